@@ -32,17 +32,20 @@ def block_mode(block: Array, lengths: tuple[int, ...], inside: Sequence[Any]) ->
 
     Notes
     -----
-    Few blocks of labels hold more than one id. Only in those is anything counted, but
-    for squares, where all at once is quicker.
+    Few blocks of labels hold more than one id, so ids are counted only in those.
+    Squares of 2 x 2 are all computed at once, which is quicker.
     """
     all_count = all(repeated is None for repeated in inside)
     if all_count and lengths[-2:] == (2, 2) and math.prod(lengths) == 4:
         return _mode_of_squares(block)
     block = np.ascontiguousarray(block)
+    # A block of a single id has it in its first voxel. Mixed blocks are overwritten
+    # below.
     first = tuple(slice(None, None, n) for n in lengths)
     out = block[first].copy()
     positions = np.flatnonzero(_find_mixed(block, lengths))
     start, indices = _find_corners(positions, out.shape, lengths, block.shape)
+    # One array for each voxel of a block: its ids in all mixed blocks.
     offsets = list(itertools.product(*map(range, lengths)))
     flat = block.reshape(-1)
     ids = [
@@ -52,6 +55,8 @@ def block_mode(block: Array, lengths: tuple[int, ...], inside: Sequence[Any]) ->
     if all_count:
         out.reshape(-1)[positions] = _most_frequent(ids)
         return out
+    # Some voxels are repeated by padding and must not count. Each id of a block is a
+    # candidate once per voxel that has it; the smaller id wins a draw.
     counts = np.stack([_count_weight(offset, indices, inside) for offset in offsets])
     best, most = ids[0].copy(), np.full(positions.size, -1)
     for candidate in ids:
@@ -67,23 +72,26 @@ def block_mode(block: Array, lengths: tuple[int, ...], inside: Sequence[Any]) ->
 
 
 def _mode_of_squares(block: Array) -> Array:
-    """Do the same for squares of 2 x 2 along y and x, which nearly all pyramids have.
+    """Take the mode of squares of 2 x 2 along y and x, which nearly all pyramids have.
 
     Notes
     -----
     Of four ids in ascending order it is the second, unless that one is alone: then the
     last two may be a pair, or the first is the smallest of four different ones.
     """
+    # The two voxels of each column in order, then the two columns of a block: a few
+    # comparisons of whole arrays instead of sorting each block.
     above, below = block[..., ::2, :], block[..., 1::2, :]
     low, high = np.minimum(above, below), np.maximum(above, below)
-    left, right = (..., slice(0, None, 2)), (..., slice(1, None, 2))
-    first = np.minimum(low[left], low[right])
-    inner = np.maximum(low[left], low[right]), np.minimum(high[left], high[right])
+    even, odd = (..., slice(0, None, 2)), (..., slice(1, None, 2))
+    first = np.minimum(low[even], low[odd])
+    # The second and the third of the four ids, in either order.
+    inner = np.maximum(low[even], low[odd]), np.minimum(high[even], high[odd])
     second = np.minimum(*inner)
     alone = (first != second) & (inner[0] != inner[1])
     if alone.any():
         third = np.maximum(inner[0][alone], inner[1][alone])
-        last = np.maximum(high[left][alone], high[right][alone])
+        last = np.maximum(high[even][alone], high[odd][alone])
         second[alone] = np.where(third == last, third, first[alone])
     return second
 
@@ -93,21 +101,25 @@ def _find_mixed(block: Array, lengths: tuple[int, ...]) -> npt.NDArray[np.bool_]
 
     Notes
     -----
-    Rows are compared with their neighbours as a whole, which is several times quicker
-    than voxels with those of a stride.
+    Whole rows are compared with their neighbours. Comparing every n-th voxel with every
+    n-th voxel takes several times longer.
     """
     *outer, length = lengths
     steps = [slice(None, None, n) for n in outer]
+    # The first row of each block: axes (block along each outer axis, voxel along the
+    # last).
     rows = block[tuple(steps)]
     differs = np.zeros(rows.shape, bool)
+    # Whether a voxel differs from the next one of its row.
     if length > 1:
         np.not_equal(rows[..., :-1], rows[..., 1:], out=differs[..., :-1])
         differs[..., length - 1 :: length] = False  # that is the next block
+    # Whether a voxel of the block's other rows differs from the one in its first row.
     for offset in itertools.islice(itertools.product(*map(range, outer)), 1, None):
         other = tuple(slice(o, None, n) for o, n in zip(offset, outer, strict=True))
         differs |= rows != block[other]
     if length in (2, 4, 8):
-        # A block's are one number: not 0 where any of them is True.
+        # The flags of a block, read as one integer, are not 0 if any of them is True.
         whole: npt.NDArray[np.bool_] = differs.view(f"u{length}") != 0
         return whole
     mixed = differs[..., ::length].copy()
@@ -117,32 +129,35 @@ def _find_mixed(block: Array, lengths: tuple[int, ...]) -> npt.NDArray[np.bool_]
 
 
 def _find_corners(
-    at: Indices, shape: tuple[int, ...], lengths: tuple[int, ...], fine: tuple[int, ...]
+    positions: Indices,
+    shape: tuple[int, ...],
+    lengths: tuple[int, ...],
+    fine: tuple[int, ...],
 ) -> tuple[Any, list[Any]]:
     """Find the first voxels of blocks.
 
     Parameters
     ----------
-    at
+    positions
         Blocks, as indices into all of them in C order.
     shape, lengths, fine
         Number of blocks, of voxels of a block, and of voxels, per axis.
 
     Returns
     -------
-    start, place
-        Of each block: index of its voxel in C order; its own index per axis.
+    start, indices
+        Of each block: index of its first voxel in C order; its own index per axis.
     """
     start: Any = 0
     indices: list[Any] = []
     stride = 1
     for count, length, size in zip(shape[::-1], lengths[::-1], fine[::-1], strict=True):
-        # By one number for all, which is far quicker than `numpy.unravel_index`.
-        rest = at // count
-        index = at - rest * count
+        # One division for all positions is far quicker than `numpy.unravel_index`.
+        rest = positions // count
+        index = positions - rest * count
         start = start + index * (length * stride)
         indices.insert(0, index)
-        at, stride = rest, stride * size
+        positions, stride = rest, stride * size
     return start, indices
 
 
@@ -156,28 +171,33 @@ def _most_frequent(ids: list[Array]) -> Array:
 
     Notes
     -----
-    Sorted by exchanging neighbours, all places at once; equal ids are neighbours then.
+    The ids of each place are sorted by exchanging neighbours (odd-even transposition
+    sort), all places at once. Equal ids are neighbours then.
     """
     ids = list(ids)
     for turn in range(len(ids)):
         for i in range(turn % 2, len(ids) - 1, 2):
             low, high = np.minimum(ids[i], ids[i + 1]), np.maximum(ids[i], ids[i + 1])
             ids[i], ids[i + 1] = low, high
+    # The longest run of equal ids wins; `run` is the length of the one that ends here.
     best = ids[0].copy()
     most = np.ones(best.size, np.min_scalar_type(len(ids)))
     run = most.copy()
     for before, after in itertools.pairwise(ids):
         run *= after == before
         run += 1
+        # Not >=: of two runs of equal length the first has the smaller id.
         np.copyto(best, after, where=run > most)
         np.maximum(most, run, out=most)
     return best
 
 
-def _count_weight(offset: tuple[int, ...], at: Any, inside: Sequence[Any]) -> Indices:
-    """1 where a voxel of a block counts, 0 where it is a repeated one."""
-    weight = np.ones(at[0].size, np.int64)
-    for step, index, counts in zip(offset, at, inside, strict=True):
+def _count_weight(
+    offset: tuple[int, ...], indices: Any, inside: Sequence[Any]
+) -> Indices:
+    """Return 1 where a voxel of a block counts, 0 where padding repeated it."""
+    weight = np.ones(indices[0].size, np.int64)
+    for step, index, counts in zip(offset, indices, inside, strict=True):
         if counts is not None:
             weight *= counts[step][index]
     return weight

@@ -76,12 +76,15 @@ class Canvas:
         self.token = f"{next(_counter)}-{_SESSION}"
         self.reversals = 0
         self.highest = 0
+        # Reentrant: `undo` calls `close_step` while it holds the lock.
         self.lock = threading.RLock()
         self._budget = budget
-        self._taken = 0
+        self._taken = 0  # bytes of all patches
         self._looked = False
         self._saved: tuple[Edit, ...] = ()
+        # How many of the first edits the coarser levels of the file contain.
         self._settled = 0
+        # By level and chunk; the least recently used ones first.
         self._patches: OrderedDict[tuple[int, Chunk], ChunkPatch] = OrderedDict()
         self.levels = tuple(
             CanvasLevel(self, number, source) for number, source in enumerate(sources)
@@ -92,6 +95,8 @@ class Canvas:
 
     def __reduce__(self) -> tuple[Any, ...]:
         with self.lock:
+            # Pickled for another process, without patches: they are made again from the
+            # edits.
             sources = [level.source for level in self.levels]
             seen = self.dtype, self.highest
             return _rebuild_canvas, (sources, *seen, self.edits, self._in_file())
@@ -102,6 +107,7 @@ class Canvas:
         with self.lock:
             twin.change_dtype(self.dtype)
             twin.highest = self.highest
+            # The same steps of undo as here. Edits that are undone are left out.
             for index, edit in enumerate(self.edits):
                 if index in self.log.starts:
                     twin.close_step()
@@ -143,6 +149,7 @@ class Canvas:
         """
         self._check_label(edit.label)
         with self.lock:
+            # One lock for both: a reader must not see the edit without the new version.
             self.log.add_edit(edit)
             self.highest = max(self.highest, edit.label)
             self.version += 1
@@ -197,6 +204,7 @@ class Canvas:
         for edit in self.edits:
             region = edit.region_in(level.grid, whole)
             if region is not None:
+                # One edit may cover a level of millions of chunks.
                 touched = level.chunks_in(region)
                 chunks.update(dict.fromkeys(itertools.islice(touched, MOST_CHUNKS)))
         for chunk in itertools.islice(chunks, MOST_CHUNKS):
@@ -217,6 +225,8 @@ class Canvas:
             drawn._taken = 0
         end = len(edits)
         with self.lock:
+            # Equal logs share the edits themselves, so the last one tells about all of
+            # them.
             held = 0 < end <= self.log.end and self.log.edits[end - 1] is edits[-1]
             if not held or drawn.dtype != self.dtype:
                 return
@@ -246,6 +256,8 @@ class Canvas:
             edits = self.log.close_step()
             after = self.log.end
             for key, patch in list(self._patches.items()):
+                # Joined strokes paint the same voxels: a patch that has seen all needs
+                # only the new end.
                 if patch.end == before:
                     patch.end = after
                 # It saw only some of the edits that are now joined to one.
@@ -257,8 +269,11 @@ class Canvas:
     def undo(self) -> list[Edit]:
         """Undo the last step; return its edits in their order."""
         with self.lock:
+            # The stroke that is being painted is undone as a whole.
             self.close_step()
             moved = self.log.undo()
+            # Redo needs nothing like this: patches apply later edits when they are
+            # read.
             self._revert_patches(self.log.end)
             self._count_saved()
             self.version += 1
@@ -284,6 +299,8 @@ class Canvas:
 
         The coarsest level is read once, if it is small; the finer ones are not.
         """
+        # The coarsest level shows most labels for the least reading; small ones may
+        # lack.
         if not self._looked and self.levels[-1].size <= LOOKED_AT:
             self.read(len(self.levels) - 1, whole_box(self.levels[-1].shape))
             self._looked = True
@@ -328,6 +345,7 @@ class Canvas:
             self._settled = settled
             self._forget_coarser()
 
+    # Level 0 keeps its patches: what is read below its edits is always the original.
     def _forget_coarser(self) -> None:
         for key in [key for key in self._patches if key[0]]:
             del self._patches[key]
@@ -341,7 +359,9 @@ class Canvas:
     def reread_sources(self) -> None:
         """Show the sources again after they were changed."""
         with self.lock:
+            # Whether the coarser levels of the file contain these edits is unknown now.
             self._saved, self._settled = (), 0
+            # Patches hold values of the old type.
             self._patches.clear()
             self._taken = 0
             self.version += 1
@@ -351,6 +371,7 @@ class Canvas:
         level = self.levels[number]
         out = np.empty(box_shape(box), self.dtype)
         for chunk, part, inside in level.split_at_chunks(box):
+            # Large fills cover whole chunks, which need not be read from a slow store.
             if self._fill_covered(number, chunk, inside, out[part]):
                 continue
             settled = None
@@ -363,6 +384,7 @@ class Canvas:
                 if patch is not None:
                     self._overlay_patch(patch, inside, out[part])
         if out.size:
+            # A new label gets a value above the largest one known; see `highest_known`.
             self.highest = max(self.highest, int(out.max()))
         return out
 
@@ -400,6 +422,8 @@ class Canvas:
         """Fill in a part of a chunk unread, if the edits cover all of it."""
         with self.lock:
             patch = self._patches.get((number, chunk))
+            # Not where later edits are still to be applied, which may depend on what is
+            # below.
             if patch is None or not patch.is_full or patch.end != self.log.end:
                 return False
             out[...] = patch.values[inside]
@@ -417,6 +441,7 @@ class Canvas:
         with self.lock:
             patch = self._patches.get(key)
             settled = self.saved_count(level)
+            # What is read below contains the first `settled` edits already.
             start = settled if patch is None else patch.end
             if start < self.log.end:
                 box = level.chunk_box(chunk)
@@ -430,12 +455,18 @@ class Canvas:
                     assert patch is not None
                     step = self.log.step_start(index)
                     edit = self.log.edits[index]
+                    # Only the crescent beyond the dab before is computed, if that dab
+                    # is in this patch too; a coarser level of the file shows it by its
+                    # own rule.
                     last = self.log.edits[index - 1] if index > settled else None
+                    # Records cost memory, so only the last steps are undone from them.
                     note = step >= recent
                     if patch.apply_edit(edit, level.read_below, step, note, last):
                         patch.changed = index + 1
                 if patch is not None:
                     patch.end = self.log.end
+                    # To the end as the most recently used one; `_trim_patches` drops
+                    # from the front.
                     self._patches.move_to_end(key)
                     patch.forget_before(recent)
                     self._taken += patch.nbytes - before
@@ -454,6 +485,8 @@ class Canvas:
         for patch in self._patches.values():
             patch.forget_before(self.log.end)
         self._taken = self.nbytes
+        # Not the chunk that is being read: a budget below one chunk would never show
+        # it.
         while self._taken > self._budget and next(iter(self._patches)) != keep:
             _, patch = self._patches.popitem(last=False)
             self._taken -= patch.nbytes
@@ -469,6 +502,7 @@ class Canvas:
             whole = whole_box(level.shape)
             region = edit.region_in(level.grid, whole)
             for chunk in level.chunks_in(region) if region is not None else ():
+                # Before the shape is asked, which is the slow part.
                 if chunk in seen:
                     continue
                 part = edit.region_in(level.grid, level.chunk_box(chunk))
@@ -480,6 +514,8 @@ class Canvas:
                     yield chunk
 
 
+# Counters of two processes agree, and dask may mix arrays of both in one cluster: so a
+# token also has a random part.
 _counter = itertools.count()
 _SESSION = f"{np.random.SeedSequence().entropy:x}"[:12]
 

@@ -67,6 +67,8 @@ class LevelArray(LazyArray):
         """Slice lazily; integer arrays, one per axis, are read at once."""
         window = self.window
         parts = index if isinstance(index, tuple) else (index,)
+        # napari's tools read single voxels as from NumPy, by an array of indices per
+        # axis. dask has no such indexing.
         points = len(parts) == self.ndim and all(map(_is_points, parts))
         if (
             window is None
@@ -85,6 +87,7 @@ class LevelArray(LazyArray):
 def _is_points(part: Any) -> bool:
     if not isinstance(part, np.ndarray | list) or not np.ndim(part):
         return False
+    # Not "b": a mask of booleans is left to dask.
     return np.asarray(part).dtype.kind in "iu"
 
 
@@ -100,8 +103,8 @@ class CanvasLevel:
     source
         The level before any edit.
     saved
-        The level of the file, of which see `Canvas.show_saved`; None where no edit was
-        saved there.
+        The level as it is in the file after a save (see `Canvas.show_saved`); None
+        before the first one.
     """
 
     def __init__(self, canvas: LevelOwner, number: int, source: ArraySource) -> None:
@@ -117,6 +120,8 @@ class CanvasLevel:
         return f"<CanvasLevel {self.number} {self.shape} {self.dtype}>"
 
     def __deepcopy__(self, memo: dict[int, Any]) -> CanvasLevel:
+        # A layer copies its levels one by one; all of them must belong to one new
+        # canvas.
         twin = memo.get(id(self.canvas)) or self.canvas.copy()
         memo[id(self.canvas)] = twin
         return twin.levels[self.number]
@@ -141,6 +146,7 @@ class CanvasLevel:
         """Bytes of the whole level, if it were read."""
         return self.size * self.dtype.itemsize
 
+    # Pickled with its whole canvas, since the edits are there.
     def __reduce__(self) -> tuple[Any, ...]:
         return _level_of, (self.canvas, self.number)
 
@@ -160,6 +166,7 @@ class CanvasLevel:
                 " dask, or save them as OME-Zarr."
             )
             raise MemoryError(msg)
+        # By the canvas, which has the lock and the patches of all levels.
         return self.canvas.read(self.number, box)
 
     def read_below(self, box: Box) -> np.ndarray[Any, Any]:
@@ -170,6 +177,7 @@ class CanvasLevel:
 
     def as_dask(self) -> LevelArray:
         """Give the level as a dask array."""
+        # dask caches by name: the name must change with each edit, undo or reread.
         changes = f"{self.canvas.version}-{self.canvas.reversals}"
         token = f"canvas-{self.canvas.token}-{changes}-{self.number}"
         return LevelArray.of_window(ArrayWindow.whole_source(self), token)
@@ -181,6 +189,7 @@ class CanvasLevel:
         return self.as_dask()[index]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        # Always new memory, so `copy` makes no difference.
         return self.as_dask().__array__(dtype)
 
     def astype(self, dtype: Any, **keywords: Any) -> Any:
@@ -202,14 +211,17 @@ class CanvasLevel:
         if ((indices < -sizes) | (indices >= sizes)).any():
             msg = f"Index outside of an array of shape {self.shape}."
             raise IndexError(msg)
+        # Negative indices count from the end, as in NumPy.
         indices %= sizes
         out = np.empty(len(indices), self.dtype)
+        # Each chunk is read once, however many of the points lie in it.
         chunks, which = np.unique(indices // self.chunks, axis=0, return_inverse=True)
         for number, chunk in enumerate(chunks):
-            is_here = which.ravel() == number
+            # NumPy 2.0, alone, returns the inverse with a second axis.
+            in_chunk = which.ravel() == number
             box = self.chunk_box(tuple(int(c) for c in chunk))
             block = self.read(box)
-            out[is_here] = block[tuple((indices[is_here] - [a for a, _ in box]).T)]
+            out[in_chunk] = block[tuple((indices[in_chunk] - [a for a, _ in box]).T)]
         return out.reshape(shape)
 
     def chunk_box(self, chunk: Chunk) -> Box:

@@ -39,7 +39,7 @@ class ChunkPatch:
     end
         How many edits of the log it has seen.
     changed
-        Up to which of them, at most, it differs from what it was before.
+        Number of edits up to the last one that may have changed anything.
     """
 
     __slots__ = (
@@ -83,6 +83,7 @@ class ChunkPatch:
     @property
     def is_full(self) -> bool:
         """Whether the edits cover the whole chunk."""
+        # `np.broadcast_to` gives such strides: one value in memory for all voxels.
         return self.mask is not None and 0 in self.mask.strides
 
     def apply_edit(
@@ -112,12 +113,14 @@ class ChunkPatch:
         bool
             Whether the edit concerns the chunk.
         """
+        # Large fills are often followed by strokes of the same label: nothing to do.
         single = not isinstance(edit.shape, Raster)
         if single and self.is_full and self.values.flat[0] == edit.label:
             return False
         regions = edit.regions_in(self.grid, self.box, before)
         if edit.depends_on_labels and regions:
-            # A store reads a whole chunk for any part of it.
+            # One read for all parts, since a store reads a whole chunk for any part of
+            # it.
             regions = [enclose_boxes(regions)]
         changed = [
             self._apply_part(edit, region, read, step, note) for region in regions
@@ -139,10 +142,13 @@ class ChunkPatch:
         part = slice_inside(region, self.box)
         if cover is not False and edit.depends_on_labels:
             cover = edit.replaced_mask(self._current_values(part, read(region))) & cover
+            # True instead of an array: a full cover takes no memory below.
             cover = True if cover.all() else cover
+        # Before the note: an edit that changes nothing must not cost a record.
         if cover is False or (cover is not True and not cover.any()):
             return False
         shared = self._note_before(step, note)
+        # An array of no axes, or of the shape of the region for a raster.
         label = label.astype(self.dtype, copy=False)
         if cover is True and region == self.box and not label.ndim:
             self.values = np.broadcast_to(label, self.shape)
@@ -151,6 +157,7 @@ class ChunkPatch:
         if self.values is None:
             self.values = np.zeros(self.shape, self.dtype)
             self.mask = np.zeros(self.shape, bool)
+        # The record has these very arrays, and a broadcast value cannot be written to.
         elif shared or not self.values.flags.writeable:
             self.values, self.mask = self.values.copy(), self.mask.copy()
         if cover is True:
@@ -167,8 +174,9 @@ class ChunkPatch:
         return np.where(self.mask[part], self.values[part], below)
 
     def _note_before(self, step: int, note: bool) -> bool:
-        """Note what is there; whether the note and the patch now share arrays."""
+        """Record what is there; return whether record and patch now share arrays."""
         if not note:
+            # A change without a record cannot be reverted, nor can any step before it.
             self._noted_from = step + 1
         if not note or step in self._records:
             return False
@@ -188,6 +196,8 @@ class ChunkPatch:
         if end < self._noted_from:
             return False
         later = [index for index in self._records if index >= end]
+        # Each record is the state before its step, so the earliest one is before them
+        # all.
         if later:
             self.values, self.mask = self._records[min(later)]
         for index in later:

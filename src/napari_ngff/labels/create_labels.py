@@ -52,22 +52,22 @@ transformations say, which is not true of the block's first voxel."""
 
 @dataclass(frozen=True, slots=True)
 class NewLabels:
-    """A label image whose arrays exist and whose group does not.
+    """A label image whose arrays exist, but not yet its group and its place in a list.
 
     In an archive nothing is written before `register` and a commit of the transaction.
 
     Attributes
     ----------
-    home
+    location
         The group that is to list it.
     name
-        Of its own group, there.
+        Of its own group in the list.
     multiscale
-        Its axes, which are the image's without the channel, and its levels.
+        Axes (those of the image without the channel) and levels.
     arrays
-        As many as the image has levels.
+        The levels, as many as those of the image.
     tree
-        Keeps others from taking the place meanwhile.
+        Keeps others from taking the path meanwhile.
     """
 
     location: LabelLocation
@@ -78,7 +78,7 @@ class NewLabels:
 
     @property
     def ratios(self) -> list[list[float]]:
-        """How much larger the voxels of each level are than those before, per axis."""
+        """Size of each level's voxels relative to the next finer level's, per axis."""
         return [
             [b / a for a, b in zip(fine.scale, coarse.scale, strict=True)]
             for fine, coarse in pairwise(self.multiscale.levels)
@@ -103,8 +103,10 @@ class NewLabels:
         """
         home, path = self.location, self.location.path_of(self.name)
         transaction = begin_transaction(home.source)
+        # `image-label` with `source` alone: what a label image needs at least.
         bare = LabelInfo(source=home.source_image(self.name))
         label = changed(info or bare, source=bare.source)
+        # A property that JSON cannot state must not keep the voxels from being saved.
         try:
             content = dump_image(
                 ImageMetadata((self.multiscale,), label=label), home.version
@@ -114,6 +116,8 @@ class NewLabels:
                 ImageMetadata((self.multiscale,), label=bare), home.version
             )
         put_group(transaction, path, state_version(content, home))
+        # In this order no reader meets a name whose label image is not complete; the
+        # copies are last, since zarr-python believes them.
         self.tree.commit()
         add_to_list(transaction, home, self.name)
         update_copies(transaction, documents_of(home, self.name, self.multiscale))
@@ -165,11 +169,11 @@ def create_labels(
     """
     home = home or location_inside(image)
     transaction = begin_transaction(home.source)
-    # What is put is seen through the transaction alone, until all is there.
+    # Only this source reads what is put before it is committed.
     home = changed(home, source=transaction.source)
     pyramid = open_pyramid(image)
     shapes, chunks, multiscale = _plan_levels(pyramid, name, level)
-    # Or refuse now.
+    # Raises where the version cannot state it, before anything is written.
     dump_image(ImageMetadata((multiscale,), label=LabelInfo()), home.version)
     if "/" in name or not is_name(name):
         raise ValueError(f"{name!r} cannot be the name of a folder. Choose another.")
@@ -182,6 +186,7 @@ def create_labels(
     ):
         shards = None
         if transaction.wants_shards and home.zarr_format == 3:
+            # Zarr v2 has no shards.
             shards = shard_shape(shape, size, dtype.itemsize)
         array = NewArray(shape, size, dtype, multiscale.axis_names, shards)
         put_array(transaction, f"{path}/{level_metadata.path}", array, home)
@@ -204,20 +209,24 @@ def _plan_levels(
 ) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]], Multiscale]:
     """Plan shapes, chunks and transformations of all levels."""
     multiscale = pyramid.multiscale
+    # A label applies to all channels of a pixel.
     kept = [i for i in range(len(multiscale.axes)) if i != multiscale.channel_axis]
     shapes = [tuple(level.shape[i] for i in kept) for level in pyramid.levels]
     # "MUST have the same number of entries (scale levels) as the original image".
     while len(shapes) < first + len(pyramid.levels):
         last = shapes[-1]
+        # Rounded up, so that the last row and column are in a block, too.
         shapes.append((*last[:-2], -(-last[-2] // 2), -(-last[-1] // 2)))
     if first < len(pyramid.levels):
         larger = level_factors(pyramid, first)[kept]
     else:
+        # The finest level of the labels is coarser than all levels of the image.
         larger = np.divide(shapes[0], shapes[first])
     shapes = shapes[first:]
     levels = pyramid.levels[min(first, len(pyramid.levels) - 1) :]
     wanted = [tuple(level.chunks[i] for i in kept) for level in levels]
     wanted += wanted[-1:] * (len(shapes) - len(wanted))
+    # Zarr stores whole chunks: one larger than its array would be padded.
     chunks = [
         tuple(min(c, n) for c, n in zip(sizes, shape, strict=True))
         for sizes, shape in zip(wanted, shapes, strict=True)
@@ -227,11 +236,13 @@ def _plan_levels(
     ]
     whole = np.array([multiscale.levels[0].scale[i] for i in kept])
     corner = np.array([multiscale.levels[0].translation[i] for i in kept])
-    # A voxel of a coarser level is in the middle of the voxels that it stands for.
+    # The centre of a voxel is the centre of the voxels of level 0 that it stands for:
+    # (larger - 1) / 2 of them from the centre of the first.
     scale, translation = whole * larger, corner + (larger - 1) / 2 * whole
     factors = np.ones(len(kept))
     made = [_place_level(0, scale, translation, factors)]
     for number, (fine, coarse) in enumerate(pairwise(shapes), 1):
+        # The image's scales tell what is meant where the shapes allow two factors.
         ratios = None
         if number < len(stated):
             finer = stated[number - 1]
@@ -258,6 +269,7 @@ def level_factors(pyramid: Pyramid, number: int) -> np.ndarray[Any, Any]:
     first, level = (pyramid.multiscale.levels[index] for index in (0, number))
     fine, coarse = (np.array(pyramid.levels[index].shape) for index in (0, number))
     stated = np.abs(np.divide(level.scale, first.scale))
+    # Off by less than one coarse voxel, as a level of odd size is; more is an error.
     fits = np.abs(stated * coarse - fine) < np.maximum(stated, 1)
     factors: np.ndarray[Any, Any] = np.where(fits, stated, fine / coarse)
     return factors
@@ -265,6 +277,7 @@ def level_factors(pyramid: Pyramid, number: int) -> np.ndarray[Any, Any]:
 
 def _place_level(number: int, scale: Any, translation: Any, factors: Any) -> Level:
     """Place a level so that its voxels are in the middle of their blocks."""
+    # `translation` places the centre of a voxel (0.4 and later), not its corner.
     first_centre = translation + (factors - 1) / 2 * scale
     return Level(
         str(number), tuple((scale * factors).tolist()), tuple(first_centre.tolist())
@@ -284,6 +297,7 @@ def put_group(
 ) -> None:
     """Write the metadata of a group: of zarr v3 where its attributes have "ome"."""
     version = "0.5" if "ome" in attributes else "0.4"
+    # At once where others change the document, too: under the lock of `take_turn`.
     put = transaction.put_document if now else transaction.put
     for name, text in group_documents(attributes, version).items():
         put(join_key(path, name), text)
@@ -292,6 +306,7 @@ def put_group(
 def state_version(attributes: JSON, home: LabelLocation) -> JSON:
     """State the version of the hierarchy, which must be the same everywhere in it."""
     if "ome" in attributes:
+        # As stated, with the number of a draft, such as 0.6.dev2.
         attributes["ome"]["version"] = home.stated
     return attributes
 
@@ -299,8 +314,8 @@ def state_version(attributes: JSON, home: LabelLocation) -> JSON:
 def add_to_list(transaction: Transaction, home: LabelLocation, name: str) -> None:
     """Append a name to the list of labels; everything else in it stays.
 
-    Where there is no list, label images that are there are shown all the same: they
-    are entered, too.
+    A new list also gets the label images that exist already, since readers that show
+    them without a list would no longer look for them.
 
     Raises
     ------
@@ -331,6 +346,7 @@ def change_list(
     """
     document = ".zattrs" if home.zarr_format == 2 else "zarr.json"
     key = join_key(home.group, document)
+    # Read, change and write in one turn: else a name of another process could be lost.
     with transaction.take_turn():
         _change_list(transaction, home, key, change)
 
@@ -346,6 +362,7 @@ def _change_list(
         attributes = dump_labels(change(None), home.version)
         put_group(transaction, home.group, state_version(attributes, home), now=True)
         return
+    # What is no JSON is refused below, like any other thing that is not a list.
     content: Any = None
     with suppress(ValueError):
         content = parse_json(raw)
@@ -362,6 +379,7 @@ def _change_list(
         raise CorruptDataError(
             msg, remedy="Correct it; it is left as it is."
         ) from error
+    # The whole document again: keys of other programs stay.
     transaction.put_document(key, _dump_json(content))
 
 

@@ -1,7 +1,7 @@
-"""Dabs of a round brush: what one reaches, and what it reaches beyond one before it.
+"""Dabs of a round brush: the voxels of one, and those that the dab before had not.
 
-Of a large brush most was painted by the dab before. The rest is a thin crescent, and
-all that a step of a stroke has to work out, to compare and to colour.
+Most voxels of a large dab were painted by the dab before it. Only the thin crescent
+beyond that one is computed, compared and coloured in a step of a stroke.
 """
 
 from __future__ import annotations
@@ -32,13 +32,15 @@ Dab = tuple["NDArray[np.float64]", ...]
 """Per axis: how far each voxel of a box is from the middle along it, squared."""
 
 SMALL = 1 << 16
-"""A box of so many voxels is worked out as a whole."""
+"""Voxels up to which a box is computed as a whole, without looking for a crescent."""
 
 BAND = 256
-"""Voxels across a band, of which each has a box of its own about its crescent."""
+"""Width in voxels of the bands into which a crescent is cut, each with its own box."""
 
 MARGIN = 1e-9
-"""Part of a square of the radius: the order of a sum decides about its last bits."""
+"""Relative tolerance of a squared distance. Sums here are in another order than those
+of `reached_mask`, and so differ in their last bits; boxes may be too large, never too
+small."""
 
 
 def dab_over(centre: Indices, bounds: Sequence[Any], weights: Sequence[float]) -> Dab:
@@ -55,7 +57,9 @@ def dab_over(centre: Indices, bounds: Sequence[Any], weights: Sequence[float]) -
     """
     squares = []
     for middle, (low, high), weight in zip(centre, bounds, weights, strict=True):
-        # At level 0 both are the same array.
+        # At level 0, and for samples, both are the same array: see `block_bounds`.
+        # Distance to the nearest voxel of level 0 in the block, 0 where the centre is
+        # inside.
         away = low - middle
         if high is not low:
             away = np.maximum(np.maximum(away, middle - high), 0)
@@ -79,6 +83,7 @@ def reached_mask(dab: Dab, square: float, exact: bool) -> NDArray[np.bool_]:
         Whether no sum of squares is rounded: whole numbers and quarters, then twice as
         fast.
     """
+    # One axis each, so that their sum is broadcast to the shape of the box.
     shaped = [
         along.reshape((-1,) + (1,) * (len(dab) - axis - 1))
         for axis, along in enumerate(dab)
@@ -86,6 +91,8 @@ def reached_mask(dab: Dab, square: float, exact: bool) -> NDArray[np.bool_]:
     *others, last = shaped
     total: Any = sum(others)
     mask: NDArray[np.bool_]
+    # The first form does not make the sum of the full shape, but rounds differently;
+    # voxels at the rim must be those that napari paints.
     mask = last <= square - total if exact else total + last <= square
     return mask
 
@@ -115,6 +122,7 @@ def crescent_boxes(dab: Dab, before: Dab, square: float) -> list[Box]:
     longest = int(np.argmax([len(along) for along in dab]))
     starts = np.arange(0, len(dab[longest]), BAND)
     stops = np.append(starts[1:], len(dab[longest]))
+    # Axes (start or stop, band).
     ends = np.stack([starts, stops])
     nearest = [
         _band_extent(np.minimum, along, axis == longest, starts)
@@ -130,16 +138,22 @@ def crescent_boxes(dab: Dab, before: Dab, square: float) -> list[Box]:
         if axis == longest:
             spans.append(ends)
             continue
+        # Along this axis: within reach if the other axes are at their nearest, and
+        # beyond the dab before if they are at their farthest. Both hold for every voxel
+        # of the crescent.
         near = square * (1 + MARGIN) - sum(nearest) + nearest[axis]
         far = square * (1 - MARGIN) - sum(farthest) + farthest[axis]
+        # Axes (band, voxel along this axis).
         is_new = (dab[axis] <= near[:, None]) & (before[axis] > far[:, None])
         some &= is_new.any(axis=1)
+        # `argmax` finds the first True, and from behind the last one.
         stop = is_new.shape[1] - is_new[:, ::-1].argmax(axis=1)
         spans.append(np.stack([is_new.argmax(axis=1), stop]))
+    # From (start or stop, axis, band) to (band, axis, start or stop).
     boxes = np.stack(spans, axis=1).T[some].tolist()
     return [tuple((a, b) for a, b in box) for box in boxes]
 
 
 def _band_extent(extreme: np.ufunc, along: Any, bands: bool, starts: Any) -> Any:
-    """Nearest or farthest square along an axis: of each band, or of all."""
+    """Find the nearest or farthest square along an axis: of each band, or of all."""
     return extreme.reduceat(along, starts) if bands else extreme.reduce(along)

@@ -67,6 +67,7 @@ class Edit:
 
     def __post_init__(self) -> None:
         # napari, pandas and plugins give NumPy's numbers, which JSON does not take.
+        # The only way to set fields of a frozen dataclass.
         set_field = object.__setattr__
         set_field(self, "label", int(self.label))
         set_field(self, "source", None if self.source is None else int(self.source))
@@ -83,7 +84,7 @@ class Edit:
         return self.source is not None or bool(self.spared)
 
     def replaced_mask(self, there: np.ndarray[Any, Any]) -> Any:
-        """Tell which of the values that are there it replaces."""
+        """Tell which of the present values it replaces."""
         matches: Any = np.ones(there.shape, bool)
         if self.source is not None:
             matches = there == self.source
@@ -105,6 +106,7 @@ class Edit:
             for axis, i in self.fixed
             for p in [grid.plane_index(axis, i)]
         }
+        # A shape may reach beyond the image, where nothing is painted.
         for axis, (low, high) in zip(self.axes, self.shape.bbox, strict=True):
             low, high = max(low, 0), min(high, grid.full[axis])
             if low >= high:
@@ -138,6 +140,7 @@ class Edit:
             not isinstance(shape, Stroke)
             or not isinstance(other, Stroke)
             or math.prod(box_shape(region)) <= SMALL
+            # Label, axes, plane and condition must be the same, too.
             or replace(self, shape=other) != before
         ):
             return [region]
@@ -145,6 +148,7 @@ class Edit:
         parts = shape.boxes_beyond(other, grid.on_axes(self.axes), painted, self.touch)
         cut = []
         for part in parts:
+            # Fixed axes keep their one index; the part has the painted axes only.
             spans = list(region)
             for axis, span in zip(self.axes, part, strict=True):
                 spans[axis] = span
@@ -152,7 +156,7 @@ class Edit:
         return cut
 
     def covered_voxels(self, grid: LevelGrid, region: Box) -> Cover:
-        """Tell which voxels of a region, as `region` gives it, the shape covers.
+        """Tell which voxels of a region, as `region_in` gives it, the shape covers.
 
         Returns
         -------
@@ -168,15 +172,14 @@ class Edit:
     def cover_and_values(
         self, grid: LevelGrid, region: Box
     ) -> tuple[Cover, np.ndarray[Any, Any]]:
-        """Tell which voxels of a region, as `region` gives it, change, and to what.
+        """Tell which voxels of a region, as `region_in` gives it, change, and to what.
 
         Returns
         -------
         Cover
-            See `cover`.
-        ndarray
-            The new values: axes of the level, of length 1 where fixed; or none, for
-            one value.
+            See `covered_voxels`.        ndarray
+            The new values, on the axes of the level, of length 1 where fixed; without
+            axes for a single value.
         """
         if not isinstance(self.shape, Raster):
             return self.covered_voxels(grid, region), np.asarray(self.label)
@@ -205,7 +208,10 @@ class EditLog:
         self.edits: list[Edit] = []
         self.starts: list[int] = []
         self.end = 0
+        # First edit of the step that is open, if one is.
         self._open: int | None = None
+        # The rectangle of each edit, axes (edit, axis, start or stop), with room for
+        # more. One comparison finds those that meet a chunk among thousands.
         self._boxes = np.empty((256, ndim, 2), np.int64)
 
     def copy(self) -> EditLog:
@@ -237,6 +243,7 @@ class EditLog:
         if start is None or start == self.end:
             return []
         joined = join_edits(self.edits[start : self.end])
+        # Nothing follows the step: adding to it has dropped what was undone.
         self.edits[start:] = joined
         for index, edit in enumerate(joined, start):
             self._boxes[index] = edit.bbox
@@ -246,10 +253,12 @@ class EditLog:
     def add_edit(self, edit: Edit) -> None:
         """Append an edit; undone edits are dropped."""
         del self.edits[self.end :]
+        # Steps that begin here or later are those that were undone.
         del self.starts[bisect_left(self.starts, self.end) :]
         if self._open is None or self._open == self.end:
             self.starts.append(self.end)
         if self.end == len(self._boxes):
+            # Doubled, so that adding many edits stays linear in their number.
             self._boxes = np.concatenate([self._boxes, np.empty_like(self._boxes)])
         self._boxes[self.end] = edit.bbox
         self.edits.append(edit)
@@ -313,10 +322,10 @@ def join_edits(edits: Sequence[Edit]) -> list[Edit]:
 
 def _join_strokes(first: Edit, second: Edit) -> Stroke | None:
     """Join the strokes of two edits that differ in nothing else."""
-    one, other = first.shape, second.shape
-    if not isinstance(one, Stroke) or not isinstance(other, Stroke):
+    stroke, other = first.shape, second.shape
+    if not isinstance(stroke, Stroke) or not isinstance(other, Stroke):
         return None
-    return one.followed_by(other) if replace(second, shape=one) == first else None
+    return stroke.followed_by(other) if replace(second, shape=stroke) == first else None
 
 
 def dump_edit(edit: Edit) -> dict[str, Any]:
@@ -328,6 +337,7 @@ def dump_edit(edit: Edit) -> dict[str, Any]:
         described |= shape.dump()
     elif isinstance(shape, Mask):
         # Level 1: a mask of a large object is written while the user paints on.
+        # Little-endian, whatever machine writes and whatever machine recovers.
         packed = zlib.compress(shape.runs.astype("<i8").tobytes(), 1)
         described["runs"] = base64.b64encode(packed).decode()
     else:
@@ -358,6 +368,7 @@ def load_edit(data: dict[str, Any]) -> Edit:
     if kind == "mask":
         raw = zlib.decompress(base64.b64decode(described["runs"]))
         shape = Mask(
+            # `astype` copies to the machine's byte order: `frombuffer` is read-only.
             np.frombuffer(raw, "<i8").astype(np.int64).reshape(-1, len(axes) + 1)
         )
     elif kind == "raster":
@@ -374,6 +385,7 @@ def load_edit(data: dict[str, Any]) -> Edit:
         data["label"],
         data["source"],
         data["touch"],
+        # Journals of earlier versions have no such field.
         _to_tuples(data.get("spared", [])),
     )
 
@@ -385,5 +397,6 @@ _KINDS: dict[str, Any] = {
 }
 
 
+# JSON has lists alone, and the fields of shapes are tuples, which can be hashed.
 def _to_tuples(value: Any) -> Any:
     return tuple(_to_tuples(v) for v in value) if isinstance(value, list) else value

@@ -51,11 +51,13 @@ def save_outlines(
         Where it cannot be written.
     """
     full = level.canvas.shape
+    # Voxels of level 0 per voxel of the level: QuPath's unit is the pixel of level 0.
     height, width = (full[i] / level.shape[i] for i in (-2, -1))
     stop = _CancelFlag(cancel)
     features = outline_features(
         level, axes, classes=classes, pixel=(height, width), cancel=stop
     )
+    # In one piece at the end, so that a cancelled export leaves an older file alone.
     if not stop.cancelled:
         _write_text(path, json.dumps(features))
     return len(features["features"])
@@ -94,6 +96,7 @@ def save_boxes(
     stop = _CancelFlag(cancel)
     boxes = find_boxes(level, cancel=stop)
     if not stop.cancelled:
+        # Without translation: `csv` writes "\r\n" itself, and Windows would add a "\r".
         file = io.StringIO(newline="")
         full = level.canvas.shape
         sizes = zip(pixel, full, level.shape, strict=True)
@@ -103,7 +106,7 @@ def save_boxes(
 
 
 class _CancelFlag:
-    """Remembers that somebody cancelled."""
+    """Asks whether to stop, and remembers a yes for who comes after."""
 
     def __init__(self, ask: Callable[[], bool] | None) -> None:
         self._ask = ask

@@ -34,6 +34,7 @@ TODO = STATES[0]
 
 FORMAT = "napari-ngff-annotation"
 
+# One for all files, which are small and seldom written.
 _writing = threading.Lock()
 
 
@@ -124,6 +125,7 @@ class FieldStates:
         now = datetime.now(UTC).isoformat(timespec="seconds")
         # Labels of several images may be saved at once, each in its own thread.
         with _writing:
+            # Read anew: another window may have noted states of other fields.
             known = self._read_file() | {field: FieldState(state, now)}
             content = {
                 "format": FORMAT,
@@ -134,6 +136,8 @@ class FieldStates:
                 },
             }
             replace_file(self.path, json.dumps(content, indent=1).encode())
+            # After the file: where it cannot be written, the state on screen stays the
+            # old one.
             self._known = known
 
     def count_states(self, fields: Sequence[str]) -> dict[str, int]:
@@ -142,7 +146,7 @@ class FieldStates:
         return {state: states.count(state) for state in STATES}
 
     def next_to_do(self, fields: Sequence[str], after: str = "") -> str | None:
-        """Find the next field that nobody has begun, from one on and around."""
+        """Find the next field to do after a given one, going on at the first one."""
         start = fields.index(after) + 1 if after in fields else 0
         ordered = [*fields[start:], *fields[:start]]
         return next(
@@ -162,9 +166,11 @@ def _path_of(node: Node) -> str:
     if address is not None and not is_url(root):
         folder = os.path.dirname(beside)
         with suppress(OSError):
-            # An existing file counts even where it can only be read.
+            # An existing file is used even where it can only be read, so that states
+            # are shown.
             if os.path.exists(beside) or os.access(folder, os.W_OK):
                 return beside
     home = user_data_path("napari-ngff", appauthor=False) / "annotation"
+    # Plates of one name in several folders share the user's data.
     digest = "memory" if address is None else address.digest
     return str(home / f"{digest}-{name}")

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 __all__ = ["FILL_BUDGET", "flood_region"]
 
 FILL_BUDGET = 1 << 25
-"""Voxels of the chunks that a region lies in, up to which it is filled: about a
-second of work."""
+"""Most voxels that are read to fill a region, in whole chunks: about a second of
+work."""
 
 
 def flood_region(
@@ -58,10 +58,12 @@ class _FloodRegions:
         self.level = level
         self.seed = tuple(seed)
         self.axes = tuple(axes)
-        self.left = budget
+        self.voxels_left = budget
         self.value = level.read_points([np.array([i]) for i in seed])[0]
+        # Of each chunk, the number of the region that each voxel is in, 0 for none; and
+        # the numbers of the regions that are connected with the seed.
         self.regions: dict[Chunk, Any] = {}
-        self.found: dict[Chunk, set[int]] = {}
+        self.connected: dict[Chunk, set[int]] = {}
 
     def chunk_box(self, chunk: Chunk) -> Box:
         return tuple(
@@ -73,8 +75,9 @@ class _FloodRegions:
         """Give each region of a chunk a number, from 1."""
         if chunk not in self.regions:
             box = self.chunk_box(chunk)
-            self.left -= int(np.prod(box_shape(box)))
+            self.voxels_left -= int(np.prod(box_shape(box)))
             same = self.level.read(box) == self.value
+            # By faces, scipy's default, as napari's own fill bucket.
             numbers, count = ndimage.label(same)
             # scipy gives 32 bits per voxel; most chunks have fewer than 256 regions.
             self.regions[chunk] = numbers.astype(np.min_scalar_type(count))
@@ -88,11 +91,13 @@ class _FloodRegions:
                 index = chunk[axis] + side
                 if not 0 <= index * self.level.chunks[axis] < self.level.shape[axis]:
                     continue
+                # Where the region reaches the face between both chunks.
                 face = np.take(mine, 0 if side < 0 else -1, axis) == number
                 if not face.any():
                     continue
                 other = (*chunk[:axis], index, *chunk[axis + 1 :])
-                if self.left < 0:
+                # Before the other chunk is read, which may take long.
+                if self.voxels_left < 0:
                     return
                 theirs = np.take(
                     self.label_regions(other), -1 if side < 0 else 0, axis
@@ -107,17 +112,18 @@ class _FloodRegions:
             i - start
             for i, (start, _) in zip(self.seed, self.chunk_box(first), strict=True)
         )
+        # A stack instead of recursion: a region may wind through thousands of chunks.
         todo = [(first, int(self.label_regions(first)[inner_seed]))]
         seen = set(todo)
-        while todo and self.left >= 0:
+        while todo and self.voxels_left >= 0:
             chunk, number = todo.pop()
-            self.found.setdefault(chunk, set()).add(number)
+            self.connected.setdefault(chunk, set()).add(number)
             new = set(self.list_neighbours(chunk, number)) - seen
             seen |= new
             todo += new
-        if self.left < 0:
+        if self.voxels_left < 0:
             return None
-        return sort_runs([self.chunk_runs(c, n) for c, n in self.found.items()])
+        return sort_runs([self.chunk_runs(c, n) for c, n in self.connected.items()])
 
     def chunk_runs(self, chunk: Chunk, numbers: set[int]) -> Indices:
         box = self.chunk_box(chunk)

@@ -88,15 +88,15 @@ class Journal:
     Attributes
     ----------
     place
-        Store and path.
+        Store and path of the label image.
     trouble
         Why the edits are not on the disk; None where they are.
     classes
         Of the labels, as `dump_classes` writes them; kept with the edits. "" for none.
-    retained
+    before_images
         What saves have overwritten.
-    recovered
-        What the journal that was taken over holds.
+    content
+        What the journal held when it was taken over.
     """
 
     def __init__(
@@ -117,10 +117,13 @@ class Journal:
         self._written: tuple[Edit, ...] = ()
         self._saved: tuple[Edit, ...] = ()
         self.classes = self._written_classes = ""
+        # Reentrant: `note_saving` syncs first. Held by the ticker's thread and by
+        # savers.
         self._guard = threading.RLock()
         self._closed = False
         self._unflushed = False
         self._repeats_saved = False
+        # True until the canvas has the recovered edits.
         self._awaits_edits = folder is not None
         self._version = 0
         # Held as long as the journal is in use; other processes recover only free ones.
@@ -129,6 +132,7 @@ class Journal:
         self._open = contextlib.ExitStack()
         # Not at the end of the process, when the last edits are still to be written.
         weakref.finalize(self, self._open.close).atexit = False
+        # A folder per journal: two windows may edit the same labels.
         self.folder = folder or _journal_folder(store, path) / uuid.uuid4().hex
         self.before_images = BeforeImages(self._open_before, True, self._report_error)
         self.content = JournalContent()
@@ -145,6 +149,7 @@ class Journal:
     def _open_before(self) -> IO[bytes]:
         with self._guard:
             self._open_file()
+            # Unbuffered, as `AppendLog` needs it.
             return (self.folder / BEFORE).open("a+b", buffering=0)
 
     def _lock_folder(self) -> None:
@@ -155,11 +160,16 @@ class Journal:
         if self._file is None:
             self.folder.mkdir(parents=True, exist_ok=True)
             head = JournalHead(*self.place, self.canvas.shape, self.subject)
+            # Made before the file: a head that cannot be stated must not leave an empty
+            # file.
             record = dump_record(head.dump(folder_identity(self.place[0])))
             with contextlib.ExitStack() as opened:
+                # Before any record, since others may recover a journal that is not
+                # locked.
                 self._lock_folder()
                 file = AppendLog(opened.enter_context(_open_for_append(self.folder)))
                 file.append(record)
+                # Only a file with its head is kept; else the next call begins again.
                 self._open.enter_context(opened.pop_all())
             self._file = file
 
@@ -183,6 +193,8 @@ class Journal:
             named = self.classes if self.classes != self._written_classes else ""
             if self._closed or (edits is written and not (named and self._file)):
                 return
+            # The log is a stack: after the common edits some were undone, and others
+            # made.
             same = count_common(written, edits)
             # The canvas does not have the recovered edits yet: they are not undone.
             if self._awaits_edits and same < len(written):
@@ -205,17 +217,20 @@ class Journal:
             self._repeats_saved = False
             self._written = edits
             self._written_classes = named or self._written_classes
+            # What was appended is noted before this, so a flush that fails appends
+            # nothing twice; `flush_records` tries it again.
             self._flush_file()
             self._version = version
             self.trouble = None
 
     def sync_if_changed(self) -> bool:
-        """Do `sync` if anything happened; return whether it worked. Reports why not."""
+        """Do `sync` if anything changed; report an error; return whether it worked."""
         try:
+            # Classes alone are no reason to begin a journal.
             changed = self.classes != self._written_classes and self._file is not None
             if changed or self.canvas.version != self._version:
                 self.sync()
-        # Whatever it is, it must neither end the thread nor go unseen.
+        # Of any kind: no error may end the thread of all journals, or go unseen.
         except Exception as error:  # noqa: BLE001
             self._report_error(error)
             return False
@@ -255,6 +270,7 @@ class Journal:
         """
         with self._guard:
             self._saved = edits
+            # A full disk: truncating needs no room, and no edit is offered twice.
             if not self._note_save("saved", edits):
                 self._restart_file()
 
@@ -264,6 +280,7 @@ class Journal:
         if self._closed:
             return True
         try:
+            # The record counts edits of the journal, so these have to be in it first.
             self.sync()
             if self._file is None:
                 return True
@@ -276,7 +293,10 @@ class Journal:
     def _restart_file(self) -> None:
         """Write all anew when there is something to write; needs no room now."""
         with contextlib.suppress(OSError):
+            # Not removed: the lock and the before-images of this journal are still in
+            # use.
             os.truncate(self.folder / EDITS, 0)
+            # The head is written again with the next edits.
             self._file, self._written, self._version = None, (), -1
             self._written_classes = ""
             self._repeats_saved = True
@@ -304,6 +324,7 @@ class Journal:
         with self._guard:
             self._close_files()
             shutil.rmtree(self.folder, ignore_errors=True)
+            # Fails while other journals of the label image are in it.
             with contextlib.suppress(OSError):
                 self.folder.parent.rmdir()
 
@@ -314,14 +335,14 @@ class Journal:
 
 
 def find_journals(store: str, path: str) -> list[Path]:
-    """List the journals of a label image that nobody holds and that lack in its file.
+    """List the free journals of a label image that hold edits which its file lacks.
 
-    Those of which nothing is lacking are deleted.
+    A journal is free if no process holds it. Free ones without such edits are deleted.
     """
     folders = []
     with contextlib.suppress(FileNotFoundError):
         for folder in sorted(_journal_folder(store, path).iterdir()):
-            # Else it is of a window that is open.
+            # A lock that is held is one of an open window, whose journal is left alone.
             with contextlib.suppress(OSError):
                 if read_journal(folder).unsaved_count:
                     hold_file(folder / LOCK).close()
@@ -341,7 +362,8 @@ def delete_journal(folder: Path) -> JournalContent:
     """
     with hold_file(folder / LOCK):
         content = read_journal(folder)
-        # Of what is open, Windows deletes nothing; others begin no new one meanwhile.
+        # Deleted under the lock, so that nobody recovers it meanwhile. Windows keeps
+        # the lock file, which is open.
         shutil.rmtree(folder, ignore_errors=True)
     if sys.platform == "win32":
         shutil.rmtree(folder, ignore_errors=True)
@@ -351,6 +373,7 @@ def delete_journal(folder: Path) -> JournalContent:
 
 
 def _journal_folder(store: str, path: str) -> Path:
+    # A hash, since paths may be longer than a file name and hold any character.
     name = f"{os.path.realpath(store)}|{path}".encode()
     return journal_home() / hashlib.sha256(name).hexdigest()[:32]
 
@@ -376,6 +399,7 @@ def _open_for_append(folder: Path) -> IO[bytes]:
     """Open the edits to append whole lines, also where a crash cut the last one off."""
     path = folder / EDITS
     if path.exists():
+        # The last line without its end is one that a crash or a full disk cut off.
         data = path.read_bytes()
         if not data.endswith(b"\n"):
             with path.open("r+b") as file:
@@ -400,10 +424,11 @@ def _watch_journal(journal: Journal) -> None:
 
 def _sync_journals() -> None:
     pause = threading.Event()
-    # Nobody waits for that, and no error of it may end the journals.
+    # Once per process. It is only housekeeping: no error of it may end the thread.
     with contextlib.suppress(Exception):
         remove_orphans(journal_home(), EDITS)
     while not pause.wait(INTERVAL):
         for journal in list(_journals):
             go_on_after_error(journal.sync_if_changed)
+        # The loop variable would keep the last journal alive while the thread waits.
         journal = None  # type: ignore[assignment]

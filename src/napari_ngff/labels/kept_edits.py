@@ -1,4 +1,4 @@
-"""Edits in journals that nobody holds, found by the image that they belong to."""
+"""Edits in journals that no process uses, found by the image that they belong to."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def image_of_label(label: Node) -> str:
     address = address_text(label)
     if f"{LABELS}{label.name}" in address:
         return address.rpartition(LABELS)[0]
-    # In a sidecar.
+    # In a sidecar, whose paths are flat: only the stated source leads to the image.
     source = source_of(label) if image_path(label) or label.metadata.image else ""
     return source if source and source != address else ""
 
@@ -119,16 +119,18 @@ def find_kept_edits(
     older = [_OlderSidecars(node) for node in nodes]
     kept: list[KeptEdits] = []
     for folder in _list_folders(journal_home()):
-        # What goes meanwhile, or cannot be read, is another window's.
+        # Another window may delete it, or hold it, at this moment.
         with contextlib.suppress(OSError):
             head = read_head(folder)
             if head is None:
                 continue
             image, label_text = _image_of(head), place_text(head.store, head.path)
+            # Heads of earlier versions do not name their image.
             if not image:
                 image = next(
                     filter(None, (sidecars.image_of(head) for sidecars in older)), ""
                 )
+            # Labels that were saved may be opened alone, so their own path counts, too.
             inside = any(
                 is_below(text, top) for text in (image, label_text) for top in tops
             )
@@ -138,7 +140,7 @@ def find_kept_edits(
 
 
 def is_below(text: str, top: str) -> bool:
-    """Whether a path is another one, or below it."""
+    """Whether a path equals another one, or lies below it."""
     return bool(text) and (text == top or text.startswith(f"{top.rstrip('/')}/"))
 
 
@@ -152,7 +154,8 @@ def _list_folders(home: Path) -> Iterator[Path]:
 
 
 def _read_kept(folder: Path, head: JournalHead, image: str) -> Iterator[KeptEdits]:
-    hold_file(folder / LOCK).close()  # else it is of a window that is open
+    # Raises where an open window holds it, whose edits are not to be recovered.
+    hold_file(folder / LOCK).close()
     count = read_journal(folder).unsaved_count
     if count:
         time = (folder / EDITS).stat().st_mtime

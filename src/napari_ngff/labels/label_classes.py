@@ -30,8 +30,10 @@ __all__ = [
     "with_classes_in_use",
 ]
 
+# Written to files in English whatever the interface shows (docs/design/008).
 STATES = ("to do", "in progress", "done", "flagged")
 
+# With a prefix, so that they meet no key of another program.
 NAME, STATE, LOCKED, HIDDEN, PLACE = (
     "class-name",
     "class-state",
@@ -98,6 +100,8 @@ def color_of_new(
 
     New labels have the colours of the palette in the order of their values.
     """
+    # A label without a class has this colour already (`FIRST_COLORS` in `viewer/`), and
+    # keeps it when it becomes a class.
     usual = PALETTE[(value - 1) % len(PALETTE)]
     return free_color(classes) if usual in [c.color for c in classes] else usual
 
@@ -112,6 +116,7 @@ def with_classes_in_use(
     """
     joined = list(own)
     names, values = {item.name for item in own}, {item.value for item in own}
+    # Above both lists, so that no later class of `in_use` needs the same value.
     free = 1 + max(values | {item.value for item in in_use}, default=0)
     for item in in_use:
         if item.name in names:
@@ -119,6 +124,7 @@ def with_classes_in_use(
         value = item.value
         if value in values:
             value, free = free, free + 1
+        # The state says how far this class is annotated in its own image.
         joined.append(replace(item, value=value, state=STATES[0]))
         values.add(value)
     return tuple(joined)
@@ -132,6 +138,7 @@ def classes_of(info: LabelInfo) -> tuple[LabelClass, ...]:
     numbered_classes: list[tuple[Any, LabelClass]] = []
     for value, row in info.properties.items():
         name = row.get(NAME)
+        # 0 is the background, which nobody paints.
         if value == 0 or not isinstance(name, str):
             continue
         state, order = row.get(STATE), row.get(PLACE)
@@ -143,6 +150,7 @@ def classes_of(info: LabelInfo) -> tuple[LabelClass, ...]:
             row.get(LOCKED) is True,
             row.get(HIDDEN) is True,
         )
+        # Classes without a number come last, in the order of the file.
         numbered = isinstance(order, int | float)
         numbered_classes.append((order if numbered else float("inf"), label_class))
     if len(numbered_classes) > MOST:
@@ -159,6 +167,7 @@ def with_classes(info: LabelInfo, classes: Sequence[LabelClass]) -> LabelInfo:
     A label that is no class any more keeps its other properties, not its colour.
     """
     before = {item.value for item in classes_of(info)}
+    # A label that lost its class is an object among others: no colour of its own.
     gone = before - {item.value for item in classes}
     colors = {v: rgba for v, rgba in info.colors.items() if v not in gone}
     properties = dict(info.properties)
@@ -171,6 +180,7 @@ def with_classes(info: LabelInfo, classes: Sequence[LabelClass]) -> LabelInfo:
         colors[item.value] = item.color
         stated = {
             NAME: item.name,
+            # Defaults are left out, so that a plain class is a plain entry.
             STATE: item.state if item.state != STATES[0] else None,
             LOCKED: item.locked or None,
             HIDDEN: item.hidden or None,

@@ -72,11 +72,12 @@ def write_label_info(
     UnsupportedError, AccessError, CorruptDataError
         See `change_document`.
     """
+    # Compared first: a save without changes of metadata must not touch the document.
     there = read_label_info(node)
     if (there.colors, there.properties) == (info.colors, info.properties):
         return False
     version = node.metadata.version or "0.4"
-    dump_label(info, version)  # or refuse before anything is read again
+    dump_label(info, version)  # raises ValueError before anything is changed
     change_document(
         node, lambda home: with_label_info(home, info, version), transaction
     )
@@ -86,23 +87,24 @@ def write_label_info(
 def rebase_label_info(
     info: LabelInfo, before: LabelInfo, there: LabelInfo
 ) -> LabelInfo:
-    """Do to what a file says now what was done to what it said before.
+    """Repeat the changes of colours and properties on what a file says now.
 
     Parameters
     ----------
     info
-        Colours and properties as they were made.
+        Colours and properties after the changes.
     before
-        What they were made of.
+        The same before the changes.
     there
         What the file says now: somebody else may have written meanwhile. Where both
-        have changed the same, `info` counts.
+        have changed the same entry, `info` counts.
     """
     properties = dict(there.properties)
     for value in dict.fromkeys([*before.properties, *info.properties]):
         rows = (version.properties.get(value, {}) for version in (info, before, there))
         row = _merge_changes(*rows)
         properties[value] = row
+        # Removed here, and nothing of another program is left in it.
         if not row and value not in info.properties:
             del properties[value]
     colors = _merge_changes(info.colors, before.colors, there.colors)
@@ -114,6 +116,8 @@ def _merge_changes(
 ) -> dict[K, V]:
     result = dict(there)
     for key in dict.fromkeys([*before, *now]):
+        # Absent from `now` and from `before`: another program has added it, and it
+        # stays.
         if key not in now:
             result.pop(key, None)
         elif key not in before or before[key] != now[key]:
@@ -142,8 +146,10 @@ def with_label_info(home: JSON, info: LabelInfo, version: str) -> None:
     old = home.setdefault("image-label", {})
     if not isinstance(old, dict):
         raise CorruptDataError('"image-label" must be an object.', remedy="Correct it.")
-    if not old and "source" in home:  # beside it, as the examples of 0.2 to 0.4
+    # The examples of 0.2 to 0.4 state `source` beside `image-label`, not in it.
+    if not old and "source" in home:
         del new["source"]
+    # An entry of `colors` may have keys of other programs beside "rgba", which stay.
     for key, replaced_key in (("colors", "rgba"), ("properties", None)):
         entries = _join_entries(old.pop(key, []), new.pop(key, []), replaced_key)
         if entries:
@@ -152,25 +158,32 @@ def with_label_info(home: JSON, info: LabelInfo, version: str) -> None:
         old.setdefault(key, value)
 
 
-def _join_entries(old: Any, new: list[JSON], own: str | None) -> list[JSON]:
+def _join_entries(old: Any, new: list[JSON], replaced_key: str | None) -> list[JSON]:
     """Join a list of the file with what shall be in it, in the order of the file.
 
     Parameters
     ----------
-    own
-        The key of an entry that is replaced; None for all of them.
+    replaced_key
+        The key of an entry that is replaced; None for all keys.
     """
     wanted = {entry[VALUE]: entry for entry in new}
     kept: dict[Any, JSON] = {}
     for entry in old if isinstance(old, list) else ():
         value = entry.get(VALUE) if isinstance(entry, dict) else None
+        # Some writers state labels as 1.0.
         if not isinstance(value, int | float) or int(value) != value:
             continue
-        rest = {} if own is None else {k: v for k, v in entry.items() if k != own}
+        rest = (
+            {}
+            if replaced_key is None
+            else {k: v for k, v in entry.items() if k != replaced_key}
+        )
         kept[int(value)] = rest
     result = [
         rest | {VALUE: value} | wanted.get(value, {})
         for value, rest in kept.items()
-        if value in wanted or rest.keys() - {VALUE}
+        if value
+        in wanted  # An entry that is to go stays if other programs wrote into it.
+        or rest.keys() - {VALUE}
     ]
     return result + [entry for value, entry in wanted.items() if value not in kept]

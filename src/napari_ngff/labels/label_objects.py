@@ -27,14 +27,16 @@ LISTED = 1 << 26
 def known_ids(canvas: Canvas, most: int = LISTED) -> Indices:
     """List the ids of the finest level of at most `most` voxels, ascending, without 0.
 
-    Slow: in a worker. Of a coarser level than 0, small objects may be missing.
+    Slow, so call it in a worker. Small objects may be missing in levels above 0.
     """
+    # Levels go from fine to coarse, so the first small one is the finest.
     small = [level for level in canvas.levels if level.size <= most]
     level = small[0] if small else canvas.levels[-1]
     chunk_ids = [
         np.unique(level.read(level.chunk_box(chunk)))
         for chunk in level.chunks_in(whole_box(level.shape))
     ]
+    # 0 is the background, not an object.
     ids = np.unique(np.concatenate(chunk_ids)).astype(np.int64)
     listed: Indices = ids[ids != 0]
     return listed
@@ -80,6 +82,7 @@ def split_object(
         msg = f"The object is larger than {FILL_BUDGET >> 20} million pixels."
         raise ValueError(msg)
     mask, origin = _fill_mask(runs)
+    # The number of the seed at its voxel, 0 elsewhere, as `watershed` takes it.
     markers = np.zeros(mask.shape, np.int32)
     places: list[tuple[int, ...]] = []
     for number, seed in enumerate(seeds, 1):
@@ -89,12 +92,14 @@ def split_object(
             raise ValueError("Click different places of one object.")
         markers[seed_index] = number
         places.append(seed_index)
+    # Padded, since an object also ends at the border of its box.
     depth = ndimage.distance_transform_edt(np.pad(mask, 1), sampling=weights)
     depth = depth[(slice(1, -1),) * mask.ndim]
     for number in range(1, len(seeds) + 1):
         if _mark_ascent(depth, markers, number):
             continue
-        # Two of them lie on one hill: the nearest counts.
+        # Two seeds lie on one hill, where depth cannot part them. On a flat surface the
+        # watershed gives each voxel to its nearest seed.
         markers[markers > 0] = 0
         for again, seed in enumerate(places, 1):
             markers[seed] = again
@@ -105,9 +110,10 @@ def split_object(
 
 
 def _mark_ascent(depth: Any, markers: Any, number: int) -> bool:
-    """Mark the way from a seed to the top of its hill; False where that is taken.
+    """Mark the way from a seed to the top of its hill; False where another seed did.
 
-    Else the seed that is first there would flood over the saddle into the other hill.
+    Without it a seed at the foot of a hill would lose the hill: the seed that reaches
+    its top first would flood over the saddle.
     """
     top_index = tuple(int(i[0]) for i in np.nonzero(markers == number))
     while True:
@@ -123,7 +129,7 @@ def _mark_ascent(depth: Any, markers: Any, number: int) -> bool:
 
 
 def _fill_mask(runs: Indices) -> tuple[Any, list[int]]:
-    """Set the voxels of runs in an array of their own, and say where it begins."""
+    """Set the voxels of runs in a mask just large enough; return it and its origin."""
     low, high = runs.min(axis=0), runs.max(axis=0)
     origin = [int(i) for i in low[:-1]]
     shape = [int(b - a) + 1 for a, b in zip(low[:-2], high[:-2], strict=True)]

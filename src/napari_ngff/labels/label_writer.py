@@ -1,13 +1,13 @@
-"""Saves the edits of a canvas into its file: what they touch, at every level.
+"""Saves the edits of a canvas into its file: the blocks they touch, at every level.
 
 Level 0 first, then each coarser level from the one just written, only where that
-changed. Each object is replaced whole, so that a save that ends anywhere, by whatever,
+changed. Each object is replaced whole, so that a save that was killed at any moment
 can be done again: see `napari_ngff.labels.saving.before_images`.
 
 Memory, for each of as many threads as cores: a decoded chunk some six times (what the
 file holds, what it was, what it becomes, and what an edit rasterises), and the bytes
-of a stored object twice; for all, `carried.ROOM` and some 500 bytes per chunk that is
-touched.
+of a stored object twice; for all, `reduction_cache.ROOM` and some 500 bytes per chunk
+that is touched.
 """
 
 from __future__ import annotations
@@ -82,9 +82,8 @@ class LabelWriter:
         For each level but the first: how much larger its voxels are than those of the
         next finer one, axes of the file; None where that is not known.
     files
-        The arrays, and the file's axis for each of the canvas, where the canvas has
-        none yet: as many as there are, more or fewer than its levels.
-
+        The arrays, and the file's axis for each of the canvas; by default those of
+        the canvas. There may be more or fewer arrays than levels of the canvas.
     register
         Of new labels: makes them known once all levels are written; see `NewLabels`.
 
@@ -112,7 +111,10 @@ class LabelWriter:
         self.transaction = begin_transaction(self.arrays[0].source)
         self.journal: Journal | None = None
         self._register = register
+        # Notes in which revision each object was read: a save refuses what has another
+        # one.
         self._reads = ReadLog(self.transaction.source)
+        # Edits that the file has, but for what `_dirty` lists.
         self._saved: tuple[Edit, ...] = ()
         self._waiting = 0  # blocks that the transaction has and the file has not
         self._dirty = DirtyCells.of_levels(len(self.arrays))
@@ -122,15 +124,18 @@ class LabelWriter:
             )
             for i, (fine, coarse) in enumerate(pairwise(self.arrays))
         )
-        # Of new labels, these; else they are found before the first save.
+        # Used for new labels; for others they are found before the first save.
         self._rules = tuple(LevelRule(reduction) for reduction in self.reductions)
         self._rules_found = False
         self._check_dtypes()
+        # Last, so that a writer that is refused leaves the canvas as it was.
         self._read_through()
 
     def _check_dtypes(self) -> None:
         fine = self.arrays[0].dtype
         for array in self.arrays:
+            # A coarser level holds labels of level 0, so it must be able to hold all of
+            # them.
             if not np.can_cast(fine, array.dtype, "safe"):
                 msg = (
                     f"{array} cannot hold the labels of level 0, {fine}. Convert the"
@@ -142,14 +147,18 @@ class LabelWriter:
         """Let the canvas read the pyramid as it was before any save."""
         pairs = zip(self.canvas.levels, self.arrays, strict=False)
         for number, (level, array) in enumerate(pairs):
+            # Direct reads go through the log of revisions. zarr-python has a store of
+            # its own.
             if array.direct:
                 array = ChunkedArray(self._reads, array.path, array.layout)
             source = LevelSource(array, on_error_of(level.source))
+            # The order of the wrappers: file, original blocks, axes of the canvas.
             kept = OriginalLevel(source, self.before_images, number, cell_shape(array))
             level.source = ArrayWindow(kept, self.order)
 
     def with_before_images(self, retained: BeforeImages) -> LabelWriter:
         """Make a writer of the same files that keeps what is overwritten elsewhere."""
+        # Shallow: both write the same arrays in the same transaction.
         twin = copy(self)
         twin.before_images = retained
         twin._dirty = DirtyCells.of_levels(len(self.arrays))
@@ -195,7 +204,7 @@ class LabelWriter:
         """Blocks of level 0 that a save was to write, and has not."""
         return self._dirty.wanted_cells
 
-    def adopt_journal(self, found: JournalContent) -> None:
+    def adopt_journal(self, content: JournalContent) -> None:
         """Go on where a process that is gone has left off.
 
         A block that is neither what was there before, nor what a save made of it, was
@@ -203,12 +212,17 @@ class LabelWriter:
 
         Parameters
         ----------
-        found
-            In the journal, which nobody else holds.
+        content
+            Of the journal, which no other process holds.
         """
-        self._saved = found.saved
+        self._saved = content.saved
         shape, dtype = self.canvas.shape, self.canvas.dtype
-        known = [Snapshot(e, shape, dtype) for e in ((), found.saved, *found.saving)]
+        # All states in which our own saves can have left a block: untouched, as after
+        # the last save that ended, or as after any that was begun.
+        known = [
+            Snapshot(e, shape, dtype) for e in ((), content.saved, *content.saving)
+        ]
+        # Read from the disk: the canvas must not cache what may be dropped below.
         array = reopen_array(self.arrays[0], self.transaction.source)
         self._dirty.recheck_written(self.before_images)
         for cell in self.before_images.list_cells(0):
@@ -217,17 +231,19 @@ class LabelWriter:
             with suppress(CorruptDataError):
                 now = array.read(box)
                 if before is not None and not any(
-                    np.array_equal(now, one.with_edits(box, before, self.order))
-                    for one in known
+                    np.array_equal(now, snapshot.with_edits(box, before, self.order))
+                    for snapshot in known
                 ):
                     self.before_images.drop_block(0, cell)
-        if found.saving:
-            self.sweep_leftovers(found.tokens)
+        # Only a save that did not end can have left files aside or copies of metadata
+        # out.
+        if content.saving:
+            self.sweep_leftovers(content.tokens)
             self.transaction.recover(self.arrays[0].path)
             label = self.arrays[0].path.rpartition("/")[0]
             above = [path for path in (label, label.rpartition("/")[0]) if path]
             update_copies(
-                self.transaction, [*above, *(one.path for one in self.arrays)]
+                self.transaction, [*above, *(array.path for array in self.arrays)]
             )
 
     def sweep_leftovers(self, dead: Sequence[str]) -> None:
@@ -263,32 +279,39 @@ class LabelWriter:
             Where the system refuses to write. What was not written is still unsaved,
             and saving again goes on from there.
         """
+        # A tuple of this moment: painting goes on while it is saved.
         edits, idle = self.canvas.edits, not self.has_unsaved
         if self.journal is not None:
             self.journal.note_saving(edits, self.transaction.token)
-        # Before any block: the old array cannot hold one of the new type.
+        # Before any block is written: the old array cannot hold values of the new type.
         if self.canvas.dtype != self.arrays[0].dtype:
             self._retype_arrays(self.canvas.dtype)
         snapshot = Snapshot(edits, self.canvas.shape, self.canvas.dtype)
         same = count_common(self._saved, edits)
+        # Edits that were taken back since change blocks as much as new ones.
         changed = self._saved[same:] + edits[same:]
         cells = touched_cells(
             changed, snapshot.grid, self.order, cell_shape(self.arrays[0])
         )
         self._dirty.add_cells(cells)
+        # From now on `_dirty` alone says what of these edits the file lacks.
         self._saved = edits
         self._find_rules()
         state = SaveRun(progress, cancel)
+        # Errors that were there before are not the fault of this save.
         known = self._metadata_errors()
         try:
             self._save_pass(snapshot, state).write_levels()
         except OSError:
+            # Such as a full disk: `_dirty` has the rest for the next save.
             with suppress(OSError):
                 # A folder keeps what was written; half an archive would cost a copy.
                 if not self.transaction.saves_together:
                     self._commit_save(state)
             raise
         self._commit_save(state, describe)
+        # Only now: a journal that says "saved" too early would lose edits after a
+        # crash.
         if not self._is_incomplete:
             if self.journal is not None:
                 self.journal.note_saved(edits)
@@ -296,6 +319,7 @@ class LabelWriter:
         new = tuple(
             problem for problem in self._metadata_errors() if problem not in known
         )
+        # A count for the user: blocks in a transaction are saved when it is committed.
         self._waiting += state.blocks
         state.blocks = 0
         if not self.transaction.uncommitted:
@@ -308,6 +332,7 @@ class LabelWriter:
         coarser = zip(self.canvas.levels[1:], self.arrays[1:], strict=False)
         for level, _ in coarser:
             array, _ = file_array_of(level.source)
+            # Chunks that were decoded before the save are old now.
             array.forget_chunks()
             source = LevelSource(array, on_error_of(level.source))
             sources.append(ArrayWindow(source, self.order))
@@ -319,8 +344,9 @@ class LabelWriter:
             return
         self._rules_found = True
         if self._register is not None:
-            return  # nobody has made any yet
+            return  # new labels have no coarser levels that could tell of another rule
         arrays = [reopen_array(array, self.transaction.source) for array in self.arrays]
+        # As they were before our edits, which coarser levels may not contain yet.
         levels = [
             OriginalLevel(
                 LevelSource(array), self.before_images, number, cell_shape(array)
@@ -328,6 +354,7 @@ class LabelWriter:
             for number, array in enumerate(arrays)
         ]
         shape, chunk = arrays[0].shape, cell_shape(arrays[0])
+        # Compared near the edits first: those chunks are read by the save in any case.
         near = (box_of(cell, chunk, shape) for cell in self._dirty.pending)
         self._rules = find_rules(levels, self.reductions, near)
 
@@ -348,6 +375,7 @@ class LabelWriter:
 
     def _flush_undo_data(self) -> None:
         """Bring to the disk what could restore each block that is overwritten."""
+        # Both before any object gets its name (docs/design/005, "what before what").
         self.before_images.flush_blocks()
         if self.journal is not None:
             self.journal.flush_records()
@@ -360,6 +388,8 @@ class LabelWriter:
         together = self.transaction.saves_together
         if together and self._dirty and self._register is not None:
             return  # an archive is not written anew for half a label image
+        # Together with the chunks, or else after them: no reader may meet a list that
+        # names labels whose chunks are not there.
         if together:
             if register is not None:
                 register()
@@ -370,6 +400,8 @@ class LabelWriter:
             done = self.transaction.commit(state.report_archive)
         except ConflictError as error:
             state.note_refused(error)
+            # Some of what was put is dropped, and which blocks that concerns is not
+            # known.
             self._dirty.recheck_written(self.before_images)
             refused = True
         state.cancelled |= not (done or refused)
@@ -383,10 +415,12 @@ class LabelWriter:
     def _retype_arrays(self, dtype: np.dtype[Any]) -> None:
         arrays = list(self.arrays)
         try:
+            # Changes the list level by level, so that it is right also after an error.
             retype_arrays(arrays, dtype, self.transaction)
         finally:
             self.arrays = tuple(arrays)
             self._reads = ReadLog(self.transaction.source)
+            # The arrays are others, so the canvas has to read through new ones.
             self._read_through()
             self.canvas.reread_sources()
 
@@ -408,6 +442,7 @@ class LabelWriter:
             for cell in self.before_images.list_cells(number):
                 if writer.unit_key(writer.unit_of(cell)) in changed:
                     self.before_images.drop_block(number, cell)
+                    # Coarser levels follow when level 0 is written.
                     if number == 0:
                         self._dirty.pending.add(cell)
         for level, _ in zip(self.canvas.levels, self.arrays, strict=False):

@@ -45,15 +45,19 @@ class LevelGrid:
 
     def holder_index(self, axis: int, index: Any) -> Any:
         """Index on the level of the voxel that holds a voxel of level 0."""
+        # floor((index + 1/2) / factor): by the centre of the voxel, in integers, since
+        # floats would put some voxels into the next block.
         return (2 * index + 1) * self.sizes[axis] // (2 * self.full[axis])
 
     def block_start(self, axis: int, index: Any) -> Any:
-        """First voxel of level 0 in the block of a voxel; the next one's ends it."""
+        """First voxel of level 0 in the block of a voxel."""
+        # The inverse of `holder_index`: ceil(index * factor - 1/2), as -floor(-x).
         full, size = self.full[axis], self.sizes[axis]
         return -((size - 2 * full * index) // (2 * size))
 
     def block_sample(self, axis: int, index: Any) -> Any:
         """Voxel of level 0 in the middle of a voxel's block."""
+        # floor((index + 1/2) * factor): the voxel that contains the block's centre.
         return (2 * index + 1) * self.full[axis] // (2 * self.sizes[axis])
 
     def plane_index(self, axis: int, index: int) -> int:
@@ -63,6 +67,7 @@ class LevelGrid:
         (``_ScalarFieldSliceRequest._thick_slice_at_level``).
         """
         factor = self.full[axis] / self.sizes[axis]
+        # `np.round` takes halves to the even number, as napari does.
         return int(np.round(min(index / factor, self.sizes[axis] - 1)))
 
     def block_bounds(self, axis: int, span: tuple[int, int], touch: bool) -> Any:

@@ -32,6 +32,7 @@ def method_named(name: str | None) -> Method:
 
     Whatever it says of an image, ids cannot be averaged: all but mode is nearest.
     """
+    # "type" is free text in the specification.
     return "mode" if name is not None and "mode" in name.lower() else "nearest"
 
 
@@ -71,11 +72,14 @@ class AxisSteps:
             factors is meant: 7 to 3 may be 2 or 3.
         """
         wanted = ratio or fine / coarse
+        # Writers round the size of a level down or up; either way of a factor is
+        # possible.
         fitting = [
             factor
             for factor in range(1, -(-fine // coarse) + 1)
             if coarse in (fine // factor, -(-fine // factor))
         ]
+        # The closest to what the voxel sizes say, and the smaller one of two as close.
         factor = min(fitting, key=lambda f: (abs(f - wanted), f), default=None)
         return cls(fine, coarse, factor)
 
@@ -87,6 +91,7 @@ class AxisSteps:
 
     def sampled_voxel(self, index: Any) -> Any:
         """Voxel that *nearest* takes from a block."""
+        # An offset is added only where there is one, since the clipping costs time.
         if not self.offset:
             return self.block_start(index)
         return np.minimum(self.block_start(index) + self.offset, self.fine - 1)
@@ -98,6 +103,7 @@ class AxisSteps:
     def blocks_meeting(self, start: int, stop: int) -> tuple[int, int]:
         """Blocks that meet a span of voxels."""
         if self.factor is None:
+            # The inverse of `block_start` for factors that are not whole.
             first = ((start + 1) * self.coarse - 1) // self.fine
             last = (stop * self.coarse - 1) // self.fine
         else:
@@ -155,6 +161,8 @@ class LevelReduction:
         ValueError
             Where an axis grows.
         """
+        # Levels are listed from high to low resolution (MUST); others cannot be
+        # reduced.
         if any(n < m for n, m in zip(fine, coarse, strict=True)):
             msg = f"A level of shape {tuple(coarse)} cannot follow one of {tuple(fine)}"
             raise ValueError(msg)
@@ -224,6 +232,7 @@ class LevelReduction:
         box
             Of the coarser level.
         """
+        # Axis by axis: each slice is a view, or makes the next step smaller.
         if self.method == "nearest":
             sampled = block
             for axis, (steps, span) in enumerate(self._axis_spans(box)):
@@ -236,12 +245,13 @@ class LevelReduction:
     def _axis_spans(self, box: Box) -> list[tuple[AxisSteps, tuple[int, int]]]:
         return list(zip(self.steps, box, strict=True))
 
-    def _sample_index(self, one: AxisSteps, span: tuple[int, int]) -> Any:
-        """Index of the voxel that is taken of each block, in the sources of a span."""
-        ends = one.block_start(span[1] - 1) + one.offset
-        if one.factor is not None and ends < one.fine:
-            return slice(None, None, one.factor)
-        return one.sampled_voxel(np.arange(*span)) - one.sampled_voxel(span[0])
+    def _sample_index(self, steps: AxisSteps, span: tuple[int, int]) -> Any:
+        """Index of the sampled voxel of each block, counted in the source of a span."""
+        ends = steps.block_start(span[1] - 1) + steps.offset
+        # A slice instead of indices wherever no block is cut off: a view, not a copy.
+        if steps.factor is not None and ends < steps.fine:
+            return slice(None, None, steps.factor)
+        return steps.sampled_voxel(np.arange(*span)) - steps.sampled_voxel(span[0])
 
     def _pad_blocks(
         self, block: Array, box: Box
@@ -259,6 +269,7 @@ class LevelReduction:
         lengths: list[int] = []
         inside: list[Any] = []
         for axis, (steps, span) in enumerate(self._axis_spans(box)):
+            # All blocks of the span are whole.
             if steps.factor is not None and steps.block_start(span[1]) <= steps.fine:
                 lengths.append(steps.factor)
                 inside.append(None)
@@ -271,6 +282,8 @@ class LevelReduction:
             if is_own.all() and block.shape[axis] == length * len(blocks):
                 inside.append(None)
                 continue
+            # Axes (block, voxel); beyond the end of a block its last voxel is repeated,
+            # and `inside` says so, since the repeated ones must not count.
             index = starts[:, None] + np.arange(length)
             index = np.minimum(index, stops[:, None] - 1) - starts[0]
             block = block.take(index.ravel(), axis)

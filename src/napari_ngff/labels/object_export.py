@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["PLANE", "find_boxes", "outline_features", "write_boxes"]
 
 PLANE = 1 << 28
-"""Voxels of a plane up to which its objects are outlined: it is held as a whole."""
+"""Most voxels of a plane whose objects are outlined; it is in memory as a whole."""
 
 MICROMETERS = ("x", "y", "z")
 COLUMNS = ("label", *(f"{a}_micrometer" for a in MICROMETERS))
@@ -83,10 +83,12 @@ def outline_features(
     for plane_index in itertools.product(*(range(*span) for span in region[:-2])):
         box = (*((index, index + 1) for index in plane_index), *region[-2:])
         picture = level.read(box).reshape(sizes[-2:])
+        # Not strict: the last two axes have no index of a plane.
         letters = dict(zip(axes, plane_index, strict=False))
         plane = {"c": -1, "z": letters.get("z", 0), "t": letters.get("t", 0)}
         start = region[-2][0], region[-1][0]
         for value, rings in _outline_labels(picture, start, pixel, corner):
+            # RFC 7946, 3.1.6 and 3.1.7; "plane" is QuPath's extension.
             geometry: dict[str, Any] = {"type": "MultiPolygon", "coordinates": rings}
             if len(rings) == 1:
                 geometry = {"type": "Polygon", "coordinates": rings[0]}
@@ -103,6 +105,8 @@ def _outline_labels(
     corner: tuple[float, float],
 ) -> Iterator[tuple[int, list[Any]]]:
     """Outline each label of a plane: polygons of closed rings of (x, y)."""
+    # Ids may be as large as 2**64, and `find_objects` makes a list up to the largest;
+    # so they are numbered first.
     values, compact = np.unique(picture, return_inverse=True)
     compact = compact.reshape(picture.shape) + 1  # background may be among them
     for value, part_slices in zip(
@@ -116,12 +120,14 @@ def _outline_labels(
         outlines = []
         for polygon in find_polygons(picture[part_slices] == value):
             rings = [polygon.outer, *polygon.holes]
+            # Edges between voxels in (y, x), turned into (x, y) below.
             placed = [(ring + first) * pixel + corner for ring in rings]
             outlines.append([_close_ring(ring[:, ::-1]) for ring in placed])
         yield value, outlines
 
 
 def _close_ring(ring: Any) -> list[list[float]]:
+    # "The first and last positions are equivalent" (RFC 7946, 3.1.6).
     points: list[list[float]] = ring.tolist()
     return [*points, points[0]]
 
@@ -138,10 +144,12 @@ def _make_feature(
         label_class = named[value]
         properties["classification"] = {
             "name": label_class.name,
+            # QuPath's colours have no alpha.
             "color": list(label_class.color[:3]),
         }
     return {
         "type": "Feature",
+        # QuPath identifies objects by UUIDs.
         "id": str(uuid.uuid4()),
         "geometry": geometry,
         "properties": properties,
@@ -181,6 +189,7 @@ def find_boxes(
                 (part.start + a, part.stop + a)
                 for part, (a, _) in zip(part_slices, box, strict=True)
             )
+            # An object may reach over several chunks: its box grows with each.
             known = boxes.get(value, part_box)
             boxes[value] = tuple(
                 (min(a, c), max(b, d))
@@ -193,7 +202,7 @@ def find_boxes(
 
 def write_boxes(
     file: IO[str],
-    found: dict[int, Box],
+    boxes: dict[int, Box],
     axes: str,
     pixel: Sequence[float],
 ) -> None:
@@ -203,8 +212,8 @@ def write_boxes(
     ----------
     file
         Open for text, with ``newline=""``.
-    found
-        See `boxes`.
+    boxes
+        By label, see `find_boxes`.
     axes
         A letter for each axis of the boxes.
     pixel
@@ -212,11 +221,13 @@ def write_boxes(
     """
     writer = csv.writer(file)
     writer.writerow(COLUMNS)
-    for value, box in found.items():
+    for value, box in boxes.items():
         spans = dict(zip(axes, box, strict=True))
         sizes = dict(zip(axes, pixel, strict=True))
         starts, lengths = [], []
         for letter in MICROMETERS:
+            # The table has a column for z, also where the image has none: one plane of
+            # 1.
             low, high = spans.get(letter, (0, 1))
             size = sizes.get(letter, 1.0)
             starts.append(low * size)

@@ -55,8 +55,10 @@ def find_polygons(mask: npt.NDArray[np.bool_]) -> list[OutlinePolygon]:
     rings = _rings(mask)
     outer = [ring for ring in rings if _double_area(ring) > 0]
     holes = [ring for ring in rings if _double_area(ring) < 0]
+    # One piece has all holes; most objects are such.
     if len(outer) == 1:
         return [OutlinePolygon(outer[0], tuple(holes))]
+    # Else each hole belongs to the piece that its ring bounds.
     pieces = _label_pieces(mask)
     owned: dict[int, list[Ring]] = {}
     for hole in holes:
@@ -68,6 +70,7 @@ def find_polygons(mask: npt.NDArray[np.bool_]) -> list[OutlinePolygon]:
 
 
 def _label_pieces(mask: npt.NDArray[np.bool_]) -> npt.NDArray[Any]:
+    # By faces, scipy's default, so that pieces that touch at a corner are apart.
     from scipy import ndimage
 
     pieces: npt.NDArray[Any] = ndimage.label(mask)[0]
@@ -80,6 +83,7 @@ def _piece_of(ring: Ring, pieces: npt.NDArray[Any], inner: bool = False) -> int:
     Below that edge lies the piece; or a hole, and the piece above it.
     """
     ends = np.roll(ring, -1, axis=0)
+    # Only a horizontal edge has a voxel above it and one below it.
     flat = ring[:, 0] == ends[:, 0]
     top = int(np.argmin(np.where(flat, ring[:, 0], np.iinfo(np.int64).max)))
     y, x = int(ring[top, 0]), int(min(ring[top, 1], ends[top, 1]))
@@ -88,6 +92,7 @@ def _piece_of(ring: Ring, pieces: npt.NDArray[Any], inner: bool = False) -> int:
 
 def _double_area(ring: Ring) -> int:
     """Twice the area inside; negative for a hole."""
+    # Shoelace formula.
     y, x = ring.T
     after = np.roll(x, -1), np.roll(y, -1)
     return int(np.sum(y * after[0] - x * after[1]))
@@ -95,6 +100,7 @@ def _double_area(ring: Ring) -> int:
 
 def _rings(mask: npt.NDArray[np.bool_]) -> list[Ring]:
     """Follow the edges between voxels that are set and voxels that are not."""
+    # So that voxels at the border have a neighbour that is not set.
     padded = np.pad(mask, 1)
     # Each edge runs with the object on its left, y pointing down: from start to stop.
     starts, stops = [], []
@@ -105,6 +111,7 @@ def _rings(mask: npt.NDArray[np.bool_]) -> list[Ring]:
         ((0, 1), (1, 1), (0, 1)),  # right
     ):
         beside = np.roll(padded, (-shift[0], -shift[1]), (0, 1))
+        # Less the padding.
         voxels = np.argwhere(padded & ~beside) - 1
         starts.append(voxels + start)
         stops.append(voxels + stop)
@@ -114,6 +121,7 @@ def _rings(mask: npt.NDArray[np.bool_]) -> list[Ring]:
 def _join_edges(starts: Ring, stops: Ring, width: int) -> list[Ring]:
     """Join edges to rings without corners on straight lines."""
     following: dict[int, list[int]] = {}
+    # A corner as one number, row by row; `width` counts corners, one more than voxels.
     keys = (starts[:, 0] * width + starts[:, 1]).tolist()
     ends = (stops[:, 0] * width + stops[:, 1]).tolist()
     for edge, key in enumerate(keys):

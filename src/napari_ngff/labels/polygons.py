@@ -35,8 +35,9 @@ BAND = 1 << 21
 
 
 def _cut_to_frame(points: Points, frame: tuple[int, int]) -> tuple[Indices, Any, Any]:
-    """Corners, and the first voxel and the one after the last of what is not cut."""
+    """Return corners, first voxel inside the frame, and the one after the last."""
     corners = np.array(points, np.int64)
+    # Axes (y, x) for all three.
     low = np.maximum(corners.min(axis=0), 0)
     high = np.minimum(corners.max(axis=0) + 1, frame)
     return corners, low, np.maximum(low, high)
@@ -44,7 +45,7 @@ def _cut_to_frame(points: Points, frame: tuple[int, int]) -> tuple[Indices, Any,
 
 @lru_cache(maxsize=64)
 def is_large(points: Points, frame: tuple[int, int]) -> bool:
-    """Whether `polygon_runs` is not exact."""
+    """Whether a polygon is too large for `polygon_runs` to be exact."""
     _, low, high = _cut_to_frame(points, frame)
     return int((high - low).prod()) > EXACT
 
@@ -92,9 +93,12 @@ def polygon_rows(
     first, last = max(first, int(low[0])), min(last, int(high[0]))
     if first >= last or low[1] >= high[1]:
         return np.empty((0, 3), np.int64)
+    # Bands are counted from the polygon's first row, so that chunks beside and below
+    # each other ask for the same bands, which are cached.
     rows = max(1, BAND // int(high[1] - low[1]))
     top = int(low[0])
     bands = range((first - top) // rows, (last - 1 - top) // rows + 1)
+    # Whole bands; the rows that were asked for are cut out below.
     runs = np.concatenate(
         [_draw_band(points, frame, band * rows, rows) for band in bands]
     )
@@ -109,16 +113,19 @@ def _draw_band(
     corners, low, high = _cut_to_frame(points, frame)
     height = min(rows, int(high[0] - low[0]) - start)
     picture = Image.new("L", (int(high[1] - low[1]), height), 0)
+    # As wide as napari's picture, whose rounding depends on the first column.
     moved = corners - low - (start, 0)
     ImageDraw.Draw(picture).polygon(
         [(int(x), int(y)) for y, x in moved], outline=1, fill=1
     )
+    # Of 0 and 1 in one byte each: no copy.
     mask = np.asarray(picture).view(bool)
     return mask_runs(mask, (int(low[0]) + start, int(low[1])))
 
 
 def _scan_rows(corners: Indices, low: Any, high: Any) -> Indices:
     """Fill between the crossings of each row with the edges, and draw the edges."""
+    # Edges from each corner (y, x) to the next, turned so that y grows.
     start, stop = corners, np.roll(corners, -1, axis=0)
     upward = start[:, 0] > stop[:, 0]
     start, stop = (
@@ -132,6 +139,7 @@ def _scan_rows(corners: Indices, low: Any, high: Any) -> Indices:
     rise = np.maximum(stop[:, 0] - start[:, 0], 1)
     slope = (stop[:, 1] - start[:, 1]) / rise
     offset = row - start[edge, 0]
+    # A horizontal edge is drawn from end to end, and is never crossed.
     flat = (stop[:, 0] == start[:, 0])[edge]
     ends = [
         start[edge, 1] + slope[edge] * np.clip(offset + half, 0, rise[edge])
@@ -149,6 +157,8 @@ def _scan_rows(corners: Indices, low: Any, high: Any) -> Indices:
     x = (start[edge, 1] + slope[edge] * offset)[crossing]
     order = np.lexsort((x, row[crossing]))
     x, row = np.rint(x[order]), row[crossing][order]
+    # Even-odd rule: between the first and second crossing of a row, the third and
+    # fourth. Each row has an even number of crossings.
     inside = np.stack([row[::2], x[::2], x[1::2] + 1], axis=1)
     runs = sort_runs([outline.astype(np.int64), inside.astype(np.int64)])
     runs[:, 1] = np.maximum(runs[:, 1], low[1])

@@ -25,13 +25,13 @@ __all__ = ["Raster"]
 class Raster:
     """Labels on a grid of their own, each voxel of level 0 taking the nearest.
 
-    Of a coarser level a voxel takes what its sample takes: so is a picture of many
-    labels reduced, where no one of them may grow.
+    A voxel of a coarser level takes the value of its sample. A stroke may grow there to
+    stay visible, but in a picture of many labels none may grow over the others.
 
     Attributes
     ----------
     values
-        Integers, on the painted axes; nobody changes them any more.
+        Integers, on the painted axes; not changed any more.
     origin
         Where the first voxel begins along each painted axis: an edge, not a centre,
         in voxels of level 0, of which voxel 0 begins at 0.
@@ -55,11 +55,13 @@ class Raster:
         )
 
     def __hash__(self) -> int:
+        # Not the values, which may be many; equal ones still have equal hashes.
         return hash((self.origin, self.step, self.clear, self.values.shape))
 
     @property
     def bbox(self) -> Box:
         """Rectangle of level 0 that it stays inside."""
+        # Voxels of level 0 whose centre, at + 1/2, is inside.
         return tuple(
             (math.ceil(first - 0.5), math.ceil(first + size * step - 0.5))
             for first, step, size in zip(
@@ -90,17 +92,21 @@ class Raster:
         inside: Any = np.ones(box_shape(box), bool)
         index = []
         for axis, span in enumerate(box):
+            # First and last are the same voxel for samples.
             sample, _ = grid.block_bounds(axis, span, False)
             size = self.values.shape[axis]
             voxel = np.floor((sample + 0.5 - self.origin[axis]) / self.step[axis])
             shape = (-1,) + (1,) * (len(box) - axis - 1)
             inside &= ((voxel >= 0) & (voxel < size)).reshape(shape)
+            # Outside the nearest value is read, and `inside` says that it does not
+            # count.
             index.append(np.clip(voxel, 0, size - 1).astype(np.int64))
         values: npt.NDArray[Any] = self.values[np.ix_(*index)]
         return inside, values
 
     def dump(self) -> dict[str, Any]:
         """Write it as what `json` takes."""
+        # A journal may be recovered on another machine: the byte order is stated.
         dtype = self.values.dtype.newbyteorder("<")
         packed = zlib.compress(self.values.astype(dtype).tobytes(), 1)
         return {

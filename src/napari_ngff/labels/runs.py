@@ -21,6 +21,7 @@ __all__ = ["cover_runs", "mask_runs", "point_runs", "sort_runs"]
 
 def mask_runs(mask: Any, origin: Sequence[int]) -> Indices:
     """Find the runs of a mask whose first voxel lies at `origin`."""
+    # One more column, False, after each row.
     padded = np.zeros((*mask.shape[:-1], mask.shape[-1] + 1), bool)
     padded[..., :-1] = mask
     flat = padded.ravel()
@@ -37,6 +38,7 @@ def mask_runs(mask: Any, origin: Sequence[int]) -> Indices:
 def point_runs(points: Indices) -> Indices:
     """Join single voxels, axes (point, axis), to runs."""
     points = np.unique(points, axis=0)
+    # `np.unique` sorts by columns, so neighbours in a row follow each other.
     same_row = (points[1:, :-1] == points[:-1, :-1]).all(axis=1)
     follows = same_row & (points[1:, -1] == points[:-1, -1] + 1)
     first = np.concatenate([[True], ~follows])
@@ -47,6 +49,7 @@ def point_runs(points: Indices) -> Indices:
 def sort_runs(parts: Sequence[Indices]) -> Indices:
     """Join tables of runs into one."""
     runs = np.concatenate(list(parts))
+    # `lexsort` takes the last key as the first one to sort by.
     return runs[np.lexsort(runs.T[::-1])]
 
 
@@ -69,6 +72,7 @@ def cover_runs(runs: Indices, grid: LevelGrid, box: Box, touch: bool) -> Any:
         Shape of the box; True or False for all or none of it.
     """
     start, stop = box[0]
+    # Runs are sorted by the first axis, so those of other rows are skipped unread.
     first, last = grid.block_start(0, start), grid.block_start(0, stop)
     runs = runs[slice(*np.searchsorted(runs[:, 0], [first, last]))]
     last_axis = len(box) - 1
@@ -79,6 +83,8 @@ def cover_runs(runs: Indices, grid: LevelGrid, box: Box, touch: bool) -> Any:
         begin, end = columns[0], columns[1] + 1
         keep = np.ones(len(runs), bool)
     else:
+        # From the first to the last voxel whose sample is in the run, in rows that are
+        # samples themselves.
         begin = columns[0] + (grid.block_sample(last_axis, columns[0]) < starts)
         end = columns[1] + (grid.block_sample(last_axis, columns[1]) <= stops)
         samples = [grid.block_sample(axis, row) for axis, row in enumerate(rows)]
@@ -97,6 +103,7 @@ def cover_runs(runs: Indices, grid: LevelGrid, box: Box, touch: bool) -> Any:
 
 def _fills_rows(rows: list[Indices], whole: Any, box: Box) -> bool:
     """Tell whether every row of a box has a run from end to end."""
+    # At a coarser level several runs fall into one row, which counts once.
     shape = [high - low for low, high in box[:-1]]
     count = int(np.prod(shape))
     if np.count_nonzero(whole) < count:
@@ -108,8 +115,11 @@ def _fills_rows(rows: list[Indices], whole: Any, box: Box) -> bool:
 def _paint_runs(rows: list[Indices], begin: Indices, end: Indices, box: Box) -> Any:
     """Set the runs of a level in a box, all of them inside it."""
     shape = [high - low for low, high in box]
+    # +1 where a run begins and -1 after its end: their sum along the row is the number
+    # of runs over a voxel.
     change = np.zeros((*shape[:-1], shape[-1] + 1), np.int32)
     index = tuple(row - low for row, (low, _) in zip(rows, box[:-1], strict=True))
+    # Not `change[index] += 1`, which counts runs that begin at the same voxel once.
     np.add.at(change, (*index, begin - box[-1][0]), 1)
     np.add.at(change, (*index, end - box[-1][0]), -1)
     mask = np.cumsum(change, axis=-1)[..., :-1] > 0

@@ -36,13 +36,13 @@ Cover = np.ndarray[Any, np.dtype[np.bool_]] | bool
 """Which voxels of a box are covered; True for all of them, False for none."""
 
 MANY_DABS = 16
-"""So many small dabs are put into a mask at once, fewer one by one."""
+"""Number of small dabs from which on they are put into a mask together."""
 
 FEW_DABS = 64
-"""So few dabs are compared faster in Python than in NumPy."""
+"""Number of dabs up to which Python compares them faster than NumPy."""
 
 GATHERED = 1 << 18
-"""At most so many voxels of dabs are worked out at once."""
+"""Most voxels of dabs that are computed at once: 2 MiB of float64 per array."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +74,15 @@ class Stroke:
     @property
     def bbox(self) -> Box:
         """Rectangle of level 0 that it stays inside."""
+        # A dab covers `int(radius / weight)` voxels to each side of its centre.
         box = []
-        for at, weight in zip(
+        for coordinates, weight in zip(
             zip(*self.points, strict=True), self.weights, strict=True
         ):
             reach = int(self.radius / weight)
-            box.append((round(min(at)) - reach, round(max(at)) + reach + 1))
+            box.append(
+                (round(min(coordinates)) - reach, round(max(coordinates)) + reach + 1)
+            )
         return tuple(box)
 
     def followed_by(self, other: Stroke) -> Stroke | None:
@@ -87,6 +90,7 @@ class Stroke:
         same = (self.radius, self.weights) == (other.radius, other.weights)
         if not same or self.points[-1] != other.points[0]:
             return None
+        # The other's first point is this one's last.
         points, steps = self.points + other.points[1:], self.steps + other.steps
         return Stroke(points, steps, self.radius, self.weights)
 
@@ -95,25 +99,30 @@ class Stroke:
         points = np.array(self.points)
         steps = np.array(self.steps)
         counts = np.maximum(steps, 1)
+        # For each dab: the piece of the way it is on, and its number there, from 1.
         way = np.repeat(np.arange(len(steps)), counts)
         number = np.arange(len(way)) - (np.cumsum(counts) - counts)[way] + 1
+        # A piece of 0 steps is a single dab at its first point.
         number = np.where(steps[way] == 0, 0, number)[:, None]
-        # As `numpy.linspace`, to the last bit.
+        # As `numpy.linspace`, by which napari places dabs, to the last bit: that also
+        # sets the last point itself instead of a product.
         stride = (points[1:] - points[:-1]) / counts[:, None]
         distances = number * stride[way] + points[:-1][way]
         last = number[:, 0] == steps[way]
         distances[last & (steps[way] > 0)] = points[1:][way[last & (steps[way] > 0)]]
+        # Halves to the even number, as napari rounds.
         centres: Indices = np.round(distances).astype(np.int64)
         return centres
 
     @property
     def _is_exact(self) -> bool:
-        """Whether squares are whole numbers and quarters, and no sum is rounded."""
+        """Whether squared distances are whole numbers, whose sums are not rounded."""
         return set(self.weights) == {1.0}
 
     def covered_voxels(self, grid: LevelGrid, box: Box, touch: bool) -> Cover:
         """Tell which voxels of a box of a level it covers."""
         bounds = [grid.block_bounds(axis, span, touch) for axis, span in enumerate(box)]
+        # Most chunks meet few dabs of a long stroke.
         dabs = self._pick_near(bounds)
         if not len(dabs):
             return False
@@ -121,10 +130,12 @@ class Stroke:
             dab = dab_over(dabs[0], bounds, self.weights)
             mask = reached_mask(dab, self.radius**2, self._is_exact)
             return True if mask.all() else mask if mask.any() else False
+        # A chunk inside a large dab is known without computing its voxels.
         if self._is_full(dabs, bounds):
             return True
         mask = np.zeros(box_shape(box), bool)
         spans = self._dab_spans(dabs, bounds)
+        # The largest part of the box that a dab reaches, per axis.
         windows = (spans[..., 1] - spans[..., 0]).max(axis=0)
         if len(dabs) >= MANY_DABS and windows.prod() * len(dabs) <= GATHERED:
             self._put_at_once(mask, dabs, bounds, spans[..., 0], windows)
@@ -146,6 +157,7 @@ class Stroke:
         """Whether one dab alone covers the whole box: its farthest corner."""
         total = np.zeros(len(dabs))
         for axis, (low, high) in enumerate(bounds):
+            # First and last block of the box; a block counts by its nearest voxel.
             ends = np.stack([low[[0, -1]], high[[0, -1]]])
             centres = dabs[:, axis, None]
             away = np.maximum(np.maximum(ends[0] - centres, centres - ends[1]), 0).max(
@@ -159,6 +171,8 @@ class Stroke:
         spans = np.empty((*dabs.shape, 2), np.int64)
         for axis, (low, high) in enumerate(bounds):
             reach = int(self.radius / self.weights[axis])
+            # Blocks are in ascending order: from the first one that ends in reach to
+            # the last one that begins in reach.
             spans[:, axis, 0] = np.searchsorted(high, dabs[:, axis] - reach)
             spans[:, axis, 1] = np.searchsorted(low, dabs[:, axis] + reach, "right")
         return spans
@@ -175,6 +189,7 @@ class Stroke:
             ]
             dab = dab_over(centre, parts, self.weights)
             boxes: Any = [[(0, b - a) for a, b in span]]
+            # What the dab before covers is in the mask already.
             if before is not None and math.prod(box_shape(span)) > SMALL:
                 last = dab_over(before, parts, self.weights)
                 boxes = crescent_boxes(dab, last, square)
@@ -194,6 +209,7 @@ class Stroke:
         The boxes may hold more than that. A box that a dab covers as a whole stays
         whole, unless the one before did so, too.
         """
+        # The other's last dab is where this one begins.
         dabs, before = _unique_centres(self), _unique_centres(other)[-1:]
         same = (self.radius, self.weights) == (other.radius, other.weights)
         if not same or len(dabs) > 1:
@@ -223,6 +239,8 @@ class Stroke:
         total: Any = 0
         index = []
         for axis, (low, high) in enumerate(bounds):
+            # Windows of one size for all dabs; at the border some indices repeat the
+            # last one.
             indices = np.minimum(
                 first[:, axis, None] + np.arange(windows[axis]), len(low) - 1
             )
@@ -230,6 +248,7 @@ class Stroke:
             away = np.maximum(np.maximum(low[indices] - dab, dab - high[indices]), 0)
             shape = [len(dabs)] + [1] * ndim
             shape[axis + 1] = -1
+            # Axes (dab, axis 0 of the window, axis 1, ...), broadcast only here.
             total = total + ((away * self.weights[axis]) ** 2).reshape(shape)
             index.append(indices.reshape(shape))
         inside = total <= self.radius**2
@@ -244,6 +263,7 @@ def _unique_centres(stroke: Stroke) -> Indices:
     if len(dabs) == 1:
         return dabs
     if len(dabs) <= FEW_DABS:
+        # Both ways keep the order, on which `boxes_beyond` and `_put_each` rely.
         return np.array(list(dict.fromkeys(map(tuple, dabs.tolist()))), np.int64)
     _, first = np.unique(dabs, axis=0, return_index=True)
     return dabs[np.sort(first)]
@@ -281,6 +301,7 @@ class Polygon:
         Exact at level 0. At a coarser one, of a polygon that is too large to be drawn
         as a whole, as if its outline were off by up to one voxel of level 0.
         """
+        # Level 0 must be what napari paints; a coarser one only shows it for now.
         if grid.sizes == grid.full and is_large(self.points, self.frame):
             runs = polygon_rows(self.points, self.frame, *box[0])
         else:
