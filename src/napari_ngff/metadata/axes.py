@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 __all__ = ["AXES_BEFORE_0_3", "SPACE_UNITS", "TIME_UNITS", "parse_axes"]
 
+# As the specification lists them: without "deca", and none of those of 2022.
 PREFIXES = (  # noqa: SIM905 - a list would take a line for each
     "yocto zepto atto femto pico nano micro milli centi deci hecto kilo mega giga "
     "tera peta exa zetta yotta"
@@ -52,10 +53,13 @@ def parse_axes(axes: Cursor, minor: int) -> tuple[Axis, ...]:
     """
     result: list[Axis] = []
     taken: set[str] = set()
+    # One axis for each entry, whatever it is: leaving one out would move all scales and
+    # translations to other axes of the arrays.
     for index, item in enumerate(axes.list_items()):
         axis = parse_axis(item, f"dim_{index}", minor)
         if axis.name in taken:
             name = f"{axis.name}_{index}"
+            # The new name may be that of another axis.
             while name in taken:
                 name += "_"
             text = f'"MUST be unique across all name fields": {axis.name[:40]!r}.'
@@ -71,6 +75,7 @@ def parse_axes(axes: Cursor, minor: int) -> tuple[Axis, ...]:
 def parse_axis(item: Cursor, default: str, minor: int) -> Axis:
     """Read one axis; `default` is its name where it states none."""
     if isinstance(item.value, str):
+        # 0.3 lists names; later versions list objects.
         if minor >= 4:
             item.report_expected("an object", "It is used as the name of the axis.")
         name = item.value or default
@@ -82,6 +87,8 @@ def parse_axis(item: Cursor, default: str, minor: int) -> Axis:
         text = 'Each axis MUST contain the field "name", and not an empty one.'
         item.report_error("axis-name-missing", text, f'The axis is named "{default}".')
     kind = item.at("type").read_text() or TYPES.get(name.lower())
+    # The axis gets the type that its name implies, since most files use t, c, z, y and
+    # x.
     if not item.at("type").is_present:
         consequence = f'"{kind}" by its name.' if kind else "It gets a slider."
         item.report_warning("axis-type-missing", 'SHOULD contain "type".', consequence)
@@ -95,6 +102,8 @@ def parse_axis(item: Cursor, default: str, minor: int) -> Axis:
 
 def parse_unit(unit: Cursor) -> str | None:
     """Read a unit as written, whether it is a listed name or not."""
+    # Kept as written: `viewer/` knows usual spellings such as "um", which are only a
+    # broken SHOULD.
     name = unit.read_text()
     if name is not None and name not in SPACE_UNITS | TIME_UNITS:
         stated = unit.describe_value()

@@ -46,7 +46,9 @@ class Sequence(Transformation):
         return all(step.is_linear for step in self.steps)
 
     def matrix(self, ndim: int) -> Matrix:
-        """Return the product."""
+        """Return the product of the steps' matrices."""
+        # The first step is the factor farthest to the right. A step may change the
+        # number of axes, so each is asked for the number that the last one made.
         whole = np.eye(ndim + 1)
         for step in self.steps:
             whole = step.matrix(len(whole) - 1) @ whole
@@ -81,6 +83,7 @@ class ByDimension(Transformation):
 
     def count_outputs(self, ndim: int) -> int:
         """Return the number of outputs of all parts."""
+        # "MUST appear in exactly one child transformation's outputAxes" (0.6).
         outputs = sorted(i for part in self.parts for i in part.outputs)
         if outputs != list(range(len(outputs))):
             raise ValueError(f"Not every output axis is made once: {outputs}.")
@@ -98,6 +101,7 @@ class ByDimension(Transformation):
 
     def matrix(self, ndim: int) -> Matrix:
         """Return the matrices of the parts at their rows and columns."""
+        # A row per output and a column per input; the last column has the translations.
         whole = np.zeros((self.count_outputs(ndim) + 1, ndim + 1))
         whole[-1, -1] = 1
         for part in self.parts:
@@ -115,6 +119,7 @@ class ByDimension(Transformation):
 
     def inverse(self) -> ByDimension | None:
         """Invert each part; None where an input is used by several parts or none."""
+        # An input of two parts would get two values, and an unused one none.
         used = sorted(i for part in self.parts for i in part.inputs)
         inner = _invert_all(tuple(part.transformation for part in self.parts))
         if used != list(range(len(used))) or inner is None:
@@ -153,7 +158,7 @@ class Bijection(Transformation):
         return self.forward.apply(points)
 
     def inverse(self) -> Bijection:
-        """Exchange the two."""
+        """Exchange `forward` and `backward`."""
         return Bijection(self.backward, self.forward)
 
 
@@ -173,6 +178,7 @@ class FieldTransformation(Transformation):
 
     path: str
     interpolation: str = "linear"
+    # Not compared: the same transformation is equal whether its field is open or not.
     field: VectorField | None = field(default=None, compare=False)
 
     @property
@@ -266,12 +272,15 @@ class Inverse(Transformation):
         closed = self.of.inverse()
         if closed is not None:
             return closed.apply(points)
+        # Newton's method for each step by itself: smaller problems, some in closed
+        # form.
         match self.of:
             case Sequence(steps):
                 for step in reversed(steps):
                     points = Inverse(step).apply(points)
                 return points
             case ByDimension(parts):
+                # NaN stays where no part uses an input: its value cannot be known.
                 result = np.full(
                     (len(points), self.count_outputs(points.shape[1])), np.nan
                 )
@@ -282,9 +291,11 @@ class Inverse(Transformation):
                     )
                 return result
         self.count_outputs(points.shape[1])
+        # Displacements are small, so a point itself is near its solution.
         if not isinstance(self.of, Coordinates):
             return solve_points(self.of.apply, points, points)
-        # Coordinates may be anywhere: start at the nearest of some known points.
+        # Coordinates may lead anywhere: start where the field comes nearest to the
+        # point, among 9 points per axis of its domain.
         known = make_lattice(*self.of.vectors.domain, 9)
         values = self.of.apply(known)
         nearest = [np.linalg.norm(values - p, axis=1).argmin() for p in points]

@@ -16,7 +16,7 @@ from napari_ngff.metadata.model import Consequence, Problem, Severity
 __all__ = ["Cursor"]
 
 INTEGERS = range(-(2**63), 2**64)
-"""Values of integer pixels, and so of labels."""
+"""Values of integer pixels (int64 and uint64), and so of labels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,8 @@ class Cursor:
 
     def describe_value(self) -> str:
         """Describe the value in short, also one of any depth and size."""
-        # `repr` of a value that is nested deeply would exceed Python's stack.
+        # `repr` of a value that is nested deeply would exceed Python's stack. `bool`
+        # comes before `int`, of which it is a subclass.
         match self.value:
             case dict():
                 return "an object."
@@ -120,6 +121,7 @@ class Cursor:
             return [self]
         if self.is_present and not isinstance(self.value, list):
             self.report_expected("a list")
+        # Null entries are reported here, since no reading method reports them.
         for child in self.children():
             if not child.is_present:
                 child.report_expected("something")
@@ -142,6 +144,7 @@ class Cursor:
     def read_integer(self) -> int | None:
         """Read an integer of up to 64 bits: ``1``, ``1.0`` (equal in JSON), ``"1"``."""
         value = self.value
+        # Up to 18 digits are within 64 bits, and `int` refuses strings of thousands.
         if isinstance(value, str) and re.fullmatch(r"-?[0-9]{1,18}", value):
             self.report_expected("an integer", "It is read as one.")
             return int(value)
@@ -195,6 +198,8 @@ class Cursor:
             )
             return None
         parts = [part for part in path.split("/") if part not in ("", ".")]
+        # A document from anywhere must not lead to other files of this computer. On
+        # Windows "\" separates folders, too, and "C:" is a drive.
         if ".." in parts or "\\" in path or re.match("[A-Za-z]:", path):
             stated = self.describe_value()
             text = f"A path is relative to the group and below it, is {stated}"
@@ -205,6 +210,7 @@ class Cursor:
             text = f"A path names something below the group, is {self.describe_value()}"
             self.report_error("path-unusable", text, Consequence.ENTRY_LEFT_OUT)
             return None
+        # A leading "/" or a trailing one is frequent, and its meaning is clear.
         clean = "/".join(parts)
         if clean != path:
             text = f"A path is relative to the group, is {self.describe_value()}"

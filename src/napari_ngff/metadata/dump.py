@@ -78,7 +78,7 @@ def dump_image(image: ImageMetadata, version: str) -> JSON:
     if image.label is not None:
         content["image-label"] = dump_label(image.label, version)
     if version == "0.3":
-        # "MUST" of 0.3, so that xarray finds the names of the dimensions.
+        # A MUST of 0.3, so that xarray finds the names of the dimensions.
         content["_ARRAY_DIMENSIONS"] = list(image.multiscales[0].axis_names)
     return wrap_content(content, version)
 
@@ -137,6 +137,7 @@ def dump_plate(plate: PlateMetadata, version: str) -> JSON:
         content["field_count"] = int(plate.field_count)
     if plate.acquisitions:
         content["acquisitions"] = dump_acquisitions(plate)
+    # From 0.6 on the version is stated once, in "ome".
     if version <= "0.5":
         content["version"] = version
     return wrap_content({"plate": content}, version)
@@ -164,6 +165,7 @@ def dump_well(well: WellMetadata, version: str) -> JSON:
         if field.acquisition is not None:
             images[-1]["acquisition"] = int(field.acquisition)
     content: JSON = {"images": images}
+    # See `dump_plate`.
     if version <= "0.5":
         content["version"] = version
     return wrap_content({"well": content}, version)
@@ -180,6 +182,7 @@ def dump_multiscale(multiscale: Multiscale, version: str) -> JSON:
     """Return one entry of ``multiscales``."""
     check_axes(multiscale.axes, version)
     check_levels(multiscale, version)
+    # 0.5 moved the version of images to "ome", that of plates and labels stayed.
     entry: JSON = {"version": version} if version <= "0.4" else {}
     if multiscale.name:
         entry["name"] = multiscale.name
@@ -202,11 +205,13 @@ def dump_level(level: Level, intrinsic: str, version: str) -> JSON:
     """Return one entry of ``datasets``; the transformations from 0.4 on."""
     if version <= "0.3":
         return {"path": level.path}
+    # One scale, then at most one translation, in this order (MUST of 0.4 and 0.5).
     steps: list[JSON] = [{"type": "scale", "scale": [float(s) for s in level.scale]}]
     if any(level.translation):
         offset = [float(t) for t in level.translation]
         steps.append({"type": "translation", "translation": offset})
     if version == "0.6":
+        # 0.6: exactly one transformation per dataset, which names both its ends.
         whole = steps[0]
         if len(steps) > 1:
             whole = {"type": "sequence", "transformations": steps}
@@ -226,6 +231,7 @@ def dump_omero(omero: Omero, version: str) -> JSON:
         defaults["defaultT"] = int(omero.default_t)
     if omero.default_z is not None:
         defaults["defaultZ"] = int(omero.default_z)
+    # Nothing stated is read as "color", so a block for that alone would be invented.
     if defaults or omero.greyscale:
         defaults["model"] = "greyscale" if omero.greyscale else "color"
         content["rdefs"] = defaults
@@ -234,6 +240,7 @@ def dump_omero(omero: Omero, version: str) -> JSON:
 
 def dump_channel(channel: Channel, index: int) -> JSON:
     """Return one channel; "color" and all of "window" are MUST in every version."""
+    # Invented limits would change how the image looks elsewhere, so they are refused.
     window = channel.window
     if channel.color is None or window is None:
         raise ValueError(f"Channel {index} needs a color and a window.")
@@ -248,6 +255,7 @@ def dump_channel(channel: Channel, index: int) -> JSON:
     if channel.active is not None:
         content["active"] = channel.active
     if channel.inverted:
+        # Left out where false: a file without the key means the same.
         content["inverted"] = True
     return content
 
@@ -282,6 +290,7 @@ def dump_properties(value: int, row: JSON) -> JSON:
     """Return the properties of one label value as plain JSON."""
     content = {key: to_plain(entry) for key, entry in row.items()}
     try:
+        # NaN and infinity, which Python would write, are no JSON.
         json.dumps(content, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise ValueError(
@@ -299,6 +308,8 @@ def dump_wells(plate: PlateMetadata, version: str) -> list[JSON]:
             0 <= well.row < len(plate.rows) and 0 <= well.column < len(plate.columns)
         ):
             raise ValueError(f"Well {well.path!r} is outside of the plate's grid.")
+        # "MUST consist of a name in the rows list, a file separator (/), and a name
+        # from the columns list, in that order" (0.4).
         path = f"{plate.rows[well.row]}/{plate.columns[well.column]}"
         if well.path != path:
             raise ValueError(f"Well {well.path!r} must be at {path!r}.")
@@ -318,6 +329,8 @@ def dump_acquisitions(plate: PlateMetadata) -> list[JSON]:
         entries.append({"id": int(run.id)})
         if run.name is not None:
             entries[-1]["name"] = run.name
+        # `field_count` is the maximum over all acquisitions, and so that of a single
+        # one.
         if len(plate.acquisitions) == 1 and plate.field_count is not None:
             entries[-1]["maximumfieldcount"] = int(plate.field_count)
     return entries
@@ -351,7 +364,7 @@ def check_axes(axes: Sequence[Axis], version: str) -> None:
         if names != [name for name in "tczyx" if name in names]:
             raise ValueError(f"OME-Zarr 0.3 needs axes in the order tczyx, not {text}")
         return
-    # 0.4 to 0.6: "time" first, then channel or custom, then 2 or 3 of space.
+    # 0.4 to 0.6: time first, then one channel or custom axis, then 2 or 3 of space.
     ranks = [{"time": 0, "space": 2}.get(axis.type or "", 1) for axis in axes]
     counts = [ranks.count(rank) for rank in range(3)]
     if ranks != sorted(ranks) or max(counts[:2]) > 1 or counts[2] not in (2, 3):
@@ -379,6 +392,8 @@ def check_levels(multiscale: Multiscale, version: str) -> None:
             raise ValueError(
                 f"Level {level.path!r} has more than a scale and a translation."
             )
+        # 0.6 demands a scale over 0; before it a negative one (a flipped axis) is
+        # valid.
         lowest = min(level.scale) if version == "0.6" else min(map(abs, level.scale))
         if lowest <= 0:
             raise ValueError(f"Level {level.path!r} has a scale of {lowest:g}.")
@@ -403,6 +418,8 @@ def to_plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
+# napari's default colours of labels, `label_colormap(49, 0.5, background_value=0)`,
+# copied, since nothing here imports napari.
 CYCLE = bytes.fromhex(
     "7825065bd5f89289e86c02c1473a9fabec8a8fadb286909afef71cf7443b034e3971b260"
     "69954a3c1b872e47105cb7de479d76474258ef5665b8507ba62a64f1b4ec4b1e20b4c53e"
@@ -417,6 +434,7 @@ CLEAR = (0, 0, 0, 0)
 
 def usual_color(value: int) -> tuple[int, int, int, int]:
     """Return the colour of a label without its own colour."""
+    # The background, where napari shows nothing.
     if value == 0:
         return CLEAR
     start = 3 * ((value - 1) % (len(CYCLE) // 3))

@@ -45,7 +45,10 @@ MAX_ELEMENTS = 1 << 24
 """Elements of an array that are read at once, for points that are far apart."""
 
 MAX_STEPS = 50
+"""Steps of Newton's method after which a point counts as not found."""
+
 DIFFERENCE = 1e-4
+"""Step of the difference quotient, relative to the spread of the targets."""
 
 
 class FieldArray(Protocol):
@@ -85,19 +88,23 @@ def interpolate_array(
     ndarray
         One entry, or row, per point; of the array's type for order 0, else float64.
     """
+    # Imported here: most images have no field, and scipy takes time to load.
     from scipy.ndimage import map_coordinates
 
-    # Axis by axis: numpy reduces long columns of short rows ten times slower.
+    # Axes (axis, point), and axis by axis: NumPy reduces long columns of short rows ten
+    # times slower.
     coordinates = np.empty(index.shape[::-1])
     low, high = np.zeros((2, len(shape)), dtype=int)
     reach = SPLINE_REACH if order > 1 else 0
     for axis, size in enumerate(shape):
         line = np.clip(index[:, axis], 0, size - 1, out=coordinates[axis])
         near = np.floor(line + 0.5)
+        # On a grid point nothing is interpolated, and its neighbour need not be read.
         np.copyto(line, near, where=(abs(line - near) < WHOLE) | (order == 0))
         low[axis] = max(0, math.floor(line.min()) - reach)
         high[axis] = min(size, math.ceil(line.max()) + reach + 1)
     spread = high - low
+    # Points far apart: a box around each half of them, cut along the longest axis.
     if math.prod(spread.tolist()) > MAX_ELEMENTS and len(index) > 1:
         middle = np.argsort(coordinates[spread.argmax()], kind="stable")
         halves = np.array_split(middle, 2)
@@ -107,11 +114,13 @@ def interpolate_array(
             whole[half] = part
         return whole
     block = read(tuple(zip(low.tolist(), high.tolist(), strict=True)))
+    # From here on relative to the block.
     coordinates -= low[:, None]
     if order == 0:
         flat = np.ravel_multi_index(tuple(coordinates.astype(np.intp)), tuple(spread))
         return np.asarray(block.reshape(-1, *block.shape[len(shape) :])[flat])
     block = block.astype(np.float64, copy=False)
+    # Components last, also where there is only one.
     columns = block[..., None] if block.ndim == len(shape) else block
     values = np.empty((len(index), columns.shape[-1]))
     for i in range(columns.shape[-1]):
@@ -167,6 +176,7 @@ class VectorField:
         # Outside of the grid, its edge is used: the format does not define that.
         index = (points - np.array(self.translation)) / np.array(self.scale)
         order = INTERPOLATIONS[interpolation]
+        # Set to a valid index for the interpolation, and to NaN again after it.
         lost = np.isnan(index)
         if lost.any():
             index[lost] = 0
@@ -180,6 +190,7 @@ class VectorField:
         if self.vector_axis is None:
             return self.array.read(box)[..., None]
         axis = self.vector_axis
+        # All components of the box, which are moved behind the axes of the grid.
         block = self.array.read((*box[:axis], (0, self.components), *box[axis:]))
         return np.moveaxis(block, axis, -1)
 
@@ -218,21 +229,25 @@ def solve_points(
     """
     x = np.array(guesses, dtype=np.float64)
     ndim = x.shape[1]
+    # Tolerance and step are relative to this, whatever the unit of the axes.
     size = max(1.0, float(np.ptp(targets, axis=0).max(initial=0.0)))
     step = DIFFERENCE * size
     missing = function(x) - targets
     for _ in range(MAX_STEPS):
         away = np.linalg.norm(missing, axis=1)
+        # Points still to be solved. Those that went to NaN or infinity are given up.
         open_ = np.flatnonzero((away > tolerance * size) & (away < np.inf))
         if not open_.size:
             break
         points_left = x[open_]
+        # The derivative by central differences, axes (point, output, input).
         slopes = np.empty((len(points_left), ndim, ndim))
         for axis in range(ndim):
             move = step * np.eye(ndim)[axis]
             slopes[:, :, axis] = (
                 function(points_left + move) - function(points_left - move)
             ) / (2 * step)
+        # The pseudoinverse, since slopes are singular where a field is constant.
         moved = points_left - np.einsum(
             "nij,nj->ni", np.linalg.pinv(slopes), missing[open_]
         )
@@ -242,6 +257,7 @@ def solve_points(
         moved[worse] = (moved[worse] + points_left[worse]) / 2
         x[open_] = moved
         missing[open_] = function(moved) - targets[open_]
+    # A point that stopped just short of the tolerance still counts.
     is_solved = np.linalg.norm(missing, axis=1) <= 100 * tolerance * size
     x[~is_solved] = np.nan
     return x

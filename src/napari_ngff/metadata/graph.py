@@ -20,8 +20,8 @@ __all__ = ["SystemGraph"]
 
 FIELD_COST = 10_000
 LOSS_COST = 100
-"""A way of matrices is preferred to one with a field, one that keeps all axes to one
-that drops some, and of equal ones the shortest.
+"""Costs in steps of 1. Ways of matrices are preferred to ways with a field, ways that
+keep all axes to ways that drop some, and of equal ones the shortest.
 """
 
 
@@ -56,12 +56,13 @@ class SystemGraph:
         if start not in self.systems:
             return {}
         ways: dict[Reference, Transformation] = {}
-        # Dijkstra's algorithm.
+        # Dijkstra's algorithm; transformations are composed on the way.
         number = itertools.count()  # makes entries of equal cost comparable
         queue: list[tuple[int, int, Reference, Transformation]] = []
         heapq.heappush(queue, (0, next(number), start, Identity()))
         while queue:
             cost, _, system, way = heapq.heappop(queue)
+            # Reached before at a lower cost.
             if system in ways:
                 continue
             ways[system] = way
@@ -79,6 +80,8 @@ class SystemGraph:
         for link in self.links:
             if link.input == system:
                 yield link.output, link.transformation
+            # A bijection states its inverse; of other links only a closed form is
+            # taken, since Newton's method is slow.
             if link.output == system:
                 opposite = link.transformation.inverse()
                 if opposite is not None:

@@ -63,6 +63,8 @@ class Severity(StrEnum):
 class Consequence(StrEnum):
     """What is not shown because of a problem."""
 
+    # The values are sentences for users. Code asks for a member or `is_loss`, not text.
+
     IGNORED = "It is ignored."
     LEFT_OUT = "It is left out."
     ENTRY_LEFT_OUT = "The entry is left out."
@@ -112,6 +114,9 @@ class Problem:
 
 class GroupKind(StrEnum):
     """Kind of a group; if a group has several, the first of this order is used."""
+
+    # From the whole to its parts: bioformats2raw writes plates that also have its
+    # layout, and each label image is an image.
 
     PLATE = "plate"
     COLLECTION = "collection"
@@ -174,6 +179,7 @@ class Multiscale:
     axes: tuple[Axis, ...]
     levels: tuple[Level, ...]
     method: str | None = None
+    # What follows is of 0.6, and of SpatialData (`are_alternatives` in `multiscales`).
     intrinsic: str = ""
     systems: tuple[CoordinateSystem, ...] = ()
     links: tuple[SystemLink, ...] = ()
@@ -196,6 +202,7 @@ class ContrastWindow:
     In intensity values of the pixels; None where not stated.
     """
 
+    # Each may be missing in a file, although the specification demands all four.
     start: float | None = None
     end: float | None = None
     min: float | None = None
@@ -215,6 +222,7 @@ class Channel:
     label: str | None = None
     color: tuple[int, int, int] | None = None
     window: ContrastWindow | None = None
+    # None where not stated, which a viewer may treat unlike False.
     active: bool | None = None
     inverted: bool = False
 
@@ -256,6 +264,7 @@ class LabelInfo:
 
     colors: dict[int, tuple[int, int, int, int]] = field(default_factory=dict)
     properties: dict[int, JSON] = field(default_factory=dict)
+    # The default of the specification: from `labels/<name>` to the image.
     source: str = "../../"
 
 
@@ -284,6 +293,7 @@ class WellReference:
     that of its group, and never built from names.
     """
 
+    # Not from the names: in published files the two disagree (see `plate_parse`).
     path: str
     row: int
     column: int
@@ -308,6 +318,7 @@ class PlateMetadata:
     columns: tuple[str, ...]
     wells: tuple[WellReference, ...]
     acquisitions: tuple[Acquisition, ...] = ()
+    # As stated; wells may have fewer fields.
     field_count: int | None = None
 
 
@@ -370,6 +381,7 @@ class GroupMetadata:
             (GroupKind.PLATE, self.plate),
             (GroupKind.COLLECTION, self.collection),
             (GroupKind.SCENE, self.scene),
+            # None without an image, and for an image that is no label.
             (GroupKind.LABEL, image and image.label),
             (GroupKind.IMAGE, image),
             (GroupKind.WELL, self.well),

@@ -28,7 +28,8 @@ __all__ = ["parse_multiscales"]
 SIMPLE = ("scale", "translation", "identity")
 
 MAX_NESTING = 16
-"""Depth of sequences inside sequences, which no version limits."""
+"""Depth up to which sequences inside sequences are read; no version limits it, but
+Python limits recursion."""
 
 
 def parse_multiscales(multiscales: Cursor, minor: int) -> tuple[Multiscale, ...]:
@@ -53,6 +54,7 @@ def parse_multiscale(multiscale: Cursor, minor: int) -> Multiscale | None:
     """Read one multiscale; None where no dataset has a usable path."""
     if not multiscale.is_object():
         return None
+    # A level without a usable path is left out; the others still make a pyramid.
     datasets = [
         (path, dataset_transforms(dataset, minor))
         for dataset in multiscale.at("datasets").list_items()
@@ -66,11 +68,13 @@ def parse_multiscale(multiscale: Cursor, minor: int) -> Multiscale | None:
         return None
     name = multiscale.at("name").read_text() or ""
     method = multiscale.at("type").read_text()
+    # By the form more than by the version: systems are read whatever is stated.
     if minor < 6 and not multiscale.at("coordinateSystems").is_present:
         axes = stated_axes(multiscale, minor)
         shared = multiscale.at("coordinateTransformations").list_items()
         if are_alternatives(shared):
             systems = alternative_systems(shared, axes)
+            # They lead away from the levels' system, so levels do not apply them.
             levels = parse_levels(multiscale, datasets, [], axes)
             links = parse_links(
                 multiscale.at("coordinateTransformations"), {s.name: s for s in systems}
@@ -129,9 +133,11 @@ def parse_levels(
     """Read the levels: path and transformations of each, and those `shared` by all."""
     chains = [list(flatten_transforms(given)) for _, given in datasets]
     last = list(flatten_transforms(shared))
+    # Without axes the longest vector tells how many there are at least.
     ndim = len(axes) or max(map(stated_length, [*chains, last]))
     for chain in chains:
         check_order(chain)
+    # Once for all levels, so that its problems are reported once.
     after = compose_chain(last, ndim)
     levels: list[Level] = []
     for (path, given), chain in zip(datasets, chains, strict=True):
@@ -140,8 +146,8 @@ def parse_levels(
             neutral = (1.0,) * ndim, (0.0,) * ndim
             levels.append(Level(path, *neutral, whole))
             continue
-        place = compose_pair(compose_chain(chain, ndim), after, multiscale)
-        levels.append(Level(path, *place))
+        placement = compose_pair(compose_chain(chain, ndim), after, multiscale)
+        levels.append(Level(path, *placement))
     return tuple(levels)
 
 
@@ -154,6 +160,7 @@ def other_transformation(
     """
     if not given or not given[0].at("output").is_present:
         return None
+    # A scale or translation in an array at `path` (drafts) has to be loaded.
     others = [
         step
         for step in chain
@@ -164,9 +171,12 @@ def other_transformation(
         return None
     names = tuple(axis.name for axis in axes)
     transformation = parse_transformation(given[0], ParseScope(outputs=names))
+    # Applied all the same: the file says where its pixels are.
     if transformation is not None:
-        shown = others[0].at("type").describe_value()
-        text = f"Only scale, translation and their sequence apply here, not {shown}"
+        stated_type = others[0].at("type").describe_value()
+        text = (
+            f"Only scale, translation and their sequence apply here, not {stated_type}"
+        )
         consequence = "The transformation is applied anyway."
         others[0].report_error("transform-level-type", text, consequence)
     return transformation
@@ -210,6 +220,7 @@ def intrinsic_system(
         multiscale.report_error(
             "intrinsic-system-differs", text, "The first one is used."
         )
+    # By what the levels say; its position in the list means nothing.
     intrinsic = next((s for s in systems if names and s.name == names[0]), None)
     if intrinsic is None:
         text = "The output of a dataset's transformation MUST name a coordinate system."
@@ -237,6 +248,7 @@ def dataset_transforms(dataset: Cursor, minor: int) -> list[Cursor]:
     if not transforms and minor >= 4:
         text = 'MUST contain the field "coordinateTransformations".'
         dataset.report_error("transforms-missing", text, "A voxel has the size 1.")
+    # Alternatives, unlike the list of steps of 0.4 and 0.5.
     if len(transforms) > 1 and transforms[0].at("output").is_present:
         text = "A dataset MUST have exactly one transformation in 0.6."
         dataset.report_error("transforms-several", text, "The first one is used.")
@@ -293,6 +305,7 @@ def compose_chain(
     chain: Sequence[Cursor], ndim: int
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Return scale and translation of a chain; each of `ndim` entries."""
+    # y = scale x + translation, extended by one step after the other.
     scale, translation = (1.0,) * ndim, (0.0,) * ndim
     for transform in chain:
         kind = type_of(transform)
@@ -304,8 +317,11 @@ def compose_chain(
         elif kind == "identity":
             continue
         else:
-            shown = transform.at("type").describe_value()
-            text = f"Only scale, translation and their sequence apply here, not {shown}"
+            stated_type = transform.at("type").describe_value()
+            text = (
+                "Only scale, translation and their sequence apply here, not"
+                f" {stated_type}"
+            )
             consequence = "The transformation is not applied."
             transform.report_error("transform-not-applied", text, consequence)
             continue
@@ -316,9 +332,9 @@ def compose_chain(
 def compose_pair(
     first: tuple[tuple[float, ...], tuple[float, ...]],
     then: tuple[tuple[float, ...], tuple[float, ...]],
-    place: Cursor,
+    reported: Cursor,
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Compose s2 (s1 x + t1) + t2; report numbers that are too large at `place`."""
+    """Compose s2 (s1 x + t1) + t2; report numbers that are too large at `reported`."""
     scale = tuple(a * b for a, b in zip(first[0], then[0], strict=True))
     translation = tuple(
         factor * t1 + t2
@@ -326,8 +342,9 @@ def compose_pair(
     )
     if all(map(math.isfinite, scale + translation)) and all(scale):
         return scale, translation
+    # Products of finite numbers may be infinite, or 0, by which nobody can divide.
     text = "The composed scale or translation is too large or too small for a number."
-    place.report_error(
+    reported.report_error(
         "transform-overflow", text, "The axis has scale 1 and translation 0."
     )
     good = [
@@ -354,6 +371,7 @@ def read_vector(
     )
     numbers = [number.read_number() for number in stated.list_items()]
     values = [neutral if number is None else number for number in numbers]
+    # 0 would put all voxels at one point, and has no inverse.
     if key == "scale" and 0.0 in values:
         stated.report_error("scale-zero", "A scale MUST NOT be 0.", "It is read as 1.")
         values = [value or 1.0 for value in values]
@@ -361,6 +379,7 @@ def read_vector(
         text = f'"MUST be the same as the length of axes", {ndim}, is {len(values)}.'
         consequence = f"The last axes take its values, others {neutral:g}."
         stated.report_warning("transform-length", text, consequence)
+    # A negative count of neutral values makes an empty list.
     return tuple(
         [neutral] * (ndim - len(values)) + values[max(len(values) - ndim, 0) :]
     )

@@ -25,10 +25,10 @@ __all__ = ["image_names", "parse_attributes"]
 LAYOUT = "bioformats2raw.layout"
 
 VERSIONED = ("plate", "well", "image-label", "omero")
-"""What states a version of its own up to 0.4, after the multiscales."""
+"""Keys whose objects state a version of their own, in the order they are asked."""
 
 KEYS = (LAYOUT, "scene", "multiscales", "labels", "series", *VERSIONED)
-"""Keys of which OME metadata has at least one."""
+"""Keys by which OME metadata is known: it has at least one of them."""
 
 
 def parse_attributes(attributes: object, zarr_format: int) -> GroupMetadata:
@@ -56,6 +56,8 @@ def parse_attributes(attributes: object, zarr_format: int) -> GroupMetadata:
         root.report_expected("an object")
     home = find_home(root, zarr_format)
     if not has_keys(home):
+        # A version alone counts in "ome"; at the root of Zarr v2 it may be any
+        # program's.
         version = home.at("version").read_text() if home.where else None
         return GroupMetadata(version, problems=tuple(problems))
     stated, minor = find_version(home, zarr_format)
@@ -106,6 +108,7 @@ def find_version(home: Cursor, zarr_format: int) -> tuple[str, int]:
         The version as written, or inferred where none is; and its minor number, 4 for
         0.4, inferred where the written version does not exist.
     """
+    # From 0.5 on "ome" states the version first, before that its parts do.
     places = home.at("multiscales").children()
     places += [home.at(key) for key in VERSIONED]
     places.insert(0 if home.where else len(places), home)
@@ -122,6 +125,7 @@ def find_version(home: Cursor, zarr_format: int) -> tuple[str, int]:
             )
         return implied, int(implied[-1])
     version = stated.value if isinstance(stated.value, str) else implied
+    # "0.6.dev3" and "0.5-dev-spatialdata" count as 0.6 and 0.5, but "0.45" as none.
     known = re.match(r"0\.([1-6])(?![0-9])", version)
     minor = int(known[1] if known else implied[-1])
     if stated.value != version or not re.fullmatch(r"0\.[1-5]|0\.6.*", version):
@@ -139,6 +143,8 @@ def implied_version(home: Cursor, zarr_format: int) -> str:
     scene = home.at("scene").is_present or is_draft_scene(home)
     if scene or first.at("coordinateSystems").is_present:
         return "0.6"
+    # Each clue is in no earlier version: systems in 0.6, Zarr v3 in 0.5, axes as
+    # objects and indices of wells in 0.4, axes as strings in 0.3.
     if zarr_format != 2:
         return "0.5"
     axes = first.at("axes").children()
@@ -172,6 +178,7 @@ def parse_paths(paths: Cursor) -> tuple[str, ...] | None:
         paths.list_items()
         return None
     stated = [item.read_path() for item in paths.list_items() if item.is_present]
+    # Each once: a name that is listed twice must not make two layers.
     return tuple(dict.fromkeys(path for path in stated if path is not None))
 
 
@@ -212,6 +219,7 @@ def image_names(xml: bytes) -> tuple[str | None, ...]:
     def start_element(tag: str, attributes: dict[str, str]) -> None:
         nonlocal depth
         depth += 1
+        # Expat puts the namespace before the name, separated by the space.
         if depth == 2 and tag.rpartition(" ")[2] == "Image":
             names.append(attributes.get("Name"))
 
@@ -219,6 +227,7 @@ def image_names(xml: bytes) -> tuple[str | None, ...]:
         nonlocal depth
         depth -= 1
 
+    # Entities of a DOCTYPE could expand to gigabytes ("billion laughs").
     def refuse_doctype(*_: object) -> None:
         raise ValueError("a DOCTYPE")
 

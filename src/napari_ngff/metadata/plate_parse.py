@@ -42,6 +42,7 @@ def parse_plate(plate: Cursor, minor: int) -> PlateMetadata | None:
     """
     if not plate.is_object():
         return None
+    # Lists that grow: names that only wells' paths have are added behind them.
     rows = parse_names(plate.at("rows"))
     columns = parse_names(plate.at("columns"))
     wells: dict[str, WellReference] = {}
@@ -86,6 +87,7 @@ def parse_names(items: Cursor) -> list[str]:
             item.report_error(
                 "plate-name-duplicate", text, "The first one takes the wells."
             )
+        # Repeated names stay, since indices of wells count them.
         names.append(name)
         known.add(name)
     return names
@@ -96,12 +98,14 @@ def find_position(
 ) -> tuple[int, int]:
     """Find row and column of a well; missing names are added to `rows`, `columns`."""
     parts = path.split("/")
+    # Up to 0.3 an acquisition could stand before row and column.
     if len(parts) != 2 and not (len(parts) > 2 and minor <= 3):
         text = (
             f"A well's path MUST be row/column, is {well.at('path').describe_value()}"
         )
         well.report_error("well-path-depth", text, "Its last names are used.")
     row, column = ["", *parts][-2:]
+    # The path comes first: it is where the data is, and what people read.
     named = index_of(row, rows), index_of(column, columns)
     stated = (
         parse_index(well.at("rowIndex"), rows, minor),
@@ -148,6 +152,7 @@ def choose_index(
     """Return the index by name or the stated one, or append the `name`."""
     if named is not None:
         return named
+    # An index counts only where the name of the path is not listed.
     if stated is not None:
         return stated
     names.append(name)

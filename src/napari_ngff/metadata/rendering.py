@@ -73,6 +73,7 @@ def parse_color(color: Cursor) -> tuple[int, int, int] | None:
             "6 hexadecimal digits", "The channel has no colour in the file."
         )
         return None
+    # "#", three digits, or alpha behind: other programs write them, and all is clear.
     digits = match[1]
     if len(text) != 6:
         color.report_warning(
@@ -98,6 +99,7 @@ def parse_window(window: Cursor) -> ContrastWindow | None:
         if first is not None and last is not None and first >= last:
             text = f'"{low}" ({first:g}) is not below "{high}" ({last:g}).'
             window.report_error("window-empty", text, "The two are ignored.")
+            # Both, since which of them is wrong is unknown.
             limits[low] = limits[high] = None
     return (
         ContrastWindow(**limits)
@@ -133,6 +135,7 @@ def parse_label(label: Cursor, beside: Cursor) -> LabelInfo | None:
         for value, cursor in by_value(label.at("properties")).items()
         if isinstance(entry := cursor.value, dict)
     }
+    # In the label first, where the text of the specification has it.
     source = label.at("source") if label.at("source").is_present else beside
     path = source.at("image").read_text() if source.is_object() else None
     return LabelInfo(colors, properties, path or LabelInfo().source)
@@ -174,5 +177,6 @@ def parse_rgba(rgba: Cursor) -> tuple[int, int, int, int] | None:
 
 
 def is_byte(value: object) -> bool:
+    # 255.0 is in range(256), and True would be, too.
     number = isinstance(value, int | float) and not isinstance(value, bool)
     return number and value in range(256)

@@ -28,6 +28,8 @@ def dump_systems(multiscale: Multiscale) -> JSON:
     """
     name = multiscale.intrinsic or INTRINSIC
     systems = [s for s in multiscale.systems if s.name != name]
+    # At its old place in the list, since the order may mean something to other
+    # programs; first where it is new.
     position = next((i for i, s in enumerate(multiscale.systems) if s.name == name), 0)
     dumped = [dump_system(system) for system in systems]
     axes = [dump_axis(axis, "0.6") for axis in multiscale.axes]
@@ -78,5 +80,6 @@ def dump_reference(reference: Reference) -> JSON:
     """Return an ``input`` or ``output``."""
     if not reference.name:
         raise ValueError(f"{reference} needs the name of a coordinate system.")
+    # Without a path it is a system of the same document.
     path = {"path": reference.path} if reference.path else {}
     return path | {"name": reference.name}

@@ -19,15 +19,15 @@ __all__ = ["is_draft_scene", "parse_links", "parse_scene", "parse_systems"]
 
 def parse_scene(home: Cursor) -> Scene | None:
     """Read ``scene``, or what drafts have at the group itself."""
-    place = home.at("scene")
-    if not place.is_object():
+    scene = home.at("scene")
+    if not scene.is_object():
         if not is_draft_scene(home):
             return None
         text = 'From 0.6.dev3 on the transformations between images are in "scene".'
         home.report_error("scene-missing", text, "The group is read as a scene.")
-        place = home
-    systems = parse_systems(place.at("coordinateSystems"))
-    links = place.at("coordinateTransformations")
+        scene = home
+    systems = parse_systems(scene.at("coordinateSystems"))
+    links = scene.at("coordinateTransformations")
     links.require_value(
         'A scene MUST contain "coordinateTransformations".', "It is empty."
     )
@@ -47,12 +47,13 @@ def parse_systems(systems: Cursor) -> tuple[CoordinateSystem, ...]:
 
     Of several that have one name, only the first can be referred to.
     """
-    found: list[CoordinateSystem] = []
+    parsed: list[CoordinateSystem] = []
     for item in systems.list_items():
         if not item.is_object():
             continue
         name = item.at("name").read_text() or ""
-        if any(system.name == name for system in found):
+        # An unnamed system is kept once: it may be the only one.
+        if any(system.name == name for system in parsed):
             text = f"The name MUST be unique, {name[:40]!r} is not, or missing."
             item.report_error(
                 "coordinate-system-name", text, "It cannot be referred to."
@@ -64,8 +65,8 @@ def parse_systems(systems: Cursor) -> tuple[CoordinateSystem, ...]:
             item.report_error(
                 "axes-missing", text, "The dimensions of the arrays decide."
             )
-        found.append(CoordinateSystem(name, axes))
-    return tuple(found)
+        parsed.append(CoordinateSystem(name, axes))
+    return tuple(parsed)
 
 
 def parse_links(
@@ -80,23 +81,23 @@ def parse_links(
     systems
         Those of the same group by name.
     """
-    found = (parse_link(item, systems) for item in links.list_items())
-    return tuple(link for link in found if link is not None)
+    parsed = (parse_link(item, systems) for item in links.list_items())
+    return tuple(link for link in parsed if link is not None)
 
 
 def parse_link(
-    place: Cursor, systems: Mapping[str, CoordinateSystem]
+    link: Cursor, systems: Mapping[str, CoordinateSystem]
 ) -> SystemLink | None:
     """Read one transformation and its ends; None where a part of it is unusable."""
-    if not place.is_object():
+    if not link.is_object():
         return None
-    ends = parse_reference(place.at("input")), parse_reference(place.at("output"))
+    ends = parse_reference(link.at("input")), parse_reference(link.at("output"))
     scope = ParseScope(axis_names(ends[0], systems), axis_names(ends[1], systems))
-    transformation = parse_transformation(place, scope)
+    transformation = parse_transformation(link, scope)
     if transformation is None or ends[0] is None or ends[1] is None:
         return None
     return SystemLink(
-        ends[0], ends[1], transformation, place.at("name").read_text() or ""
+        ends[0], ends[1], transformation, link.at("name").read_text() or ""
     )
 
 
@@ -104,25 +105,27 @@ def axis_names(
     end: Reference | None, systems: Mapping[str, CoordinateSystem]
 ) -> tuple[str, ...] | None:
     if end is None or end.path or end.name not in systems:
+        # Axes of a system in another group are not known here.
         return None
     return tuple(axis.name for axis in systems[end.name].axes)
 
 
-def parse_reference(place: Cursor) -> Reference | None:
+def parse_reference(reference: Cursor) -> Reference | None:
     """Read an ``input`` or ``output``; None where there is none."""
-    if isinstance(place.value, str):
-        place.report_expected("an object", "It is used as the name of the system.")
-        return Reference(name=place.value)
+    if isinstance(reference.value, str):
+        reference.report_expected("an object", "It is used as the name of the system.")
+        return Reference(name=reference.value)
     rule = 'A transformation MUST contain the fields "input" and "output".'
     if (
-        not place.require_value(rule, Consequence.TRANSFORM_LEFT_OUT)
-        or not place.is_object()
+        not reference.require_value(rule, Consequence.TRANSFORM_LEFT_OUT)
+        or not reference.is_object()
     ):
         return None
-    path = (place.at("path").read_text() or "").strip("/")
-    name = place.at("name").read_text() or ""
+    # Not `read_path`, which refuses paths out of the group.
+    path = (reference.at("path").read_text() or "").strip("/")
+    name = reference.at("name").read_text() or ""
     if not path and not name:
-        place.report_error(
+        reference.report_error(
             "reference-empty",
             "A reference MUST have a name.",
             Consequence.TRANSFORM_LEFT_OUT,

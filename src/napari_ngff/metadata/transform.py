@@ -91,6 +91,7 @@ class Transformation(ABC):
         ValueError
             Where it takes another number of axes.
         """
+        # Points are rows, so the matrix is transposed.
         whole = self.matrix(points.shape[1])
         return points @ whole[:-1, :-1].T + whole[:-1, -1]
 
@@ -171,6 +172,7 @@ class MapAxis(Transformation):
 
     def matrix(self, ndim: int) -> Matrix:
         """Return the permutation."""
+        # Rows of the unit matrix in that order; -1 keeps the homogeneous row last.
         return np.eye(self.count_outputs(ndim) + 1)[[*self.order, -1]]
 
     def inverse(self) -> MapAxis:
@@ -187,6 +189,7 @@ class ProjectAxis(Transformation):
 
     def count_outputs(self, ndim: int) -> int:
         """Return how many axes remain, together with the new ones."""
+        # Indices of dropped axes count inputs, those of created ones outputs.
         count = ndim - len(self.dropped) + len(self.created)
         if max(self.dropped, default=-1) >= ndim or count <= max((0, *self.created)):
             raise ValueError(f"{self} does not fit {ndim} axes.")
@@ -219,6 +222,7 @@ class Affine(Transformation):
 
     def count_outputs(self, ndim: int) -> int:
         """Return the number of rows."""
+        # Less the column of the translation.
         check_ndim(self, len(self.rows[0]) - 1, ndim)
         return len(self.rows)
 
@@ -229,7 +233,8 @@ class Affine(Transformation):
 
     def inverse(self) -> Affine | None:
         """Invert A; None where it loses an input."""
-        # The pseudoinverse where A has more rows: it maps along the shortest way.
+        # The pseudoinverse where A has more rows than columns: of a point that no input
+        # maps to, it gives the input whose output is nearest.
         ndim = len(self.rows[0]) - 1
         whole = self.matrix(ndim)
         linear = whole[:-1, :-1]
@@ -238,6 +243,7 @@ class Affine(Transformation):
         square = linear.shape[0] == ndim
         solve = np.linalg.inv if square else np.linalg.pinv
         back = solve(linear).astype(np.float64)
+        # x = A⁺ (y - b)
         return Affine.from_matrix(join_matrix(back, -back @ whole[:-1, -1]))
 
 
@@ -258,6 +264,7 @@ class Rotation(Transformation):
     def inverse(self) -> Transformation | None:
         """Transpose R; or invert it, where it is not a rotation."""
         linear = np.array(self.rows)
+        # Files round the entries, and some state other matrices as rotations.
         if np.abs(linear @ linear.T - np.eye(len(linear))).max() < ORTHONORMAL:
             return Rotation(rows_of(linear.T))
         return Affine.from_matrix(self.matrix(len(linear))).inverse()

@@ -40,9 +40,12 @@ def dump_transformation(transformation: Transformation) -> JSON:
         Where 0.6 has no such type (`Inverse`, a stored scale), a number is not
         finite, a scale not over 0, or a sequence empty.
     """
+    # Classes are named like types of the format, but for the case: "Scale" is "scale".
+    # Types of two words are set below.
     content: JSON = {"type": type(transformation).__name__.lower()}
     match transformation:
         case Scale(factors):
+            # 0.6: "greater than 0"; a flip needs an affine.
             if min(factors) <= 0:
                 raise ValueError(f"A scale must be over 0, not {factors}.")
             content["scale"] = finite_numbers(factors)
@@ -54,6 +57,7 @@ def dump_transformation(transformation: Transformation) -> JSON:
             content |= {"type": "mapAxis", "mapAxis": list(order)}
         case ProjectAxis():
             content |= {"type": "projectAxis"} | dump_projection(transformation)
+        # Drafts also stored scales and translations; 0.6 does not.
         case Stored(kind, path) if kind in ("affine", "rotation"):
             content = {"type": kind, "path": path}
         case FieldTransformation():
@@ -73,7 +77,7 @@ def dump_projection(transformation: ProjectAxis) -> JSON:
         "droppedInputs": list(transformation.dropped),
         "createdOutputs": list(transformation.created),
     }
-    return {key: found for key, found in axes.items() if found}
+    return {key: indices for key, indices in axes.items() if indices}
 
 
 def dump_compound(transformation: Transformation) -> JSON:

@@ -54,6 +54,7 @@ Cell = tuple[int, ...]
 """Position of a cell in the grid of a level, per axis."""
 
 CODEC = Zstd(1)
+"""Level 1: labels compress well at any level, and this runs during a save."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +82,8 @@ class BeforeImages:
     ----------
     opener
         Opens the file for reading and appending, in binary and without a buffer, when
-        there is something to keep; it is closed with this object. By default one that
-        is gone then.
+        there is something to keep; it is closed with this object. By default a
+        temporary file, which is deleted when it is closed.
     durable
         Whether `flush_blocks` has to bring them to the disk.
     on_failure
@@ -104,6 +105,7 @@ class BeforeImages:
         self._durable = durable
         self._unflushed = False
         self._lock = threading.Lock()
+        # A second lock, so that blocks can be kept while others are flushed.
         self._flush_lock = threading.Lock()
         self._records: dict[tuple[int, Cell], _BlockRecord] = {}
 
@@ -116,7 +118,8 @@ class BeforeImages:
 
     def _close_with_me(self, opened: IO[bytes]) -> None:
         finalizer = weakref.finalize(self, opened.close)
-        # At the end of the process others write last things before, and it ends anyway.
+        # Finalizers would close the file before the journal writes its last edits; the
+        # end of the process closes it, too.
         finalizer.atexit = False
         self._finalizers.append(finalizer)
 
@@ -134,8 +137,11 @@ class BeforeImages:
     def put_block(self, level: int, cell: Cell, block: Array | EncodedVoxels) -> None:
         """Keep a block; one that is kept already stays."""
         with self._lock:
+            # The first one is the original; what follows are results of our own saves.
             if (level, cell) in self._records:
                 return
+        # A record is a line of JSON and the bytes of the block, so a reader needs no
+        # index.
         head: dict[str, Any] = {"level": level, "cell": cell, "shape": block.shape}
         if isinstance(block, EncodedVoxels):
             layout, data = block.layout, block.data
@@ -148,14 +154,19 @@ class BeforeImages:
             }
         else:
             first = block.flat[0]
+            # Most blocks of labels are background alone, which takes no bytes at all.
             constant = int(first) if (block == first).all() else None
             data = b""
             if constant is None:
                 data = bytes(CODEC.encode(np.ascontiguousarray(block)))
             head |= {"dtype": block.dtype.str, "constant": constant}
+        # A crash may leave a record of the right length and wrong bytes.
         head |= {"length": len(data), "crc": zlib.crc32(data)}
+        # Through the reader of records, so that both ways give the same.
         record = _parse_record(head, 0)
         with self._lock:
+            # In the file first: a block that could not be kept must not count as kept,
+            # and the caller then does not overwrite it.
             start = self._append_record(head, data)
             self._records[level, cell] = replace(
                 record, file=self._open_log, offset=start
@@ -169,7 +180,9 @@ class BeforeImages:
         except OSError as error:
             if self._on_failure is None:
                 raise
+            # Once: if the temporary file fails, too, the save has to stop.
             on_failure, self._on_failure = self._on_failure, None
+            # Records before this stay in the old file, which each of them names.
             self._opened, self._append_log, self._durable = nameless_file(), None, False
             self._close_with_me(self._opened)
             start = self._write_record(line + data)
@@ -186,7 +199,7 @@ class BeforeImages:
         """Return once all that was kept is on the disk."""
         if not self._durable:
             return
-        # What another thread is bringing there is not there yet.
+        # A second caller waits: what the first is flushing is not on the disk yet.
         with self._flush_lock:
             with self._lock:
                 waiting, self._unflushed = self._unflushed, False
@@ -195,6 +208,7 @@ class BeforeImages:
             try:
                 flush_open_file(self._open_log)
             except BaseException:
+                # The next call has to flush these blocks again.
                 self._unflushed = True
                 raise
 
@@ -203,21 +217,26 @@ class BeforeImages:
         record = self._records.get((level, cell))
         if record is None:
             return None
+        # In the byte order of the machine, as arrays are read, whatever the file has.
         dtype = np.dtype(record.dtype).newbyteorder("=")
         if record.constant is not None:
             return np.full(record.shape, record.constant, dtype)
         with self._lock:
+            # One position of the file for all threads.
             file = record.file or self._open_log
             file.seek(record.offset)
             data = file.read(record.length)
         if record.layout is not None:
             return EncodedVoxels(record.layout, data, record.shape).decode_voxels()
         raw = CODEC.decode(data)
+        # A copy: `frombuffer` is read-only, and edits are applied in place.
         return np.frombuffer(raw, dtype).reshape(record.shape).copy()
 
     def drop_block(self, level: int, cell: Cell) -> None:
         """Forget a block, so that the one in the file counts again."""
         with self._lock:
+            # The file only grows: a record without a shape says that the block is
+            # dropped.
             if self._records.pop((level, cell), None) is not None:
                 head = {"level": level, "cell": cell, "length": 0, "crc": 0}
                 self._append_record(head, b"")
@@ -228,9 +247,12 @@ class BeforeImages:
             return [cell for number, cell in self._records if number == level]
 
     def load(self) -> None:
-        """Take what is in the file, up to where a crash may have cut it off."""
+        """Read the records of the file, up to where a crash may have cut it off."""
+        # A second, buffered file object on the same open file: lines are read byte by
+        # byte from one without a buffer.
         with os.fdopen(os.dup(self._open_log.fileno()), "rb") as file:
             end = self._load_records(file)
+        # Later records must not follow a broken one, behind which nothing is read.
         self._open_log.truncate(end)
 
     def _load_records(self, file: IO[bytes]) -> int:
@@ -314,7 +336,7 @@ class OriginalLevel:
     ----------
     source
         The level as it is.
-    retained
+    before_images
         What was overwritten in it.
     number
         Of the level.
@@ -328,6 +350,7 @@ class OriginalLevel:
     cell: tuple[int, ...]
 
     def __reduce__(self) -> tuple[Any, ...]:
+        # Another process cannot read our open file, so blocks are pickled as arrays.
         blocks = BeforeImagesCopy()
         for cell in self.before_images.list_cells(self.number):
             block = self.before_images.get_block(self.number, cell)
@@ -353,7 +376,8 @@ class OriginalLevel:
     def read(self, box: Box) -> Array:
         """Read a rectangle."""
         out = self.source.read(box)
-        # After reading: a block is kept before it is overwritten.
+        # Looked at after reading: blocks are kept before they are overwritten, so one
+        # that is not kept now had not been overwritten when it was read.
         if not len(self.before_images):
             return out
         ranges = (
@@ -367,6 +391,7 @@ class OriginalLevel:
             for i, n, size, (a, b) in zip(
                 cell, self.cell, block.shape, box, strict=True
             ):
+                # Along an axis: box from a to b, block `size` voxels from i * n.
                 low, high = max(a, i * n), min(b, i * n + size)
                 inside.append(slice(low - i * n, high - i * n))
                 target.append(slice(low - a, high - a))
@@ -377,6 +402,7 @@ class OriginalLevel:
 def file_array_of(source: Any) -> tuple[ChunkedArray, tuple[int | None, ...]]:
     """Find the array below a level of a canvas, and how its axes are arranged."""
     order: tuple[int | None, ...] = tuple(range(len(source.shape)))
+    # From the outside in, as `LabelWriter._read_through` wraps them.
     if isinstance(source, ArrayWindow):
         order, source = source.order, source.source
     if isinstance(source, OriginalLevel):

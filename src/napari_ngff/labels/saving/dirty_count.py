@@ -24,7 +24,7 @@ Cell = tuple[int, ...]
 
 
 class ChangedBlocks:
-    """Counts the blocks of level 0 that edits touch; asked again, only the new ones.
+    """Counts the blocks of level 0 that edits touch; each edit is looked at once.
 
     Parameters
     ----------
@@ -51,14 +51,17 @@ class ChangedBlocks:
         Parameters
         ----------
         edits
-            Made, or taken back.
+            Unsaved ones: made, or taken back.
         others
-            Blocks to be saved all the same.
+            Blocks to be saved whatever the edits are.
         """
+        # Counted after each stroke for the display: what was counted for earlier edits
+        # is kept, one set of blocks for each.
         same = count_common(self._edits, edits)
         del self._cells[same:]
         self._edits = edits
         for edit in edits[same:]:
             touched = touched_cells((edit,), self._grid, self._order, self._cell)
+            # One edit of everything may touch millions of blocks.
             self._cells.append(frozenset(islice(touched, MOST + 1)))
         return len(set(chain(others, *self._cells)))

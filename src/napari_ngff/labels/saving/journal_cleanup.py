@@ -21,25 +21,27 @@ if TYPE_CHECKING:
 __all__ = ["AGE", "folder_identity", "remove_orphans"]
 
 AGE = 90
-"""Days since anything was written to a journal."""
+"""Days without a write after which the journal of a deleted store is deleted."""
 
 
 def folder_identity(store: str) -> list[int] | None:
-    """Name the folder that holds a store, so that it is known again.
+    """Identify the folder that holds a store by numbers, not by its path.
 
     Returns
     -------
     list or None
-        Of its file system and of its number there; None where the system does not tell,
-        and for what is no file.
+        Identifier of the file system, and number of the folder there (inode); None
+        where the system does not tell, and for a store that is no file.
     """
     above = os.path.dirname(os.path.abspath(store))
+    # Windows has none.
     if not hasattr(os, "statvfs"):
         return None
     try:
         system, number = os.statvfs(above).f_fsid, os.stat(above).st_ino
     except OSError:
         return None
+    # 0 is what file systems without an identifier state.
     return [system, number] if system else None
 
 
@@ -57,7 +59,7 @@ def remove_orphans(home: Path, edits: str, now: float | None = None) -> None:
     """
     oldest = (now or time.time()) - AGE * 86400
     for file in home.glob(f"*/*/{edits}"):
-        # Others may be at work there, too.
+        # Other processes clean up, too: a journal may be gone at any moment.
         with suppress(OSError):
             if file.stat().st_mtime < oldest and _is_orphan(_read_head(file)):
                 shutil.rmtree(file.parent)
@@ -66,6 +68,7 @@ def remove_orphans(home: Path, edits: str, now: float | None = None) -> None:
 
 def _is_orphan(head: dict[str, Any]) -> bool:
     store, above = head.get("place", [""])[0], head.get("above")
+    # `lexists`: a link whose target is on an unplugged disk is not gone.
     gone = bool(store) and not os.path.lexists(store)
     return gone and above is not None and folder_identity(store) == above
 

@@ -98,6 +98,7 @@ class JournalHead:
             Where it is something else.
         """
         store, path = record["place"]
+        # Journals of earlier versions have no subject.
         given = record.get("subject") or {"name": path.rpartition("/")[2]}
         return cls(store, path, tuple(record["shape"]), JournalSubject(**given))
 
@@ -109,15 +110,15 @@ class JournalContent:
     Attributes
     ----------
     edits
-        All that held, in order.
+        All edits that were not undone, in order.
     saved
         Those that the file is known to have, from the first on.
     saving
-        Those of each save that was begun since and not finished.
+        The edits of each save that was begun after that and did not finish.
     shape
         Of level 0 of the canvas.
     tokens
-        Of all transactions that saved. Nobody writes with them any more.
+        Of all transactions that saved; none of them writes any more.
     classes
         Names and colours of the labels, as `dump_classes` writes them; "" for none.
     """
@@ -131,7 +132,8 @@ class JournalContent:
 
     @property
     def unsaved_count(self) -> int:
-        """How many edits, or edits taken back, the file lacks."""
+        """Number of edits that the file lacks and of saved edits undone since then."""
+        # A save that did not finish has to be repeated, even without such edits.
         same = count_common(self.edits, self.saved)
         lacking = len(self.edits) + len(self.saved) - 2 * same
         return max(lacking, 1) if self.saving else lacking
@@ -160,6 +162,7 @@ def read_journal(folder: Path) -> JournalContent:
     tokens: list[str] = []
     classes = ""
     for record in _read_records(folder / EDITS):
+        # "end": the edits from there on were undone, or replaced by those that follow.
         if "end" in record:
             del edits[record["end"] :]
         elif "edit" in record:
@@ -170,8 +173,12 @@ def read_journal(folder: Path) -> JournalContent:
             classes = str(record["classes"])
         else:
             for word in {"saving", "saved"} & record.keys():
+                # Listed only where they are not the first edits of the journal; see
+                # `_save_record`.
                 listed = tuple(load_edit(edit) for edit in record["edits"])
                 named = listed or tuple(edits[: record[word]])
+                # A tuple for each save that was begun: any of them may have reached the
+                # file.
                 if word == "saving":
                     saving = (*saving, named)
                     tokens += filter(None, [record.get("token")])
@@ -183,6 +190,7 @@ def read_journal(folder: Path) -> JournalContent:
 def _read_records(path: Path) -> Iterator[dict[str, Any]]:
     with contextlib.suppress(FileNotFoundError), path.open(encoding="utf-8") as file:
         for line in file:
+            # A crash may have cut off the last line.
             try:
                 yield json.loads(line)
             except ValueError:

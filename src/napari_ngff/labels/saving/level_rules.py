@@ -29,20 +29,20 @@ if TYPE_CHECKING:
 __all__ = ["LevelRule", "find_rules"]
 
 SIDE = 32
-"""Voxels per axis of the coarser level that are compared at once."""
+"""Voxels along y and x of the coarser level that are compared at once."""
 
 ENOUGH = 24
-"""Blocks of more than one label, by which rules differ, after which no more are looked
-for."""
+"""Number of blocks with more than one label that are enough to choose a rule: others
+come out the same by every rule."""
 
 PLACES = 3
-"""At which two levels are compared at most."""
+"""Most places where two levels are compared, beside those near the edits."""
 
 LARGEST = 2**22
 """A coarsest level of more voxels is not read to find where labels are."""
 
 MOST_OFFSETS = 64
-"""Ways of taking one voxel of a block that are tried."""
+"""Most voxels of a block that are tried as the sampled one: all 64 of 4 x 4 x 4."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +52,10 @@ class LevelRule:
     Attributes
     ----------
     reduction
-        That comes closest.
+        The one that comes closest to the file.
     exact
-        Whether all that is in the file follows from it. Where it does not, only what
-        comes out otherwise by an edit is to be changed.
+        Whether it gives everything that was compared. If not, only voxels for which
+        an edit changes its result are to be changed.
     """
 
     reduction: LevelReduction
@@ -72,8 +72,8 @@ def find_rules(
     levels
         As they are in the file, axes of the file.
     stated
-        What its metadata say, from each level to the next: kept where that fits, and
-        where nothing tells.
+        From each level to the next, as the metadata say: kept where it fits, and
+        where no block tells.
     near
         Boxes of level 0 that are about to change.
 
@@ -96,13 +96,13 @@ def find_rules(
             fits
             and sum(compared.count_mixed(reduction) for compared in boxes) >= ENOUGH
         ):
-            # Who states it for one level has made all of them so.
+            # A program makes all levels by one rule, so no other level has to be read.
             return (*rules, *map(LevelRule, stated[len(rules) :]))
     return tuple(rules)
 
 
 class _ComparedPlaces:
-    """Where to compare levels, as fractions of the axes: near first, then elsewhere."""
+    """Places to compare levels at, as fractions of the axes: first near the edits."""
 
     def __init__(self, levels: Sequence[ArraySource], near: Iterable[Box]) -> None:
         shape = levels[0].shape
@@ -115,6 +115,7 @@ class _ComparedPlaces:
 
     def __iter__(self) -> Iterator[list[float]]:
         yield from self._near
+        # Reads a whole level, so only if the places near the edits were not enough.
         if self._others is None:
             self._others = _find_borders(self._coarsest)
         yield from self._others
@@ -127,9 +128,9 @@ class _ComparedBox:
     Attributes
     ----------
     box, sources
-        Where they are.
-    found, below
-        What stands there.
+        The boxes on the coarser and on the finer level.
+    stored, finer
+        Labels in `box` and in `sources`.
     """
 
     box: Box
@@ -143,7 +144,7 @@ class _ComparedBox:
         return rule.reduce(self.finer[part], self.box)
 
     def count_mixed(self, rule: LevelReduction) -> int:
-        """Count the blocks that begin and end with different labels."""
+        """Count the blocks whose first and last voxels differ: rules differ there."""
         firsts = tuple(replace(steps, offset=0) for steps in rule.steps)
         lasts = tuple(
             replace(steps, offset=(steps.factor or 1) - 1) for steps in rule.steps
@@ -163,26 +164,28 @@ def _compare_levels(
     places: _ComparedPlaces,
 ) -> Iterator[_ComparedBox]:
     """Read boxes of two levels until enough of their blocks hold several labels."""
+    # Two more for the places near the edits.
     mixed = 0
     for middle in itertools.islice(places, PLACES + 2):
         box = _box_at(middle, coarse.shape)
         sources = tuple(
-            (int(one.block_start(a)), int(one.block_stop(b - 1)))
-            for one, (a, b) in zip(rule.steps, box, strict=True)
+            (int(steps.block_start(a)), int(steps.block_stop(b - 1)))
+            for steps, (a, b) in zip(rule.steps, box, strict=True)
         )
         with suppress(CorruptDataError, OSError):
             stored, below = coarse.read(box), fine.read(sources)
+            # One label everywhere: each rule gives that.
             if (stored == below.flat[0]).all() and (below == below.flat[0]).all():
                 continue
-            one = _ComparedBox(box, sources, stored, below)
-            mixed += one.count_mixed(rule)
-            yield one
+            compared = _ComparedBox(box, sources, stored, below)
+            mixed += compared.count_mixed(rule)
+            yield compared
         if mixed >= ENOUGH:
             return
 
 
 def _find_closest(stated: LevelReduction, boxes: Sequence[_ComparedBox]) -> LevelRule:
-    """Find the rule that gives most of what is there."""
+    """Find the rule that gives most of what the file has."""
     candidates = list(_list_candidates(stated))
     wrong = [
         sum(int((box.reduced_by(rule) != box.stored).sum()) for box in boxes)
@@ -195,6 +198,7 @@ def _find_closest(stated: LevelReduction, boxes: Sequence[_ComparedBox]) -> Leve
 def _mark_borders(pixels: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
     """Find voxels that are of another label than one of those before them."""
     differs = np.zeros(pixels.shape, bool)
+    # z, y and x: along t labels differ without a border between them.
     for axis in range(max(0, pixels.ndim - 3), pixels.ndim):
         along = np.diff(pixels, axis=axis) != 0
         differs[(slice(None),) * axis + (slice(1, None),)] |= along
@@ -212,6 +216,7 @@ def _find_borders(level: ArraySource) -> list[list[float]]:
         return []
     differs = _mark_borders(pixels)
     positions = np.flatnonzero(differs)
+    # Spread over all of them: neighbours would tell of the same object.
     some = positions[
         np.linspace(0, len(positions) - 1, min(PLACES, len(positions))).astype(int)
     ]
@@ -234,11 +239,11 @@ def _list_candidates(stated: LevelReduction) -> Iterator[LevelReduction]:
 
 
 def _box_at(middle: Sequence[float], shape: tuple[int, ...]) -> Box:
-    """Rectangle around a place: one plane of the axes before the last three."""
+    """Rectangle around a place: one index of the axes before z, two planes of z."""
     spans = []
-    for axis, (at, n) in enumerate(zip(middle, shape, strict=True)):
+    for axis, (fraction, n) in enumerate(zip(middle, shape, strict=True)):
         depth = len(shape) - axis
         side = SIDE if depth <= 2 else 2 if depth == 3 else 1
-        start = min(max(int(at * n) - side // 2, 0), max(n - side, 0))
+        start = min(max(int(fraction * n) - side // 2, 0), max(n - side, 0))
         spans.append((start, min(start + side, n)))
     return tuple(spans)

@@ -1,7 +1,7 @@
 """Parts of coarser levels, reduced from blocks while these are in memory.
 
-What was just written need not be read again for the next level. Where room gets scarce
-parts are compressed, and where there is none left the rest is read.
+A block that was just written need not be read again for the next level. Parts are
+compressed where room gets scarce; where there is none left, blocks are read again.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ ROOM = 16 * 2**20
 """Bytes of all parts together. From a quarter of that on they are compressed."""
 
 CODEC = Zstd(1)
+"""Level 1: faster than reading the block again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ class ReductionCache:
         self._lock = threading.Lock()
 
     def add_block(self, number: int, cell: Cell, box: Box, block: Array) -> None:
-        """Make what the next level has of a block, if it follows from that alone.
+        """Reduce a new block for the next level, if it needs no other block for that.
 
         Parameters
         ----------
@@ -72,6 +73,7 @@ class ReductionCache:
         block
             The new voxels.
         """
+        # Without the lock: at worst a part is made in vain, or one more is read.
         if self._full or number == len(self._reductions):
             return
         reduction = self._reductions[number]
@@ -79,6 +81,7 @@ class ReductionCache:
         if target is None:
             return
         sources = reduction.source_box(target)
+        # A voxel that also needs a neighbouring block, which may not be written yet.
         if intersect_boxes(sources, box) != sources:
             return
         part = reduction.reduce(block[slice_inside(sources, box)], target)
@@ -101,6 +104,7 @@ class ReductionCache:
         part
             Of the next level, inside of what the block reaches.
         """
+        # Without the lock: one look-up in a dict is atomic.
         cached = self._parts.get((number, cell))
         if cached is None:
             return None

@@ -29,6 +29,7 @@ def retype_arrays(
 
     Level 0 last: it must not hold more than the others.
     """
+    # In the list level by level: after an error it has what is in the file.
     for number in reversed(range(len(arrays))):
         if arrays[number].dtype != dtype:
             arrays[number] = retype_array(arrays[number], dtype, transaction)
@@ -72,6 +73,7 @@ def retype_array(
             f" and its codecs ({', '.join(array.codecs)}) are unknown here. Convert it."
         )
         raise UnsupportedError(msg)
+    # Opened anew: other objects may wait in the transaction since `array` was opened.
     old = open_array(transaction.source, path, array.zarr_format)
     with transaction.replace_tree(path, documents=[path]) as tree:
         _copy_objects(old, dtype, tree.key, transaction)
@@ -90,6 +92,7 @@ def _copy_objects(
     transaction.put(
         f"{path}/{name}", json.dumps(_retype_document(json.loads(raw), dtype)).encode()
     )
+    # Zarr v2 keeps attributes in a document of their own.
     attributes = source.get(join_key(old.path, ".zattrs"))
     if attributes is not None:
         transaction.put(f"{path}/.zattrs", attributes)
@@ -97,11 +100,13 @@ def _copy_objects(
     reader, writer = ArrayWriter(old, transaction), ArrayWriter(new, transaction)
 
     def change(box: Box, block: Any) -> bool:
+        # NumPy converts while it assigns; the new type holds all old values.
         block[...] = old.read(box)
         return True
 
     counts = (-(-n // size) for n, size in zip(old.shape, writer.unit, strict=True))
     for unit in product(*map(range, counts)):
+        # Chunks that do not exist are the fill value, before and after.
         if transaction.find_revision(reader.unit_key(unit)) is not None:
             box = box_of(unit, writer.unit, old.shape)
             writer.update_cells(unit, set(cells_in(box, writer.cell)), change)
@@ -110,15 +115,19 @@ def _copy_objects(
 def _retype_document(document: JSON, dtype: np.dtype[Any]) -> JSON:
     """Change the type in the document of an array, and what goes with it."""
     if document["zarr_format"] == 2:
+        # v2 states the byte order in the type, v3 in the codec "bytes".
         big = document["dtype"].startswith(">")
         return document | {"dtype": dtype.newbyteorder(">" if big else "<").str}
     codecs = document["codecs"]
+    # The codecs of a shard's chunks are inside of it.
     if codecs[0]["name"] == "sharding_indexed":
         codecs = codecs[0]["configuration"]["codecs"]
     for codec in codecs:
         settings = codec.setdefault("configuration", {})
         if codec["name"] == "bytes":
+            # May be left out for types of one byte only (zarr v3, codec "bytes").
             settings.setdefault("endian", "little")
         elif "typesize" in settings:
+            # Blosc shuffles bytes by the size of an item.
             settings["typesize"] = dtype.itemsize
     return document | {"data_type": dtype.name}

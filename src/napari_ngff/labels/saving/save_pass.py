@@ -1,6 +1,7 @@
-"""One save of a label image: level 0 from the edits, each other from the finer one.
+"""One save of a label image: level 0 from the edits, other levels from the next finer.
 
-Only what the edits touch is read, and above it only what comes out differently.
+Only blocks that edits touch are read, and of coarser levels only those whose finer
+blocks came out differently.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ __all__ = ["DirtyCells", "LabelFiles", "SavePass"]
 
 @dataclass(slots=True)
 class DirtyCells:
-    """What is still to be written.
+    """Cells of all levels that are still to be written.
 
     Attributes
     ----------
@@ -53,7 +54,8 @@ class DirtyCells:
         For each coarser level, the cells of the next finer one that changed and are
         not in it yet; for level 0 nothing.
     doubted
-        Those of `pending` that no edit is known to touch.
+        Those of `pending` that no edit is known to touch; they are looked at, but not
+        counted as saved blocks.
     """
 
     pending: set[Cell]
@@ -80,7 +82,7 @@ class DirtyCells:
         return frozenset(self.pending) - self.doubted
 
     def recheck_written(self, retained: BeforeImages) -> None:
-        """Look again at all that was ever overwritten."""
+        """Look again at all cells that were ever overwritten."""
         doubted = set(retained.list_cells(0)) - self.pending
         self.doubted |= doubted
         self.pending |= doubted
@@ -103,7 +105,7 @@ class LabelFiles:
     transaction
         Writes them.
     revisions
-        In which objects were read: key -> revision.
+        Of the objects that were read: key -> revision.
     secure
         See `Secure`.
     """
@@ -123,15 +125,15 @@ class SavePass:
     Attributes
     ----------
     files
-        To write.
-    retained
+        The label image that is written.
+    before_images
         Keeps what is overwritten.
-    backlog
+    dirty
         What to write; what is done is taken out of it.
     snapshot
         The edits.
     state
-        Told how it goes.
+        Progress and result of the save.
     """
 
     files: LabelFiles
@@ -149,6 +151,7 @@ class SavePass:
         """Write dirty cells level by level until the end or a cancel."""
         self._write_finest()
         for number in range(1, len(self.files.arrays)):
+            # A level follows from the one just written, so never two at a time.
             if self.state.check_cancel():
                 self._write_coarser(number)
 
@@ -160,11 +163,14 @@ class SavePass:
         writer = self._array_writer(0)
 
         def change(box: Box, block: Any) -> bool:
+            # Always from the original: the file may contain some of the edits already,
+            # and a replacement of labels must not be applied to its own result.
             before = self.before_images.get_block(0, cell_at(box, writer.cell))
             before = block if before is None else before
             new = self.snapshot.with_edits(box, before, self.files.order)
             if np.array_equal(new, block):
                 return False
+            # In place: `ArrayWriter` encodes this very array.
             block[...] = new
             self._note_change(0, writer, box, block)
             return True
@@ -177,7 +183,9 @@ class SavePass:
             return
         files, rule = self.files, self.files.rules[number - 1]
         reduction = rule.reduction
+        # By the transaction, which knows blocks that have not got their names yet.
         fine = reopen_array(files.arrays[number - 1], files.transaction.source)
+        # The finer level as it was before any edit, for rules that do not fit exactly.
         opened = OriginalLevel(
             LevelSource(fine), self.before_images, number - 1, cell_shape(fine)
         )
@@ -188,13 +196,18 @@ class SavePass:
             changed = False
             cell = cell_at(box, writer.cell)
             before = None if rule.exact else self._before_image(number, cell, block)
+            # Only the part below a changed finer block is made anew, not the whole
+            # cell.
             for finer, target in targets[cell]:
                 part = intersect_boxes(target, box)
                 new = self._reductions.get_part(number - 1, finer, part)
                 if new is None:
+                    # `keep=False`: decoded chunks of a save must not fill the cache.
                     source = fine.read(reduction.source_box(part), keep=False)
                     new = reduction.reduce(source, part)
                 if before is not None:
+                    # The rule only comes closest: take its result where the edits
+                    # change it, and keep what the file had elsewhere.
                     made = reduction.reduce(
                         opened.read(reduction.source_box(part)), part
                     )
@@ -207,6 +220,8 @@ class SavePass:
                 self._note_change(number, writer, box, block)
             return changed
 
+        # Cells are taken out when they are written; a finer cell stays stale as long as
+        # one of those that follow from it is not.
         unwritten = set(targets)
         self._update_units(number, writer, change, unwritten)
         remaining = {finer for cell in unwritten for finer, _ in targets[cell]}
@@ -233,11 +248,13 @@ class SavePass:
         number: int,
         writer: ArrayWriter,
         change: Callable[[Box, Any], bool],
-        left: set[Cell],
+        unwritten: set[Cell],
     ) -> None:
-        """Update units in several threads; take what is done out of `left`."""
-        units = writer.by_unit(left)
-        step = partial(self._update_unit, number, writer, change, (left, units))
+        """Update units in several threads; take finished cells out of `unwritten`."""
+        # By stored object: two threads must never change the same shard.
+        units = writer.by_unit(unwritten)
+        step = partial(self._update_unit, number, writer, change, (unwritten, units))
+        # Asked before each object, so that a cancel takes effect between two of them.
         planned = takewhile(lambda _: self.state.check_cancel(), units)
         share_work(planned, step, len(units), writer.concurrency)
 
@@ -252,9 +269,11 @@ class SavePass:
         unwritten, units = work
         cells, key, state = units[unit], writer.unit_key(unit), self.state
         try:
+            # True: never read before, so whatever revision it has now is taken.
             expected = self.files.revisions.get(key, True)
             written = writer.update_cells(unit, cells, change, expected)
         except (CorruptDataError, ConflictError) as error:
+            # The coarser level must not get what is not in this one.
             self._reductions.drop_blocks(number, cells)
             with self._lock:
                 state.note_refused(error)
@@ -266,5 +285,6 @@ class SavePass:
             unwritten.difference_update(cells)
             state.objects += written
             if written:
+                # Our own write is no change by others.
                 self.files.revisions[key] = writer.written.pop(key)
             state.report_object(number, len(units))

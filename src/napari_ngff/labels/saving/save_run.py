@@ -71,6 +71,7 @@ class SaveRun:
 
     def check_cancel(self) -> bool:
         """Return False if the save is to stop."""
+        # Once cancelled, it stays so: threads ask independently of each other.
         if not self.cancelled and self.cancel is not None and self.cancel():
             self.cancelled = True
         return not self.cancelled
@@ -108,7 +109,8 @@ class SaveRun:
 
 
 def count_common(first: Sequence[Edit], second: Sequence[Edit]) -> int:
-    """Count the edits, the very same objects, that two logs begin with."""
+    """Count the edits that two logs have in common at their beginning."""
+    # By identity: edits never change, and comparing large masks would take long.
     pairs = enumerate(zip(first, second, strict=False))
     shorter = min(len(first), len(second))
-    return next((i for i, (one, other) in pairs if one is not other), shorter)
+    return next((i for i, (edit, other) in pairs if edit is not other), shorter)

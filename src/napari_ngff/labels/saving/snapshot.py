@@ -30,7 +30,8 @@ __all__ = ["Snapshot", "touched_cells"]
 Array = npt.NDArray[Any]
 
 FEW = 4
-"""So many cells are read rather than asked whether an edit really touches them."""
+"""Number of cells up to which all are listed: reading them is cheaper than asking the
+shape of the edit which of them it really covers."""
 
 
 class Snapshot:
@@ -73,6 +74,7 @@ class Snapshot:
         ndarray
             Axes of the file, type of the canvas.
         """
+        # `astype` copies; `order_block` is a view, so edits of it change the copy.
         new = before.astype(self.dtype)
         self.apply_edits(order_box(box, order), order_block(new, order))
         return new
@@ -87,15 +89,16 @@ class Snapshot:
         block
             What stood there before any of the edits.
         """
-        rasterise_chunk = ChunkPatch(self.grid, box, self.dtype)
+        patch = ChunkPatch(self.grid, box, self.dtype)
 
         def read(region: Box) -> Array:
             return block[slice_inside(region, box)]
 
+        # All of them at level 0 and in one go: no records, nothing is undone here.
         for index in self._log.edits_touching(box):
-            rasterise_chunk.apply_edit(self._log.edits[index], read, 0, note=False)
-        if rasterise_chunk.values is not None:
-            np.copyto(block, rasterise_chunk.values, where=rasterise_chunk.mask)
+            patch.apply_edit(self._log.edits[index], read, 0, note=False)
+        if patch.values is not None:
+            np.copyto(block, patch.values, where=patch.mask)
 
 
 def touched_cells(
@@ -118,6 +121,7 @@ def touched_cells(
         if region is None:
             continue
         ranges = cell_ranges(array_box(region, order, len(cell)), cell)
+        # A long stroke has a large rectangle, most cells of which it does not touch.
         many = np.prod([len(r) for r in ranges]) > FEW
         for position in itertools.product(*ranges):
             box = tuple(

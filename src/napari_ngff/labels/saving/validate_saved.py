@@ -20,7 +20,7 @@ __all__ = ["find_errors"]
 
 
 def find_errors(source: Source, path: str) -> tuple[Problem, ...]:
-    """Judge the label image that an array is a level of, by the rules of its version.
+    """Check the label image of an array by the rules of the version that it states.
 
     Reads the documents of its group and of its levels, some milliseconds.
 
@@ -34,7 +34,7 @@ def find_errors(source: Source, path: str) -> tuple[Problem, ...]:
     Returns
     -------
     tuple
-        What breaks a MUST, each place with the path before it. Nothing where the array
+        What breaks a MUST, each `where` with the path before it. Nothing if the array
         is in no group of OME-Zarr, as that of new labels before they are registered.
     """
     group = _group_above(source, path)
@@ -48,12 +48,15 @@ def find_errors(source: Source, path: str) -> tuple[Problem, ...]:
 
 
 def _group_above(source: Source, path: str) -> Node | None:
+    # A level's path may have several parts, such as "scale/0": the group is not always
+    # one step above.
     group_path = path
     while group_path:
         group_path = group_path.rpartition("/")[0]
         try:
             node = read_node(Location(source, group_path))
         except (OMEZarrError, OSError):
+            # A folder between the group and its level has no metadata.
             continue
         if node.kind in (GroupKind.LABEL, GroupKind.IMAGE):
             return node

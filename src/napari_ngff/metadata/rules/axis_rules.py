@@ -48,24 +48,26 @@ def wrong_number(axes: Cursor) -> Iterator[Cursor]:
 
 def without_plane(axes: Cursor) -> Iterator[Cursor]:
     """Find other than 2 or 3 axes of space, where not all are of type array."""
-    found = list_types(axes)
-    if found and set(found) != {"array"} and found.count("space") not in (2, 3):
+    types = list_types(axes)
+    # Of an empty list only the number is wrong; systems of arrays (0.6) need no space.
+    if types and set(types) != {"array"} and types.count("space") not in (2, 3):
         yield axes
 
 
 def find_unordered(axes: Cursor) -> Iterator[Cursor]:
     """Find types out of the order time, channel or custom, space."""
-    if set(found := list_types(axes)) != {"array"}:
-        ranks = [{"time": 0, "space": 2}.get(kind, 1) for kind in found]
+    if set(types := list_types(axes)) != {"array"}:
+        # Any other type, or none, counts as "custom".
+        ranks = [{"time": 0, "space": 2}.get(kind, 1) for kind in types]
         if ranks != sorted(ranks):
             yield axes
 
 
 def find_crowded(axes: Cursor) -> Iterator[Cursor]:
     """Find several axes of time, or several that are neither time nor space."""
-    if set(found := list_types(axes)) != {"array"}:
-        others = [kind for kind in found if kind not in ("time", "space")]
-        if found.count("time") > 1 or len(others) > 1:
+    if set(types := list_types(axes)) != {"array"}:
+        others = [kind for kind in types if kind not in ("time", "space")]
+        if types.count("time") > 1 or len(others) > 1:
             yield axes
 
 
@@ -83,6 +85,7 @@ def unordered_planes(axes: Cursor) -> Iterator[Cursor]:
 def without_unit(axes: Cursor) -> Iterator[Cursor]:
     """Find axes of space and time without a unit; others have none to give."""
     for axis in axes.children():
+        # Not of channels: nobody can state a unit of them.
         if axis.at("type").value in ("space", "time"):
             yield from find_absent("unit")(axis)
 
@@ -99,6 +102,7 @@ def foreign_units(axes: Cursor) -> Iterator[Cursor]:
 def strings_out_of_order(axes: Cursor) -> Iterator[Cursor]:
     """Find axes of 0.3 that are known, and not in the order tczyx."""
     names = [axis.value for axis in axes.children()]
+    # An unknown name is reported by the other rule, and has no place in the order.
     if set(map(str, names)) <= set("tczyx") and names != sorted(
         names, key=lambda name: "tczyx".index(str(name))
     ):
@@ -111,6 +115,7 @@ def unknown_letters(axes: Cursor) -> Iterator[Cursor]:
     for axis in axes.children():
         if axis.value not in tuple("tczyx") or axis.value in seen:
             yield axis
+        # A list, since a value may be anything, also what cannot be hashed.
         seen.append(axis.value)
 
 
@@ -232,9 +237,9 @@ AXES = (
         MUST,
         "MAY contain the field longName. The value MUST be a string.",
         lambda axes: (
-            found
+            wrong
             for axis in axes.children()
-            for found in find_other_values(is_text, "longName")(axis)
+            for wrong in find_other_values(is_text, "longName")(axis)
         ),
         since=6,
     ),
@@ -265,6 +270,7 @@ SYSTEMS = (
         "The value MUST be a non-empty string.",
         search_entries(
             "coordinateSystems",
+            # `find_absent` above has the missing ones.
             find_other_values(lambda v: is_text(v) and v != "", "name"),
         ),
         since=6,

@@ -37,7 +37,7 @@ __all__ = ["DOCUMENT", "SCENE", "check_attributes", "stated_version"]
 
 NESTED = ("plate", "well", "image-label")
 KEYS = frozenset(
-    # One a line would be a page of them.
+    # In one text, since a list of them would be a page long.
     """ome multiscales omero image-label plate well scene labels series version name
     axes datasets coordinateTransformations coordinateSystems channels color window
     start end min max label family active colors rgba source image rows columns wells
@@ -46,17 +46,17 @@ KEYS = frozenset(
     rotation mapAxis transformations transformation inputAxes outputAxes forward inverse
     droppedInputs createdOutputs bioformats2raw.layout""".split()  # noqa: SIM905
 )
-"""Keys that may not be null: not the type of an axis, the path of an input or output,
-and what the properties of labels have."""
+"""Keys that may not be null. Not among them: "type" of an axis, "path" of an input or
+output, and the keys of label properties."""
 
 KINDS = frozenset(KEYS_OF_OME) | {"coordinateSystems", "coordinateTransformations"}
-"""Keys by which an object is to be judged, whatever their value."""
+"""Keys of an object to which the rules are applied, whatever their values."""
 
 UNFORBIDDEN = {"window-empty": 6, "transform-overflow": 6, "scale-zero": 5}
-"""Errors of reading -> last version whose text does not forbid the value."""
+"""Code of an error in reading -> last version whose text does not forbid the value."""
 
 GENERIC = ("wrong-value", "missing-key")
-"""Codes that say the same of any key."""
+"""Codes that do not tell what is wrong, since they are reported for any key."""
 
 OF_READING = (
     *GENERIC,
@@ -64,34 +64,35 @@ OF_READING = (
     "transform-not-applied",
     "transform-parameters",
 )
-"""Codes of reading a transformation, whose rules tell more exactly what is wrong."""
+"""Codes of reading that are dropped where a rule of transformations tells more."""
 
 
 def list_versions(home: Cursor) -> Iterator[Cursor]:
     """Go to each version that a document states."""
-    for place in (home, *home.at("multiscales").children(), *map(home.at, NESTED)):
-        if place.at("version").is_present:
-            yield place.at("version")
+    for owner in (home, *home.at("multiscales").children(), *map(home.at, NESTED)):
+        if owner.at("version").is_present:
+            yield owner.at("version")
 
 
 def unknown_versions(home: Cursor) -> Iterator[Cursor]:
     """Find versions that do not exist."""
-    for found in list_versions(home):
-        if not re.fullmatch(r"0\.[1-5]|0\.6.*", str(found.value)):
-            yield found
+    for version in list_versions(home):
+        if not re.fullmatch(r"0\.[1-5]|0\.6.*", str(version.value)):
+            yield version
 
 
 def draft_versions(home: Cursor) -> Iterator[Cursor]:
     """Find drafts of 0.6."""
-    for found in list_versions(home):
-        if re.fullmatch(r"0\.6.+", str(found.value)) and found.value != "0.6rc0":
-            yield found
+    for version in list_versions(home):
+        # "0.6rc0" is a release candidate, not an editor's draft.
+        if re.fullmatch(r"0\.6.+", str(version.value)) and version.value != "0.6rc0":
+            yield version
 
 
 def differing_versions(home: Cursor) -> Iterator[Cursor]:
     """Find versions that differ from the first one stated."""
     stated = list(list_versions(home))
-    return (found for found in stated if found.value != stated[0].value)
+    return (version for version in stated if version.value != stated[0].value)
 
 
 def unrepeated_axes(home: Cursor) -> Iterator[Cursor]:
@@ -111,19 +112,21 @@ def find_nulls(home: Cursor) -> Iterator[Cursor]:
     """Find keys of the specification that are null where none may be."""
     waiting = [home]  # not by recursion: a document may be nested ever so deeply
     while waiting:
-        place = waiting.pop()
-        if not isinstance(place.value, dict):
+        current = waiting.pop()
+        if not isinstance(current.value, dict):
             continue
-        for key in (KEYS | {"properties"}) & place.value.keys():
-            found = place.at(key)
-            if not found.is_present:
-                yield found
+        for key in (KEYS | {"properties"}) & current.value.keys():
+            child = current.at(key)
+            if not child.is_present:
+                yield child
+            # Not into properties of labels, whose keys are free.
             if key in KEYS:
-                waiting += [found, *found.children()]
+                waiting += [child, *child.children()]
 
 
 def repeated_multiscales(home: Cursor) -> Iterator[Cursor]:
     """Find multiscales that are there twice."""
+    # A list, since dicts cannot be hashed.
     seen: list[object] = []
     for multiscale in home.at("multiscales").children():
         if multiscale.value in seen:
@@ -237,16 +240,18 @@ def check_attributes(
         known of is valid: other tools keep their own attributes in groups.
     """
     parsed = parse_attributes(attributes, zarr_format).problems
+    # Finding the object reports problems, which `parsed` has already.
     unheard: list[Problem] = []
     home = find_home(Cursor(attributes, "", unheard), zarr_format)
-    found: list[Problem] = []
-    home = Cursor(home.value, home.where, found)
+    broken: list[Problem] = []
+    home = Cursor(home.value, home.where, broken)
     minor = minor_of(home, zarr_format, version)
     if isinstance(home.value, dict) and not KINDS.isdisjoint(home.value):
         check_home(home, minor)
+    # An "ome" without any known key must still state its version.
     elif isinstance(attributes, dict) and "ome" in attributes:
-        apply_rules(DOCUMENT[:1], Cursor(attributes, "", found), minor)
-    return merge_problems([lower_severity(p, minor) for p in parsed], found)
+        apply_rules(DOCUMENT[:1], Cursor(attributes, "", broken), minor)
+    return merge_problems([lower_severity(p, minor) for p in parsed], broken)
 
 
 def lower_severity(problem: Problem, minor: int) -> Problem:
@@ -261,12 +266,13 @@ def stated_version(attributes: object, zarr_format: int) -> str | None:
     home = find_home(Cursor(attributes, "", []), zarr_format)
     if not has_keys(home):
         return None
-    stated = (found.value for found in list_versions(home))
+    stated = (version.value for version in list_versions(home))
     return next((value for value in stated if isinstance(value, str)), None)
 
 
 def minor_of(home: Cursor, zarr_format: int, version: str | None) -> int:
     """Return 4 for the rules of 0.4: of the version stated, given, or implied."""
+    # Problems of the version are reported by the rules, so these are dropped.
     quiet = Cursor(home.value, home.where, [])
     stated = next(list_versions(home), None)
     known = re.match(r"0\.([1-6])", version or "") if stated is None else None
@@ -286,6 +292,7 @@ def check_home(home: Cursor, minor: int) -> None:
     ):
         if isinstance(home.at(key).value, dict):
             check(home.at(key), minor)
+    # Drafts have the scene at the group itself.
     scene = home.at("scene") if home.at("scene").is_present else home
     if scene is not home or is_draft_scene(home):
         apply_rules(SCENE, scene, minor)
@@ -294,16 +301,17 @@ def check_home(home: Cursor, minor: int) -> None:
         check_links(scene, None)
 
 
-def merge_problems(parsed: list[Problem], found: list[Problem]) -> tuple[Problem, ...]:
+def merge_problems(parsed: list[Problem], broken: list[Problem]) -> tuple[Problem, ...]:
     """Join what reading reported with what the rules found, each said once.
 
-    Of one code at one place the more severe stays. Reading says of any key alike that
-    it is missing or wrong; where a rule says it of this key, and of a transformation,
-    which has rules of its own, the rule is the one to be told.
+    Of two with the same code and place the more severe stays. A generic problem of
+    reading (a missing key, a wrong value) is dropped where a rule says more about the
+    same place, and so is one inside a transformation that breaks a rule.
     """
-    errors = [p for p in found if p.severity is Severity.ERROR]
+    errors = [p for p in broken if p.severity is Severity.ERROR]
     judged = {transformation_of(p.where) for p in errors}
     named = {p.where for p in errors if p.code not in GENERIC}
+    # None: outside of transformations each place is compared by itself.
     problems = {
         (p.code, p.where): p
         for p in parsed
@@ -311,7 +319,7 @@ def merge_problems(parsed: list[Problem], found: list[Problem]) -> tuple[Problem
         and not (p.code in GENERIC and p.where in named)
     }
     read = ReadProblems(problems.values())
-    for problem in found:
+    for problem in broken:
         known = problems.get((problem.code, problem.where))
         stronger = known is None or known.severity is Severity.WARNING
         if stronger and not read.has_same(problem):
@@ -321,21 +329,24 @@ def merge_problems(parsed: list[Problem], found: list[Problem]) -> tuple[Problem
 
 def transformation_of(where: str) -> str | None:
     """Return the place of the transformation that a place is in, None outside."""
-    found = re.match(r".*coordinateTransformations/\d+", where)
-    return found[0] if found else None
+    matched = re.match(r".*coordinateTransformations/\d+", where)
+    return matched[0] if matched else None
 
 
 class ReadProblems:
-    """What reading has reported, found by place in about the same time for many."""
+    """The problems that reading has reported, with quick look-up by place.
+
+    A plate may have thousands, so each look-up takes a binary search, not a loop.
+    """
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self._errors: dict[str, set[bool]] = {}
         self._places: dict[str, list[str]] = {}
-        for one in sorted(problems, key=lambda problem: problem.where):
-            if one.severity is Severity.ERROR:
-                kinds = self._errors.setdefault(one.where, set())
-                kinds.add(one.code in GENERIC)
-            self._places.setdefault(one.code, []).append(one.where)
+        for problem in sorted(problems, key=lambda problem: problem.where):
+            if problem.severity is Severity.ERROR:
+                kinds = self._errors.setdefault(problem.where, set())
+                kinds.add(problem.code in GENERIC)
+            self._places.setdefault(problem.code, []).append(problem.where)
         self._lengths = {code: {*map(len, w)} for code, w in self._places.items()}
 
     def has_same(self, problem: Problem) -> bool:
@@ -343,6 +354,7 @@ class ReadProblems:
         kinds = self._errors.get(problem.where)
         if kinds and (True in kinds or problem.code in GENERIC):
             return True
+        # The same code at a place inside of this one, or at one that this is inside of.
         places, where = self._places.get(problem.code, []), problem.where
         after = bisect_left(places, f"{where}/" if where else "")
         if after < len(places) and is_below(places[after], where):
@@ -355,8 +367,8 @@ class ReadProblems:
 
 def is_among(place: str, places: list[str]) -> bool:
     """Tell whether a place is one of those, which are sorted."""
-    at = bisect_left(places, place)
-    return at < len(places) and places[at] == place
+    index = bisect_left(places, place)
+    return index < len(places) and places[index] == place
 
 
 def is_below(where: str, above: str) -> bool:

@@ -32,6 +32,7 @@ def bad_chains(place: Cursor) -> Iterator[Cursor]:
     """Find lists other than one scale, or one scale and one translation (to 0.5)."""
     steps = place.at("coordinateTransformations")
     types = [step.at("type").value for step in steps.children()]
+    # An empty list is reported by a rule of its own.
     if steps.children() and types not in (["scale"], ["scale", "translation"]):
         yield steps
 
@@ -46,6 +47,7 @@ def bad_steps(place: Cursor) -> Iterator[Cursor]:
     """Find what is no scale, identity, or sequence of scale and translation (0.6)."""
     for step in place.at("coordinateTransformations").children():
         types = [s.at("type").value for s in step.at("transformations").children()]
+        # "identity" is allowed in place of a scale only, not inside a sequence.
         whole = step.at("type").value
         if whole not in ("scale", "identity") and (
             whole != "sequence" or types != ["scale", "translation"]
@@ -78,6 +80,7 @@ def other_inputs(place: Cursor) -> Iterator[Cursor]:
     """Find inputs of another path than the dataset's."""
     for step in place.at("coordinateTransformations").children():
         stated = step.at("input").at("path")
+        # A missing input is reported by `wrong_inputs`.
         if is_text(stated.value) and stated.value != place.at("path").value:
             yield stated
 
@@ -219,19 +222,23 @@ def check_multiscale(multiscale: Cursor, minor: int) -> None:
         check_axes(multiscale.at("axes"), minor)
     else:
         check_systems(multiscale, minor, arrays=True)
+    # Up to 0.5 all transformations have the number of axes; in 0.6 each system has its
+    # own, and of an unknown one (None) lengths are not judged.
     sizes = sizes_of(multiscale)
     ndim = len(multiscale.at("axes").children()) or None
     datasets = multiscale.at("datasets").children()
     for dataset in datasets:
         apply_rules(DATASET, dataset, minor)
-    chains = datasets if minor not in (4, 5) else [*datasets, multiscale]
-    for place in chains:
-        for step in place.at("coordinateTransformations").children():
+    # In 0.4 and 0.5 those of the multiscale are steps as well; in 0.6 they are links.
+    chain_owners = datasets if minor not in (4, 5) else [*datasets, multiscale]
+    for owner in chain_owners:
+        for step in owner.at("coordinateTransformations").children():
             size = ndim if minor < 6 else sizes.get(name_of(step.at("output")))
             # A scale of two numbers for three axes is a valid case of 0.4 and 0.6.
             check_transformation(
                 step, TransformPlace(minor, size, size, lenient=minor != 5)
             )
+    # The intrinsic system is the one that the levels lead to.
     if minor >= 6:
         outputs = [
             name_of(step.at("output"))

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["LINKS", "check_links", "name_of", "sizes_of"]
 
 VERSION = 6
+"""Minor number: links are new in 0.6, and its rules also hold for drafts."""
 ENDS = ("input", "output")
 
 System = tuple[str, str]
@@ -104,6 +105,7 @@ def sizes_of(place: Cursor) -> dict[str, int]:
     for system in place.at("coordinateSystems").children():
         name = name_of(system)
         if name:
+            # Of two systems of one name the first is used.
             sizes.setdefault(name, len(system.at("axes").children()))
     return sizes
 
@@ -123,6 +125,7 @@ def check_links(place: Cursor, intrinsic: str | None) -> None:
     apply_rules(LINKS, links, VERSION)
     for link in links.children():
         inputs, outputs = (
+            # The axes of another group's system are not known here.
             None if end.at("path").is_present else sizes.get(name_of(end))
             for end in map(link.at, ENDS)
         )
@@ -162,6 +165,7 @@ def check_graph(place: Cursor, sizes: dict[str, int]) -> None:
         )
         near.setdefault(first, []).append(last)
         near.setdefault(last, []).append(first)
+    # From any system; in a connected graph all others are reached from it.
     waiting = list(near)[:1]
     reached = set(waiting)
     while waiting:

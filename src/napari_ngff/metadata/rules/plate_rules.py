@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["PLATE", "WELL", "check_plate", "check_well"]
 
 ALPHANUMERIC = match_pattern("[A-Za-z0-9]+")
+# 0.6 allows what Zarr v3 allows as the name of a node.
 NODE_NAME = match_pattern(r"(?!__)(?!\.+$)[A-Za-z0-9_.-]+")
 
 
@@ -53,10 +54,11 @@ def odd_names(place: Cursor) -> Iterator[Cursor]:
 def colliding_names(place: Cursor) -> Iterator[Cursor]:
     """Find names that differ from one before in upper and lower case alone."""
     for key in ("rows", "columns"):
-        same = {found.where for found in find_repeated("name")(place.at(key))}
-        for found in find_repeated("name", str.casefold)(place.at(key)):
-            if found.where not in same:
-                yield found
+        # Names that are equal as written break another rule, and are reported there.
+        same = {name.where for name in find_repeated("name")(place.at(key))}
+        for name in find_repeated("name", str.casefold)(place.at(key)):
+            if name.where not in same:
+                yield name
 
 
 def misplaced_wells(plate: Cursor) -> Iterator[Cursor]:
@@ -69,6 +71,7 @@ def misplaced_wells(plate: Cursor) -> Iterator[Cursor]:
         row, column = (
             well.at(key).read_integer() for key in ("rowIndex", "columnIndex")
         )
+        # Indices that are missing or out of range are reported by reading.
         if row is None or column is None or min(row, column) < 0:
             continue
         if row >= len(rows) or column >= len(columns):

@@ -26,6 +26,7 @@ __all__ = ["LABEL", "OMERO", "check_label", "check_omero"]
 
 def bare_windows(omero: Cursor) -> Iterator[Cursor]:
     """Find limits that a window lacks."""
+    # A missing window is another rule's, which also differs between versions.
     for channel in omero.at("channels").children():
         yield from find_absent("min", "max", "start", "end")(channel.at("window"))
 

@@ -1,6 +1,7 @@
 """A rule of the specification, and the small searches that rules are made of.
 
-A search takes the place that a rule is about and yields the places that break it.
+A search takes the value that a rule is about (a `Cursor` at its place in the document)
+and yields the places that break the rule.
 """
 
 from __future__ import annotations
@@ -71,18 +72,20 @@ class FormatRule:
 
 def apply_rules(rules: Iterable[FormatRule], place: Cursor, minor: int) -> None:
     """Report what at `place` breaks those rules that hold in version 0.`minor`."""
+    # Missing keys are places, too: the cursor of one says where it should be.
     for rule in rules:
         if rule.since <= minor <= rule.until:
-            for found in rule.search(place):
-                state = found.describe_value() if found.is_present else "missing."
+            for broken in rule.search(place):
+                state = broken.describe_value() if broken.is_present else "missing."
                 text = f'"{rule.sentence}" Here it is {state}'
-                found.add_problem(rule.severity, rule.code, text, rule.consequence)
+                broken.add_problem(rule.severity, rule.code, text, rule.consequence)
 
 
 def find_absent(*keys: str) -> Search:
     """Find keys that an object lacks."""
 
     def search(place: Cursor) -> Iterator[Cursor]:
+        # What should be an object and is none is another rule's.
         for key in keys:
             if isinstance(place.value, dict) and not place.at(key).is_present:
                 yield place.at(key)
@@ -95,9 +98,9 @@ def find_other_values(right: Callable[[object], bool], *keys: str) -> Search:
 
     def search(place: Cursor) -> Iterator[Cursor]:
         for key in keys:
-            found = place.at(key)
-            if found.is_present and not right(found.value):
-                yield found
+            value = place.at(key)
+            if value.is_present and not right(value.value):
+                yield value
 
     return search
 
@@ -134,11 +137,13 @@ def is_text(value: object) -> bool:
 
 def is_number(value: object) -> bool:
     """Tell a number."""
+    # JSON's true is no number; Python's is.
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def is_integer(value: object) -> bool:
     """Tell an integer, in JSON also ``1.0``."""
+    # Not `float.is_integer`: integers beyond 1.8e308 have no float.
     return is_number(value) and value == value // 1  # type: ignore[operator]
 
 

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 __all__ = ["TRANSFORMATION", "TransformPlace", "check_transformation"]
 
 MAX_NESTING = 16
+"""Depth of transformations inside transformations up to which they are checked."""
+
 TOLERANCE = 1e-3
 """Of a rotation matrix, whose entries files round to a few digits."""
 
@@ -63,7 +65,7 @@ class TransformPlace:
     lenient
         Whether a wrong length is a warning: a valid case of the specification has one.
     depth
-        Of wrapping.
+        How many transformations it is inside of.
     """
 
     minor: int
@@ -73,44 +75,45 @@ class TransformPlace:
     depth: int = 0
 
 
-def read_kind(place: Cursor) -> str:
+def read_kind(transform: Cursor) -> str:
     """Return the type, "" where it has none that exists."""
-    stated = place.at("type").value
+    stated = transform.at("type").value
     return stated if isinstance(stated, str) and stated in KEYS else ""
 
 
-def find_incomplete(place: Cursor) -> Iterator[Cursor]:
+def find_incomplete(transform: Cursor) -> Iterator[Cursor]:
     """Find fields that the type needs."""
-    found = read_kind(place)
-    if found in MATRICES and place.at("path").is_present:
+    kind = read_kind(transform)
+    # "path" takes the place of an inline matrix.
+    if kind in MATRICES and transform.at("path").is_present:
         return
-    yield from find_absent(*KEYS.get(found, ()))(place)
+    yield from find_absent(*KEYS.get(kind, ()))(transform)
 
 
-def find_unreadable(place: Cursor) -> Iterator[Cursor]:
+def find_unreadable(transform: Cursor) -> Iterator[Cursor]:
     """Find parameters that are not of the form that the type gives them."""
-    found = read_kind(place)
-    value = place.at(found)
-    if found in ("scale", "translation") and value.is_present:
-        right = is_positive if found == "scale" else is_number
+    kind = read_kind(transform)
+    value = transform.at(kind)
+    if kind in ("scale", "translation") and value.is_present:
+        right = is_positive if kind == "scale" else is_number
         numbers = value.children()
         if not isinstance(value.value, list) or not all(
             right(n.value) for n in numbers
         ):
             yield value
-    elif found in MATRICES and value.is_present:
+    elif kind in MATRICES and value.is_present:
         if read_matrix(value) is None:
             yield value
-    elif found == "sequence":
+    elif kind == "sequence":
         yield from find_other_values(
             lambda v: isinstance(v, list) and v != [], "transformations"
-        )(place)
-    elif found == "byDimension":
+        )(transform)
+    elif kind == "byDimension":
         yield from find_other_values(lambda v: isinstance(v, list), "transformations")(
-            place
+            transform
         )
-    elif found in ("displacements", "coordinates", *MATRICES):
-        yield from find_other_values(is_text, "path")(place)
+    elif kind in ("displacements", "coordinates", *MATRICES):
+        yield from find_other_values(is_text, "path")(transform)
 
 
 def read_indices(value: Cursor) -> list[int] | None:
@@ -118,6 +121,7 @@ def read_indices(value: Cursor) -> list[int] | None:
     numbers = [index.value for index in value.children()]
     if not isinstance(value.value, list) or not all(map(is_index, numbers)):
         return None
+    # 1.0 is 1 in JSON; by its text, since mypy knows only `object` here.
     return [int(str(number).removesuffix(".0")) for number in numbers]
 
 
@@ -139,64 +143,66 @@ def read_matrix(
     return np.array(read)
 
 
-def find_skewed(place: Cursor) -> Iterator[Cursor]:
+def find_skewed(transform: Cursor) -> Iterator[Cursor]:
     """Find rotation matrices that are no rotation."""
-    value = place.at("rotation")
-    found = read_matrix(value) if read_kind(place) == "rotation" else None
-    if found is None:
+    value = transform.at("rotation")
+    matrix = read_matrix(value) if read_kind(transform) == "rotation" else None
+    if matrix is None:
         return
-    size = len(found)
+    size = len(matrix)
     if not (
-        size == found.shape[1]
-        and np.allclose(found @ found.T, np.eye(size), atol=TOLERANCE)
-        and np.linalg.det(found) > 0
+        size == matrix.shape[1]
+        and np.allclose(matrix @ matrix.T, np.eye(size), atol=TOLERANCE)
+        # -1 is a reflection.
+        and np.linalg.det(matrix) > 0
     ):
         yield value
 
 
-def not_permuted(place: Cursor) -> Iterator[Cursor]:
+def not_permuted(transform: Cursor) -> Iterator[Cursor]:
     """Find a mapAxis that does not have each index once."""
-    value = place.at("mapAxis")
-    if read_kind(place) == "mapAxis" and value.is_present:
-        found = read_indices(value)
-        size = len(found or ())
-        if not 2 <= size <= 5 or sorted(found or ()) != list(range(size)):
+    value = transform.at("mapAxis")
+    if read_kind(transform) == "mapAxis" and value.is_present:
+        order = read_indices(value)
+        size = len(order or ())
+        # As many as axes are allowed.
+        if not 2 <= size <= 5 or sorted(order or ()) != list(range(size)):
             yield value
 
 
-def wrongly_projected(place: Cursor) -> Iterator[Cursor]:
+def wrongly_projected(transform: Cursor) -> Iterator[Cursor]:
     """Find a projectAxis without, or with unusable, indices."""
-    if read_kind(place) != "projectAxis":
+    if read_kind(transform) != "projectAxis":
         return
     keys = ("droppedInputs", "createdOutputs")
-    if not any(place.at(key).is_present for key in keys):
-        yield place
-    for value in (place.at(key) for key in keys if place.at(key).is_present):
-        found = read_indices(value) or []
-        if not 1 <= len(set(found)) == len(found) <= 3 or max(found) > 4:
+    if not any(transform.at(key).is_present for key in keys):
+        yield transform
+    for value in (transform.at(key) for key in keys if transform.at(key).is_present):
+        indices = read_indices(value) or []
+        if not 1 <= len(set(indices)) == len(indices) <= 3 or max(indices) > 4:
             yield value
 
 
-def find_unwrapped(place: Cursor) -> Iterator[Cursor]:
+def find_unwrapped(transform: Cursor) -> Iterator[Cursor]:
     """Find items of a byDimension without their three fields, or with others."""
-    if read_kind(place) != "byDimension":
+    if read_kind(transform) != "byDimension":
         return
-    for item in place.at("transformations").children():
+    for item in transform.at("transformations").children():
         yield from find_absent("transformation", "inputAxes", "outputAxes")(item)
         for key in ("inputAxes", "outputAxes"):
             if item.at(key).is_present and read_indices(item.at(key)) is None:
                 yield item.at(key)
 
 
-def repeated_outputs(place: Cursor) -> Iterator[Cursor]:
+def repeated_outputs(transform: Cursor) -> Iterator[Cursor]:
     """Find outputs of a byDimension that an item before has."""
     seen: set[int] = set()
-    if read_kind(place) == "byDimension":
-        for item in place.at("transformations").children():
-            found = read_indices(item.at("outputAxes")) or []
-            if seen & set(found):
+    if read_kind(transform) == "byDimension":
+        for item in transform.at("transformations").children():
+            outputs = read_indices(item.at("outputAxes")) or []
+            if seen & set(outputs):
                 yield item.at("outputAxes")
-            seen |= set(found)
+            seen |= set(outputs)
 
 
 TRANSFORMATION = (
@@ -297,23 +303,23 @@ TRANSFORMATION = (
 )
 
 
-def check_transformation(place: Cursor, frame: TransformPlace) -> None:
+def check_transformation(transform: Cursor, frame: TransformPlace) -> None:
     """Report on one transformation and those in it, up to `MAX_NESTING` deep."""
-    if not place.is_object() or frame.depth > MAX_NESTING:
+    if not transform.is_object() or frame.depth > MAX_NESTING:
         return
-    apply_rules(TRANSFORMATION, place, frame.minor)
-    check_lengths(place, frame)
-    for wrapped, inputs, outputs in wrapped_by(place, frame):
+    apply_rules(TRANSFORMATION, transform, frame.minor)
+    check_lengths(transform, frame)
+    for wrapped, inputs, outputs in wrapped_by(transform, frame):
         inner = replace(frame, inputs=inputs, outputs=outputs, depth=frame.depth + 1)
         check_transformation(wrapped, inner)
 
 
 def wrapped_by(
-    place: Cursor, frame: TransformPlace
+    transform: Cursor, frame: TransformPlace
 ) -> Iterator[tuple[Cursor, int | None, int | None]]:
     """Yield the transformations inside one, and how many axes they go from and to."""
-    items = place.at("transformations").children()
-    if read_kind(place) == "sequence":
+    items = transform.at("transformations").children()
+    if read_kind(transform) == "sequence":
         for index, step in enumerate(items):
             last = index == len(items) - 1
             yield (
@@ -321,10 +327,10 @@ def wrapped_by(
                 None if index else frame.inputs,
                 frame.outputs if last else None,
             )
-    elif read_kind(place) == "bijection":
-        yield place.at("forward"), frame.inputs, frame.outputs
-        yield place.at("inverse"), frame.outputs, frame.inputs
-    elif read_kind(place) == "byDimension":
+    elif read_kind(transform) == "bijection":
+        yield transform.at("forward"), frame.inputs, frame.outputs
+        yield transform.at("inverse"), frame.outputs, frame.inputs
+    elif read_kind(transform) == "byDimension":
         for item in items:
             inputs, outputs = (
                 len(item.at(key).children()) or None
@@ -333,41 +339,44 @@ def wrapped_by(
             yield item.at("transformation"), inputs, outputs
 
 
-def check_lengths(place: Cursor, frame: TransformPlace) -> None:
+def check_lengths(transform: Cursor, frame: TransformPlace) -> None:
     """Report parameters of another length than the number of axes."""
-    for key, rows, columns in list_lengths(place):
+    for key, rows, columns in list_lengths(transform):
         sides = ((rows, frame.outputs, "output"), (columns, frame.inputs, "input"))
-        for found, axes, side in sides:
-            if axes is not None and found != axes:
+        for length, axes, side in sides:
+            if axes is not None and length != axes:
                 text = (
                     '"Parameter values MUST be compatible with input and output space '
-                    f'dimensionality." Here it is {found} for {axes} {side} axes.'
+                    f'dimensionality." Here it is {length} for {axes} {side} axes.'
                 )
-                severity = SHOULD if frame.lenient and found > 1 else MUST
+                # A single number for several axes is in no valid case.
+                severity = SHOULD if frame.lenient and length > 1 else MUST
                 consequence = "Missing ones are neutral, surplus ones are ignored."
-                place.at(key).add_problem(
+                transform.at(key).add_problem(
                     severity, "transform-length", text, consequence
                 )
+                # One side is enough: a square matrix of a wrong size has both wrong.
                 break
-    if read_kind(place) == "byDimension" and frame.outputs is not None:
-        check_outputs(place, frame.outputs)
+    if read_kind(transform) == "byDimension" and frame.outputs is not None:
+        check_outputs(transform, frame.outputs)
 
 
-def list_lengths(place: Cursor) -> Iterator[tuple[str, int, int]]:
+def list_lengths(transform: Cursor) -> Iterator[tuple[str, int, int]]:
     """Yield the key of the parameters, and of how many outputs and inputs they are."""
-    found = read_kind(place)
-    value = place.at(found)
-    if found in ("scale", "translation", "mapAxis") and isinstance(value.value, list):
-        yield found, len(value.value), len(value.value)
-    elif found in MATRICES and (read := read_matrix(value)) is not None:
-        yield found, len(read), read.shape[1] - (found == "affine")
+    kind = read_kind(transform)
+    value = transform.at(kind)
+    if kind in ("scale", "translation", "mapAxis") and isinstance(value.value, list):
+        yield kind, len(value.value), len(value.value)
+    elif kind in MATRICES and (read := read_matrix(value)) is not None:
+        # An affine has one more column, the translation.
+        yield kind, len(read), read.shape[1] - (kind == "affine")
 
 
-def check_outputs(place: Cursor, outputs: int) -> None:
+def check_outputs(transform: Cursor, outputs: int) -> None:
     """Report outputs that no item of a byDimension has, or that do not exist."""
     stated = {
         index
-        for item in place.at("transformations").children()
+        for item in transform.at("transformations").children()
         for index in read_indices(item.at("outputAxes")) or []
     }
     missing = sorted(set(range(outputs)) - stated)
@@ -377,10 +386,12 @@ def check_outputs(place: Cursor, outputs: int) -> None:
     )
     if any(index >= outputs for index in stated):
         text = f"{sentence} Here {max(stated)} is beyond the {outputs} axes."
-        place.report_error("by-dimension-output-unknown", text, "It is not applied.")
+        transform.report_error(
+            "by-dimension-output-unknown", text, "It is not applied."
+        )
     if missing:
         # A valid case of the specification breaks this MUST.
         text = f"{sentence} Here {missing[0]} does not."
-        place.report_warning(
+        transform.report_warning(
             "by-dimension-output-missing", text, "That axis stays as it is."
         )
