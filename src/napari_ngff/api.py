@@ -49,12 +49,15 @@ class LazyMembers(Mapping[str, MemberT]):
     def __init__(
         self, paths: tuple[str, ...], open_member: Callable[[str], MemberT]
     ) -> None:
+        # A dict for its order and quick look-up; a plate may list thousands of wells.
         self._paths = dict.fromkeys(paths)
         self._open_member = open_member
 
     def __getitem__(self, path: str) -> MemberT:
+        # Not opened to find out: a mapping must not read for `in` or `get`.
         if path not in self._paths:
             raise KeyError(path)
+        # Not kept: a loop over a whole plate must not hold all of its images.
         return self._open_member(path)
 
     def __iter__(self) -> Iterator[str]:
@@ -153,6 +156,7 @@ class Image(OpenedGroup):
     @property
     def labels(self) -> Mapping[str, LabelImage]:
         """Label images of this image, by name; reads their metadata."""
+        # A plain dict, unlike wells and fields: an image has few label images.
         return {node.name: _open_label_image(node) for node in self.node.labels().nodes}
 
     @property
@@ -169,6 +173,8 @@ class LabelImage(Image):
     def properties(self) -> dict[int, JSON]:
         """Properties of labels by number, such as their class."""
         image = self.node.metadata.image
+        # A copy: metadata is shared by all that is open of the file, and must not
+        # change.
         return dict(image.label.properties) if image and image.label else {}
 
     @property
@@ -185,6 +191,7 @@ class Well(OpenedGroup):
     @property
     def fields(self) -> Mapping[str, Image]:
         """Images of the well, by path."""
+        # By what the metadata lists; other folders in a well are not its fields.
         return LazyMembers(list_branches(self.node), self._open_image)
 
     def _open_image(self, path: str) -> Image:
@@ -232,6 +239,8 @@ class Collection(OpenedGroup):
         return LazyMembers(list_branches(self.node), self._open_image)
 
     def _open_image(self, path: str) -> Image:
+        # A list of label images has nothing else in it, also where one of them lacks
+        # the `image-label` by which its group would be known.
         node = self.node.child(path)
         return (
             _open_label_image(node) if self.node.kind is GroupKind.LABELS else _of(node)
@@ -239,6 +248,7 @@ class Collection(OpenedGroup):
 
 
 def _open_levels(node: Node) -> tuple[Pyramid, tuple[LazyArray, ...]]:
+    # Documents of the arrays are read here, pixels when an array is computed.
     pyramid = open_pyramid(node)
     levels = (
         LazyArray.of_window(ArrayWindow.whole_source(level)) for level in pyramid.levels
@@ -281,11 +291,13 @@ def open_ome_zarr(source: Any, **options: Any) -> Image | Plate | Well | Collect
     OMEZarrError
         Where there is nothing that can be opened; the message says what to do.
     """
+    # By the kind of the group: an image of a plate may be opened by its own path.
     node = open_node(source, **options)
     if node.kind is GroupKind.PLATE:
         return Plate(node)
     if node.kind is GroupKind.WELL:
         return Well(node)
+    # Before `Collection`: a scene or a series may be an image, too.
     if node.metadata.image is not None:
         return _of(node)
     if node.kind is None:
@@ -343,6 +355,7 @@ def measure(
     MeasureResult or None
         `frame` is the table, `problems` what was left out; None if it was cancelled.
     """
+    # Imported here: `open` does not need pandas, which takes long to import.
     from napari_ngff.plate.tables import measure_labels
 
     return measure_labels.measure(

@@ -33,11 +33,12 @@ WINDOW = 1400, 900
 """Width and height of the window where the screen has room, in pixels."""
 
 SETTLED, PATIENCE = 1.0, 20.0
-"""Seconds before a picture is taken of a window, at least and at most."""
+"""Least and most seconds to wait before a screenshot of the window."""
 
 
 DRIFT = "level-misplaced"
-"""Code of the problem that all coarser levels have where translations are missing."""
+"""Code of the problem that all coarser levels have if translations are missing. Many
+writers leave them out, so it is listed once and as an info (docs/design/003)."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -47,12 +48,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with beyond_limits():
             code = options.run(options)
+        # Here, where a closed pipe is caught; at the end of the process it would be
+        # printed.
         sys.stdout.flush()
-    except BrokenPipeError:  # what reads our output, such as `head`, has enough
+    except BrokenPipeError:
+        # What reads our output, such as `head`, has enough. Python flushes once more at
+        # its end, which must not fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (OMEZarrError, OSError) as error:
         print(f"napari-ngff: {error_text(error)}", file=sys.stderr)
         return 1
+    # Without the traceback that Python prints.
     except KeyboardInterrupt:
         return 1
     return code or 0
@@ -102,6 +108,7 @@ def _info(options: argparse.Namespace) -> None:
     try:
         node = open_node(options.path)
     except NotOMEZarrError:
+        # Folders of images that no metadata lists can be opened in napari, too.
         from napari_ngff.store.hierarchy.image_folder import image_folder
 
         folder = image_folder(options.path)
@@ -110,8 +117,9 @@ def _info(options: argparse.Namespace) -> None:
         print(f"{options.path}\nfolder of {len(folder.names)} images, as napari lists")
         print("\n".join(f"  {name}" for name in folder.names))
         return
-    found = summarize_node(node)
-    print(json.dumps(found, indent=2) if options.json else "\n".join(_lines(found)))
+    summary = summarize_node(node)
+    text = json.dumps(summary, indent=2) if options.json else "\n".join(_lines(summary))
+    print(text)
 
 
 def _lines(found: JSON) -> list[str]:
@@ -131,6 +139,7 @@ def _lines(found: JSON) -> list[str]:
         lines.append(f"fields   {fields}")
     if "images" in found:
         lines.append(f"images   {len(found['images'])}: {', '.join(found['images'])}")
+    # One system is the image's own, which needs no line.
     systems = found.get("systems", found.get("image", {}).get("systems", ()))
     if found["kind"] == "scene" or len(systems) > 1:
         lines.append(f"systems  {', '.join(systems) or 'none of its own'}")
@@ -148,6 +157,7 @@ def _problem_lines(found: JSON) -> list[str]:
     count = len(others) + len(unread) + bool(drifts)
     lines = [f"problems {count or 'none'}"]
     lines += [f"  error image-unreadable: {text}" for text in unread]
+    # The last level is the coarsest, and the one that lies off most.
     for problem in others + drifts[-1:]:
         place = f"{problem['severity']} {problem['code']} at {problem['where']}"
         text = f"{problem['text']} {problem['consequence']}"
@@ -166,6 +176,7 @@ def _image_lines(image: JSON) -> list[str]:
     sizes = []
     for i, axis in enumerate(axes):
         size = f"{image['physical_size'][i]:g}"
+        # Frames and the time between them: a length in seconds says little.
         if axis["type"] == "time":
             size = f"{finest['shape'][i]} x {finest['scale'][i]:g}"
         sizes.append(f"{axis['name']} {size} {axis['unit'] or ''}".strip())
@@ -198,6 +209,7 @@ def _tree(options: argparse.Namespace) -> None:
 def _print_branches(node: Node, depth: int, indent: str) -> None:
     if depth < 1:
         return
+    # One by one, so that each is printed when it is read.
     for path in list_branches(node):
         found = node.children([path])
         for problem in found.problems:
@@ -260,7 +272,8 @@ def _show(
     for path in paths:
         if os.path.exists(path) or "://" in str(path):
             viewer.open(path, plugin="napari-ngff")
-        else:  # inside an archive, where napari looks for a file
+        # Inside an archive: napari refuses paths that are no files or folders.
+        else:
             _add(viewer, str(path))
     if begin is not None:
         begin(viewer)
@@ -268,7 +281,8 @@ def _show(
         napari.run()
         return
     _wait(viewer)
-    viewer.reset_view()  # the browser beside a plate takes some of the room
+    # The browser beside a plate, which opens meanwhile, takes some of the room.
+    viewer.reset_view()
     _wait(viewer)
     viewer.screenshot(screenshot, canvas_only=False, flash=False)
     viewer.close()
@@ -308,6 +322,7 @@ def _wait(viewer: Any) -> None:
 
     begun = time.monotonic()
     while time.monotonic() < begun + PATIENCE:
+        # napari's event loop does not run yet.
         QApplication.processEvents()
         time.sleep(0.01)
         browser = session_of(viewer).browser

@@ -46,10 +46,11 @@ __all__ = [
     "remedy_of",
 ]
 
+# Remedies that code compares with: see `ChunkError`.
 AGAIN = "Ask for it again."
 RESTORE = "Restore it from a copy."
-"""What to do where it helps."""
 
+# Of the system's errors, whose own text says only what failed.
 REMEDIES = {
     errno.ENOSPC: "Make room on that disk, and try again.",
     errno.EDQUOT: "Make room within your quota, and try again.",
@@ -63,6 +64,7 @@ REMEDIES = {
 RESTORE_CHUNK = "Restore it from a copy; without it this part stays empty."
 
 
+# Each class is also the builtin that scripts catch, such as FileNotFoundError.
 class OMEZarrError(Exception):
     """Base of every error that this package raises on purpose.
 
@@ -144,11 +146,16 @@ class ChunkError(CorruptDataError):
     """
 
     def __init__(self, source_name: str, key: str, reason: str | Exception) -> None:
+        # A chunk has its own remedy; that of the cause counts only where asking again
+        # helps.
         given = remedy_of(reason) if isinstance(reason, Exception) else ""
         text = str(reason)
+        # Without its remedy, else the text would end with two of them.
         if isinstance(reason, OMEZarrError) and given in (AGAIN, RESTORE):
             text = reason.message
         remedy = AGAIN if given == AGAIN else RESTORE_CHUNK
+        # All arguments go to the base class: errors are pickled by them between
+        # processes, and copied.
         super().__init__(source_name, key, text, remedy=remedy)
         self.source_name = source_name
         self.key = key
@@ -191,7 +198,8 @@ class UnsupportedError(OMEZarrError, NotImplementedError):
 
 
 def may_pass(error: BaseException) -> bool:
-    """Tell whether it may help to ask again: nothing says that data are wrong."""
+    """Tell whether asking again later may help: nothing says that data are wrong."""
+    # A chunk is damaged by default; only its cause can say that it may come.
     cause = error.__cause__ if isinstance(error, ChunkError) else error
     lasting = OMEZarrError, FileNotFoundError, PermissionError
     return isinstance(cause, ServerError) or (
@@ -207,9 +215,10 @@ def remedy_of(error: BaseException) -> str:
 
 
 def error_text(error: BaseException) -> str:
-    """Say why something failed; of a mistake of a program also what kind it is.
+    """Say why something failed, for users.
 
-    That one is logged with its traceback, since its text alone says too little.
+    An unexpected error is a mistake in a program: its class is named, too, and its
+    traceback is logged, since its text alone says too little.
     """
     if isinstance(error, OMEZarrError) and str(error):
         return str(error)
@@ -233,7 +242,7 @@ def _system_text(error: OSError) -> str:
 
 @contextmanager
 def beyond_limits() -> Iterator[None]:
-    """Turn what Python cannot hold or count into a message; of claims in a file.
+    """Turn errors of Python about claims of a file (too large, too deep) into ours.
 
     Raises
     ------

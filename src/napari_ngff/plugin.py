@@ -34,10 +34,12 @@ __all__ = [
 
 
 def get_reader(path: str | Sequence[str]) -> Callable[[Any], list[Any]] | None:
-    """Give napari our reader, or None where it is no OME-Zarr.
+    """Give napari our reader, or None if the path is no OME-Zarr.
 
-    Labels come as layers, all else as tuples: napari has no tuple for a layer of ours.
+    Labels come as layers, everything else as tuples of layer data: napari makes its own
+    layers of tuples, and labels need the class of ours.
     """
+    # Each command begins so: napari may call any of them first.
     use_workers()
     read = reader.get_reader(path)
     if read is None:
@@ -58,20 +60,21 @@ def get_reader(path: str | Sequence[str]) -> Callable[[Any], list[Any]] | None:
             layers = []
         else:
             offer_default()
-        # npe2's word for what was read without layers to add: a folder that is listed.
+        # How npe2 says that something was read which adds no layers, as a folder does.
         return layers or [(None,)]
 
     return read_layers
 
 
 def offer_default() -> None:
-    """Offer the user who just opened a file to be asked for no reader any more."""
+    """Offer the user who just opened a file that napari asks for no reader any more."""
     viewer = reader.current_viewer()
     if viewer is None:
         return
     from napari_ngff.widgets.forms import offer_default_reader
     from napari_ngff.widgets.problem_sign import is_event_loop_running, is_window_shown
 
+    # A user, or a start by `napari PATH` before the window is shown; not a script.
     if is_event_loop_running() or not is_window_shown(viewer):
         offer_default_reader(viewer)
 
@@ -101,6 +104,8 @@ def reported_in_window(path: str | Sequence[str], error: Exception) -> bool:
 def write_layers(path: str, layers: Sequence[LayerData]) -> list[str]:
     """Write layers for napari, which waits for it; see `viewer.write_layers.write`."""
     use_workers()
+    # No Qt: a script without a window. Under Qt a worker writes, so that the window
+    # answers.
     if "qtpy" not in sys.modules:
         from napari_ngff.viewer.write_layers import write
 
@@ -132,6 +137,7 @@ def save_as(viewer: Viewer) -> None:
 
 def use_workers() -> None:
     """Read in worker threads, and let labels have their controls, under Qt."""
+    # Importing Qt here would make a script without a window need it.
     if "qtpy" not in sys.modules:
         return
     from napari_ngff.widgets.installation import install
@@ -235,5 +241,7 @@ def _sample(path: Callable[[], Any]) -> list[LayerData]:
     use_workers()
     where = str(path())
     layers = reader.read_paths(where)
+    # Of a sample napari takes tuples only, and would make its own labels of them: these
+    # are added here.
     viewer = reader.current_viewer()
     return layers if viewer is None else add_sample(viewer, layers, where)

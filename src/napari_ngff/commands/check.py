@@ -1,4 +1,4 @@
-"""The command ``napari-ngff check``: is it valid, what is not, and repairs.
+"""The command ``napari-ngff check``: checks metadata, and repairs what it can.
 
 With ``--json`` it speaks the protocol of the specification's conformance tests: the
 path of one document or group is the last argument, the verdict one line of JSON.
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["add_check"]
 
 MOST = 5
-"""Problems that a message names."""
+"""Number of problems in the message of ``--json``."""
 
 
 def add_check(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -83,6 +83,7 @@ def run(options: argparse.Namespace) -> int:
     for path in options.paths:
         try:
             findings, repaired = inspect(path, options)
+        # The other paths are checked all the same.
         except (OMEZarrError, OSError) as error:
             valid = False
             if options.json:
@@ -96,17 +97,21 @@ def run(options: argparse.Namespace) -> int:
             print(json.dumps({"valid": not counted, "message": message(counted)}))
         else:
             print("\n".join(report(path, findings, not counted, repaired)))
+    # With --json the verdict is in the output, and 0 says that there is one (protocol
+    # of the conformance tests).
     return 0 if valid or options.json else 1
 
 
 def inspect(
     path: str, options: argparse.Namespace
 ) -> tuple[list[Finding], list[RepairedFile]]:
-    """Repair what is asked for, and check; what passes needs no way back."""
+    """Repair what is asked for, and check; backups are deleted if the check passes."""
     file = Path(path)
+    # Not "zarr.json" and the like, which stand for the group that they are in.
     if file.suffix == ".json" and file.name not in METADATA_NAMES and file.is_file():
         return [("", problem) for problem in check_document(file)], []
     repaired: list[RepairedFile] = []
+    # Opened anew for each: a repair changes what the next one reads.
     for code in options.fix:
         repaired += repair_problems(open_node(path), code)
     findings = list(check_hierarchy(open_node(path), pixels=options.pixels))
@@ -132,10 +137,12 @@ def check_document(file: Path) -> list[Problem]:
         raise CorruptDataError(f"{file} is not valid JSON: {error}.") from error
     zarr_format = 2
     if isinstance(attributes, dict):
+        # A whole zarr.json under another name, as test cases have it.
         if attributes.get("node_type") == "group":
             attributes = attributes.get("attributes", {})
         zarr_format = 3 if "ome" in attributes else 2
     problems = check_attributes(attributes, zarr_format)
+    # In a hierarchy a group without metadata is fine; a file by itself has to be some.
     if not problems and parse_attributes(attributes, zarr_format).kind is None:
         msg = f"{file} holds no OME-Zarr metadata of a group."
         raise NotOMEZarrError(msg)
@@ -164,9 +171,10 @@ def report(
 ) -> list[str]:
     """Describe what was found, place by place, and what was repaired."""
     lines = [path]
-    for group, found in groupby(findings, key=lambda finding: finding[0]):
+    # Findings come group by group, as `groupby` needs them.
+    for group, group_findings in groupby(findings, key=lambda finding: finding[0]):
         lines.append(f"  {group or '(root)'}")
-        for _, problem in found:
+        for _, problem in group_findings:
             where = f" at {problem.where}" if problem.where else ""
             text = f"{problem.text} {problem.consequence}".rstrip()
             lines.append(f"    {problem.severity} {problem.code}{where}: {text}")

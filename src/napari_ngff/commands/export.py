@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["add_export"]
 
+# Size of each unit in micrometres, which the tables are in.
 MICROMETERS = {
     "angstrom": 1e-4,
     "nanometer": 1e-3,
@@ -25,7 +26,7 @@ MICROMETERS = {
     "centimeter": 1e4,
     "meter": 1e6,
 }
-"""Of the units that microscopes write."""
+"""Only units that microscopes write; any other is taken for micrometres."""
 
 
 def add_export(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -59,6 +60,7 @@ def run(options: argparse.Namespace) -> int:
         msg = f"{node} is not a label image."
         raise NotOMEZarrError(msg, remedy="Name one, such as IMAGE/labels/NAME.")
     pyramid = open_pyramid(node)
+    # Exports read a canvas, as in the viewer; here it has no edits.
     canvas = Canvas(pyramid.levels)
     axes = "".join(pyramid.multiscale.axis_names)
     try:
@@ -69,6 +71,7 @@ def run(options: argparse.Namespace) -> int:
             count = save_outlines(options.geojson, level, axes, classes_of(image.label))
             print(f"{count} outlines -> {options.geojson}")
         if options.boxes:
+            # Boxes of any level are given by voxels of level 0.
             scale = pyramid.multiscale.levels[0].scale
             pixel = [
                 size * MICROMETERS.get(axis.unit or "", 1.0)
@@ -77,6 +80,7 @@ def run(options: argparse.Namespace) -> int:
             count = save_boxes(options.boxes, level, axes, pixel)
             print(f"{count} boxes -> {options.boxes}")
     except ValueError as error:
+        # Some errors of this package are also ValueErrors; `main` prints those.
         if isinstance(error, OMEZarrError):
             raise
         print(f"napari-ngff: {error}", file=sys.stderr)

@@ -40,18 +40,21 @@ def add_measure(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 def run(options: argparse.Namespace) -> int:
     """Measure; returns the exit code, 1 where fields had to be left out."""
+    # Before anything is measured, which may take hours.
     check_target(options.out)
-    # Nothing is read twice: keeping it would only take memory.
+    # Each chunk is read once, so keeping it would only take memory.
     limit, cache.limit = cache.limit, 0
     try:
         result = measure(
             open_node(options.path),
             options.label,
             scheduler=options.scheduler,
+            # No progress in the log of a batch job.
             goes_on=_shown if sys.stderr.isatty() else None,
         )
     finally:
         cache.limit = limit
+    # None is only for who gives up, which `_shown` never does.
     assert result is not None
     write_frame(result.frame, options.out)
     print(f"{len(result.frame)} labels -> {options.out}")
@@ -63,6 +66,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _shown(done: int, total: int) -> bool:
+    # "\r": each line overwrites the one before.
     end = "\n" if done == total else ""
     print(f"\r{done} of {total}", end=end, file=sys.stderr, flush=True)
     return True

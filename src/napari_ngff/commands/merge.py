@@ -48,7 +48,7 @@ def add_merge(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
 
 def run(options: argparse.Namespace) -> int:
     """Merge; returns the exit code."""
-    # Nothing is read twice: keeping it would only take memory.
+    # Most chunks are read once, so keeping them would only take memory.
     limit, cache.limit = cache.limit, 0
     try:
         merged = merge(
@@ -61,15 +61,16 @@ def run(options: argparse.Namespace) -> int:
             goes_on=_shown if sys.stderr.isatty() else None,
         )
     except ValueError as error:
+        # Some errors of this package are also ValueErrors; `main` prints those.
         if isinstance(error, OMEZarrError):
             raise
         print(f"napari-ngff: {error}", file=sys.stderr)
         return 1
     finally:
         cache.limit = limit
-    for one in merged:
-        target = one.location.path_of(one.name)
-        print(f"{one.label} -> {one.location.source.name}/{target}")
+    for item in merged:
+        target = item.location.path_of(item.name)
+        print(f"{item.label} -> {item.location.source.name}/{target}")
     return 0
 
 

@@ -28,7 +28,7 @@ __all__ = ["parse_multiscales"]
 SIMPLE = ("scale", "translation", "identity")
 
 MAX_NESTING = 16
-"""Depth up to which sequences inside sequences are read; no version limits it, but
+"""Depth up to which sequences inside sequences are read: no version limits it, but
 Python limits recursion."""
 
 

@@ -24,31 +24,36 @@ def add_coarse_levels(
 ) -> Pyramid:
     """Add levels to the pyramid of an image until a plate of such images is small.
 
-    Fields have no array for those levels, so every so manieth voxel of another one is
-    taken, see `napari_ngff.plate.level_view`.
+    Fields have no array for those levels: every n-th voxel of another one is shown, see
+    `napari_ngff.plate.level_view`.
 
     Parameters
     ----------
     far
         Height and width of the plate, in voxels of level 0.
     size
-        Those of the image.
+        Height and width of the image, in voxels of level 0.
     itemsize
         Bytes of a voxel.
     """
+    # Arrays and metadata of the levels, which stay equally long.
     levels, described = list(model.levels), list(model.multiscale.levels)
 
     def nbytes() -> int:
         sides = zip(far, size, levels[-1].shape[-2:], strict=True)
-        return itemsize * math.prod(math.ceil(n * own / full) for n, full, own in sides)
+        # Of one plane of the plate at the coarsest level so far.
+        return itemsize * math.prod(
+            math.ceil(n * coarse / full) for n, full, coarse in sides
+        )
 
     while nbytes() > kept_planes.PLANE_BYTES and max(levels[-1].shape[-2:]) > 1:
         last, before = levels[-1], described[-1]
         shape = tuple(-(-n // 2) for n in last.shape[-2:])
         chunks = tuple(map(min, last.chunks[-2:], shape))
+        # Not just doubled: an odd size is rounded up.
         scale = [
-            step * own / new
-            for step, own, new in zip(
+            step * fine / coarse
+            for step, fine, coarse in zip(
                 before.scale[-2:], last.shape[-2:], shape, strict=True
             )
         ]
@@ -57,6 +62,7 @@ def add_coarse_levels(
                 (*last.shape[:-2], *shape), (*last.chunks[:-2], *chunks), last.dtype
             )
         )
+        # Without a path, by which `MosaicLevel` knows that images have no such array.
         described.append(replace(before, path="", scale=(*before.scale[:-2], *scale)))
     multiscale = replace(model.multiscale, levels=tuple(described))
     return replace(model, multiscale=multiscale, levels=tuple(levels))

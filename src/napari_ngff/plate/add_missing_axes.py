@@ -1,6 +1,6 @@
-"""Axes that the image has not which a mosaic is modelled on, but others have.
+"""Adds axes to the model of a mosaic that other images have and the model lacks.
 
-Of plates whose wells were imaged in different ways, the first one may be flat.
+Wells of a plate may be imaged in different ways; the first one may have no z or t.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ Item = TypeVar("Item")
 
 
 def add_missing_axes(model: Pyramid, images: Iterable[FieldImage]) -> Pyramid:
-    """Add the axes t, c and z that other images have, and this one has not.
+    """Add the axes t, c and z that other images have and the model lacks.
 
     Parameters
     ----------
     model
-        Of an image whose levels have axes, scales and translations alone; any other
-        is given back as it is.
+        Pyramid of an image. Returned as it is if a level has any other transformation
+        than scale and translation.
     images
-        Those of which level 0 is open count.
+        Only those whose level 0 is open are looked at, so nothing is read.
     """
     if any(level.transformation for level in model.multiscale.levels):
         return model
@@ -43,17 +43,22 @@ def add_missing_axes(model: Pyramid, images: Iterable[FieldImage]) -> Pyramid:
         if array is None or len(names) != array.ndim:
             continue
         for number, name in enumerate(names):
-            there = {own.lower() for own in model.multiscale.axis_names}
+            # Asked anew each time, since the model grows.
+            there = {known.lower() for known in model.multiscale.axis_names}
             if name in ORDER and name not in there and array.shape[number] > 1:
                 model = _with_axis(model, image, number, array.shape[number])
     return model
 
 
 def _with_axis(model: Pyramid, image: FieldImage, number: int, size: int) -> Pyramid:
-    """Add one axis of an image, by its index there, and with its voxels."""
-    own, described = image.multiscale, model.multiscale
+    """Add one axis of an image, with its voxel size, to all levels.
+
+    `number` is its index in that image, `size` its length at level 0.
+    """
+    theirs, described = image.multiscale, model.multiscale
     names = [name.lower() for name in described.axis_names]
-    later = ORDER[ORDER.index(own.axis_names[number]) + 1 :]
+    later = ORDER[ORDER.index(theirs.axis_names[number]) + 1 :]
+    # Before the first axis that has to be behind it, and before y and x at the latest.
     position = next(
         (i for i, name in enumerate(names) if name in later), len(names) - 2
     )
@@ -62,11 +67,13 @@ def _with_axis(model: Pyramid, image: FieldImage, number: int, size: int) -> Pyr
     for i, (source, level) in enumerate(
         zip(model.levels, described.levels, strict=True)
     ):
-        other = own.levels[min(i, len(own.levels) - 1)]
-        coarser = other.scale[number] / own.levels[0].scale[number]
+        # That image may have fewer levels.
+        other = theirs.levels[min(i, len(theirs.levels) - 1)]
+        coarser = other.scale[number] / theirs.levels[0].scale[number]
         voxels = max(1, math.ceil(size / abs(coarser)))
         shape = _insert_value(source.shape, position, voxels)
         chunks = _insert_value(source.chunks, position, 1)
+        # Never read: mosaics take shapes from the model, and pixels from the images.
         levels.append(BlankArray(shape, chunks, source.dtype))
         scales.append(
             replace(
@@ -77,10 +84,10 @@ def _with_axis(model: Pyramid, image: FieldImage, number: int, size: int) -> Pyr
                 ),
             )
         )
-    axes = _insert_value(described.axes, position, own.axes[number])
+    axes = _insert_value(described.axes, position, theirs.axes[number])
     multiscale = replace(described, axes=axes, levels=tuple(scales))
     return replace(model, multiscale=multiscale, levels=tuple(levels))
 
 
-def _insert_value(values: Sequence[Item], at: int, value: Item) -> tuple[Item, ...]:
-    return (*values[:at], value, *values[at:])
+def _insert_value(values: Sequence[Item], index: int, value: Item) -> tuple[Item, ...]:
+    return (*values[:index], value, *values[index:])

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 __all__ = ["PlacedField", "ScreenArrangements", "WellArrangement"]
 
 MOST_FIELDS = 1000
-"""Wells are no wider than so many of their fields: 35 mm hold 600 of 60 micrometers."""
+"""Width of a well in fields, beyond which their places are taken for wrong: the largest
+wells, of 35 mm, hold some 600 fields of 60 micrometers."""
 
 EMPTY = "It lists no images."
 
@@ -65,11 +66,11 @@ class WellArrangement:
     problems
         For each that cannot be read: its path and why.
     missing
-        Whether nothing but absent groups is among the problems.
+        Whether all problems are absent groups, which are usual.
     scattered
-        Whether the places that the fields state cannot be.
+        Whether the places that the fields state are too far apart to be true.
     passing
-        Whether something may be there when it is asked for again.
+        Whether asking again later may help.
     remedy
         What to do about the last of the problems, whose text ends with it.
     """
@@ -84,11 +85,11 @@ class WellArrangement:
     remedy: str = ""
 
     def field_at(self, y: float, x: float) -> PlacedField | None:
-        """Find the field at a place; the last of several, which is drawn on top."""
+        """Find the field at a place in voxels; of several the last, which is on top."""
         for placed in reversed(self.fields):
             inside = [
-                start - 0.5 <= here < start + size - 0.5
-                for here, start, size in zip(
+                start - 0.5 <= coordinate < start + size - 0.5
+                for coordinate, start, size in zip(
                     (y, x), placed.offset, placed.size, strict=True
                 )
             ]
@@ -98,7 +99,7 @@ class WellArrangement:
 
 
 class ScreenArrangements:
-    """Those of all wells of a screen, made once for each; from any thread.
+    """The arrangements of all wells, each read once; safe to use from several threads.
 
     Parameters
     ----------
@@ -110,7 +111,7 @@ class ScreenArrangements:
     problems
         Why wells, or fields of them, cannot be shown; by the well's path.
     passing
-        The wells of which that may be another thing when they are asked for again.
+        Wells for which asking again later may help.
     attempt
         How often wells were asked for again.
     """
@@ -151,6 +152,7 @@ class ScreenArrangements:
                 key, self._arrange_well(well, acquisition)
             )
             if arrangement.problems:
+                # No path: the well itself cannot be read.
                 text = "; ".join(
                     f"field {path}: {reason}" if path else reason
                     for path, reason in arrangement.problems
@@ -170,17 +172,22 @@ class ScreenArrangements:
                 self.passing.add(well)
 
     def retry_wells(self, wells: Iterable[str | None] | None = None) -> bool:
-        """Let wells, or all, be read again that may be there now; tell whether any."""
+        """Let wells be read again where that may help; return whether there are any.
+
+        `wells` limits them; None for all.
+        """
         with self._lock:
             again = self.passing if wells is None else self.passing.intersection(wells)
             if not again:
                 return False
             self.passing = self.passing - again
             for key in [key for key in self._made if key[0] in again]:
+                # Arrangements of other acquisitions of the well may be complete.
                 if self._made[key].passing:
                     del self._made[key]
             for well in again:
                 self.problems.pop(well, None)
+            # Planes draw wells again that failed in an earlier attempt.
             self.attempt += 1
         return True
 
@@ -207,11 +214,13 @@ class ScreenArrangements:
         def open_field(index: int) -> None:
             try:
                 image = self.screen.open_image(well, listed[index].path)
+                # Its document has the size, and tells now whether pixels can be read.
                 image.open_level(0)
                 opened[index] = image
             except (OMEZarrError, OSError) as error:
                 failed[index] = error
 
+        # See `WellCells.concurrency`.
         concurrency = self.screen.node.location.source.concurrency
         concurrency = concurrency if concurrency > LOCAL_CONCURRENCY else 1
         share_work(iter(range(len(listed))), open_field, len(listed), concurrency)
@@ -223,6 +232,7 @@ def _place_fields(
     opened: dict[int, FieldImage],
     failed: dict[int, Exception],
 ) -> WellArrangement:
+    # In file order; threads finish in any.
     indices = sorted(opened)
     corners = [opened[i].corner for i in indices]
     sizes = [opened[i].size for i in indices]
@@ -233,7 +243,7 @@ def _place_fields(
         for axis in (0, 1)
     )
     if scattered or len(set(corners)) < len(corners):
-        # Those that are missing keep their places.
+        # In a grid by their number in the list, so that missing fields leave a gap.
         height = max(size[0] for size in sizes)
         width = max(size[1] for size in sizes)
         grid = grid_offsets(len(listed), height, width)

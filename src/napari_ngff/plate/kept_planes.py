@@ -1,4 +1,4 @@
-"""Planes of mosaics, kept once they are drawn: small ones whole, of others a part."""
+"""Drawn planes of mosaics, kept in memory: small ones whole, a part of larger ones."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ Lead = tuple[int, ...]
 tokens = itertools.count()
 
 PLANE_BYTES = 32 * 2**20
-"""Planes of a level of at most so many bytes are kept whole."""
+"""Bytes up to which a plane is kept whole: napari reads the coarsest level whole."""
 
 PART_BYTES = 4 * PLANE_BYTES
-"""Of others at most so many are kept: what a canvas of 4K needs is less."""
+"""Most bytes that are kept of a larger plane: more than a canvas of 4K shows."""
 
 MOST_PLANES = 32
-"""So many are kept at most, of plates of many channels."""
+"""Number of planes of `PLANE_BYTES` for which there is room at most: 1 GiB."""
 
 
 @dataclass(slots=True, eq=False)
@@ -46,9 +46,9 @@ class KeptPlane:
     box
         Rows and columns of the level.
     drawn
-        Tiles of which all that lies in `box` is there, or never will be.
+        Tiles whose part of `box` is complete, or cannot be read at all.
     failed
-        Others of which something may come, and in which attempt they failed.
+        Other tiles, which may come later -> the attempt in which they failed.
     """
 
     box: Box
@@ -67,7 +67,7 @@ class KeptPlane:
         return intersect_boxes(self.box, box) == box
 
     def tiles_left(self, numbers: Iterable[int], attempt: int) -> list[int]:
-        """List the tiles that have to be drawn; what fails but once in an attempt."""
+        """List the tiles still to draw, without those that failed in this attempt."""
         return [
             number
             for number in numbers
@@ -90,9 +90,12 @@ class KeptPlane:
         common = intersect_boxes(self.box, box)
         if any(stop <= start for start, stop in common):
             return new
-        # Before the pixels: what is just being drawn is copied, but does not count.
+        # Copied before the pixels: a tile that another thread is just drawing may be
+        # copied by half, so it must not count as drawn.
         drawn = self.drawn.copy()
         new.view_box(common)[...] = self.view_box(common)
+        # Tiles that reach into what is new (up to four strips around `common`) are
+        # drawn again.
         rows, columns = box
         for axis, (start, stop) in enumerate(common):
             low, high = box[axis]
@@ -105,11 +108,13 @@ class KeptPlane:
 
 
 kept: ByteCache[KeptPlane] = ByteCache(8 * PLANE_BYTES, least=2)
-"""By the token of the level, and the indices of the plane in it."""
+"""The planes of all mosaics, by the token of the level and the plane's indices in it.
+256 MiB at first; see `make_room`."""
 
 
 def make_room(channels: int, nbytes: int = PLANE_BYTES) -> None:
     """Keep planes of all channels: that of the level on the screen and the coarsest."""
+    # It only grows: another mosaic of the same window may be on screen.
     most = MOST_PLANES * PLANE_BYTES
     kept.limit = max(kept.limit, min(2 * channels * nbytes, most))
 
@@ -164,6 +169,7 @@ class LevelPlanes:
         meeting
             See `KeptPlane.move_to`.
         """
+        # One thread makes the plane of a place, else two would draw into two of them.
         with self._lock:
             plane = self.known_plane(lead)
             if plane is not None and plane.holds_box(area):
@@ -181,11 +187,13 @@ class LevelPlanes:
 
     def stand_in(self, lead: Lead, number: int, area: Box) -> Pixels | None:
         """Make a part of a tile of what coarser levels have of it, enlarged."""
+        # From the next coarser level on: the finest one that has the tile.
         level = self.coarser
         while level is not None:
             sizes = zip(lead, level.shape, self.shape, strict=False)
             plane = level.known_plane(tuple(i * n // full for i, n, full in sizes))
             if plane is not None and number in plane.drawn:
+                # The coarser voxel below the centre of each voxel of the part.
                 rows, columns = (
                     np.minimum((np.arange(*span) + 0.5) * fine / coarse, n - 1)
                     for span, fine, coarse, n in zip(
@@ -195,6 +203,8 @@ class LevelPlanes:
                 y, x = rows.astype(int), columns.astype(int)
                 box = (int(y[0]), int(y[-1]) + 1), (int(x[0]), int(x[-1]) + 1)
                 if plane.holds_box(box):
+                    # `take` along each axis enlarges by repeating; it copies, since the
+                    # plane may be drawn into meanwhile.
                     part: Pixels = plane.view_box(box).take(x - x[0], 1)
                     enlarged: Pixels = part.take(y - y[0], 0)
                     return enlarged

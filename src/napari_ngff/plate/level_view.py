@@ -1,4 +1,4 @@
-"""An image of a plate as a level of its mosaic wants it."""
+"""Finds the level of an image that fits a level of a mosaic."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["WantedLevel", "can_hold", "cast_pixels", "view_of"]
 
 ALIKE = 1.5
-"""Voxels so many times larger or smaller than wanted are taken as they are."""
+"""Largest ratio of voxel sizes at which an image's level is used without striding."""
 
 
 class WantedLevel(Protocol):
@@ -42,8 +42,8 @@ def view_of(
 ) -> ArrayWindow:
     """Find the level of an image that a level of a mosaic shows.
 
-    The one of the same name where the image has the levels and axes of the model; else
-    the one with voxels of like size, or every so manieth voxel of the next finer.
+    The one of the same name, if the image has the levels and axes of the model. Else
+    the one with voxels of similar size, or every n-th voxel of the next finer one.
 
     Parameters
     ----------
@@ -68,6 +68,7 @@ def view_of(
         number = paths.index(path)
         array = image.like_opened(number) if lent else image.open_level(number)
         shape, factors = array.shape, wanted.factors
+        # Sizes may be rounded up or down; more than a voxel is another level.
         height, width = size[0] / factors[0], size[1] / factors[1]
         fits = abs(height - shape[-2]) <= 1 and abs(width - shape[-1]) <= 1
         if fits and len(shape) == len(names):
@@ -82,6 +83,7 @@ def _nearest_level(
     axes = [name.lower() for name in pyramid.multiscale.axis_names]
     names = [name.lower() for name in wanted.model.multiscale.axis_names]
     order = [axes.index(name) if name in axes else None for name in names]
+    # Not named y and x: the last two axes are the picture.
     if None in order[-2:]:
         order[-2:] = [len(axes) - 2, len(axes) - 1]
     chosen, steps = pyramid.levels[0], (1, 1)
@@ -93,6 +95,7 @@ def _nearest_level(
             )
             if axis is not None
         ]
+        # Coarser than wanted, as all levels after it: the one before is strided.
         if min(ratios) < 1 / ALIKE:
             break
         near = max(ratios) <= ALIKE
@@ -123,5 +126,6 @@ def cast_pixels(
         return pixels
     if dtype.kind in "iu":
         info = np.iinfo(dtype)
+        # Clipped, never wrapped: 65536 must not become black in uint16.
         pixels = np.clip(np.nan_to_num(pixels), info.min, info.max)
     return pixels.astype(dtype)

@@ -42,16 +42,16 @@ if TYPE_CHECKING:
 __all__ = ["MosaicPyramid", "WellChoice", "open_mosaic"]
 
 MOST_REASONS = 3
-"""So many are told where nothing can be read."""
+"""Number of reasons in the message if no well can be read."""
 
 MOST_FAILURES = 3
-"""Wells that a server did not give, after which no other is asked for."""
+"""Number of wells that a server did not give, after which no other is asked for."""
 
 AHEAD = 16
-"""Wells that are looked at together where labels are looked for."""
+"""Number of wells in which labels are looked for at the same time."""
 
 ALL_READ = 16
-"""The documents of so few wells are all read at once: each gets a cell that fits."""
+"""Number of wells up to which all documents are read first, so that all cells fit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class MosaicPyramid:
     pyramid
         Levels are `MosaicLevel`; the last two axes are y and x.
     tiles
-        The wells and their cells.
+        The wells and their cells, shared by all levels.
     """
 
     node: Node
@@ -135,6 +135,8 @@ def open_mosaic(
     if len(paths) <= ALL_READ:
         _read_all(arrangements, paths, choice)
     template = _find_template(arrangements, paths, choice, on_error)
+    # A cell has room for the largest well that was read by now, which is only the
+    # first one when a large plate is opened.
     known = [a for p in paths if (a := arrangements.read_before(p, choice.acquisition))]
     cell = (
         max(math.ceil(a.size[0]) for a in known),
@@ -153,14 +155,17 @@ def open_mosaic(
         choice.inside,
     )
     images = list(_list_images(arrangements, known, choice))
-    shown = add_missing_axes(template.pyramid, images)
-    bounds = _find_bounds(shown, images)
+    # In this order: axes that other images have, then room along all axes, then levels
+    # that are coarser than all images.
+    completed = add_missing_axes(template.pyramid, images)
+    bounds = _find_bounds(completed, images)
     size = template.placed.size
     far = (
         max(tile.corner[0] for tile in tiles.tiles) + cell[0],
         max(tile.corner[1] for tile in tiles.tiles) + cell[1],
     )
-    model = add_coarse_levels(shown, far, size, bounds.dtype.itemsize)
+    model = add_coarse_levels(completed, far, size, bounds.dtype.itemsize)
+    # From the coarsest on, since each level stands in for missing wells of finer ones.
     levels: list[MosaicLevel] = []
     for number in reversed(range(len(model.levels))):
         coarser = levels[-1] if levels else None
@@ -168,6 +173,7 @@ def open_mosaic(
             MosaicLevel.lay_out(tiles, bounds, model, number, size, on_error, coarser)
         )
     make_room(bounds.channel_count)
+    # On the plate a well lies where its cell is; one well alone where its fields are.
     corner = (float(top * cell[0]), float(first_column * cell[1]))
     if wells is None or len(wells) == 1:
         arrangement = arrangements.read_well(template.well, choice.acquisition)
@@ -182,13 +188,14 @@ def open_mosaic(
 def _read_all(
     arrangements: ScreenArrangements, paths: Sequence[str | None], choice: WellChoice
 ) -> None:
-    """Read wells, and labels of them, at once; in turn what is not far away."""
+    """Read wells and their labels: remote ones at the same time, local ones in turn."""
 
     def read(number: int) -> None:
         path = paths[number]
         for placed in arrangements.read_well(path, choice.acquisition).fields:
             if choice.inside and _is_remote(arrangements):
-                with suppress(OMEZarrError, OSError):  # told by who needs it
+                # Only to have it read: who needs the labels gets the error again.
+                with suppress(OMEZarrError, OSError):
                     _open_image(arrangements, path, placed, choice)
 
     concurrency = AHEAD if _is_remote(arrangements) else 1
@@ -238,7 +245,7 @@ def _find_template(
     reasons: list[str] = []
     failures = 0
     for number, path in enumerate(paths):
-        # The first has them, mostly; if not, many are looked at together.
+        # The first well has the labels in most plates; if not, wells are read ahead.
         if choice.inside and number % AHEAD == 1 and _is_remote(arrangements):
             _read_all(arrangements, paths[number : number + AHEAD], choice)
         arrangement = arrangements.read_well(path, choice.acquisition)
@@ -250,12 +257,15 @@ def _find_template(
             except (OMEZarrError, OSError) as error:
                 reasons.append(str(error))
                 continue
+            # An array without axes is no picture.
             if pyramid.levels[0].shape:
                 return MosaicTemplate(path, placed, node, pyramid)
         problem = arrangements.problems.get(path)
         if problem is not None:
             reasons.append(f"{path}: {problem}" if path else problem)
         failures += arrangement.passing and not arrangement.fields
+        # A server that is down is not asked for hundreds of wells, each until a
+        # timeout.
         if len(paths) > ALL_READ and failures >= MOST_FAILURES:
             break
     more = f" And {len(reasons) - MOST_REASONS} more." * (len(reasons) > MOST_REASONS)
@@ -275,6 +285,8 @@ def _list_images(
             if not choice.inside:
                 yield placed.image
                 continue
+            # Reads nothing: labels that were not opened yet may be found later, and the
+            # mosaic is opened again then.
             location = placed.image.location.join_path(choice.inside)
             label = arrangements.screen.opened_before(location.path)
             if label is not None:
@@ -306,9 +318,10 @@ def _move_corner(
 ) -> Multiscale:
     """Let the mosaic begin where its first cell does instead of its model."""
     first = image.multiscale.levels[0]
+    # In units of the axes. A negative scale flips the image, not the plate.
     shift = [
-        at * abs(scale) - place
-        for at, scale, place in zip(
+        start * abs(scale) - translation
+        for start, scale, translation in zip(
             corner, first.scale[-2:], first.translation[-2:], strict=True
         )
     ]

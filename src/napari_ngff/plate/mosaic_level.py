@@ -38,12 +38,13 @@ if TYPE_CHECKING:
 __all__ = ["MosaicLevel"]
 
 FEW = 4
-"""So many wells are drawn at once, in whatever thread asks for them."""
+"""Number of wells up to which they are drawn in the thread that asks: no longer than
+one large image takes."""
 
 Pixels = np.ndarray[Any, Any]
 
 Piece = tuple[tuple[slice, ...], Pixels]
-"""Where in a rectangle pixels belong, and they."""
+"""Slices of a rectangle, and the pixels that belong there."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,13 +56,13 @@ class MosaicLevel:
     factors
         Voxels of level 0 of the images per voxel of this level, along y and x.
     edges
-        First voxels of the rows and of the columns of tiles, and the first behind them.
+        First voxel of each row and each column of tiles, and the end of the last one.
     number
-        Of the level in the pyramid that the mosaic is modelled on.
+        Index of the level in `model`.
     model
-        That pyramid.
+        The pyramid of the image that the mosaic is modelled on.
     planes
-        What was drawn.
+        The planes that were drawn.
     """
 
     shape: tuple[int, ...]
@@ -75,6 +76,7 @@ class MosaicLevel:
     model: Pyramid
     planes: LevelPlanes
     on_error: OnError | None = None
+    # By the path of the image; None for one that has no level to show.
     _views: dict[str, ArrayWindow | None] = field(default_factory=dict)
 
     @classmethod
@@ -105,16 +107,18 @@ class MosaicLevel:
             for axis in (0, 1)
         ]
         plane = [max(1, math.ceil(n / f)) for n, f in zip(far, factors, strict=True)]
+        # Coarser levels of the model may also have fewer planes.
         lead = [
-            math.ceil(most * own / full)
-            for most, own, full in zip(
+            math.ceil(most * coarse / full)
+            for most, coarse, full in zip(
                 bounds.lead, source.shape, model.levels[0].shape, strict=False
             )
         ]
         shape = (*lead, *plane)
         chunks = (*source.chunks[:-2], *map(min, source.chunks[-2:], plane))
+        # Rounded one by one, not by adding up: factors need not be whole numbers.
         rows, columns = (
-            [_round_half_up(at / factor) for at in range(0, most + cell, cell)]
+            [_round_half_up(start / factor) for start in range(0, most + cell, cell)]
             for most, cell, factor in zip(far, tiles.cell, factors, strict=True)
         )
         below = coarser.planes if coarser is not None else None
@@ -150,7 +154,8 @@ class MosaicLevel:
             return not quick or any(
                 map(self.planes.known_plane, self._plane_indices(box))
             )
-        # Who needs more than a window shows, or all at once, reads it.
+        # The main thread asks for what the window shows. Others may want a whole level,
+        # which is read for them without being kept.
         return (
             self.planes.is_small_enough(box) and not quick and self._defer is not None
         )
@@ -186,6 +191,7 @@ class MosaicLevel:
             for edges, (start, stop) in zip(self.edges, box[-2:], strict=True)
         )
         grid = self.tiles.grid
+        # In ascending order, so that wells of one place are drawn in the plate's order.
         numbers = [grid.get((row, column), ()) for row in rows for column in columns]
         return sorted(itertools.chain.from_iterable(numbers))
 
@@ -197,6 +203,7 @@ class MosaicLevel:
         for lead in self._plane_indices(box):
             plane = self.planes.plane_at(lead, box[-2:], self.tiles_meeting)
             undrawn = plane.tiles_left(met, self.tiles.arrangements.attempt)
+            # A worker draws what takes long; until it is done coarser levels stand in.
             deferred = undrawn and self._read_deferred(undrawn, box)
             if not deferred:
                 self._draw_plane(plane, lead, undrawn)
@@ -213,10 +220,10 @@ class MosaicLevel:
         for number in numbers:
             spans, places = [], []
             tile = self.tiles.tiles[number]
-            for edges, at, cell, (first, last) in zip(
+            for edges, start, cell, (first, last) in zip(
                 self.edges, tile.corner, self.tiles.cell, area, strict=True
             ):
-                low, high = edges[at // cell], edges[at // cell + 1]
+                low, high = edges[start // cell], edges[start // cell + 1]
                 spans.append((max(low, first), min(high, last)))
                 places.append(slice(spans[-1][0] - first, spans[-1][1] - first))
             enlarged = self.planes.stand_in(lead, number, tuple(spans))
@@ -225,13 +232,14 @@ class MosaicLevel:
 
     @property
     def _defer(self) -> Defer | None:
-        """Who may be asked to have something drawn elsewhere: in the main thread."""
+        """Function that has wells drawn in a worker; None except in the main thread."""
         main = threading.current_thread() is threading.main_thread()
         return self.tiles.defer if main else None
 
-    def _read_deferred(self, left: list[int], box: Box) -> bool:
+    def _read_deferred(self, numbers: list[int], box: Box) -> bool:
+        """Ask for tiles to be drawn in a worker; tell whether they will be."""
         defer = self._defer
-        quick = self.planes.keeps_whole and self._is_quick(left)
+        quick = self.planes.keeps_whole and self._is_quick(numbers)
         return defer is not None and not quick and defer(self, box)
 
     def _draw_plane(
@@ -246,12 +254,14 @@ class MosaicLevel:
         arrangements = self.tiles.arrangements
 
         def draw_tile(number: int) -> None:
-            # Who else draws now, for the contrast or the thumbnail, waits and is done.
+            # A lock for each tile: a second thread that wants it, such as for the
+            # contrast, waits and then finds it drawn.
             with plane.locks.setdefault(number, threading.Lock()):
                 attempt = arrangements.attempt
                 if not plane.tiles_left([number], attempt) or stop():
                     return
                 self._paste_well(number, box, out)
+                # Only what may come later is drawn again, in the next attempt.
                 if self.tiles.tiles[number].well in arrangements.passing:
                     plane.failed[number] = attempt
                 else:
@@ -267,18 +277,20 @@ class MosaicLevel:
         tile = self.tiles.tiles[number]
         arrangement = self.tiles.read_fields(tile, self.on_error)
         (y, x), cell, size = tile.corner, self.tiles.cell, arrangement.size
+        # A well is cut where the next cell begins.
         limits = self.edges[0][y // cell[0] + 1], self.edges[1][x // cell[1] + 1]
+        # Places of fields are fractions of voxels; half a one more is not larger.
         if size[0] > cell[0] + 0.5 or size[1] > cell[1] + 0.5:
             size_text = " x ".join(str(math.ceil(n)) for n in size)
             self.tiles.note_cut(
                 tile, f"It is larger ({size_text}) than the first well."
             )
-        (top, bottom), (left, right) = box[-2:]
+        (top, bottom), (first_column, last_column) = box[-2:]
         met: list[tuple[PlacedField, Box]] = []
         for placed in arrangement.fields:
             rows, columns = spans = self._field_spans(tile, placed, limits)
-            outside = rows[0] >= bottom or columns[0] >= right
-            if not (outside or rows[1] <= top or columns[1] <= left):
+            outside = rows[0] >= bottom or columns[0] >= last_column
+            if not (outside or rows[1] <= top or columns[1] <= first_column):
                 met.append((placed, spans))
         for piece in self._read_pieces(tile, met, box, out):
             if piece is not None:
@@ -293,13 +305,15 @@ class MosaicLevel:
         One by one they are put there at once where that is possible.
         """
         if self.tiles.concurrency == 1:
-            return (self._read_piece(tile, *one, box, out) for one in met)
+            # A generator: one piece is in memory at a time.
+            return (self._read_piece(tile, *field_box, box, out) for field_box in met)
         pieces: dict[int, Piece | None] = {}
 
         def read(index: int) -> None:
             pieces[index] = self._read_piece(tile, *met[index], box)
 
         share_work(iter(range(len(met))), read, len(met), self.tiles.concurrency)
+        # In the order of the file, since fields may overlap and the last one is on top.
         return (pieces[index] for index in sorted(pieces))
 
     def _read_piece(
@@ -320,11 +334,13 @@ class MosaicLevel:
             except ChunkError as error:
                 if may_pass(error):
                     raise
-                # It may be stored in another way than the image that it is like.
+                # A layout was lent to it; by its own document it may be stored
+                # otherwise.
                 return self._read_cut(tile, placed, spans, box, out, lent=False)
         except (OMEZarrError, OSError) as error:
             if self.on_error is None and not isinstance(error, NodeNotFoundError):
                 raise
+            # Missing fields are usual in plates, and leave a gap.
             if not isinstance(error, NodeNotFoundError):
                 field_error = OMEZarrError.of(error, f"field {placed.field.path}")
                 self.tiles.report_once(
@@ -346,6 +362,7 @@ class MosaicLevel:
         view = self._choose_view(tile, placed, lent=lent)
         if view is None:
             return None
+        # Where this field may be drawn: all planes, its rows and columns.
         room = *((0, n) for n in self.shape[:-2]), *spans
         source, target = [], []
         for (low, high), (start, stop), n in zip(box, room, view.shape, strict=True):
@@ -354,17 +371,19 @@ class MosaicLevel:
                 return None
             source.append((first - start, last - start))
             target.append(slice(first - low, last - low))
-        place, inside, array = tuple(target), tuple(source), view.source
+        part, inside, array = tuple(target), tuple(source), view.source
         assert isinstance(array, ChunkedArray)
         if array.has_lent_layout:
-            # What cannot be read so leaves no trace.
-            return place, cast_pixels(view.read(inside), self.dtype)
+            # Without `on_error`: a chunk that a lent layout cannot read is no error
+            # yet.
+            return part, cast_pixels(view.read(inside), self.dtype)
         on_error = self.tiles.note_and_report(tile, self.on_error)
+        # Straight into the picture, without a copy, wherever nothing has to be changed.
         if out is not None and view.is_plain and view.dtype == self.dtype:
-            array.read(inside, on_error, out=out[place])
+            array.read(inside, on_error, out=out[part])
             return None
         view = replace(view, source=LevelSource(array, on_error))
-        return place, cast_pixels(view.read(inside), self.dtype)
+        return part, cast_pixels(view.read(inside), self.dtype)
 
     def _field_spans(
         self, tile: WellCell, placed: PlacedField, limits: tuple[int, int]
@@ -373,6 +392,8 @@ class MosaicLevel:
         spans = []
         for axis, factor in enumerate(self.factors):
             corner = tile.corner[axis] + placed.offset[axis]
+            # Ends where a next field would begin, so that no gap is left by rounding;
+            # one voxel at least, so that no field vanishes.
             start = _round_half_up(corner / factor)
             stop = max(start + 1, _round_half_up((corner + placed.size[axis]) / factor))
             spans.append((start, min(stop, limits[axis], self.shape[axis - 2])))
@@ -394,7 +415,7 @@ class MosaicLevel:
                 )
             view = view_of(image, placed.size, self, lent=lent)
         except (OMEZarrError, OSError) as error:
-            # Asking again at every redraw would tell it again.
+            # Else each redraw would read it again, and report it again.
             if not may_pass(error):
                 self._views[path] = None
             raise
@@ -406,6 +427,7 @@ class MosaicLevel:
     def _check_view(
         self, tile: WellCell, placed: PlacedField, view: ArrayWindow
     ) -> None:
+        # Axes of the field that the mosaic does not have.
         hidden = set(range(len(view.box))) - set(view.order)
         hides = any(view.source.shape[axis] > 1 for axis in hidden)
         if hides or any(map(operator.gt, view.shape, self.shape[:-2])):
@@ -417,4 +439,5 @@ class MosaicLevel:
 
 
 def _round_half_up(value: float) -> int:
+    # Not `round`, which takes halves to even numbers: neighbours would overlap.
     return math.floor(value + 0.5)

@@ -31,10 +31,12 @@ DOCUMENTS = {2: ".zattrs", 3: "zarr.json"}
 """Name of the document with a group's attributes, by zarr format."""
 
 KNOWN_DOCUMENTS = 16
-"""So many different documents of images, and of wells, are remembered."""
+"""Number of different documents that are remembered, of images and of wells. Each new
+document is compared with all of them."""
 
 KNOWN_PLACES = 256
-"""So many places of images are shared by those of all wells."""
+"""Number of documents whose bytes are remembered: in many plates the n-th images of all
+wells have the same document."""
 
 Kin = dict[tuple[int, int], tuple["ArrayLayout", "ArrayLayout"]]
 """Of images whose documents are alike: number of a level, and id of the layout of
@@ -43,7 +45,7 @@ level 0 -> that layout, and the one of the level."""
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FieldImage:
-    """An image, or a label image, of a screen.
+    """An image, or a label image, of a plate, a well or a collection.
 
     Attributes
     ----------
@@ -68,27 +70,30 @@ class FieldImage:
         """Open one level, or take it to be stored like that of an image that is alike.
 
         Images are alike if their documents say the same and the documents of their
-        levels 0 are equal. Where a chunk of what was taken cannot be read, `array`
-        tells what is there.
+        levels 0 are equal. If a chunk of the array cannot be read, `open_level` reads
+        the level's own document.
 
         Raises
         ------
         OMEZarrError, OSError
-            As `array`.
+            As `open_level`.
         """
         opened = self.opened_level
         if opened is None or self.is_opened(level):
             return self.open_level(level)
-        # Equal documents of arrays give the same layout, see `parse_array`.
+        # Equal documents of arrays give the same layout object (see `parse_array`), so
+        # its identity tells whether levels 0 are stored alike.
         first = opened.layout
         known = self._kin.get((level, id(first)))
         if known is not None:
             path = self.location.object_key(self.multiscale.levels[level].path)
             return ChunkedArray(self.location.source, path, known[1], lent=True)
-        found = self.open_level(level)
-        if found.direct and len(self._kin) < KNOWN_DOCUMENTS:
-            self._kin[level, id(first)] = first, found.layout
-        return found
+        array = self.open_level(level)
+        # Both layouts are kept alive, so that the id of one is not given to another
+        # object.
+        if array.direct and len(self._kin) < KNOWN_DOCUMENTS:
+            self._kin[level, id(first)] = first, array.layout
+        return array
 
     def open_level(self, level: int) -> ChunkedArray:
         """Open one level, by its index in `multiscale`; once.
@@ -98,19 +103,21 @@ class FieldImage:
         OMEZarrError, OSError
             Where it cannot be read.
         """
-        found = self._arrays.get(level)
-        if found is None:
+        opened = self._arrays.get(level)
+        if opened is None:
             path = self.location.object_key(self.multiscale.levels[level].path)
             try:
-                found = open_array(self.location.source, path, self.zarr_format)
+                opened = open_array(self.location.source, path, self.zarr_format)
             except (OMEZarrError, OSError) as error:
+                # What a server did not give is asked for again; anything else is kept.
                 if may_pass(error):
                     raise
-                found = _copy_error(error)
-            found = self._arrays.setdefault(level, found)
-        if isinstance(found, Exception):
-            raise _copy_error(found)
-        return found
+                opened = _copy_error(error)
+            # Of two threads the first one counts, so that both share its chunks.
+            opened = self._arrays.setdefault(level, opened)
+        if isinstance(opened, Exception):
+            raise _copy_error(opened)
+        return opened
 
     def is_opened(self, level: int) -> bool:
         """Tell whether a level was opened."""
@@ -119,8 +126,8 @@ class FieldImage:
     @property
     def opened_level(self) -> ChunkedArray | None:
         """Level 0, where it was opened already."""
-        found = self._arrays.get(0)
-        return None if isinstance(found, Exception) else found
+        opened = self._arrays.get(0)
+        return None if isinstance(opened, Exception) else opened
 
     @property
     def size(self) -> tuple[int, int]:
@@ -139,7 +146,8 @@ class FieldImage:
 def _copy_error(error: Exception) -> Exception:
     """Copy an error without what it would keep alive."""
     new = copy(error)
-    # Where distributed is imported, tblib lets copies of errors have all of these.
+    # They keep the frames alive in which the error was raised. `copy` takes them along
+    # where distributed is imported, by tblib.
     new.__traceback__ = new.__cause__ = new.__context__ = None
     return new
 
@@ -147,22 +155,24 @@ def _copy_error(error: Exception) -> Exception:
 class PlateContents:
     """What is in a plate, in a well, or in a collection of images.
 
-    Safe to use from several threads. What cannot be opened raises, each time, a copy of
-    the first error: nothing is read twice, but what a server did not give, which may
-    come the next time. (The error itself would keep all that was alive where it was
-    raised, a closed window of napari among it.)
+    Safe to use from several threads. What cannot be opened raises a copy of the first
+    error each time, and is not read again, unless a server did not give it: that may
+    come the next time. (The error itself would keep alive all that was alive where it
+    was raised, such as a closed window of napari.)
 
     Parameters
     ----------
     node
-        A plate; or a well or a collection, whose own images those of well None are.
+        A plate; or a well or a collection, whose images are those of the well None.
     """
 
     def __init__(self, node: Node) -> None:
         self.node = node
         self._fields: dict[str | None, tuple[WellField, ...] | Exception] = {}
         self._images: dict[str, FieldImage | Exception] = {}
+        # Documents without what differs from field to field, and what they parse to.
         self._known: list[tuple[Any, Multiscale, Kin]] = []
+        # By the bytes of whole documents: equal ones are not even parsed as JSON.
         self._places: dict[bytes, tuple[Multiscale, Kin]] = {}
         self._wells: dict[bytes, tuple[WellField, ...]] = {}
 
@@ -179,37 +189,38 @@ class PlateContents:
         OMEZarrError, OSError
             Where the well cannot be read; NodeNotFoundError where there is none.
         """
-        found = self._fields.get(well)
-        if found is None:
+        fields = self._fields.get(well)
+        if fields is None:
             try:
-                found = self._read_fields(well)
+                fields = self._read_fields(well)
             except (OMEZarrError, OSError) as error:
                 if may_pass(error):
                     raise
-                found = _copy_error(error)
-            found = self._fields.setdefault(well, found)
-        if isinstance(found, Exception):
-            raise _copy_error(found)
-        return found
+                fields = _copy_error(error)
+            fields = self._fields.setdefault(well, fields)
+        if isinstance(fields, Exception):
+            raise _copy_error(fields)
+        return fields
 
-    def opened_before(self, place: str) -> FieldImage | None:
+    def opened_before(self, path: str) -> FieldImage | None:
         """Give an image that was opened before, by its inner path; reads nothing."""
-        found = self._images.get(place)
-        return None if isinstance(found, Exception) else found
+        image = self._images.get(path)
+        return None if isinstance(image, Exception) else image
 
     def _read_fields(self, well: str | None) -> tuple[WellField, ...]:
         raw = b""
         if well is not None:
-            # One look tells that there is no well; `child` would ask for more.
-            place = self.node.location.join_path(well)
-            name = place.object_key(DOCUMENTS[self.node.zarr_format])
-            found = place.source.get(name)
-            if found is None:
-                msg = f"There is no well at {place}."
+            # One request tells that there is no well; `child` would make several.
+            location = self.node.location.join_path(well)
+            name = location.object_key(DOCUMENTS[self.node.zarr_format])
+            document = location.source.get(name)
+            if document is None:
+                msg = f"There is no well at {location}."
                 raise NodeNotFoundError(msg)
-            if found in self._wells:
-                return self._wells[found]
-            raw = found
+            # Wells with the same fields have the same document.
+            if document in self._wells:
+                return self._wells[document]
+            raw = document
         node = self.node if well is None else self.node.child(well)
         metadata = node.metadata
         if metadata.well is not None:
@@ -226,7 +237,7 @@ class PlateContents:
         raise UnsupportedError(msg)
 
     def location_of(self, well: str | None, field: str, inside: str = "") -> Location:
-        """Say where an image, or something inside it ("labels/nuclei"), is."""
+        """Give the location of an image, or of something in it ("labels/nuclei")."""
         parts = (part for part in (well or "", field, inside) if part)
         return self.node.location.join_path("/".join(parts))
 
@@ -236,7 +247,7 @@ class PlateContents:
         Parameters
         ----------
         well
-            As for `fields`.
+            As for `list_fields`.
         field
             Path of the image relative to the well.
         inside
@@ -247,31 +258,33 @@ class PlateContents:
         OMEZarrError, OSError
             Where it cannot be read; NodeNotFoundError where there is none.
         """
-        place = self.location_of(well, field, inside)
-        found = self._images.get(place.path)
-        if found is None:
+        location = self.location_of(well, field, inside)
+        image = self._images.get(location.path)
+        if image is None:
             try:
-                found = self._open_at(place, self._choose_formats(well, field, inside))
+                image = self._open_at(
+                    location, self._choose_formats(well, field, inside)
+                )
             except (OMEZarrError, OSError) as error:
                 if may_pass(error):
                     raise
-                found = _copy_error(error)
-            found = self._images.setdefault(place.path, found)
-        if isinstance(found, Exception):
-            raise _copy_error(found)
-        return found
+                image = _copy_error(error)
+            image = self._images.setdefault(location.path, image)
+        if isinstance(image, Exception):
+            raise _copy_error(image)
+        return image
 
     def forget_image(self, image: str) -> None:
-        """Open an image and its labels anew next time: they were written to.
+        """Forget an image and its labels, which were written to: they are opened anew.
 
         Parameters
         ----------
         image
             Path relative to the node.
         """
-        place = self.node.location.join_path(image).path
+        written = self.node.location.join_path(image).path
         for path in list(self._images):
-            if path == place or path.startswith(f"{place}/labels/"):
+            if path == written or path.startswith(f"{written}/labels/"):
                 self._images.pop(path, None)
 
     def _choose_formats(
@@ -283,24 +296,27 @@ class PlateContents:
                 return (self.open_image(well, field).zarr_format,)
             except (OMEZarrError, OSError):
                 pass  # labels may be there all the same
+        # The plate's format first, then the other one of 2 and 3.
         return self.node.zarr_format, 5 - self.node.zarr_format
 
     def _read_document(
-        self, place: Location, formats: tuple[int, ...]
+        self, location: Location, formats: tuple[int, ...]
     ) -> tuple[int, bytes]:
         """Read the document of an image; one of 0.4 may be in a plate of 0.5."""
         for zarr_format in formats:
-            raw = place.source.get(place.object_key(DOCUMENTS[zarr_format]))
+            raw = location.source.get(location.object_key(DOCUMENTS[zarr_format]))
             if raw is not None:
                 return zarr_format, raw
-        msg = f"There is no image at {place}."
+        msg = f"There is no image at {location}."
         raise NodeNotFoundError(msg)
 
-    def _open_at(self, place: Location, formats: tuple[int, ...]) -> FieldImage:
-        zarr_format, raw = self._read_document(place, formats)
+    def _open_at(self, location: Location, formats: tuple[int, ...]) -> FieldImage:
+        zarr_format, raw = self._read_document(location, formats)
+        # The quickest way first: equal bytes, then equal but for name and place, and
+        # only then a full parse.
         same = self._places.get(raw)
         if same is not None:
-            return FieldImage(place, zarr_format, same[0], _kin=same[1])
+            return FieldImage(location, zarr_format, same[0], _kin=same[1])
         parted = _split_document(raw)
         if parted is not None:
             for rest, multiscale, kin in self._known:
@@ -308,25 +324,26 @@ class PlateContents:
                     moved = _move_levels(multiscale, parted[1])
                     if len(self._places) < KNOWN_PLACES:
                         self._places[raw] = moved, kin
-                    return FieldImage(place, zarr_format, moved, _kin=kin)
-        node = read_node(place, zarr_format)
+                    return FieldImage(location, zarr_format, moved, _kin=kin)
+        node = read_node(location, zarr_format)
         if node.metadata.image is None:
             msg = f"{node} is not an image: its metadata has no usable 'multiscales'."
             raise UnsupportedError(msg)
         multiscale = node.metadata.image.multiscales[0]
-        found = FieldImage(place, node.zarr_format, multiscale, node)
+        image = FieldImage(location, node.zarr_format, multiscale, node)
         if parted is not None and len(self._known) < KNOWN_DOCUMENTS:
             rest, translations = parted
+            # Only if the short way gives the same as the full one.
             if _move_levels(multiscale, translations) == multiscale:
-                self._known.append((rest, multiscale, found._kin))
-        return found
+                self._known.append((rest, multiscale, image._kin))
+        return image
 
 
 Translations = list[tuple[float, ...] | None]
 
 
 def _split_document(raw: bytes) -> tuple[JSON, Translations] | None:
-    """Part a document into what images of a plate have in common, and their places.
+    """Split a document into what images of a plate have in common, and their places.
 
     To parse a document in full takes twenty times as long as to compare it.
 
@@ -340,6 +357,7 @@ def _split_document(raw: bytes) -> tuple[JSON, Translations] | None:
         document = parse_json(raw)
         attributes = document.get("attributes", document)
         inner = attributes.get("ome", attributes)
+        # Raises ValueError for several multiscales, which are left to the parser.
         (multiscale,) = inner["multiscales"]
         inner.pop("omero", None)
         multiscale.pop("name", None)
@@ -349,6 +367,7 @@ def _split_document(raw: bytes) -> tuple[JSON, Translations] | None:
             translations.append(_take_translation(steps))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
+    # These come after the translations, which then are not where the image is.
     if "coordinateTransformations" in multiscale and any(translations):
         return None
     return document, translations
@@ -361,6 +380,7 @@ def _take_translation(steps: Any) -> tuple[float, ...] | None:
     values = steps[1]["translation"]
     if not all(type(v) in (int, float) and math.isfinite(v) for v in values):
         raise ValueError(values)
+    # Its length stays in the document, and is compared with the rest.
     steps[1]["translation"] = len(values)
     return tuple(map(float, values))
 
@@ -373,7 +393,7 @@ def _move_levels(multiscale: Multiscale, translations: Translations) -> Multisca
     if not any(translations) or len(translations) != len(multiscale.levels):
         return multiscale
     levels = tuple(
-        level if place is None else replace(level, translation=place)
-        for level, place in zip(multiscale.levels, translations, strict=True)
+        level if translation is None else replace(level, translation=translation)
+        for level, translation in zip(multiscale.levels, translations, strict=True)
     )
     return replace(multiscale, levels=levels)

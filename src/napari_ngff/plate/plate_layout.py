@@ -1,4 +1,4 @@
-"""Where wells and fields lie: on the map of a plate and inside a well."""
+"""Places of wells on the map of a plate, and of fields inside a well."""
 
 from __future__ import annotations
 
@@ -94,6 +94,8 @@ class PlateMap:
         MapWell or None
             None at the border.
         """
+        # Two wells of one place: the last one, as in a mosaic, where it is drawn on
+        # top.
         places = {(w.row, w.column): w for w in self.wells}
         row, column = well.row + rows, well.column + columns
         height, width = self.shape
@@ -124,6 +126,7 @@ def map_plate(plate: PlateMetadata, geometry: int | None = None) -> PlateMap:
         int(name) if name.isascii() and name.isdecimal() else 0
         for name in plate.columns
     ]
+    # All or none: half of the wells by name and half by order would overlap.
     usual = (
         all(i is not None and i < MAX_SIDE for i in lettered)
         and all(0 < n <= MAX_SIDE for n in numbered)
@@ -138,6 +141,7 @@ def map_plate(plate: PlateMetadata, geometry: int | None = None) -> PlateMap:
         _map_well(plate, w, places[w.row], numbered[w.column] - 1) for w in plate.wells
     ]
     least = max(places, default=-1) + 1, max(numbered, default=0)
+    # `GEOMETRIES` goes from small to large: the first one that fits is the smallest.
     fitting = (
         size
         for size in GEOMETRIES.values()
@@ -155,7 +159,8 @@ def map_plate(plate: PlateMetadata, geometry: int | None = None) -> PlateMap:
 
 
 MAX_SIDE = 64
-"""A row or column beyond is no place on a plate, but a name."""
+"""Number of rows or columns beyond which a name is not taken for a place: the usual
+plates have at most 48."""
 
 
 def row_letters(index: int) -> str:
@@ -163,6 +168,7 @@ def row_letters(index: int) -> str:
     letters = ""
     number = index + 1
     while number:
+        # Bijective base 26: there is no letter for 0, so Z is followed by AA.
         number, letter = divmod(number - 1, 26)
         letters = ascii_uppercase[letter] + letters
     return letters
@@ -182,6 +188,7 @@ def _map_well(
     plate: PlateMetadata, well: WellReference, row: int, column: int
 ) -> MapWell:
     above, beside = plate.rows[well.row], plate.columns[well.column]
+    # "1" and "2" would make "12", so a dash parts two numbers.
     digits = above[-1:].isdecimal() and beside[:1].isdecimal()
     name = f"{above}-{beside}" if digits else above + beside
     return MapWell(well.path, name, row, column)
@@ -217,6 +224,7 @@ def field_offsets(
         The corners, from 0 on, where they differ from field to field. The
         specification gives no other positions: else a near-square grid.
     """
+    # Two fields at the same place: translations that say nothing, such as all 0.
     if len(set(corners)) < len(corners):
         height = max(size[0] for size in sizes)
         width = max(size[1] for size in sizes)

@@ -48,24 +48,24 @@ Defer = Callable[[Any, "Box"], bool]
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
 class WellCells:
-    """The wells of a mosaic, all its levels share them.
+    """The wells of a mosaic, which all its levels share.
 
     Attributes
     ----------
     tiles
-        Each takes a cell.
+        The wells, each in a cell of the grid.
     cell
         Height and width, in voxels of level 0 of the images.
     arrangements
         Of the fields in the wells.
     acquisition, inside
-        See `napari_ngff.plate.mosaic.Choice`.
+        See `napari_ngff.plate.mosaic.WellChoice`.
     defer
         Asked in the main thread, for a rectangle of many unread wells, whether it lets
         `MosaicLevel.draw_box` draw them elsewhere; missing pixels are 0 until then.
     misfits
-        Wells that were cut, or whose values were: larger, deeper, of another type; and
-        why. Once they are known, another mosaic has room for them.
+        Wells that do not fit (larger, deeper, of a wider type) and were cut or clipped
+        -> why. The mosaic is opened again later, with room for them.
     grid
         Row and column -> numbers of the tiles there.
     """
@@ -83,14 +83,17 @@ class WellCells:
 
     def __post_init__(self) -> None:
         for number, tile in enumerate(self.tiles):
+            # A list, since a file may put two wells in one place.
             (y, x), (height, width) = tile.corner, self.cell
             self.grid.setdefault((y // height, x // width), []).append(number)
 
     @property
     def concurrency(self) -> int:
         """Threads that are of use: requests over a network wait, local reads do not."""
-        found = self.arrangements.screen.node.location.source.concurrency
-        return found if found > LOCAL_CONCURRENCY else 1
+        # One thread for local files: decoding many small chunks holds the interpreter,
+        # so a second one makes it slower (docs/design/007).
+        most = self.arrangements.screen.node.location.source.concurrency
+        return most if most > LOCAL_CONCURRENCY else 1
 
     def known_fields(self, tile: WellCell) -> WellArrangement | None:
         """Give the fields of a well that was read before."""
@@ -112,19 +115,23 @@ class WellCells:
             The image is None where it is not known, or where there is none.
         """
         for tile in self.tiles:
-            at = y - tile.corner[0], x - tile.corner[1]
+            # Voxel i reaches from i - 0.5 to i + 0.5.
+            in_cell = y - tile.corner[0], x - tile.corner[1]
             inside = [
-                -0.5 <= here < size - 0.5
-                for here, size in zip(at, self.cell, strict=True)
+                -0.5 <= offset < size - 0.5
+                for offset, size in zip(in_cell, self.cell, strict=True)
             ]
             if all(inside):
                 known = self.known_fields(tile)
-                placed = known.field_at(*at) if known is not None else None
+                placed = known.field_at(*in_cell) if known is not None else None
                 return tile.well, placed.field if placed is not None else None
         return None
 
     def corners_of(self, well: str | None) -> tuple[Place, Place] | None:
-        """Give the corners of a well, in voxels as `at`; None where it is not here."""
+        """Give the upper left and lower right corner of a well, as (y, x) in voxels.
+
+        None for a well that is not in the mosaic.
+        """
         for tile in self.tiles:
             if tile.well == well:
                 known = self.known_fields(tile)
@@ -137,6 +144,7 @@ class WellCells:
     def read_fields(self, tile: WellCell, on_error: OnError | None) -> WellArrangement:
         """Read where the fields of a well are; tells once what is broken."""
         arrangement = self.arrangements.read_well(tile.well, self.acquisition)
+        # Wells and fields that are absent are usual, and no error.
         if arrangement.problems and not arrangement.missing:
             reasons = (f"field {p}: {r}" if p else r for p, r in arrangement.problems)
             text = "; ".join(reasons).removesuffix(arrangement.remedy).rstrip()
@@ -154,6 +162,7 @@ class WellCells:
     ) -> None:
         """Tell, once for each well, that something of it cannot be read."""
         self.arrangements.note_reason(tile.well, str(error), passing=passing)
+        # Many chunks of a well may fail at the same time, in several threads.
         with self._lock:
             new = tile.well not in self._told
             self._told.add(tile.well)
@@ -165,7 +174,7 @@ class WellCells:
     def note_and_report(
         self, tile: WellCell, on_error: OnError | None
     ) -> OnError | None:
-        """Note, too, where chunks did not come that may come later."""
+        """Wrap `on_error` so that it also notes wells whose chunks may come later."""
         if on_error is None:
             return None
 
@@ -178,18 +187,26 @@ class WellCells:
 
     def check_voxels(self, tile: WellCell, placed: PlacedField, model: Pyramid) -> None:
         """Note where voxels have another size than those of the model."""
+        # Labels may have other voxels than images; they are not compared.
         if self.inside:
             return
         first = placed.image.multiscale.levels[0]
-        own, usual = first.scale[-2:], model.multiscale.levels[0].scale[-2:]
-        if own != usual and not np.allclose(np.abs(own), np.abs(usual), rtol=0.01):
-            sizes = [" x ".join(f"{abs(n):g}" for n in scale) for scale in (own, usual)]
+        field_scale, usual = first.scale[-2:], model.multiscale.levels[0].scale[-2:]
+        # 1 %: writers round. A flip changes only the sign.
+        if field_scale != usual and not np.allclose(
+            np.abs(field_scale), np.abs(usual), rtol=0.01
+        ):
+            sizes = [
+                " x ".join(f"{abs(n):g}" for n in scale)
+                for scale in (field_scale, usual)
+            ]
             text = f"Field {placed.field.path} has voxels of {sizes[0]}, others of"
             text += f" {sizes[1]}. It is drawn voxel for voxel, so not to scale."
             self.arrangements.note_reason(tile.well, text)
 
     def note_cut(self, tile: WellCell, reason: str) -> None:
         """Note that a well does not fit."""
+        # The first reason counts; one is enough to open the mosaic again.
         self.misfits.setdefault(tile.well, reason)
 
 

@@ -135,7 +135,9 @@ def copy_labels(
     transaction, path = begin_transaction(home.source), home.path_of(name)
     try:
         transaction.recover(path)
+        # Written aside first: half a copy would look like labels that end there.
         with transaction.replace_tree(path, home.list_entry(name)) as tree:
+            # Under the lock of the tree: no other process can take the name any more.
             require_free(transaction, path)
             if not LabelCopy(label, home, name, tree.key).write(transaction, goes_on):
                 return None
@@ -209,6 +211,8 @@ class LabelCopy:
 
     def _can_copy_raw(self, array: ChunkedArray) -> bool:
         """Whether stored objects can be taken as they are."""
+        # Keys and bytes of objects are the same only in the same zarr format, with a
+        # separator that is stated, and if the type can be painted on.
         known = array.ndim < 2 or array.layout.keys.separator is not None
         integers = label_type(array.dtype) == array.dtype
         return array.zarr_format == self.location.zarr_format and known and integers
@@ -217,7 +221,7 @@ class LabelCopy:
         self,
         transaction: Transaction,
         array: ChunkedArray,
-        place: str,
+        target: str,
         tally: _CopyTally,
     ) -> None:
         source, keys = array.source, array.layout.keys
@@ -225,24 +229,27 @@ class LabelCopy:
         def step(position: Shape) -> None:
             key = keys.make_key(position)
             data = source.get(join_key(array.path, key))
+            # A chunk that does not exist is the fill value, which the document states.
             if data is not None:
-                transaction.put(join_key(place, key), data)
+                transaction.put(join_key(target, key), data)
             tally.count_object()
 
         document = DOCUMENTS[array.zarr_format]
         transaction.put(
-            join_key(place, document), source.get(join_key(array.path, document)) or b""
+            join_key(target, document),
+            source.get(join_key(array.path, document)) or b"",
         )
+        # Zarr v3 has the attributes in the document of the array.
         attributes = source.get(join_key(array.path, ".zattrs"))
         if array.zarr_format == 2 and attributes is not None:
-            transaction.put(join_key(place, ".zattrs"), attributes)
+            transaction.put(join_key(target, ".zattrs"), attributes)
         _for_each_object(array, step, tally)
 
     def _copy_converted(
         self,
         transaction: Transaction,
         array: ChunkedArray,
-        place: str,
+        target: str,
         tally: _CopyTally,
     ) -> None:
         image = self.label.metadata.image
@@ -250,9 +257,10 @@ class LabelCopy:
         names = image.multiscales[0].axis_names
         # A copy is made to be painted, and labels are integers.
         dtype = label_type(array.dtype)
+        # Without shards: each chunk is then an object that one thread writes.
         new = NewArray(array.shape, array.chunks, dtype, names)
-        put_array(transaction, place, new, self.location)
-        writer = ArrayWriter(open_array(transaction.source, place), transaction)
+        put_array(transaction, target, new, self.location)
+        writer = ArrayWriter(open_array(transaction.source, target), transaction)
 
         def step(position: Shape) -> None:
             for cell in _object_chunks(array, position):
@@ -262,6 +270,7 @@ class LabelCopy:
                 def change(
                     _: object, block: np.ndarray, pixels: object = pixels
                 ) -> bool:
+                    # Of background alone no chunk is written: it is the fill value.
                     block[...] = pixels
                     return bool(block.any())
 
@@ -274,6 +283,7 @@ class LabelCopy:
         """Attributes of the copy: those of the label image, with another source."""
         source, home = self.location.source_image(self.name), self.location
         given = self.label.attributes
+        # Of the same version: as written, with all that this package does not know.
         if self.label.metadata.version == home.stated:
             content: JSON = deepcopy(given)
             attributes = content["ome"] if home.zarr_format == 3 else content
@@ -285,6 +295,7 @@ class LabelCopy:
         assert image is not None
         info = replace(image.label or LabelInfo(), source=source)
         made = dump_image(replace(image, label=info), home.version)
+        # Attributes of other programs are taken along.
         others = {key: given[key] for key in given if key not in CLAIMS}
         return {**others, **state_version(made, home)}
 
@@ -307,6 +318,7 @@ class LabelCopy:
                 for cell in _object_chunks(array, position):
                     box = box_of(cell, array.chunks, array.shape)
                     wanted = as_labels(array.read(box))
+                    # B023: `step` runs only while `copy` is this one.
                     if not np.array_equal(wanted, copy.read(box)):  # noqa: B023
                         raise CorruptDataError(
                             f"The copy of {self.label} differs at {array.path}, {box}:"
@@ -326,6 +338,7 @@ class _CopyTally:
         self._lock = threading.Lock()
 
     def count_object(self) -> None:
+        # The caller's function is called by one thread at a time.
         with self._lock:
             self._done += 1
             if self._goes_on is not None and not self._goes_on(self._done, self._total):
@@ -355,6 +368,7 @@ def _object_counts(array: ChunkedArray) -> Shape:
 
 def _object_chunks(array: ChunkedArray, position: Shape) -> Iterator[Shape]:
     """List the chunks of a stored object that are inside the array."""
+    # A shard at the border reaches beyond the array; its chunks there do not exist.
     unit = array.shards or array.chunks
     spans = []
     for i, u, c, n in zip(position, unit, array.chunks, array.shape, strict=True):

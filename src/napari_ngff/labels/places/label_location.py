@@ -29,8 +29,9 @@ __all__ = [
 ]
 
 TAKEN = ("zarr.json", ".zgroup", ".zattrs", ".zarray", ".zmetadata")
-"""Names of documents."""
+"""Names of Zarr's own documents, v3 and v2."""
 
+# Up to 0.3 nothing can state where labels lie (docs/design/005).
 VERSIONS = ("0.4", "0.5", "0.6")
 
 
@@ -98,6 +99,7 @@ class LabelLocation:
             group = read_node(Location(self.source, self.group), self.zarr_format)
         except FileNotFoundError:
             return []
+        # Only image groups: any folder may be below `labels`.
         paths = group.label_paths(None)
         image_paths = {
             node.location.path for node in group.children(paths).label_images
@@ -111,6 +113,7 @@ class LabelLocation:
             listed = read_node(location, self.zarr_format).metadata.labels or ()
         except FileNotFoundError:
             return []
+        # In a sidecar the other entries are labels of other images.
         start = self.prefix
         return [path[len(start) :] for path in listed if path.startswith(start)]
 
@@ -124,6 +127,7 @@ class LabelLocation:
             return LabelInfo().source
         if is_url(self.image):
             return self.image
+        # Real paths on both sides: ".." from behind a symbolic link leads elsewhere.
         label_path = os.path.realpath(
             os.path.join(self.source.name, self.path_of(name))
         )
@@ -131,6 +135,7 @@ class LabelLocation:
             way = os.path.relpath(os.path.realpath(self.image), label_path)
         except ValueError:  # from drive to drive
             way = os.path.realpath(self.image)
+        # Paths in metadata have "/", also on Windows.
         return way.replace(os.sep, "/")
 
 
@@ -144,7 +149,7 @@ def location_inside(image: Node) -> LabelLocation:
         an element of SpatialData.
     """
     if "spatialdata_attrs" in image.attributes:
-        # It refuses to read a store with a group that it does not know.
+        # spatialdata refuses to read a store with a group that it does not know.
         msg = (
             f"Labels cannot be inside {image}: spatialdata could not read its store any"
             " more."
@@ -176,6 +181,8 @@ def name_problem(name: str, taken: Sequence[str] = ()) -> str:
     """
     if not name.strip():
         return "A label image needs a name."
+    # Characters that Windows does not allow; nor names with a space or a period at
+    # their end, which it drops.
     odd = set(name) & set('/\\:*?"<>|') or not name.isprintable()
     if odd or name.strip().rstrip(".") not in (name, ""):
         return f"{name!r} cannot be the name of a folder on every system."

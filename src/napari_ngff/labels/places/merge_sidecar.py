@@ -1,7 +1,7 @@
 """Merges a sidecar into its image: copies its label images into the image's own list.
 
-Each is copied to a folder beside its place and compared, then it gets its own name, and
-the list of labels last. So the image is valid whenever it ends.
+Each is copied to a folder beside its place and compared. Then it gets its own name, and
+at last its entry in the list of labels. So the image is valid if this stops anywhere.
 """
 
 from __future__ import annotations
@@ -123,6 +123,7 @@ def merge(
         Where the system refuses to write.
     """
     chosen = _choose_labels(sidecar, labels)
+    # Then a given image is that one, whatever path the labels state.
     alone = len({image_path(label) for label in chosen}) == 1
     merges = [
         LabelMerge(item, _open_image(item, image, alone), name_of(item))
@@ -133,6 +134,7 @@ def merge(
             msg = f"One name for {len(merges)} label images. Choose one of them."
             raise ValueError(msg)
         merges = [LabelMerge(merges[0].label, merges[0].image, name)]
+    # All of them before the first is written.
     for item in merges:
         _check_merge(item, overwrite)
         if remove:
@@ -159,6 +161,7 @@ def _choose_labels(
         return [node]
     paths = root.metadata.labels or ()
     nodes = [root.child(path) for path in paths]
+    # "B.3.0.nuclei" and "nuclei" both name it.
     names = {end for node in nodes for end in (node.name, name_of(node))}
     lacking = [name for name in labels if name not in names]
     if lacking or not nodes:
@@ -191,9 +194,9 @@ def _open_image(label: Node, given: str | os.PathLike[str] | None, alone: bool) 
         raise NodeNotFoundError(msg, remedy="Name the image.") from error
 
 
-def _check_merge(one: LabelMerge, overwrite: bool) -> None:
+def _check_merge(item: LabelMerge, overwrite: bool) -> None:
     """Refuse what cannot be merged."""
-    home = one.location
+    home = item.location
     source = home.source
     root = local_folder(source)
     if root is None:
@@ -201,39 +204,40 @@ def _check_merge(one: LabelMerge, overwrite: bool) -> None:
         raise UnsupportedError(
             msg, remedy="Unpack or download it, and name the folder."
         )
-    image = join_key(root, one.image.location.path)
+    image = join_key(root, item.image.location.path)
     if not os.access(image, os.W_OK):
         raise UnsupportedError(f"No permission to write {image}.")
-    if not is_name(one.name):
-        raise ValueError(f"{one.name!r} cannot be the name of a label image.")
-    _check_fit(one)
-    _check_free(one, overwrite)
+    if not is_name(item.name):
+        raise ValueError(f"{item.name!r} cannot be the name of a label image.")
+    _check_fit(item)
+    _check_free(item, overwrite)
 
 
-def _check_free(one: LabelMerge, overwrite: bool) -> None:
-    taken = one.name in one.location.label_names() or os.path.lexists(
-        _target_folder(one)
+def _check_free(item: LabelMerge, overwrite: bool) -> None:
+    # In the list, or a folder that no list names: neither is overwritten unasked.
+    taken = item.name in item.location.label_names() or os.path.lexists(
+        _target_folder(item)
     )
     if taken and not overwrite:
         msg = (
-            f"{one.image} has a label image {one.name} already. Choose another name,"
+            f"{item.image} has a label image {item.name} already. Choose another name,"
             " or overwrite it."
         )
         raise FileExistsError(msg)
 
 
-def _check_fit(one: LabelMerge) -> None:
+def _check_fit(item: LabelMerge) -> None:
     """Refuse a label image of another size than the image: it is of another one.
 
     Along each axis either the voxels are as many, or they reach as far, up to one of
     the labels', or the label image has one only.
     """
-    label, image = open_pyramid(one.label), open_pyramid(one.image)
+    label, image = open_pyramid(item.label), open_pyramid(item.image)
     names = image.multiscale.axis_names
     for axis, axis_name in enumerate(label.multiscale.axis_names):
         if axis_name not in names:
             raise UnsupportedError(
-                f"{one.image} has no axis {axis_name}; {one.label} has."
+                f"{item.image} has no axis {axis_name}; {item.label} has."
             )
         image_axis = names.index(axis_name)
         sizes = label.levels[0].shape[axis], image.levels[0].shape[image_axis]
@@ -241,11 +245,12 @@ def _check_fit(one: LabelMerge) -> None:
             abs(label.multiscale.levels[0].scale[axis]),
             abs(image.multiscale.levels[0].scale[image_axis]),
         )
+        # In units of the axis; labels of a coarser level have fewer, larger voxels.
         apart = abs(sizes[0] * steps[0] - sizes[1] * steps[1])
         if sizes[0] not in (1, sizes[1]) and apart > steps[0]:
             msg = (
-                f"{one.label} has {sizes[0]} voxels along {axis_name}, and"
-                f" {one.image} has {sizes[1]}: it belongs to another image."
+                f"{item.label} has {sizes[0]} voxels along {axis_name}, and"
+                f" {item.image} has {sizes[1]}: it belongs to another image."
             )
             raise UnsupportedError(msg)
 
@@ -254,6 +259,7 @@ def _check_removable(label: Node) -> None:
     source, path = label.location.source, label.location.path
     if local_folder(source) is None or not path:
         raise UnsupportedError(f"{label} is in no folder, and cannot be removed.")
+    # Removing the labels would take away what these edits belong to.
     if find_journals(source.name, path):
         msg = f"{label} has edits that were never saved."
         raise UnsupportedError(
@@ -261,42 +267,44 @@ def _check_removable(label: Node) -> None:
         )
 
 
-def _target_folder(one: LabelMerge) -> str:
-    return join_key(one.location.source.name, one.location.path_of(one.name))
+def _target_folder(item: LabelMerge) -> str:
+    return join_key(item.location.source.name, item.location.path_of(item.name))
 
 
-def _merge_label(one: LabelMerge, overwrite: bool, goes_on: GoesOn | None) -> bool:
+def _merge_label(item: LabelMerge, overwrite: bool, goes_on: GoesOn | None) -> bool:
     """Merge, unless another process merges labels of that name into that image."""
-    home, path = one.location, one.location.path_of(one.name)
+    home, path = item.location, item.location.path_of(item.name)
     transaction = begin_transaction(home.source)
     transaction.recover(path)
-    levels = (join_key(path, level) for level in open_arrays(one.label))
-    documents = [home.group, path, *levels, *_old_documents(one)]
+    levels = (join_key(path, level) for level in open_arrays(item.label))
+    # Their copies in consolidated metadata are removed before and added after.
+    documents = [home.group, path, *levels, *_old_documents(item)]
     try:
         replacement = transaction.replace_tree(
-            path, home.list_entry(one.name), documents
+            path, home.list_entry(item.name), documents
         )
     except ConflictError as error:
         msg = (
-            f"{one.name} is being merged into {one.image}, or made there, by another"
+            f"{item.name} is being merged into {item.image}, or made there, by another"
             " process."
         )
         raise ConflictError(msg, remedy="Merge again when that has ended.") from error
     with replacement as tree:
-        _check_free(one, overwrite)  # another may just have ended
-        copy = LabelCopy(one.label, home, one.name, tree.key)
+        _check_free(item, overwrite)  # another may just have ended
+        copy = LabelCopy(item.label, home, item.name, tree.key)
         if not copy.write(transaction, goes_on):
             return False
+        # Before the old label image is replaced.
         copy.compare_voxels()
         tree.commit()
-        add_to_list(transaction, home, one.name)
+        add_to_list(transaction, home, item.name)
     return True
 
 
-def _old_documents(one: LabelMerge) -> list[str]:
+def _old_documents(item: LabelMerge) -> list[str]:
     """Paths of the groups and arrays of the label image that is in the image now."""
     try:
-        label = one.location.open_label(one.name)
+        label = item.location.open_label(item.name)
     except (OMEZarrError, OSError):
         return []  # whatever is there, no group names its arrays
     image, location = label.metadata.image, label.location
@@ -315,12 +323,13 @@ def _remove_from_list(transaction: Transaction, home: LabelLocation, name: str) 
     update_copies(transaction, [home.group])
 
 
-def _remove_merged(one: LabelMerge) -> None:
+def _remove_merged(item: LabelMerge) -> None:
     """Remove a label image from its sidecar, and the sidecar where it was the last."""
-    source, path = one.label.location.source, one.label.location.path
+    source, path = item.label.location.source, item.label.location.path
     root = read_node(Location(source))
     home = LabelLocation(source, "", root.metadata.version or "0.4")
-    # New labels in another window may not be listed yet.
+    # All files that are not of this label image. New labels in another window may not
+    # be listed yet, so the list alone does not tell whether it was the last.
     others = {
         file
         for folder, _, files in os.walk(source.name)
@@ -328,12 +337,15 @@ def _remove_merged(one: LabelMerge) -> None:
         if not f"{folder}/".startswith(f"{join_key(source.name, path)}/")
     }
     if list(home.label_names()) == [path] and others <= set(METADATA_NAMES):
+        # The folder itself, by one rename: a sidecar without labels would be shown.
         above, name = os.path.split(source.name)
         with begin_transaction(FolderSource(above)).replace_tree(name) as tree:
             tree.remove_old()
-        forget_sidecar(one.image, source.name)
+        forget_sidecar(item.image, source.name)
         return
     transaction = begin_transaction(source)
     with transaction.replace_tree(path, home.list_entry(path)) as tree:
+        # It is noted first that the folder goes, then the list is changed: whoever
+        # recovers finishes both.
         tree.remove_old()
         _remove_from_list(transaction, home, path)

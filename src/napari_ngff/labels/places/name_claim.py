@@ -22,7 +22,7 @@ def claim_place(
     documents: Sequence[str],
     replace: bool,
 ) -> NewTree:
-    """Keep others from taking the place of a new label image; nothing is there yet.
+    """Reserve the path of a new label image, so that no other process takes it.
 
     Parameters
     ----------
@@ -45,10 +45,13 @@ def claim_place(
         Where the system refuses.
     """
     path = home.path_of(name)
+    # First: what a dead process left must neither count as taken nor be overwritten.
     transaction.recover(path)
     if not replace:
         require_free(transaction, path)
     try:
+        # Refused where another process makes labels of that name, which are in no list
+        # yet, so that `require_free` did not find them.
         return transaction.make_tree(path, home.list_entry(name), documents)
     except ConflictError as error:
         raise _taken_error(transaction, path) from error
@@ -68,6 +71,7 @@ def require_free(transaction: Transaction, path: str) -> None:
 
 def _taken_error(transaction: Transaction, path: str) -> NameTakenError:
     above, _, name = path.rpartition("/")
+    # Windows and macOS take names that differ only in case for the same.
     taken = {other.lower() for other in transaction.source.list_names(above) or ()}
     numbers = range(2, len(taken) + 3)
     free = next(f"{name}-{n}" for n in numbers if f"{name}-{n}".lower() not in taken)

@@ -52,7 +52,7 @@ __all__ = [
 SUFFIX = ".labels.ome.zarr"
 
 OLDER = "0.5"
-"""Version of the sidecar of an image whose own version cannot state what is needed."""
+"""Version of the sidecar of an image older than 0.4, which cannot state labels."""
 
 
 def sidecar_folder() -> Path:
@@ -62,7 +62,7 @@ def sidecar_folder() -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """What a hierarchy is known by: the same however it was opened.
+    """The address of a hierarchy, the same however it was opened.
 
     Attributes
     ----------
@@ -83,7 +83,8 @@ class Address:
 
     @property
     def digest(self) -> str:
-        """Short and the same for the same address."""
+        """Short hash of the address, for names of files."""
+        # `normcase`, since paths of Windows differ in case and mean the same.
         return hashlib.sha256(os.path.normcase(self.root).encode()).hexdigest()[:12]
 
     @property
@@ -120,8 +121,12 @@ def address_of(image: Node) -> Address | None:
     name = source.name
     if is_url(name):
         parts = urlsplit(name)
+        # No login in a file's name or a note, and no query, which may be a signature
+        # that changes by the hour.
         host = parts.netloc.rpartition("@")[2]
         return Address(f"{parts.scheme}://{host}{parts.path}")
+    # The name of a folder inside an archive is no path of the system; its beginning,
+    # the archive, is one.
     root = os.path.realpath(name)
     inside: list[str] = []
     while not os.path.exists(root) and os.path.dirname(root) != root:
@@ -148,6 +153,7 @@ def why_elsewhere(image: Node) -> str:
         return reason
     folder = join_key(location.source.name, location.path)
     archive = os.path.dirname(location.source.name)
+    # The innermost folder that exists decides: of an archive the one that holds it.
     for path in (join_key(folder, "labels"), folder, archive):
         if os.path.isdir(path):
             return "" if os.access(path, os.W_OK) else f"No permission to write {path}."
@@ -172,6 +178,7 @@ def choose_location(
     UnsupportedError
         Where they cannot go there; the message says why.
     """
+    # In memory there is no other place, so the image itself then has to report why.
     if sidecar is None:
         sidecar = bool(why_elsewhere(image)) and address_of(image) is not None
     if sidecar is False:
@@ -211,8 +218,10 @@ def sidecar_location(
     path = _choose_path(address, folder)
     stated = image.metadata.version or ""
     stated = written_version(stated) or OLDER
+    # Where there is a sidecar, its own version holds: one in a whole hierarchy.
     with suppress(NodeNotFoundError):
         root = read_node(Location(FolderSource(str(path))))
+        # The first one tells: all labels of a sidecar are of one hierarchy.
         labels = root.children((root.metadata.labels or ())[:1]).nodes
         if any(
             not _leads_to(label, address.path_of(image_path(label))) for label in labels
@@ -229,6 +238,7 @@ def sidecar_location(
 def _choose_path(address: Address, folder: str | os.PathLike[str] | None) -> Path:
     if folder is not None:
         return address.in_folder(Path(os.path.abspath(os.path.expanduser(folder))))
+    # One place for all labels of a hierarchy, rather than one more sidecar.
     writable = (p for p in sidecars_of(address) if os.access(p, os.W_OK))
     existing = next(writable, None)
     if existing is not None:
@@ -255,12 +265,12 @@ def remember_sidecar(image: Node, home: LabelLocation) -> None:
     _write_note(address, [*noted, str(path)])
 
 
-def forget_sidecar(image: Node, place: str) -> None:
+def forget_sidecar(image: Node, sidecar: str) -> None:
     """Drop a sidecar that is gone from the notes."""
     address = address_of(image)
     noted = _read_note(address) if address is not None else []
-    if address is not None and place in noted:
-        _write_note(address, [one for one in noted if one != place])
+    if address is not None and sidecar in noted:
+        _write_note(address, [path for path in noted if path != sidecar])
 
 
 def _read_note(address: Address) -> list[str]:
@@ -288,7 +298,7 @@ def sidecar_candidates(address: Address) -> tuple[Path, ...]:
 def sidecars_of(address: Address) -> list[Path]:
     """List the sidecars of a hierarchy that are there: two looks, and one per note."""
     unique = sidecar_candidates(address)
-    # `Path.is_dir` raises where a folder above may not be looked into (Python 3.11).
+    # Not `Path.is_dir`: in Python 3.11 it raises where a folder above is not readable.
     return [path for path in unique if os.path.isdir(path)]
 
 
@@ -325,15 +335,18 @@ def open_sidecars(image: Node) -> SidecarLabels:
             problems.append(_sidecar_problem(path, str(error)))
             continue
         home = LabelLocation(root.location.source, "", "", image.location.path)
+        # Only entries of this image are opened: a plate's sidecar has thousands.
         listed = root.metadata.labels or ()
         children = root.children(
             entry for entry in listed if entry.startswith(home.prefix)
         )
         problems += children.problems
         for node in children.nodes:
+            # "B.3" is also what names of "B/3/0" begin with.
             if image_path(node) != image.location.path:
                 continue
             if _leads_to(node, image_address):
+                # Beside the image first; see `sidecar_candidates`.
                 nodes.setdefault(name_of(node), node)
             else:
                 text = f"{node} is a label of another image, by its source."
@@ -341,11 +354,11 @@ def open_sidecars(image: Node) -> SidecarLabels:
     return SidecarLabels(nodes, tuple(problems))
 
 
-def _sidecar_problem(place: Path, text: str) -> Problem:
+def _sidecar_problem(path: Path, text: str) -> Problem:
     return Problem(
         "sidecar-unreadable",
         Severity.WARNING,
-        f"{place}:",
+        f"{path}:",
         text,
         Consequence.PART_LEFT_OUT,
     )
@@ -356,6 +369,7 @@ def image_path(label: Node) -> str:
 
     What its source ends with and its own name begins with.
     """
+    # From the longest end on: "B/3/0" rather than "0".
     parts = source_of(label).replace("\\", "/").rstrip("/").split("/")
     for start in range(1, len(parts)):
         if label.name.startswith(".".join(parts[start:]) + "."):
@@ -383,5 +397,6 @@ def _leads_to(label: Node, image: str) -> bool:
     source = source_of(label)
     if is_url(source) or is_url(image):
         return source == image or not (is_url(source) or os.path.exists(source))
+    # Where the source leads to nothing, image and sidecar were moved together.
     same = os.path.normcase(source) == os.path.normcase(image)
     return same or not os.path.exists(source)

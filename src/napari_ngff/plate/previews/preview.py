@@ -43,10 +43,10 @@ SIDE = 64
 """Longest side of a thumbnail in pixels."""
 
 MOST_PIXELS = 1 << 24
-"""The plane of a level with more is not read for a thumbnail."""
+"""Pixels of the largest plane that is read for a thumbnail."""
 
 MOST_CHANNELS = 4
-"""So many channels are mixed at most, the active ones first."""
+"""Most channels that are mixed; only active ones, if there are any."""
 
 WHITE = (255, 255, 255)
 TWO_COLORS = ((255, 0, 255), (0, 255, 0))
@@ -55,7 +55,7 @@ MANY_COLORS = ((0, 255, 255), (255, 255, 0), (255, 0, 255), (255, 0, 0))
 
 
 class TooLargeError(UnsupportedError):
-    """Even the coarsest level is too large for a thumbnail; nothing is wrong else."""
+    """Even the coarsest level is too large for a thumbnail; nothing else is wrong."""
 
 
 MANY = {
@@ -134,7 +134,7 @@ class PreviewPattern:
     level
         Path of the array below the image.
     fractions
-        Where along each axis the plane lies, 0 to 1; of y and x without meaning.
+        Position of the plane along each axis, 0 to 1; without meaning for y and x.
     channel
         Index of the channel axis, or None.
     """
@@ -179,7 +179,7 @@ class PreviewReader:
 
     @property
     def concurrency(self) -> int:
-        """How many reads at once pay for the source."""
+        """How many reads at the same time are of use."""
         return self._source.concurrency
 
     def read(self, place: PreviewPlace) -> PreviewPixels:
@@ -191,6 +191,8 @@ class PreviewReader:
             Where there is nothing to be shown; the message says why.
         """
         pattern = self._pattern_for(place)
+        # On disk by all that decides about the pixels: place, level, plane and
+        # channels.
         cache = self._cache
         summary = "" if self.alike else pattern.summary
         if cache is None:
@@ -201,7 +203,8 @@ class PreviewReader:
         ) as entry:
             if entry.pixels is None:
                 entry.pixels, direct = self._read_pixels(entry.source, place, pattern)
-                # What zarr-python reads for us is not seen, so not known to change.
+                # zarr-python reads by itself, so revisions of its objects are not
+                # known.
                 entry.keep = direct
             looks = pattern.looks[: len(entry.pixels)]
             return PreviewPixels(entry.pixels, looks, summary)
@@ -209,8 +212,9 @@ class PreviewReader:
     def _pattern_for(self, place: PreviewPlace) -> PreviewPattern:
         if not self.alike:
             return self._read_image(self._source, place)
-        with self._lock:  # the others wait for the first, and read less for it
-            # That of a field does not say which field of a well is shown.
+        # One thread reads the first image; the others wait, and need less for theirs.
+        with self._lock:
+            # The pattern of an image that was named itself has no path of a field.
             if self._pattern is None or (place.well and not self._pattern.field):
                 self._pattern = self._read_image(self._source, place)
             return self._pattern
@@ -229,6 +233,7 @@ class PreviewReader:
             raise UnsupportedError(MANY[node.kind])
         pyramid = open_pyramid(node)
         multiscale = pyramid.multiscale
+        # The coarsest level that is at least as large as a thumbnail.
         large = (i for i, s in enumerate(pyramid.levels) if max(s.shape[-2:]) >= SIDE)
         number = max(large, default=0)
         image = node.metadata.image
@@ -255,6 +260,7 @@ class PreviewReader:
             array = open_array(source, path, self._zarr_format)
         except NodeNotFoundError:
             array = None
+        # Not like the first image of the plate: ask its own metadata.
         if array is None or array.ndim != len(pattern.fractions):
             pattern = self._read_image(source, place)
             parts = (place.path, pattern.field, pattern.level)
@@ -280,12 +286,13 @@ def reduce_channels(array: ChunkedArray, pattern: PreviewPattern) -> Pixels:
             " many for a thumbnail. Add coarser levels."
         )
     box = [
-        (at, at + 1)
-        for at in (
+        (index, index + 1)
+        for index in (
             min(int(fraction * size), size - 1)
             for fraction, size in zip(pattern.fractions, array.shape, strict=True)
         )
     ]
+    # All of y and x; one index along the other axes.
     box[-2:] = [(0, height), (0, width)]
     planes = []
     for look in pattern.looks:
@@ -301,11 +308,14 @@ def reduce_channels(array: ChunkedArray, pattern: PreviewPattern) -> Pixels:
 
 def block_means(plane: Pixels) -> Pixels:
     """Reduce a plane "yx" to at most `SIDE` pixels a side; its type stays."""
+    # Complex pixels have no order, so their magnitudes are shown.
     plane = np.abs(plane) if plane.dtype.kind == "c" else plane
     factor = math.ceil(max(plane.shape) / SIDE)
     y, x = (max(1, min(factor, size)) for size in plane.shape)
+    # Whole blocks only: a row or column that is left over would be of fewer pixels.
     height, width = plane.shape[0] // y, plane.shape[1] // x
     blocks = plane[: height * y, : width * x].reshape(height, y, width, x)
+    # Axes (row, y in the block, column, x in the block).
     means: Pixels = blocks.mean(axis=(1, 3), dtype=np.float32)
     return means.astype(np.uint8 if plane.dtype.kind == "b" else plane.dtype)
 
@@ -327,11 +337,12 @@ def mix_channels(preview: PreviewPixels, limits: Sequence[Limits]) -> Pixels:
     for pixels, look, (low, high) in zip(
         preview.pixels, preview.looks, limits, strict=False
     ):
-        shown = (pixels.astype(np.float32) - low) / max(high - low, 1e-12)
-        shown = np.clip(np.nan_to_num(shown), 0, 1)
+        intensity = (pixels.astype(np.float32) - low) / max(high - low, 1e-12)
+        intensity = np.clip(np.nan_to_num(intensity), 0, 1)
         if look.inverted:
-            shown = 1 - shown
-        out += shown[..., None] * np.array(look.color, np.float32)
+            intensity = 1 - intensity
+        # Added, like layers with napari's blending "additive".
+        out += intensity[..., None] * np.array(look.color, np.float32)
     return np.minimum(out, 255).astype(np.uint8)
 
 
@@ -353,19 +364,21 @@ def _choose_plane(
 ) -> tuple[float, ...]:
     """Choose the plane: that of ``rdefs``, else the middle z of the first t."""
     wanted = {"t": omero.default_t, "z": omero.default_z} if omero is not None else {}
-    found = []
+    fractions = []
     for name, size in zip(names, shape, strict=True):
         index = wanted.get(name.lower())
         if index is not None and index < size:
-            found.append((index + 0.5) / size)
+            # A fraction, since other images of the plate may have another length.
+            fractions.append((index + 0.5) / size)
         else:
-            found.append(0.5 if name.lower() == "z" else 0.0)
-    return tuple(found)
+            fractions.append(0.5 if name.lower() == "z" else 0.0)
+    return tuple(fractions)
 
 
 def _choose_channels(omero: Omero | None, count: int) -> tuple[PreviewChannel, ...]:
     """Choose the channels to be mixed, and their colours."""
     given = list(omero.channels) if omero is not None else []
+    # As many as the array has, whatever the metadata lists.
     channels = (given + [Channel()] * count)[:count]
     active = [i for i, c in enumerate(channels) if c.active is not False]
     looks = []

@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 __all__ = ["LIMIT", "CacheEntry", "PreviewCache", "clear_previews", "preview_folder"]
 
 LIMIT = 256 * 2**20
-"""Bytes on disk; beyond, what was not used for longest is deleted."""
+"""Bytes on disk beyond which the least recently used thumbnails are deleted."""
 
 SUFFIX = ".preview"
 FORMAT = 2
-"""Changes with what is in an entry, and with how its pixels are made."""
+"""Number to raise when the content of an entry, or the way to its pixels, changes."""
 
 DAY = 86400
 LATER = 3600
@@ -42,7 +42,7 @@ more than the order is worth."""
 
 
 def preview_folder() -> Path:
-    """Where thumbnails are kept if nothing else is said; it need not be there yet."""
+    """Return the folder where thumbnails are kept by default; it may not exist yet."""
     return platformdirs.user_cache_path("napari-ngff", appauthor=False) / "previews"
 
 
@@ -64,16 +64,16 @@ def clear_previews(folder: Path | None = None) -> int:
 
 @dataclass(slots=True, eq=False)
 class CacheEntry:
-    """One thumbnail on its way in or out of the cache.
+    """One thumbnail as the cache has it, or as the caller sets it.
 
     Attributes
     ----------
     source
-        To read from where `pixels` is None: it notes the state of what it reads.
+        To read from where `pixels` is None: it notes the revision of what it reads.
     pixels
-        "cyx"; None where nothing is known, or not any more.
+        Axes "cyx"; None where the cache has none, or its files have changed.
     keep
-        Whether `pixels`, set by the caller, shall be kept.
+        Whether to keep the `pixels` that the caller sets.
     """
 
     source: Source
@@ -84,9 +84,9 @@ class CacheEntry:
 class PreviewCache:
     """Pixels of thumbnails by place, each with the state of the files they are of.
 
-    That is the revision of every object read. What lies behind an address is taken to
-    change once a day. Safe to use from several threads and processes. Where the disk
-    refuses, nothing is kept.
+    The state is the revision of every object that was read. Files behind a URL are
+    taken to change once a day. Safe to use from several threads and processes. Where
+    the disk refuses, nothing is kept.
 
     Parameters
     ----------
@@ -115,12 +115,14 @@ class PreviewCache:
         name
             Tells it from others of the source.
         """
+        # The name of the file: same place, plane and channels, same entry.
         key = sha256(f"{FORMAT} {source.name} {name}".encode()).hexdigest()
         path = self.folder / f"{key}{SUFFIX}"
         pixels = self._load_entry(path, source)
         reads = ReadLog(source)
         entry = CacheEntry(reads, pixels)
         yield entry
+        # Empty where nothing was seen to be read: it could not be checked later.
         state = state_of(reads)
         if pixels is None and entry.pixels is not None and entry.keep and state:
             self._keep_entry(path, entry.pixels, state)
@@ -133,14 +135,16 @@ class PreviewCache:
             pixels = np.load(BytesIO(rest), allow_pickle=False)
             if pixels.ndim != 3 or pixels.dtype.kind not in "uif":
                 return None
+            # One look per object that was read, instead of reading and decoding it.
             if not is_current(source, state):
                 return None
+            # The time of the file is that of its last use, see `_shrink_cache`.
             if time.time() - path.stat().st_mtime > LATER:
                 os.utime(path)
         except (OSError, ValueError, EOFError, TypeError):
             return None  # not there, or damaged: it is made again
-        found: np.ndarray[Any, Any] = pixels
-        return found
+        loaded: np.ndarray[Any, Any] = pixels
+        return loaded
 
     def _keep_entry(self, path: Path, pixels: np.ndarray[Any, Any], state: Any) -> None:
         buffer = BytesIO()
@@ -149,6 +153,7 @@ class PreviewCache:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             with (
+                # Not flushed: a thumbnail that a loss of power takes is made again.
                 replace_when_done(path, flush=False) as aside,
                 open(aside, "xb") as file,
             ):
@@ -160,15 +165,17 @@ class PreviewCache:
     def _shrink_cache(self, added: int) -> None:
         """Delete what was not used for longest, down to nine tenths of the limit."""
         with self._lock:
+            # The folder is listed once; other processes' entries are counted next time.
             if self._size is None:
                 self._size = sum(size for _, size, _ in list_entries(self.folder))
             else:
                 self._size += added
             if self._size <= self._limit:
                 return
-            found = sorted(list_entries(self.folder), key=lambda entry: entry[2])
-            self._size = sum(size for _, size, _ in found)
-            for path, size, _ in found:
+            entries = sorted(list_entries(self.folder), key=lambda entry: entry[2])
+            self._size = sum(size for _, size, _ in entries)
+            for path, size, _ in entries:
+                # Room for the next ones, so that it is not done for each.
                 if self._size <= self._limit * 0.9:
                     break
                 with contextlib.suppress(OSError):
@@ -177,23 +184,25 @@ class PreviewCache:
 
 
 def list_entries(folder: Path) -> list[tuple[str, int, float]]:
-    """Path, size in bytes and time of last use of everything that is kept."""
-    found = []
+    """List path, size in bytes and time of last use of all entries."""
+    entries = []
     with contextlib.suppress(OSError), os.scandir(folder) as items:
         for item in items:
+            # "in": files that a killed process left aside have more behind it.
             if SUFFIX in item.name:
                 with contextlib.suppress(OSError):
                     state = item.stat()
-                    found.append((item.path, state.st_size, state.st_mtime))
-    return found
+                    entries.append((item.path, state.st_size, state.st_mtime))
+    return entries
 
 
 def state_of(reads: ReadLog) -> Any:
     """State of the objects that were read; None if that is unknown."""
     if is_url(reads.name):
+        # Asking a server for each object would cost as much as reading it.
         return int(time.time() // DAY)
-    found = {key: numbers_of(one) for key, one in reads.revisions.items()}
-    return found if any(found.values()) else None
+    numbers = {key: numbers_of(revision) for key, revision in reads.revisions.items()}
+    return numbers if any(numbers.values()) else None
 
 
 def is_current(source: Source, state: Any) -> bool:

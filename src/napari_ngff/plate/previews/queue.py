@@ -1,4 +1,4 @@
-"""Thumbnails on their way: what is looked at first, a few at a time, in threads."""
+"""Makes thumbnails in a few threads, those in view first."""
 
 from __future__ import annotations
 
@@ -34,16 +34,18 @@ LOADED = 64 * 2**20
 """Bytes of pixels that are kept to be drawn anew when contrast moves."""
 
 PERCENTILES = (0.5, 99.7)
+"""Of the pixels: the lower and the upper limit of contrast."""
+
 SAMPLED = 512
-"""So many thumbnails are looked at for contrast, and as many pixels of each."""
+"""Number of thumbnails that count for contrast, and about that of pixels of each."""
 
 NOTICED = 0.02
-"""Limits that move by less of their range are not worth drawing anew."""
+"""Part of the range by which limits have to move before thumbnails are drawn again."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WellThumbnail:
-    """A picture that is ready to be drawn, or why there is none.
+    """A picture of an image, or the reason why there is none.
 
     Attributes
     ----------
@@ -54,7 +56,7 @@ class WellThumbnail:
     summary
         As of `PreviewPixels`; or why there is no picture of an image that can be read.
     passing
-        Whether there may be one when it is asked for again.
+        Whether asking again later may help.
     """
 
     pixels: np.ndarray[Any, Any] | None
@@ -66,14 +68,14 @@ class WellThumbnail:
 class PlateContrast:
     """Limits that all thumbnails of a plate share, channel by channel.
 
-    Those of the file; else percentiles of the pixels of the thumbnails so far, found
-    anew whenever their number has doubled.
+    The limits of the file; else percentiles of the pixels of the thumbnails so far,
+    computed again each time their number has doubled.
     """
 
     def __init__(self) -> None:
         self._samples: dict[int, list[np.ndarray[Any, Any]]] = {}
         self._count = 0
-        self._found: dict[int, Limits] = {}
+        self._computed: dict[int, Limits] = {}
 
     def add_preview(self, preview: PreviewPixels) -> bool:
         """Take a thumbnail into account; tell whether limits have moved."""
@@ -86,7 +88,8 @@ class PlateContrast:
                 some = pixels.ravel()[:: max(1, pixels.size // SAMPLED)]
                 some = some[np.isfinite(some)] if some.dtype.kind == "f" else some
                 self._samples.setdefault(look.index, []).append(some)
-                missing |= look.index not in self._found
+                missing |= look.index not in self._computed
+        # `n & (n - 1)` is 0 for powers of 2.
         if not missing and self._count & (self._count - 1):
             return False
         return self._update_limits()
@@ -94,7 +97,7 @@ class PlateContrast:
     def limits_of(self, preview: PreviewPixels) -> list[Limits]:
         """Contrast of each channel of a thumbnail, in intensity."""
         return [
-            look.limits or self._found.get(look.index, (0.0, 1.0))
+            look.limits or self._computed.get(look.index, (0.0, 1.0))
             for look in preview.looks
         ]
 
@@ -105,15 +108,16 @@ class PlateContrast:
             if not pixels.size:
                 continue
             low, high = (float(p) for p in np.percentile(pixels, PERCENTILES))
+            # A plane of one value must not divide by 0.
             high = max(high, low + 1e-6)
-            before = self._found.get(index)
+            before = self._computed.get(index)
             slack = NOTICED * (high - low)
             if (
                 before is None
                 or abs(before[0] - low) > slack
                 or abs(before[1] - high) > slack
             ):
-                self._found[index] = low, high
+                self._computed[index] = low, high
                 moved = True
         return moved
 
@@ -126,7 +130,7 @@ class PreviewQueue:
     reader
         Reads their pixels.
     ready
-        Called in any thread when `take` has something to give after it had nothing.
+        Called in any thread when `take_ready` has something again.
     """
 
     def __init__(self, reader: PreviewReader, ready: Callable[[], None]) -> None:
@@ -139,7 +143,9 @@ class PreviewQueue:
         self._wanted: deque[PreviewPlace] = deque()
         self._reading: set[PreviewPlace] = set()
         self._contrast = PlateContrast()
+        # Of the contrast; a thumbnail of an older version is drawn again.
         self._version = 0
+        # Pixels of thumbnails that are on screen, for another contrast.
         self._loaded: ByteCache[PreviewPixels] = ByteCache(LOADED)
         self._drawn: dict[PreviewPlace, int] = {}
         self._out: dict[PreviewPlace, WellThumbnail] = {}
@@ -148,8 +154,8 @@ class PreviewQueue:
     def request_places(self, places: Iterable[PreviewPlace]) -> None:
         """Ask for thumbnails, the most urgent first; forget what was asked before.
 
-        What is being read is finished. When contrast moves, all that were given come
-        once more.
+        Thumbnails that are being read are finished. When contrast moves, all that were
+        given are given again.
         """
         with self._lock:
             if self._closed:
@@ -158,6 +164,7 @@ class PreviewQueue:
             self._wanted = deque(
                 place for place in dict.fromkeys(wanted) if place not in self._reading
             )
+            # Threads end when nothing is wanted, so that an idle window has none.
             for _ in range(min(self._workers - self._running, len(self._wanted))):
                 self._running += 1
                 threading.Thread(
@@ -165,7 +172,7 @@ class PreviewQueue:
                 ).start()
 
     def _list_outdated(self) -> list[PreviewPlace]:
-        """List what was given with another contrast than the others have now."""
+        """List the thumbnails that were drawn with an earlier contrast."""
         return [p for p, version in self._drawn.items() if version != self._version]
 
     def take_ready(self) -> dict[PreviewPlace, WellThumbnail]:
@@ -176,6 +183,7 @@ class PreviewQueue:
 
     def close(self) -> None:
         """Stop: nothing is asked for or given any more."""
+        # What threads are reading is dropped when they hand it over.
         with self._lock:
             self._closed = True
             self._wanted.clear()
@@ -211,6 +219,7 @@ class PreviewQueue:
         self, place: PreviewPlace, preview: PreviewPixels
     ) -> tuple[WellThumbnail, int]:
         self._loaded.put(place, preview, preview.pixels.nbytes)
+        # Images of a plate are compared by eye, so they share a contrast.
         contrast = self._contrast if self._reader.alike else PlateContrast()
         with self._lock:
             moved = place not in self._drawn and contrast.add_preview(preview)
@@ -230,11 +239,14 @@ class PreviewQueue:
         self, place: PreviewPlace, thumbnail: WellThumbnail, version: int
     ) -> bool:
         """Keep a thumbnail until it is taken; tell whether it is the first."""
+        # Only the first one calls `ready`: one call for all that come until they are
+        # taken.
         with self._lock:
             self._reading.discard(place)
             if self._closed:
                 return False
             if version != self._version:
+                # The contrast has moved since it was drawn.
                 self._wanted.append(place)
             first = not self._out
             self._out[place] = thumbnail

@@ -87,15 +87,17 @@ class ColumnCondition:
             Where the value or the operator does not fit the column.
         """
         column = frame[self.column]
+        # Booleans, integers and floats; all other types are compared as text.
         if self.operator != "contains" and column.dtype.kind in "biuf":
             return self._met_by_numbers(column)
         import pandas as pd
 
-        # Values are few, and rows may be millions.
+        # The test is done once per different value: these are few, rows may be
+        # millions.
         codes, values = pd.factorize(column)
         texts = pd.Series(values, dtype=object).astype(str).str.strip().str.casefold()
         met = self._met_by_texts(texts)
-        # Missing values have the code -1.
+        # Missing values have the code -1, which is the False at the end.
         matches = np.append(np.asarray(met, bool), False)[codes]
         return pd.Series(matches, index=column.index)
 
@@ -116,9 +118,11 @@ class ColumnCondition:
 
     def _met_by_numbers(self, column: Any) -> Any:
         value = self._compare_numbers(column)
+        # Fractions that were typed are not stored exactly, whole numbers are.
         equal = column == value
         if column.dtype.kind == "f" and value % 1 > 0:
             equal |= (column - value).abs() <= EQUAL * abs(value)
+        # NaN meets none of them, not even "!=".
         tests = {
             "=": lambda: equal,
             "!=": lambda: column.notna() & ~equal,
@@ -134,7 +138,7 @@ class ColumnCondition:
         if word is not None and column.dtype.kind == "b":
             return word
         try:
-            # No float: it does not hold all ids of labels.
+            # Not as float, which does not hold all ids of labels (above 2^53).
             return int(self.value)
         except ValueError:
             pass
@@ -147,16 +151,17 @@ class ColumnCondition:
 
 def parts_of(text: str) -> tuple[str, ...]:
     """Cut a line at each "and" and "&" outside of quotes."""
+    # Quoted text is replaced by its number, so that an "and" in it cuts nothing.
     kept: list[str] = []
 
-    def keep(found: re.Match[str]) -> str:
-        kept.append(found[0])
+    def keep(quoted: re.Match[str]) -> str:
+        kept.append(quoted[0])
         return f'"{len(kept) - 1}"'
 
     hidden = QUOTED.sub(keep, text)
     parts = (part.strip() for part in AND.split(f" {hidden} "))
     return tuple(
-        KEPT.sub(lambda found: kept[int(found[1])], part) for part in parts if part
+        KEPT.sub(lambda number: kept[int(number[1])], part) for part in parts if part
     )
 
 
@@ -180,6 +185,7 @@ def parse_conditions(text: str, columns: Sequence[str]) -> tuple[ColumnCondition
     ValueError
         Where a part is no test, or names no column.
     """
+    # Reversed, so that of names that differ in case the first one wins.
     known = {name.casefold(): name for name in reversed(columns)}
     conditions = []
     for part in parts_of(text):

@@ -1,4 +1,4 @@
-"""Dates in columns of text, as ISO 8601 has them: their text has an order."""
+"""Dates in columns of text, written as in ISO 8601, whose text sorts by time."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def is_date(text: str) -> bool:
 
 
 def as_dates(texts: Iterable[str], value: str) -> tuple[list[str], str] | None:
-    """Write dates so that they compare as text with one of them.
+    """Write dates and a value in one form, so that they can be compared as text.
 
-    They are cut to what that one says: to the day, if it is one without a time.
+    Dates are cut to the precision of the value: to the day, if it has no time.
 
     Parameters
     ----------
@@ -46,6 +46,7 @@ def as_dates(texts: Iterable[str], value: str) -> tuple[list[str], str] | None:
     if asked is None:
         return None
     zones = {asked["zone"]} - {None}
+    # Lower case "t", since texts are in lower case.
     kept = value.removesuffix(asked["zone"] or "").replace(" ", "t")
     dates = []
     for text in texts:
@@ -55,6 +56,7 @@ def as_dates(texts: Iterable[str], value: str) -> tuple[list[str], str] | None:
         zones.add(match["zone"])
         time = match["time"] or ""
         dates.append(f"{match['day']}t{time}{MIDNIGHT[len(time) :]}"[: len(kept)])
+    # Texts of different zones have no order.
     return (dates, kept) if len({_zone_offset(zone) for zone in zones}) <= 1 else None
 
 

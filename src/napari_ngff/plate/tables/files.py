@@ -45,7 +45,7 @@ SEPARATORS = ",;\t"
 WRITTEN = (".csv", ".parquet")
 QUOTED = re.compile(r"\"[^\"]*\"")
 HINT = re.compile(r"\"?sep=(.)\"?[ \r]*", re.IGNORECASE)
-"""A first line by which spreadsheets are told what separates the columns."""
+"""First line that tells Excel which character separates the columns."""
 
 NO_PARQUET = "Tables in Parquet need pyarrow. Run: pip install 'napari-ngff[tables]'"
 NO_ANNDATA = "{} is kept as AnnData. Run: pip install 'napari-ngff[tables]'"
@@ -54,13 +54,13 @@ NO_ANNDATA = "{} is kept as AnnData. Run: pip install 'napari-ngff[tables]'"
 def read_table(path: str | os.PathLike[str], *, alone: bool = False) -> WellTable:
     """Read a file with one row per well, field or object.
 
-    Text with commas, semicolons or tabs between columns; with the latter two numbers
-    may have decimal commas. Parquet where pyarrow is installed.
+    Text with commas, semicolons or tabs between columns; numbers may have decimal
+    commas where these are semicolons or tabs. Parquet where pyarrow is installed.
 
     Parameters
     ----------
     alone
-        Whether rows may be of no well, as for a collection, or a well by itself.
+        Whether rows may belong to no well, as for a collection or a single well.
 
     Raises
     ------
@@ -78,6 +78,7 @@ def read_table(path: str | os.PathLike[str], *, alone: bool = False) -> WellTabl
     try:
         return make_table(frame, where.stem)
     except CorruptDataError:
+        # No column names wells: then all rows are of the only one.
         if not alone:
             raise
         return make_table(frame, where.stem, {WELL: ""})
@@ -89,6 +90,7 @@ def _text_frame(raw: bytes, where: str) -> Any:
     text = _decode_text(raw).lstrip("\r\n ")
     first, _, rest = text.partition("\n")
     hint = HINT.fullmatch(first)
+    # The most frequent one in the header, outside of quoted names.
     header = QUOTED.sub("", first)
     separator = hint[1] if hint else max(SEPARATORS, key=header.count)
     try:
@@ -106,19 +108,21 @@ def _text_frame(raw: bytes, where: str) -> Any:
 
 
 def _decode_text(raw: bytes) -> str:
+    # Excel saves "Unicode text" as UTF-16.
     if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return raw.decode("utf-16", "replace")
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError:
+        # Excel's CSV of Western Windows; every byte is a character in it.
         return raw.decode("latin-1")
 
 
 def _below_header(frame: Any) -> Any:
-    """Undo what pandas makes of separators at the end of each line but the first.
+    """Put columns below their names if each line but the header ends in a separator.
 
-    It takes the first columns for names of rows; where the last ones are not empty,
-    that is what they are.
+    Lines are then longer than the header, and pandas takes their first columns for
+    names of rows. If the last columns hold values, they really are names of rows.
     """
     import pandas as pd
 
@@ -137,6 +141,7 @@ def _with_points(frame: Any) -> Any:
     import pandas as pd
 
     for column in frame.select_dtypes(exclude="number").columns:
+        # By column, all or nothing: "1,5" among names is no number.
         changed = frame[column].astype(str).str.replace(",", ".", regex=False)
         numbers = pd.to_numeric(changed, errors="coerce")
         if (numbers.notna() == frame[column].notna()).all():
@@ -192,10 +197,12 @@ def find_table(node: Node, name: str) -> tuple[Any, str]:
     """
     group = node.child(f"tables/{name}")
     attributes = group.attributes
+    # ngio reads tables that state none as AnnData.
     backend = str(attributes.get("backend", "anndata")).lower()
     frame = _frame_of(group, backend)
     region = attributes.get("region")
     path = region.get("path") if isinstance(region, dict) else None
+    # The column of ids may have any name, which the attributes state.
     key = attributes.get("instance_key") or attributes.get("index_key")
     if isinstance(key, str) and key in frame.columns and path and key != LABEL:
         frame = frame.rename(columns={key: LABEL})
@@ -203,14 +210,15 @@ def find_table(node: Node, name: str) -> tuple[Any, str]:
 
 
 def _frame_of(group: Node, backend: str) -> Any:
+    # "in": tables of earlier versions of ngio say "experimental_json_v1" and the like.
     if "anndata" in backend:
         return _read_anndata(group)
     if "json" in backend:
         return _read_json(group)
     for kind, read in (("csv", _text_frame), ("parquet", _read_parquet)):
         if kind in backend:
-            place = group.location
-            raw = place.source.get(place.object_key(f"table.{kind}"))
+            location = group.location
+            raw = location.source.get(location.object_key(f"table.{kind}"))
             if raw is None:
                 msg = f"The table {group} has no file table.{kind}."
                 raise CorruptDataError(msg)
@@ -239,19 +247,22 @@ def _read_anndata(group: Node) -> Any:
         raise UnsupportedError(NO_ANNDATA.format(f"The table {group}"))
     from anndata.io import read_elem
 
-    place = group.location
+    location = group.location
     try:
-        store = SourceStore(place.source)
-        data = read_elem(zarr.open_group(store, path=place.path, mode="r"))
-    except Exception as error:  # anndata raises whatever its readers do
+        store = SourceStore(location.source)
+        data = read_elem(zarr.open_group(store, path=location.path, mode="r"))
+    # Of any kind: anndata raises whatever its readers do.
+    except Exception as error:
         msg = f"The table {group} is not readable as AnnData: {error}."
         raise CorruptDataError(msg) from error
     values = pd.DataFrame(
+        # Sparse matrices have `toarray`, arrays do not.
         getattr(data.X, "toarray", lambda: data.X)(),
         index=data.obs.index,
         columns=data.var_names,
     )
     frame = pd.concat([data.obs, values], axis=1)
+    # An index without a name only counts rows.
     if frame.index.name in (None, "_index"):
         return frame.reset_index(drop=True)
     return frame.reset_index(drop=frame.index.name in frame.columns)
@@ -275,6 +286,7 @@ def check_target(path: str | os.PathLike[str]) -> None:
     OSError
         Where it cannot be written.
     """
+    # Asked before hours of measuring, not after.
     where = Path(path)
     suffix = where.suffix.lower()
     if suffix not in WRITTEN:
@@ -329,7 +341,7 @@ def _name_path(where: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        # Of the temporary file beside it, whose name says nothing to a user.
+        # It names the temporary file beside the table, which says nothing to a user.
         if error.errno is None:
             raise
         raise OSError(error.errno, error.strerror, os.fspath(where)) from error

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 __all__ = ["BLOCK", "LabelledImage", "labels_of", "open_labelled"]
 
 BLOCK = 1 << 20
-"""At most so many voxels are measured at once, unless one chunk has more."""
+"""Most voxels that are measured at once, unless one chunk has more."""
 
 COARSER = "Coarser levels are not measured: sizes differ, and small labels are missing."
-"""Unlike what is shown, a number in a table does not look coarse."""
+"""Part of a message. A picture of a coarser level looks coarse; a number does not."""
 
 Outer = tuple[int, ...]
 """Index on the axes that are not of space, such as the time point."""
@@ -49,8 +49,8 @@ class LabelledImage:
     order
         Index of each of them in the image.
     matched
-        Index of each of them in the labels, or None where they have it not; with one
-        element there, too, the labels are the same all along it.
+        Index of each of them in the labels, or None for an axis that they lack. Along
+        such an axis, or one of length 1, the labels are the same everywhere.
     channel
         Axis of the image, or None.
     names
@@ -90,23 +90,25 @@ class LabelledImage:
             Start and stop per axis.
         """
         sizes = [self.image.shape[i] for i in self.order]
+        # Whole chunks of the labels, so that each is read once.
         sides = [
             self.image.chunks[i] if m is None else self.labels.chunks[m]
             for i, m in zip(self.order, self.matched, strict=True)
         ]
         for axis in self.outer_axes:
             sides[axis] = 1
+        # Along x first: rows of a block then stay in one piece for longer.
         for axis in reversed(self.inner_axes):
             while sides[axis] < sizes[axis] and 2 * math.prod(sides) <= BLOCK:
                 sides[axis] *= 2
         spans = [
-            [(at, min(at + side, size)) for at in range(0, size, side)]
+            [(start, min(start + side, size)) for start in range(0, size, side)]
             for size, side in zip(sizes, sides, strict=True)
         ]
         yield from itertools.product(*spans)
 
     def measure_block(self, box: Box) -> tuple[Outer, LabelStatistics]:
-        """Measure one of `blocks`; says which index on the outer axes it has.
+        """Measure one of `list_blocks`; also return its index on the outer axes.
 
         Raises
         ------
@@ -114,9 +116,11 @@ class LabelledImage:
             Where a chunk cannot be read.
         """
         labels = self._read_labels(box)
+        # Background alone: the image need not be read.
         channels = self._read_channels(box) if labels.any() else ()
         statistics = of_block(labels, channels, [start for start, _ in box])
         if not len(statistics.labels):
+            # With as many columns as others, so that they can be added up.
             empty = np.empty((0, len(self.names)))
             statistics = LabelStatistics(
                 statistics.labels,
@@ -132,6 +136,7 @@ class LabelledImage:
         window = ArrayWindow(self.labels, self.matched)
         pairs = zip(box, window.shape, strict=True)
         data = window.read(tuple(span if n > 1 else (0, 1) for span, n in pairs))
+        # The same labels for all z or t of the image, without copying them.
         return np.broadcast_to(data, box_shape(box))
 
     def _read_channels(self, box: Box) -> Iterator[Any]:
@@ -158,46 +163,50 @@ class LabelledImage:
         frames = [self._make_rows(outer, parts[outer]) for outer in sorted(parts)]
         return pd.concat(frames, ignore_index=True)
 
-    def _make_rows(self, outer: Outer, found: LabelStatistics) -> Any:
+    def _make_rows(self, outer: Outer, statistics: LabelStatistics) -> Any:
         import pandas as pd
 
-        columns: dict[str, Any] = {"label": found.labels}
+        columns: dict[str, Any] = {"label": statistics.labels}
         for axis, index in zip(self.outer_axes, outer, strict=True):
+            # No column of zeros where there is one time point.
             if self.image.shape[self.order[axis]] > 1:
-                columns[self.axes[axis].name] = np.full(len(found.labels), index)
-        counts = found.counts
+                columns[self.axes[axis].name] = np.full(len(statistics.labels), index)
+        counts = statistics.counts
         columns["voxels"] = counts
         columns["area"] = counts * abs(
             math.prod(self.scale[i] for i in self.inner_axes)
         )
         for axis in self.inner_axes:
-            means = found.moments[:, axis] / counts
+            means = statistics.moments[:, axis] / counts
+            # The mean of indices is in voxels, whose centres are at whole numbers.
             coordinates = means * self.scale[axis] + self.translation[axis]
             columns[f"centroid_{self.axes[axis].name}"] = coordinates
         for i, name in enumerate(self.names):
             end = f"_{name}" if name else ""
-            columns[f"mean{end}"] = found.sums[:, i] / counts
-            columns[f"min{end}"] = found.lows[:, i]
-            columns[f"max{end}"] = found.highs[:, i]
+            columns[f"mean{end}"] = statistics.sums[:, i] / counts
+            columns[f"min{end}"] = statistics.lows[:, i]
+            columns[f"max{end}"] = statistics.highs[:, i]
         return pd.DataFrame(columns)
 
     def measure_all(self) -> Any:
-        """Measure all blocks, one after another; see `frame`."""
+        """Measure all blocks, one after another; see `tabulate_parts`."""
         parts: dict[Outer, LabelStatistics] = {}
         for box in self.list_blocks():
-            outer, found = self.measure_block(box)
-            parts[outer] = add_up([parts[outer], found]) if outer in parts else found
+            outer, statistics = self.measure_block(box)
+            parts[outer] = (
+                add_up([parts[outer], statistics]) if outer in parts else statistics
+            )
         return self.tabulate_parts(parts)
 
     def count_labels(self) -> Any:
         """Count the labels: a pandas.DataFrame of one row, its column "labels"."""
         import pandas as pd
 
-        found: set[int] = set()
+        ids: set[int] = set()
         for box in self.list_blocks():
             labels = of_block(self._read_labels(box), (), [0] * len(box)).labels
-            found.update(labels.tolist())
-        return pd.DataFrame({"labels": [len(found)]})
+            ids.update(labels.tolist())
+        return pd.DataFrame({"labels": [len(ids)]})
 
 
 def open_labelled(node: Node, label: str | Node) -> LabelledImage:
@@ -227,6 +236,7 @@ def open_labelled(node: Node, label: str | Node) -> LabelledImage:
     if lost:
         msg = f"{labels_node}: the finest level cannot be read: {lost} {COARSER}"
         raise UnsupportedError(msg)
+    # Some programs store labels as true and false.
     if labels.levels[0].dtype.kind not in "iub":
         msg = f"{labels_node}: labels hold integers, not {labels.levels[0].dtype}."
         raise UnsupportedError(msg)
@@ -235,7 +245,7 @@ def open_labelled(node: Node, label: str | Node) -> LabelledImage:
     order = tuple(i for i in range(len(axes)) if i != channel)
     matched = _match_axes(image, labels, order, labels_node)
     level = _find_level(node, image, labels_node, labels, order, matched)
-    source, place = image.levels[level], image.multiscale.levels[level]
+    source, level_metadata = image.levels[level], image.multiscale.levels[level]
     return LabelledImage(
         source,
         labels.levels[0],
@@ -244,8 +254,8 @@ def open_labelled(node: Node, label: str | Node) -> LabelledImage:
         matched,
         channel,
         _name_channels(node, 1 if channel is None else source.shape[channel], channel),
-        tuple(place.scale[i] for i in order),
-        tuple(place.translation[i] for i in order),
+        tuple(level_metadata.scale[i] for i in order),
+        tuple(level_metadata.translation[i] for i in order),
     )
 
 
@@ -270,6 +280,7 @@ def _match_axes(
     names = [axis.name.lower() for axis in labels.multiscale.axes]
     theirs = [image.multiscale.axes[i].name.lower() for i in order]
     for name, size in zip(names, labels.levels[0].shape, strict=True):
+        # Length 1: an axis that says nothing.
         if name not in theirs and size > 1:
             msg = f"{node} has {size} elements along {name}; its image has no {name}."
             raise UnsupportedError(msg)
@@ -277,9 +288,10 @@ def _match_axes(
 
 
 def _why_lost(node: Node, pyramid: Pyramid) -> str:
-    """Say why the finest level of an image is left out; "" where it is there.
+    """Say why the finest level of an image is left out; "" if it is not.
 
-    Where the scales do not tell, it is the first, as the specification has it.
+    The finest level has the smallest voxels; of equal ones it is the first, as levels
+    are listed from the highest resolution on.
     """
     assert node.metadata.image is not None
     listed = node.metadata.image.multiscales[0].levels
@@ -303,9 +315,10 @@ def _find_level(
     for number, source in enumerate(image.levels):
         sizes = (source.shape[i] for i in order)
         fits = all(
-            own is None or shape[own] in (1, size)
-            for own, size in zip(matched, sizes, strict=True)
+            label_axis is None or shape[label_axis] in (1, size)
+            for label_axis, size in zip(matched, sizes, strict=True)
         )
+        # With a rotation or a field voxels of both do not lie over each other.
         if fits and image.multiscale.levels[number].transformation is None:
             return number
     shapes = [source.shape for source in image.levels]
@@ -326,6 +339,7 @@ def _name_channels(node: Node, count: int, channel: int | None) -> tuple[str, ..
     names = [listed[i] if i < len(listed) else "" for i in range(count)]
     unlike = [name if names.count(name) == 1 else "" for name in names]
     for i, name in enumerate(names):
+        # Until no other channel has the name, as one may be called "1".
         end = str(i)
         while not unlike[i]:
             unlike[i] = "" if f"{name}{end}" in unlike else f"{name}{end}"

@@ -1,7 +1,7 @@
 """Measures the labels of an image, a well, a plate or a collection, as dask tasks.
 
-A task is one field, or one block of an image that was named itself. They go to the
-workers in batches: nothing but tables of finished fields is kept.
+A task is one field, or one block of a single image. Tasks go to the workers in batches,
+and only tables of finished fields are kept in memory.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ __all__ = [
 ]
 
 PER_WORKER = 4
-"""Tasks of one batch for each worker: between batches is told how far it is."""
+"""Tasks of a batch per worker; progress is reported between batches."""
 
 NO_CLUSTER = (
     "A scheduler of dask needs the package distributed."
@@ -78,7 +78,7 @@ class FieldPath:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MeasureResult:
-    """What was found.
+    """The table of a measurement, and what it lacks.
 
     Attributes
     ----------
@@ -88,9 +88,9 @@ class MeasureResult:
     problems
         Why fields are left out, each with its place.
     without
-        How many fields have no such labels.
+        Number of fields that have no such labels.
     found, total
-        In how many of how many images they are; wells that cannot be read have none.
+        Number of images with such labels, and of all images that were looked at.
     """
 
     frame: Any
@@ -124,13 +124,15 @@ def _look_up(
         chosen = None if wells is None else set(wells)
         paths = (well.path for well in map_plate(plate).wells)
         listed = [path for path in paths if chosen is None or path in chosen]
-    found, problems = [], []
+    fields, problems = [], []
     for well in listed:
         try:
-            found += [FieldPath(well, field.path) for field in screen.list_fields(well)]
+            fields += [
+                FieldPath(well, field.path) for field in screen.list_fields(well)
+            ]
         except (OMEZarrError, OSError) as error:
             problems.append(f"{node.location.join_path(well or '')}: {error}")
-    return tuple(found), tuple(problems)
+    return tuple(fields), tuple(problems)
 
 
 def measure_field(location: Location, zarr_format: int, label: str) -> Any:
@@ -181,6 +183,7 @@ def table_of_field(location: Location, zarr_format: int, name: str) -> Any:
 def _look_again(look: Callable[[], Any]) -> Any:
     try:
         return look()
+    # A text, since an error of one field must not end the batch of all.
     except (OMEZarrError, OSError) as error:
         return str(error)
 
@@ -255,6 +258,7 @@ class _MeasureRun:
     def yield_results(self, tasks: Iterable[Any], total: int) -> Iterator[Any]:
         """Yield what tasks return, in order; ends early with None if given up."""
         waiting, done = iter(tasks), 0
+        # A batch at a time, so that it can be given up in between.
         while part := list(islice(waiting, self.batch)):
             yield from self.compute(part)
             done += len(part)
@@ -284,6 +288,7 @@ def _computing(
     from distributed import Client
 
     try:
+        # Not the default: other code of this process shall keep its own scheduler.
         client = Client(scheduler, timeout=WAIT, set_as_default=False)
     except (OSError, ValueError) as error:
         msg = f"No scheduler of dask answers at {scheduler}: {error}."
@@ -299,7 +304,8 @@ def _computing(
                 return client.gather(client.compute(tasks))  # type: ignore[no-any-return]
             except (OMEZarrError, OSError):
                 raise
-            # Workers that die, lack this package, or are cancelled raise as they like.
+            # Workers that died, lack this package or were cancelled raise errors of any
+            # kind.
             except Exception as error:
                 msg = f"The workers of {scheduler} did not finish: {error}"
                 raise AccessError(msg) from error
@@ -314,13 +320,17 @@ def _measure_image(
 
     image = open_labelled(node, label)
     boxes = list(image.list_blocks())
+    # Not pure: dask would hash the image for the name of each task.
     step = delayed(LabelledImage.measure_block, pure=False)
     parts: dict[tuple[int, ...], LabelStatistics] = {}
     for result in run.yield_results((step(image, box) for box in boxes), len(boxes)):
         if result is GIVEN_UP:
             return None
-        outer, found = result
-        parts[outer] = add_up([parts[outer], found]) if outer in parts else found
+        outer, statistics = result
+        # By time point: a label of the same id there is another object.
+        parts[outer] = (
+            add_up([parts[outer], statistics]) if outer in parts else statistics
+        )
     return MeasureResult(image.tabulate_parts(parts))
 
 
@@ -337,21 +347,24 @@ def _measure_fields(
     step = delayed(run.task, pure=False)
     plate = node.metadata.plate
     wells = {w.path: w.name for w in map_plate(plate).wells} if plate else {}
-    where = {place: node.location.join_path(_field_path(place)) for place in places}
-    tasks = (step(where[place], node.zarr_format, label) for place in places)
+    where = {field: node.location.join_path(_field_path(field)) for field in places}
+    # A generator: a plate has thousands of them.
+    tasks = (step(where[field], node.zarr_format, label) for field in places)
     frames, problems, without = [], [*lost], 0
     results = run.yield_results(tasks, len(places))
-    for result, place in zip(results, places, strict=False):
+    # Not strict: one more result says that it was given up.
+    for result, field in zip(results, places, strict=False):
         if result is GIVEN_UP:
             return None
         if result is None:
             without += 1
         elif isinstance(result, str):
-            problems.append(f"{where[place]}: {result}")
+            problems.append(f"{where[field]}: {result}")
         else:
-            result.insert(0, FIELD, place.field)
-            if place.well is not None:
-                result.insert(0, WELL, wells[place.well])
+            # In front, so the well, which comes first, is inserted last.
+            result.insert(0, FIELD, field.field)
+            if field.well is not None:
+                result.insert(0, WELL, wells[field.well])
             frames.append(result)
     if not frames:
         of = f"{node}: none of the images that were looked at ({len(places)})"
@@ -363,14 +376,12 @@ def _measure_fields(
 
 
 def _keep_large_ids(frames: Sequence[Any]) -> None:
-    """Keep ids whole where some fields have them as uint64: joined with int64 they
-    would become floats.
-    """
+    """Make all ids uint64 if some are: pandas joins uint64 and int64 to floats."""
     ids = [frame[LABEL] for frame in frames if LABEL in frame]
     if len({each.dtype for each in ids}) > 1 and all((each >= 0).all() for each in ids):
         for frame in frames:
             frame[LABEL] = frame[LABEL].astype("uint64")
 
 
-def _field_path(place: FieldPath) -> str:
-    return "/".join(part for part in (place.well, place.field) if part)
+def _field_path(field: FieldPath) -> str:
+    return "/".join(part for part in (field.well, field.field) if part)

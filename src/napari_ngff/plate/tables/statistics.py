@@ -1,4 +1,4 @@
-"""Sums over the voxels of each label, which can be added up block by block."""
+"""Sums over the voxels of each label, which are added up block by block."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ __all__ = ["LabelStatistics", "add_up", "of_block"]
 Floats = npt.NDArray[np.float64]
 
 DENSE = 4
-"""Ids below so many times the number of voxels are counted in a table, not sorted."""
+"""Largest id, relative to the number of voxels, up to which ids are counted in a table;
+larger ones are sorted, which takes longer but less memory."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LabelStatistics:
-    """Of the labels of a block, or of many.
+    """Statistics of the labels in one block or in several.
 
-    All sums are exact while they are below 2^53, which whole numbers are in practice.
+    Sums of integers are exact up to 2^53, beyond which float64 rounds.
 
     Attributes
     ----------
@@ -61,6 +62,7 @@ def of_block(
     corner
         Index of the block's first voxel, per axis.
     """
+    # Only voxels of labels from here on: in most images a small part of all.
     flat = labels.ravel()
     inside = np.flatnonzero(flat)
     ids, rows = _rows_of(flat[inside])
@@ -68,6 +70,8 @@ def of_block(
     counts = np.bincount(rows, minlength=size).astype(np.int64)
     moments = np.empty((size, labels.ndim))
     for axis, index in enumerate(np.unravel_index(inside, labels.shape)):
+        # With weights, `bincount` sums them: here the indices of a label's voxels. The
+        # corner is added afterwards, so that sums in a block stay small.
         within = np.bincount(rows, index, size)
         moments[:, axis] = within + corner[axis] * counts.astype(float)
     sums: list[Any] = []
@@ -77,6 +81,7 @@ def of_block(
         values = channel.ravel()[inside].astype(float)
         sums.append(np.bincount(rows, values, size))
         low, high = np.full(size, np.inf), np.full(size, -np.inf)
+        # `at`, since a row occurs once per voxel of its label.
         np.minimum.at(low, rows, values)
         np.maximum.at(high, rows, values)
         lows.append(low)
@@ -113,12 +118,14 @@ def add_up(parts: Sequence[LabelStatistics]) -> LabelStatistics:
 
 def _rows_of(values: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     """Find the ids among values, and for each value the row of its id."""
+    # uint64 stays: float64, which NumPy makes of both, does not hold all ids.
     wide = values if values.dtype == np.uint64 else values.astype(np.int64)
     if not len(wide):
         return wide, np.zeros(0, np.intp)
     if wide.min() < 0 or wide.max() > DENSE * len(wide):
         ids, rows = np.unique(wide, return_inverse=True)
         return ids, rows.reshape(-1)
+    # A table of all ids up to the largest, and their rows without the unused ones.
     small = wide.astype(np.intp)
     is_used = np.bincount(small) > 0
     return np.flatnonzero(is_used).astype(wide.dtype), (np.cumsum(is_used) - 1)[small]

@@ -27,13 +27,13 @@ __all__ = [
 ]
 
 WELL, FIELD, LABEL = "well", "field", "label"
-"""Names that the columns of places have in every `WellTable`."""
+"""Names of the columns that say where a row belongs, in every `WellTable`."""
 
 AGGREGATIONS = ("mean", "median", "sum", "std", "count", "min", "max")
 """How many rows of a well become one value; `std` is that of a sample (n - 1)."""
 
 CATEGORY = "most frequent"
-"""How many rows of a well become one text."""
+"""The way in which several texts of a well become one."""
 
 WELLS = ("well", "well_name", "wellname", "well name", "well_id", "wellid")
 ROWS = ("row", "well_row", "wellrow", "row_name")
@@ -43,9 +43,10 @@ LABELS = ("label", "label_id", "labelid", "object_label")
 
 NAME = re.compile(r"([A-Za-z]{1,2})0*(\d+)")
 SEPARATORS = re.compile(r"[/\\_\s-]+")
+# Some programs name rows of wells by numbers from 1 on.
 ROW_NUMBERS = {row_letters(i): str(i + 1) for i in range(64)}
 SHOWN = 12
-"""So many names of columns are told in a message."""
+"""Number of column names in a message."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -144,16 +145,18 @@ class WellTable:
             msg = f"{column!r} is text: choose 'count'."
             raise ValueError(msg)
         values = self.frame[column]
+        # pandas has no standard deviation of booleans.
         if values.dtype.kind == "b":
             values = values.astype(float)
         grouped = values.groupby(self.frame[WELL], observed=True)
-        found = grouped.sum(min_count=1) if how == "sum" else grouped.agg(how)
-        return {str(k): float(v) for k, v in found.dropna().items()}
+        # `min_count`: the sum of nothing but missing values is missing, not 0.
+        by_key = grouped.sum(min_count=1) if how == "sum" else grouped.agg(how)
+        return {str(k): float(v) for k, v in by_key.dropna().items()}
 
     def list_texts(self, column: str) -> tuple[str, ...]:
         """List what a column holds, as text, each once and in no order."""
-        found = (_name_text(value) for value in self.frame[column].dropna().unique())
-        return tuple(text for text in found if text)
+        texts = (_name_text(value) for value in self.frame[column].dropna().unique())
+        return tuple(text for text in texts if text)
 
     def category_by_well(
         self, wells: Iterable[str], column: str
@@ -167,16 +170,23 @@ class WellTable:
         import pandas as pd
 
         paths = tuple(wells)
+        # Rows, which may be millions, are counted by numbers: of the well and of the
+        # text.
         codes, texts = pd.factorize(self.frame[column], sort=False)
         texts = np.array([_name_text(text) for text in texts], dtype=object)
         known = (codes >= 0) & (texts != "")[codes] if len(texts) else codes >= 0
+        # Twice: the rank of each text in the alphabet.
         order = np.argsort(np.argsort(texts.astype(str))) if len(texts) else texts
         rows = self.frame[WELL].cat.codes.to_numpy(np.int64)[known]
+        # One number for each pair of well and text.
         pairs = rows * len(texts) + codes[known]
-        found, counts = np.unique(pairs, return_counts=True)
+        unique_pairs, counts = np.unique(pairs, return_counts=True)
         best: dict[int, tuple[int, int, int]] = {}
-        for pair, count_of_rows in zip(found.tolist(), counts.tolist(), strict=True):
+        for pair, count_of_rows in zip(
+            unique_pairs.tolist(), counts.tolist(), strict=True
+        ):
             well, text = divmod(pair, len(texts))
+            # The larger one wins: more rows, then earlier in the alphabet.
             rank = count_of_rows, -int(order[text]), text
             best[well] = max(best.get(well, rank), rank)
         keys = self.frame[WELL].cat.categories
@@ -257,11 +267,12 @@ def well_key(name: str) -> str:
         if match is None:
             return name.strip().upper()
         parts = [match[1], match[2]]
+    # "0" is a name, too, and would be nothing without its zeros.
     return "/".join(part.upper().lstrip("0") or "0" for part in parts)
 
 
 def known_as(path: str) -> tuple[str, ...]:
-    """Give the keys of a well of a plate: rows of tables may be numbers from 1 on."""
+    """Give the keys of a well: its name, and with the row as a number from 1 on."""
     key = well_key(path)
     row, _, column = key.partition("/")
     number = ROW_NUMBERS.get(row)
@@ -283,8 +294,8 @@ def make_table(
     name
         For messages, and for people.
     place
-        `WELL` and `FIELD` of all rows, where the table says nothing; "" for the images
-        of a collection, which are in no well.
+        `WELL` and `FIELD` of all rows, if they are known from elsewhere; "" for the
+        images of a collection, which are in no well.
     region
         As in `WellTable`.
 
@@ -297,6 +308,7 @@ def make_table(
     frame = frame.set_axis(
         _number_names([str(c).strip() for c in frame.columns]), axis=1
     )
+    # Reversed, so that of names that differ in case the first one wins.
     names = {column.lower(): column for column in reversed(list(frame.columns))}
     known = {WELL: place.get(WELL), FIELD: place.get(FIELD)}
     result: dict[str, Any] = {}
@@ -304,6 +316,7 @@ def make_table(
     well, row, column = (
         _first_present(names, usual) for usual in (WELLS, ROWS, COLUMNS)
     )
+    # What is known counts more than a column, which may hold names of another plate.
     if known[WELL] is not None:
         result[WELL] = well_key(known[WELL] or "")
     elif well is not None:
@@ -324,6 +337,7 @@ def make_table(
     if label is not None and _has_numbers(frame[label]):
         result[LABEL] = _label_integers(frame[label], label, name)
         used.append(label)
+    # Columns of places are taken out of the values, under any of their names.
     values = frame.drop(columns=[c for c in used if c in frame.columns])
     values = values.drop(columns=[c for c in result if c in values.columns])
     if LABEL in values.columns:  # text, see `WellTable`
@@ -331,7 +345,7 @@ def make_table(
     joined = values.assign(**result)[[*result, *values.columns]]
     if known[WELL] is None:
         joined = joined[joined[WELL] != ""].reset_index(drop=True)
-    # A plate has few wells and fields: comparing their numbers is quick.
+    # Categories: a plate has few wells and fields, and numbers are compared quickly.
     types = {name: "category" for name in (WELL, FIELD) if name in joined.columns}
     types |= {name: "boolean" for name in values.columns if _is_truth(joined[name])}
     return WellTable(name, joined.astype(types), region)
@@ -339,11 +353,11 @@ def make_table(
 
 def _number_names(names: list[str]) -> list[str]:
     """Add numbers to names that are there already, as pandas does."""
-    found: list[str] = []
+    unique: list[str] = []
     for name in names:
         others = (f"{name}.{number}" for number in count(1))
-        found.append(next(n for n in chain([name], others) if n not in found))
-    return found
+        unique.append(next(n for n in chain([name], others) if n not in unique))
+    return unique
 
 
 def _first_present(names: Mapping[str, str], usual: Iterable[str]) -> str | None:
@@ -356,7 +370,7 @@ def _column_texts(column: Any) -> Any:
 
 
 def _apply_once(column: Any, step: Callable[[Any], str]) -> Any:
-    """Apply a function to the values of a column, once to those that are alike."""
+    """Apply a function to a column, once for each different value."""
     import numpy as np
     import pandas as pd
 
@@ -372,9 +386,11 @@ def _pair_key(text: str) -> str:
 def _name_text(value: Any) -> str:
     """Write a name as text: 3 for 3.0, "" for what is missing."""
     if isinstance(value, float):
+        # NaN is the one float that does not equal itself.
         if value != value:
             return ""
         return str(int(value)) if value.is_integer() else str(value)
+    # By text, since pandas, NumPy and Arrow each have their own missing values.
     missing = value is None or str(value) in ("<NA>", "NaT", "nan")
     return "" if missing else str(value).strip()
 
@@ -408,6 +424,7 @@ def _label_integers(column: Any, label: str, name: str) -> Any:
     if numbers.isna().any() or (numbers % 1 != 0).any():
         msg = f"{name}: the column {label!r} has to hold the ids of labels: integers."
         raise CorruptDataError(msg)
+    # Ids above stay uint64, as arrays of labels may have them.
     fits = numbers.dtype != "uint64" or not len(numbers) or numbers.max() < 2**63
     return numbers.astype("int64") if fits else numbers
 
