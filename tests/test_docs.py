@@ -118,7 +118,7 @@ def commands() -> list[str]:
 
 @pytest.mark.parametrize("line", commands())
 def test_commands_parse(line: str) -> None:
-    cli._parser().parse_args(shlex.split(line, comments=True)[1:])
+    cli._make_parser().parse_args(shlex.split(line, comments=True)[1:])
 
 
 @pytest.mark.parametrize(("page", "text"), blocks("console"))

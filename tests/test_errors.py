@@ -64,10 +64,10 @@ def test_a_chunk_of_a_busy_server_is_asked_for_again():
 
 def test_a_place_is_put_before_an_error():
     cause = AccessError("No permission.", remedy="Ask its owner.")
-    error = OMEZarrError.of(cause, "field 1")
+    error = OMEZarrError.at_place(cause, "field 1")
     assert str(error) == "field 1: No permission. Ask its owner."
     assert remedy_of(error) == "Ask its owner."
-    assert str(OMEZarrError.of(OSError("gone"), "field 1")) == "field 1: gone"
+    assert str(OMEZarrError.at_place(OSError("gone"), "field 1")) == "field 1: gone"
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EACCES, errno.EROFS])

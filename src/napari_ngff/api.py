@@ -243,7 +243,9 @@ class Collection(OpenedGroup):
         # the `image-label` by which its group would be known.
         node = self.node.child(path)
         return (
-            _open_label_image(node) if self.node.kind is GroupKind.LABELS else _of(node)
+            _open_label_image(node)
+            if self.node.kind is GroupKind.LABELS
+            else _open_by_kind(node)
         )
 
 
@@ -264,7 +266,7 @@ def _open_label_image(node: Node) -> LabelImage:
     return LabelImage(node, *_open_levels(node))
 
 
-def _of(node: Node) -> Image:
+def _open_by_kind(node: Node) -> Image:
     return (
         _open_label_image(node) if node.kind is GroupKind.LABEL else _open_image(node)
     )
@@ -299,7 +301,7 @@ def open_ome_zarr(source: Any, **options: Any) -> Image | Plate | Well | Collect
         return Well(node)
     # Before `Collection`: a scene or a series may be an image, too.
     if node.metadata.image is not None:
-        return _of(node)
+        return _open_by_kind(node)
     if node.kind is None:
         msg = f"{node} has no image, plate or well."
         raise UnsupportedError(msg, remedy="Open a group that has one.")

@@ -43,7 +43,7 @@ writers leave them out, so it is listed once and as an info (docs/design/003).""
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code."""
-    options = _parser().parse_args(arguments)
+    options = _make_parser().parse_args(arguments)
     code: int | None = None
     try:
         with beyond_limits():
@@ -64,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code or 0
 
 
-def _parser() -> argparse.ArgumentParser:
+def _make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="napari-ngff", description="Look at OME-Zarr from the command line."
     )
@@ -74,14 +74,14 @@ def _parser() -> argparse.ArgumentParser:
     info = commands.add_parser("info", help="show what a path holds, and its problems")
     info.add_argument("path", metavar="PATH", help="folder, group in it, .ozx or URL")
     info.add_argument("--json", action="store_true", help="print JSON")
-    info.set_defaults(run=_info)
+    info.set_defaults(run=_print_info)
 
     tree = commands.add_parser("tree", help="list the groups below, as metadata names")
     tree.add_argument("path", metavar="PATH", help="folder, group in it, .ozx or URL")
     tree.add_argument(
         "--depth", type=int, default=3, metavar="N", help="levels of groups (3)"
     )
-    tree.set_defaults(run=_tree)
+    tree.set_defaults(run=_print_tree)
 
     add_check(commands)
     add_merge(commands)
@@ -93,18 +93,18 @@ def _parser() -> argparse.ArgumentParser:
     view.add_argument(
         "--screenshot", metavar="FILE", help="save a screenshot and close"
     )
-    view.set_defaults(run=_view)
+    view.set_defaults(run=_open_in_viewer)
 
     demo = commands.add_parser("demo", help="make a sample plate and open it in napari")
     demo.add_argument("folder", metavar="DIR", help="where to put it")
     demo.add_argument(
         "--screenshot", metavar="FILE", help="save a screenshot and close"
     )
-    demo.set_defaults(run=_demo)
+    demo.set_defaults(run=_open_demo)
     return parser
 
 
-def _info(options: argparse.Namespace) -> None:
+def _print_info(options: argparse.Namespace) -> None:
     try:
         node = open_node(options.path)
     except NotOMEZarrError:
@@ -118,40 +118,44 @@ def _info(options: argparse.Namespace) -> None:
         print("\n".join(f"  {name}" for name in folder.names))
         return
     summary = summarize_node(node)
-    text = json.dumps(summary, indent=2) if options.json else "\n".join(_lines(summary))
+    text = (
+        json.dumps(summary, indent=2)
+        if options.json
+        else "\n".join(_summary_lines(summary))
+    )
     print(text)
 
 
-def _lines(found: JSON) -> list[str]:
-    version = f"OME-Zarr {found['version']}" if found["version"] else "OME-Zarr"
-    lines = [
-        f"{found['path']}",
-        f"{found['kind'] or 'group'}, {version}, zarr format {found['zarr_format']}",
-    ]
-    if "image" in found:
-        lines += _image_lines(found["image"])
-    if "plate" in found:
-        plate = found["plate"]
+def _summary_lines(summary: JSON) -> list[str]:
+    version = f"OME-Zarr {summary['version']}" if summary["version"] else "OME-Zarr"
+    kind, zarr_format = summary["kind"] or "group", summary["zarr_format"]
+    lines = [f"{summary['path']}", f"{kind}, {version}, zarr format {zarr_format}"]
+    if "image" in summary:
+        lines += _image_lines(summary["image"])
+    if "plate" in summary:
+        plate = summary["plate"]
         size = f"{len(plate['rows'])} rows x {len(plate['columns'])} columns"
         lines.append(f"plate    {plate['name']}: {size}, {plate['wells']} wells")
-    if "well" in found:
-        fields = ", ".join(field["path"] for field in found["well"]["fields"])
+    if "well" in summary:
+        fields = ", ".join(field["path"] for field in summary["well"]["fields"])
         lines.append(f"fields   {fields}")
-    if "images" in found:
-        lines.append(f"images   {len(found['images'])}: {', '.join(found['images'])}")
+    if "images" in summary:
+        lines.append(
+            f"images   {len(summary['images'])}: {', '.join(summary['images'])}"
+        )
     # One system is the image's own, which needs no line.
-    systems = found.get("systems", found.get("image", {}).get("systems", ()))
-    if found["kind"] == "scene" or len(systems) > 1:
+    systems = summary.get("systems", summary.get("image", {}).get("systems", ()))
+    if summary["kind"] == "scene" or len(systems) > 1:
         lines.append(f"systems  {', '.join(systems) or 'none of its own'}")
-    if "labels" in found:
-        lines.append(f"labels   {', '.join(found['labels']) or 'none'}")
-    return lines + _problem_lines(found)
+    if "labels" in summary:
+        lines.append(f"labels   {', '.join(summary['labels']) or 'none'}")
+    return lines + _problem_lines(summary)
 
 
-def _problem_lines(found: JSON) -> list[str]:
+def _problem_lines(summary: JSON) -> list[str]:
     """List the problems; of those that all levels have, the worst once."""
-    problems = list(found["problems"])
-    unread = [found["image"]["error"]] if "error" in found.get("image", {}) else []
+    problems = list(summary["problems"])
+    unread = [summary["image"]["error"]] if "error" in summary.get("image", {}) else []
     drifts = [p for p in problems if p["code"] == DRIFT]
     others = [p for p in problems if p["code"] != DRIFT]
     count = len(others) + len(unread) + bool(drifts)
@@ -159,12 +163,12 @@ def _problem_lines(found: JSON) -> list[str]:
     lines += [f"  error image-unreadable: {text}" for text in unread]
     # The last level is the coarsest, and the one that lies off most.
     for problem in others + drifts[-1:]:
-        place = f"{problem['severity']} {problem['code']} at {problem['where']}"
+        heading = f"{problem['severity']} {problem['code']} at {problem['where']}"
         text = f"{problem['text']} {problem['consequence']}"
         if problem["code"] == DRIFT:  # of pyramids of many writers, and of no harm
-            place = f"info {problem['code']} at {problem['where']}"
+            heading = f"info {problem['code']} at {problem['where']}"
             text += f" (levels: {len(drifts)})" if len(drifts) > 1 else ""
-        lines.append(f"  {place.rstrip(':')}: {text}".rstrip())
+        lines.append(f"  {heading.rstrip(':')}: {text}".rstrip())
     return lines
 
 
@@ -194,15 +198,15 @@ def _image_lines(image: JSON) -> list[str]:
         )
     for i, channel in enumerate(image["channels"]):
         window = channel["window"] or {}
-        shown = f"{window.get('start')} to {window.get('end')}" if window else "auto"
+        limits = f"{window.get('start')} to {window.get('end')}" if window else "auto"
         name = channel["label"] or f"channel {i}"
-        lines.append(f"channel  {name}: #{channel['color'] or '------'}, {shown}")
+        lines.append(f"channel  {name}: #{channel['color'] or '------'}, {limits}")
     return lines
 
 
-def _tree(options: argparse.Namespace) -> None:
+def _print_tree(options: argparse.Namespace) -> None:
     node = open_node(options.path)
-    print(f"{node}  {_title(node)}")
+    print(f"{node}  {_node_title(node)}")
     _print_branches(node, options.depth, "")
 
 
@@ -211,15 +215,15 @@ def _print_branches(node: Node, depth: int, indent: str) -> None:
         return
     # One by one, so that each is printed when it is read.
     for path in list_branches(node):
-        found = node.children([path])
-        for problem in found.problems:
+        children = node.children([path])
+        for problem in children.problems:
             print(f"{indent}  {path}  ! {problem.text}")
-        for child in found.nodes:
-            print(f"{indent}  {path}  {_title(child)}")
+        for child in children.nodes:
+            print(f"{indent}  {path}  {_node_title(child)}")
             _print_branches(child, depth - 1, f"{indent}  ")
 
 
-def _title(node: Node) -> str:
+def _node_title(node: Node) -> str:
     image = node.metadata.image
     if image is None:
         return str(node.kind or "group")
@@ -228,14 +232,14 @@ def _title(node: Node) -> str:
     return f"{node.kind}, {axes}, {len(multiscale.levels)} levels"
 
 
-def _view(options: argparse.Namespace) -> None:
+def _open_in_viewer(options: argparse.Namespace) -> None:
     # A wrong path shall be told before a window opens.
     for path in options.paths:
         open_node(path)
-    _show(options.paths, options.screenshot)
+    _show_paths(options.paths, options.screenshot)
 
 
-def _demo(options: argparse.Namespace) -> None:
+def _open_demo(options: argparse.Namespace) -> None:
     from pathlib import Path
 
     from napari_ngff.viewer.samples import write_plate
@@ -245,7 +249,7 @@ def _demo(options: argparse.Namespace) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_plate(path, "0.5")
     print(f"Sample plate: {path}")
-    _show([str(path)], options.screenshot, _show_first_field)
+    _show_paths([str(path)], options.screenshot, _show_first_field)
 
 
 def _show_first_field(viewer: Any) -> None:
@@ -257,7 +261,7 @@ def _show_first_field(viewer: Any) -> None:
         browser.show_field(browser.map.wells[0].path)
 
 
-def _show(
+def _show_paths(
     paths: Sequence[str | Path],
     screenshot: str | None,
     begin: Callable[[Any], None] | None = None,
@@ -274,16 +278,16 @@ def _show(
             viewer.open(path, plugin="napari-ngff")
         # Inside an archive: napari refuses paths that are no files or folders.
         else:
-            _add(viewer, str(path))
+            _add_layers(viewer, str(path))
     if begin is not None:
         begin(viewer)
     if screenshot is None:
         napari.run()
         return
-    _wait(viewer)
+    _wait_until_drawn(viewer)
     # The browser beside a plate, which opens meanwhile, takes some of the room.
     viewer.reset_view()
-    _wait(viewer)
+    _wait_until_drawn(viewer)
     viewer.screenshot(screenshot, canvas_only=False, flash=False)
     viewer.close()
     print(f"Screenshot: {screenshot}")
@@ -299,7 +303,7 @@ def _fit_window(viewer: Any) -> None:
         window.showMaximized()
 
 
-def _add(viewer: Any, path: str) -> None:
+def _add_layers(viewer: Any, path: str) -> None:
     """Add the layers of a place that napari does not take for a path."""
     from napari.layers import Layer
 
@@ -313,7 +317,7 @@ def _add(viewer: Any, path: str) -> None:
         viewer.add_layer(layer)
 
 
-def _wait(viewer: Any) -> None:
+def _wait_until_drawn(viewer: Any) -> None:
     """Let wells and remote pixels come in, for some seconds at most."""
     from qtpy.QtWidgets import QApplication
 

@@ -87,7 +87,7 @@ class OMEZarrError(Exception):
         return f"{self.message} {self.remedy}".rstrip()
 
     @classmethod
-    def of(cls, error: Exception, place: str) -> Self:
+    def at_place(cls, error: Exception, place: str) -> Self:
         """Say also where another error occurred; the remedy stays."""
         if isinstance(error, OMEZarrError):
             return cls(f"{place}: {error.message}", remedy=error.remedy)
@@ -236,8 +236,8 @@ def _system_text(error: OSError) -> str:
     """Say what the system refused, and where: without a number."""
     if not error.strerror:
         return str(error)
-    place = f": {error.filename}" if error.filename else ""
-    return f"{error.strerror}{place}."
+    location = f": {error.filename}" if error.filename else ""
+    return f"{error.strerror}{location}."
 
 
 @contextmanager

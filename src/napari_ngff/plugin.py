@@ -218,24 +218,24 @@ def sample_cells() -> list[LayerData]:
     """Open a time series of cells with labels of nuclei and cells."""
     from napari_ngff.viewer.samples import cells_path
 
-    return _sample(cells_path)
+    return _open_sample(cells_path)
 
 
 def sample_stack() -> list[LayerData]:
     """Open a 3D stack with labels."""
     from napari_ngff.viewer.samples import stack_path
 
-    return _sample(stack_path)
+    return _open_sample(stack_path)
 
 
 def sample_plate() -> list[LayerData]:
     """Open a 24-well plate with labels in every field."""
     from napari_ngff.viewer.samples import plate_path
 
-    return _sample(plate_path)
+    return _open_sample(plate_path)
 
 
-def _sample(path: Callable[[], Any]) -> list[LayerData]:
+def _open_sample(path: Callable[[], Any]) -> list[LayerData]:
     from napari_ngff.viewer.painting.painted_layers import add_sample
 
     use_workers()

@@ -82,7 +82,7 @@ def run(options: argparse.Namespace) -> int:
     valid = True
     for path in options.paths:
         try:
-            findings, repaired = inspect(path, options)
+            findings, repaired = check_path(path, options)
         # The other paths are checked all the same.
         except (OMEZarrError, OSError) as error:
             valid = False
@@ -94,15 +94,15 @@ def run(options: argparse.Namespace) -> int:
         counted = [f for f in findings if options.strict or is_error(f)]
         valid = valid and not counted
         if options.json:
-            print(json.dumps({"valid": not counted, "message": message(counted)}))
+            print(json.dumps({"valid": not counted, "message": join_findings(counted)}))
         else:
-            print("\n".join(report(path, findings, not counted, repaired)))
+            print("\n".join(describe_findings(path, findings, not counted, repaired)))
     # With --json the verdict is in the output, and 0 says that there is one (protocol
     # of the conformance tests).
     return 0 if valid or options.json else 1
 
 
-def inspect(
+def check_path(
     path: str, options: argparse.Namespace
 ) -> tuple[list[Finding], list[RepairedFile]]:
     """Repair what is asked for, and check; backups are deleted if the check passes."""
@@ -154,7 +154,7 @@ def is_error(finding: Finding) -> bool:
     return finding[1].severity is Severity.ERROR
 
 
-def message(findings: Sequence[Finding]) -> str | None:
+def join_findings(findings: Sequence[Finding]) -> str | None:
     """Put what was found into one line; None where nothing was."""
     rows = []
     for path, problem in findings[:MOST]:
@@ -166,7 +166,7 @@ def message(findings: Sequence[Finding]) -> str | None:
     return "; ".join(rows) or None
 
 
-def report(
+def describe_findings(
     path: str, findings: list[Finding], valid: bool, repaired: list[RepairedFile]
 ) -> list[str]:
     """Describe what was found, place by place, and what was repaired."""

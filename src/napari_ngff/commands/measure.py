@@ -50,11 +50,11 @@ def run(options: argparse.Namespace) -> int:
             options.label,
             scheduler=options.scheduler,
             # No progress in the log of a batch job.
-            goes_on=_shown if sys.stderr.isatty() else None,
+            goes_on=_print_progress if sys.stderr.isatty() else None,
         )
     finally:
         cache.limit = limit
-    # None is only for who gives up, which `_shown` never does.
+    # None is only for who gives up, which `_print_progress` never does.
     assert result is not None
     write_frame(result.frame, options.out)
     print(f"{len(result.frame)} labels -> {options.out}")
@@ -65,7 +65,7 @@ def run(options: argparse.Namespace) -> int:
     return 1 if result.problems else 0
 
 
-def _shown(done: int, total: int) -> bool:
+def _print_progress(done: int, total: int) -> bool:
     # "\r": each line overwrites the one before.
     end = "\n" if done == total else ""
     print(f"\r{done} of {total}", end=end, file=sys.stderr, flush=True)

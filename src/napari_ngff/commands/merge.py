@@ -58,7 +58,7 @@ def run(options: argparse.Namespace) -> int:
             name=options.name,
             overwrite=options.overwrite,
             remove=options.remove,
-            goes_on=_shown if sys.stderr.isatty() else None,
+            goes_on=_print_progress if sys.stderr.isatty() else None,
         )
     except ValueError as error:
         # Some errors of this package are also ValueErrors; `main` prints those.
@@ -74,7 +74,7 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _shown(done: int, total: int) -> bool:
+def _print_progress(done: int, total: int) -> bool:
     end = "\n" if done == total else ""
     print(f"\r{done} of {total} blocks", end=end, file=sys.stderr, flush=True)
     return True

@@ -107,15 +107,15 @@ def color_of_new(
 
 
 def with_classes_in_use(
-    own: Sequence[LabelClass], in_use: Sequence[LabelClass]
+    existing: Sequence[LabelClass], in_use: Sequence[LabelClass]
 ) -> tuple[LabelClass, ...]:
     """Add the classes in use to the classes of a label image.
 
     A class of a name that is there is not added. One whose label means another class
     here gets a free label.
     """
-    joined = list(own)
-    names, values = {item.name for item in own}, {item.value for item in own}
+    joined = list(existing)
+    names, values = {item.name for item in existing}, {item.value for item in existing}
     # Above both lists, so that no later class of `in_use` needs the same value.
     free = 1 + max(values | {item.value for item in in_use}, default=0)
     for item in in_use:

@@ -52,7 +52,7 @@ def find_polygons(mask: npt.NDArray[np.bool_]) -> list[OutlinePolygon]:
     mask
         Axes (y, x).
     """
-    rings = _rings(mask)
+    rings = _trace_rings(mask)
     outer = [ring for ring in rings if _double_area(ring) > 0]
     holes = [ring for ring in rings if _double_area(ring) < 0]
     # One piece has all holes; most objects are such.
@@ -98,7 +98,7 @@ def _double_area(ring: Ring) -> int:
     return int(np.sum(y * after[0] - x * after[1]))
 
 
-def _rings(mask: npt.NDArray[np.bool_]) -> list[Ring]:
+def _trace_rings(mask: npt.NDArray[np.bool_]) -> list[Ring]:
     """Follow the edges between voxels that are set and voxels that are not."""
     # So that voxels at the border have a neighbour that is not set.
     padded = np.pad(mask, 1)

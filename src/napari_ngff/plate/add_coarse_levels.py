@@ -39,14 +39,14 @@ def add_coarse_levels(
     # Arrays and metadata of the levels, which stay equally long.
     levels, described = list(model.levels), list(model.multiscale.levels)
 
-    def nbytes() -> int:
+    def plane_bytes() -> int:
         sides = zip(far, size, levels[-1].shape[-2:], strict=True)
         # Of one plane of the plate at the coarsest level so far.
         return itemsize * math.prod(
             math.ceil(n * coarse / full) for n, full, coarse in sides
         )
 
-    while nbytes() > kept_planes.PLANE_BYTES and max(levels[-1].shape[-2:]) > 1:
+    while plane_bytes() > kept_planes.PLANE_BYTES and max(levels[-1].shape[-2:]) > 1:
         last, before = levels[-1], described[-1]
         shape = tuple(-(-n // 2) for n in last.shape[-2:])
         chunks = tuple(map(min, last.chunks[-2:], shape))

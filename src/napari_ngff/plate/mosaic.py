@@ -190,7 +190,7 @@ def _read_all(
 ) -> None:
     """Read wells and their labels: remote ones at the same time, local ones in turn."""
 
-    def read(number: int) -> None:
+    def read_one_well(number: int) -> None:
         path = paths[number]
         for placed in arrangements.read_well(path, choice.acquisition).fields:
             if choice.inside and _is_remote(arrangements):
@@ -199,7 +199,7 @@ def _read_all(
                     _open_image(arrangements, path, placed, choice)
 
     concurrency = AHEAD if _is_remote(arrangements) else 1
-    share_work(iter(range(len(paths))), read, len(paths), concurrency)
+    share_work(iter(range(len(paths))), read_one_well, len(paths), concurrency)
 
 
 def _is_remote(arrangements: ScreenArrangements) -> bool:

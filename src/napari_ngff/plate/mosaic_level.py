@@ -309,10 +309,12 @@ class MosaicLevel:
             return (self._read_piece(tile, *field_box, box, out) for field_box in met)
         pieces: dict[int, Piece | None] = {}
 
-        def read(index: int) -> None:
+        def read_indexed(index: int) -> None:
             pieces[index] = self._read_piece(tile, *met[index], box)
 
-        share_work(iter(range(len(met))), read, len(met), self.tiles.concurrency)
+        share_work(
+            iter(range(len(met))), read_indexed, len(met), self.tiles.concurrency
+        )
         # In the order of the file, since fields may overlap and the last one is on top.
         return (pieces[index] for index in sorted(pieces))
 
@@ -342,7 +344,7 @@ class MosaicLevel:
                 raise
             # Missing fields are usual in plates, and leave a gap.
             if not isinstance(error, NodeNotFoundError):
-                field_error = OMEZarrError.of(error, f"field {placed.field.path}")
+                field_error = OMEZarrError.at_place(error, f"field {placed.field.path}")
                 self.tiles.report_once(
                     tile, field_error, self.on_error, passing=may_pass(error)
                 )

@@ -18,7 +18,7 @@ from napari_ngff.plate.tables.conditions import (
 )
 from napari_ngff.plate.tables.files import (
     check_target,
-    read_found,
+    read_listed_table,
     read_table,
     table_names,
     write_frame,
@@ -382,14 +382,14 @@ def test_tables_of_ngio(tmp_path, backend):
         image.add_table("objects", features, backend=backend)
     node = open_node(str(where))
     assert table_names(node) == ("conditions",)
-    found = read_found(node, "conditions")
+    found = read_listed_table(node, "conditions")
     assert set(found.columns) == {"drug", "dose"}
     assert found.value_by_well(["A/1", "A/2"], "dose", "mean") == {
         "A/1": 0.5,
         "A/2": None,
     }
     field = node.child("A/1/0")
-    found = read_found(field, "objects", {"well": "A/1", "field": "0"})
+    found = read_listed_table(field, "objects", {"well": "A/1", "field": "0"})
     assert found.region == "nuclei"
     assert found.frame["label"].tolist() == [1, 5]
     assert found.frame["area"].tolist() == [3.5, 4.0]

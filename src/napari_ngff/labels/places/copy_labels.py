@@ -226,7 +226,7 @@ class LabelCopy:
     ) -> None:
         source, keys = array.source, array.layout.keys
 
-        def step(position: Shape) -> None:
+        def copy_object(position: Shape) -> None:
             key = keys.make_key(position)
             data = source.get(join_key(array.path, key))
             # A chunk that does not exist is the fill value, which the document states.
@@ -243,7 +243,7 @@ class LabelCopy:
         attributes = source.get(join_key(array.path, ".zattrs"))
         if array.zarr_format == 2 and attributes is not None:
             transaction.put(join_key(target, ".zattrs"), attributes)
-        _for_each_object(array, step, tally)
+        _for_each_object(array, copy_object, tally)
 
     def _copy_converted(
         self,
@@ -262,22 +262,22 @@ class LabelCopy:
         put_array(transaction, target, new, self.location)
         writer = ArrayWriter(open_array(transaction.source, target), transaction)
 
-        def step(position: Shape) -> None:
+        def convert_object(position: Shape) -> None:
             for cell in _object_chunks(array, position):
                 box = box_of(cell, array.chunks, array.shape)
                 pixels = as_labels(array.read(box))
 
-                def change(
+                def set_pixels(
                     _: object, block: np.ndarray, pixels: object = pixels
                 ) -> bool:
                     # Of background alone no chunk is written: it is the fill value.
                     block[...] = pixels
                     return bool(block.any())
 
-                writer.update_cells(cell, [cell], change)
+                writer.update_cells(cell, [cell], set_pixels)
             tally.count_object()
 
-        _for_each_object(array, step, tally)
+        _for_each_object(array, convert_object, tally)
 
     def _copy_attributes(self) -> JSON:
         """Attributes of the copy: those of the label image, with another source."""
@@ -314,18 +314,18 @@ class LabelCopy:
         for path, array in open_arrays(self.label).items():
             copy = copies[path]
 
-            def step(position: Shape, array: ChunkedArray = array) -> None:
+            def compare_object(position: Shape, array: ChunkedArray = array) -> None:
                 for cell in _object_chunks(array, position):
                     box = box_of(cell, array.chunks, array.shape)
                     wanted = as_labels(array.read(box))
-                    # B023: `step` runs only while `copy` is this one.
+                    # B023: `compare_object` runs only while `copy` is this one.
                     if not np.array_equal(wanted, copy.read(box)):  # noqa: B023
                         raise CorruptDataError(
                             f"The copy of {self.label} differs at {array.path}, {box}:"
                             " it was changed meanwhile, or the disk is at fault."
                         )
 
-            _for_each_object(array, step, _CopyTally(0, None))
+            _for_each_object(array, compare_object, _CopyTally(0, None))
 
 
 class _CopyTally:
@@ -351,13 +351,13 @@ def _for_each_object(
     """Call `step` for the position of each stored object, in several threads."""
     grid = _object_counts(array)
 
-    def positions() -> Iterator[Shape]:
+    def list_positions() -> Iterator[Shape]:
         for position in itertools.product(*map(range, grid)):
             if tally.stopped:
                 return
             yield position
 
-    share_work(positions(), step, math.prod(grid), array.source.concurrency)
+    share_work(list_positions(), step, math.prod(grid), array.source.concurrency)
 
 
 def _object_counts(array: ChunkedArray) -> Shape:

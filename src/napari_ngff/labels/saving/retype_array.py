@@ -99,7 +99,7 @@ def _copy_objects(
     new = open_array(source, path, old.zarr_format)
     reader, writer = ArrayWriter(old, transaction), ArrayWriter(new, transaction)
 
-    def change(box: Box, block: Any) -> bool:
+    def copy_cell(box: Box, block: Any) -> bool:
         # NumPy converts while it assigns; the new type holds all old values.
         block[...] = old.read(box)
         return True
@@ -109,7 +109,7 @@ def _copy_objects(
         # Chunks that do not exist are the fill value, before and after.
         if transaction.find_revision(reader.unit_key(unit)) is not None:
             box = box_of(unit, writer.unit, old.shape)
-            writer.update_cells(unit, set(cells_in(box, writer.cell)), change)
+            writer.update_cells(unit, set(cells_in(box, writer.cell)), copy_cell)
 
 
 def _retype_document(document: JSON, dtype: np.dtype[Any]) -> JSON:

@@ -162,7 +162,7 @@ class SavePass:
     def _write_finest(self) -> None:
         writer = self._array_writer(0)
 
-        def change(box: Box, block: Any) -> bool:
+        def edit_cell(box: Box, block: Any) -> bool:
             # Always from the original: the file may contain some of the edits already,
             # and a replacement of labels must not be applied to its own result.
             before = self.before_images.get_block(0, cell_at(box, writer.cell))
@@ -175,7 +175,7 @@ class SavePass:
             self._note_change(0, writer, box, block)
             return True
 
-        self._update_units(0, writer, change, self.dirty.pending)
+        self._update_units(0, writer, edit_cell, self.dirty.pending)
 
     def _write_coarser(self, number: int) -> None:
         stale = self.dirty.stale[number]
@@ -192,7 +192,7 @@ class SavePass:
         writer = self._array_writer(number)
         targets = reduction.target_cells(stale, cell_shape(fine), writer.cell)
 
-        def change(box: Box, block: Any) -> bool:
+        def reduce_cell(box: Box, block: Any) -> bool:
             changed = False
             cell = cell_at(box, writer.cell)
             before = None if rule.exact else self._before_image(number, cell, block)
@@ -223,7 +223,7 @@ class SavePass:
         # Cells are taken out when they are written; a finer cell stays stale as long as
         # one of those that follow from it is not.
         unwritten = set(targets)
-        self._update_units(number, writer, change, unwritten)
+        self._update_units(number, writer, reduce_cell, unwritten)
         remaining = {finer for cell in unwritten for finer, _ in targets[cell]}
         stale.intersection_update(remaining)
         self._reductions.drop_level(number - 1)

@@ -91,12 +91,12 @@ class Snapshot:
         """
         patch = ChunkPatch(self.grid, box, self.dtype)
 
-        def read(region: Box) -> Array:
+        def read_block(region: Box) -> Array:
             return block[slice_inside(region, box)]
 
         # All of them at level 0 and in one go: no records, nothing is undone here.
         for index in self._log.edits_touching(box):
-            patch.apply_edit(self._log.edits[index], read, 0, note=False)
+            patch.apply_edit(self._log.edits[index], read_block, 0, note=False)
         if patch.values is not None:
             np.copyto(block, patch.values, where=patch.mask)
 

@@ -154,11 +154,11 @@ def parts_of(text: str) -> tuple[str, ...]:
     # Quoted text is replaced by its number, so that an "and" in it cuts nothing.
     kept: list[str] = []
 
-    def keep(quoted: re.Match[str]) -> str:
+    def hide_quoted(quoted: re.Match[str]) -> str:
         kept.append(quoted[0])
         return f'"{len(kept) - 1}"'
 
-    hidden = QUOTED.sub(keep, text)
+    hidden = QUOTED.sub(hide_quoted, text)
     parts = (part.strip() for part in AND.split(f" {hidden} "))
     return tuple(
         KEPT.sub(lambda number: kept[int(number[1])], part) for part in parts if part

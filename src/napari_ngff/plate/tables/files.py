@@ -32,7 +32,7 @@ __all__ = [
     "SUFFIXES",
     "check_target",
     "find_table",
-    "read_found",
+    "read_listed_table",
     "read_table",
     "table_names",
     "write_frame",
@@ -268,7 +268,7 @@ def _read_anndata(group: Node) -> Any:
     return frame.reset_index(drop=frame.index.name in frame.columns)
 
 
-def read_found(
+def read_listed_table(
     node: Node, name: str, place: Mapping[str, str] | None = None
 ) -> WellTable:
     """Read one of `table_names` as a `WellTable`; see `find_table` and `make_table`."""

@@ -10,7 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from napari_ngff.errors import NodeNotFoundError, UnsupportedError
-from napari_ngff.plate.tables.statistics import LabelStatistics, add_up, of_block
+from napari_ngff.plate.tables.statistics import (
+    LabelStatistics,
+    add_up,
+    statistics_of_block,
+)
 from napari_ngff.store.arrays.boxes import box_shape, whole_box
 from napari_ngff.store.arrays.lazy_array import ArrayWindow
 from napari_ngff.store.pyramids.pyramid import open_pyramid
@@ -118,7 +122,7 @@ class LabelledImage:
         labels = self._read_labels(box)
         # Background alone: the image need not be read.
         channels = self._read_channels(box) if labels.any() else ()
-        statistics = of_block(labels, channels, [start for start, _ in box])
+        statistics = statistics_of_block(labels, channels, [start for start, _ in box])
         if not len(statistics.labels):
             # With as many columns as others, so that they can be added up.
             empty = np.empty((0, len(self.names)))
@@ -204,7 +208,9 @@ class LabelledImage:
 
         ids: set[int] = set()
         for box in self.list_blocks():
-            labels = of_block(self._read_labels(box), (), [0] * len(box)).labels
+            labels = statistics_of_block(
+                self._read_labels(box), (), [0] * len(box)
+            ).labels
             ids.update(labels.tolist())
         return pd.DataFrame({"labels": [len(ids)]})
 

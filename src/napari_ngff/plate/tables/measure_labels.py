@@ -110,10 +110,10 @@ def places_of(node: Node, wells: Iterable[str] | None = None) -> tuple[FieldPath
     wells
         Paths of those that count; all by default.
     """
-    return _look_up(node, wells)[0]
+    return _list_fields(node, wells)[0]
 
 
-def _look_up(
+def _list_fields(
     node: Node, wells: Iterable[str] | None
 ) -> tuple[tuple[FieldPath, ...], tuple[str, ...]]:
     """Read which fields there are, and why wells are left out."""
@@ -143,32 +143,32 @@ def measure_field(location: Location, zarr_format: int, label: str) -> Any:
     pandas.DataFrame, str or None
         A text says why it cannot be measured; None where it has no such labels.
     """
-    return _of_labels(location, zarr_format, label, LabelledImage.measure_all)
+    return _apply_to_labels(location, zarr_format, label, LabelledImage.measure_all)
 
 
 def count_field(location: Location, zarr_format: int, label: str) -> Any:
     """Count the labels of one image, which are not 0: a task like `measure_field`."""
-    return _of_labels(location, zarr_format, label, LabelledImage.count_labels)
+    return _apply_to_labels(location, zarr_format, label, LabelledImage.count_labels)
 
 
-def _of_labels(
+def _apply_to_labels(
     location: Location,
     zarr_format: int,
     label: str,
     step: Callable[[LabelledImage], Any],
 ) -> Any:
-    def look() -> Any:
+    def read_and_apply() -> Any:
         node = read_node(location, zarr_format)
         labels = labels_of(node, label)
         return None if labels is None else step(open_labelled(node, labels))
 
-    return _look_again(look)
+    return _error_as_text(read_and_apply)
 
 
 def table_of_field(location: Location, zarr_format: int, name: str) -> Any:
     """Read the table of a name of one image: a task like `measure_field`."""
 
-    def look() -> Any:
+    def read_frame() -> Any:
         node = read_node(location, zarr_format)
         if name not in table_names(node):
             return None
@@ -177,12 +177,12 @@ def table_of_field(location: Location, zarr_format: int, name: str) -> Any:
         frame.attrs["region"] = region  # stays where all fields say the same
         return frame
 
-    return _look_again(look)
+    return _error_as_text(read_frame)
 
 
-def _look_again(look: Callable[[], Any]) -> Any:
+def _error_as_text(step: Callable[[], Any]) -> Any:
     try:
-        return look()
+        return step()
     # A text, since an error of one field must not end the batch of all.
     except (OMEZarrError, OSError) as error:
         return str(error)
@@ -233,14 +233,14 @@ def measure(
         Where the only image, or the scheduler, cannot be read.
     """
     keeps_going = goes_on or (lambda done, total: True)
-    with _computing(scheduler) as (compute, batch):
+    with _open_compute(scheduler) as (compute, batch):
         if node.kind in (
             GroupKind.PLATE,
             GroupKind.WELL,
             GroupKind.COLLECTION,
             GroupKind.SCENE,
         ):
-            chosen, lost = _look_up(node, wells) if places is None else (places, ())
+            chosen, lost = _list_fields(node, wells) if places is None else (places, ())
             run = _MeasureRun(compute, batch, keeps_going, task)
             return _measure_fields(node, label, chosen, lost, run)
         return _measure_image(
@@ -271,7 +271,7 @@ GIVEN_UP = object()
 
 
 @contextmanager
-def _computing(
+def _open_compute(
     scheduler: str | None,
 ) -> Iterator[tuple[Callable[[list[Any]], Sequence[Any]], int]]:
     """Give a function that computes tasks, and how many it should get at once."""
@@ -299,7 +299,7 @@ def _computing(
             msg = f"The scheduler at {scheduler} has no workers."
             raise UnsupportedError(msg)
 
-        def gathered(tasks: list[Any]) -> Sequence[Any]:
+        def compute_on_cluster(tasks: list[Any]) -> Sequence[Any]:
             try:
                 return client.gather(client.compute(tasks))  # type: ignore[no-any-return]
             except (OMEZarrError, OSError):
@@ -310,7 +310,7 @@ def _computing(
                 msg = f"The workers of {scheduler} did not finish: {error}"
                 raise AccessError(msg) from error
 
-        yield gathered, threads * PER_WORKER
+        yield compute_on_cluster, threads * PER_WORKER
 
 
 def _measure_image(

@@ -11,7 +11,7 @@ import numpy.typing as npt
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["LabelStatistics", "add_up", "of_block"]
+__all__ = ["LabelStatistics", "add_up", "statistics_of_block"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -46,7 +46,7 @@ class LabelStatistics:
     highs: Floats
 
 
-def of_block(
+def statistics_of_block(
     labels: npt.NDArray[Any],
     channels: Iterable[npt.NDArray[Any]],
     corner: Sequence[int],
@@ -100,7 +100,7 @@ def add_up(parts: Sequence[LabelStatistics]) -> LabelStatistics:
     counts = np.zeros(size, np.int64)
     np.add.at(counts, rows, np.concatenate([part.counts for part in parts]))
 
-    def gathered(name: str, start: float, step: np.ufunc) -> Floats:
+    def combine_columns(name: str, start: float, step: np.ufunc) -> Floats:
         values = np.concatenate([getattr(part, name) for part in parts])
         sums = np.full((size, values.shape[1]), start, float)
         step.at(sums, rows, values)
@@ -109,10 +109,10 @@ def add_up(parts: Sequence[LabelStatistics]) -> LabelStatistics:
     return LabelStatistics(
         ids,
         counts,
-        gathered("moments", 0, np.add),
-        gathered("sums", 0, np.add),
-        gathered("lows", np.inf, np.minimum),
-        gathered("highs", -np.inf, np.maximum),
+        combine_columns("moments", 0, np.add),
+        combine_columns("sums", 0, np.add),
+        combine_columns("lows", np.inf, np.minimum),
+        combine_columns("highs", -np.inf, np.maximum),
     )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.labels.field_states import FieldStates
-from napari_ngff.plate.tables.files import read_found, table_names
+from napari_ngff.plate.tables.files import read_listed_table, table_names
 from napari_ngff.plate.tables.measure_labels import (
     FieldPath,
     MeasureResult,
@@ -144,7 +144,7 @@ def read_offer(node: Node, offer: TableOffer) -> WellTable:
     """
     if offer.source is TableOrigin.STATES:
         return states_table(node)
-    return read_found(node, offer.name)
+    return read_listed_table(node, offer.name)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
