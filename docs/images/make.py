@@ -163,7 +163,7 @@ def paint(folder: Path) -> None:
     new_labels(viewer)
     form = shown_form(viewer, "New labels")
     form.called.value = "territories"
-    form.create()
+    form.create_labels()
     layer = viewer.layers["territories"]
     layer.brush_size = 24
     height, width = layer.data.shape[-2:]
@@ -198,7 +198,7 @@ def sidecar(folder: Path) -> None:
     form = shown_form(viewer, "New labels")
     form.called.value = "mitoses"
     form.where.value = True
-    form.create()
+    form.create_labels()
     layer = viewer.layers["mitoses"]
     layer.brush_size = 36
     for label, place in enumerate([(233, 357), (360, 471), (495, 635), (720, 427)], 1):
@@ -427,8 +427,8 @@ def annotate(folder: Path, called: str = "annotate", theme: str = "dark") -> Non
     labels = viewer.add_layer(new_labels(viewer.layers[0], "phenotypes"))
     viewer.layers.selection.active = labels
     for name in ("nucleus", "debris", "dividing"):
-        dock.classes.classes.add(name)
-    dock.round.start()
+        dock.classes.classes.add_class(name)
+    dock.round.startRound()
     while not dock.round.annotation.fields:
         wait(0.1)
     labels = dock.round.annotation.layer
@@ -441,7 +441,7 @@ def annotate(folder: Path, called: str = "annotate", theme: str = "dark") -> Non
             (0.15 + number % 4 * 0.22) * width,
         )
         labels.paint((*lead, *place), number % 3 + 1)
-    dock.classes.count()
+    dock.classes.countPixels()
     wait(1)
     viewer.reset_view()
     save(viewer, called, labels.name)
@@ -468,7 +468,7 @@ def bridge(folder: Path) -> None:
     viewer.reset_view()
     viewer.scene.camera.zoom *= 2.5
     wait(0.5)
-    dock.bridge.workHere()
+    dock.bridge.extractRegion()
     while "added" not in dock.status.text():
         wait(0.1)
     work = viewer.layers[-2]
@@ -535,7 +535,7 @@ def volume(folder: Path) -> None:
         for name, one in viewer.window.dock_widgets.items()
         if "Annotate" in name
     )
-    page.view()
+    page.viewVolume()
     while viewer.dims.ndisplay == 2:
         wait(0.1)
     viewer.scene.camera.angles = (10, -25, 50)

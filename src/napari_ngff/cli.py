@@ -309,9 +309,9 @@ def _add_layers(viewer: Any, path: str) -> None:
 
     from napari_ngff.viewer.painting.painted_layers import as_layers
     from napari_ngff.viewer.reader import read_paths
-    from napari_ngff.widgets.installation import install
+    from napari_ngff.widgets.installation import install_widgets
 
-    install()
+    install_widgets()
     for data in as_layers(read_paths(path)):
         layer = data if isinstance(data, Layer) else Layer.create(*data)
         viewer.add_layer(layer)

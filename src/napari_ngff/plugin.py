@@ -140,9 +140,9 @@ def use_workers() -> None:
     # Importing Qt here would make a script without a window need it.
     if "qtpy" not in sys.modules:
         return
-    from napari_ngff.widgets.installation import install
+    from napari_ngff.widgets.installation import install_widgets
 
-    install()
+    install_widgets()
 
 
 def open_url(viewer: Viewer) -> None:

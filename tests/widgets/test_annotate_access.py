@@ -39,7 +39,7 @@ def dock(viewer, tmp_path):
     viewer.layers.selection.active = labels
     dock.classes.classes.add_class("nucleus")
     dock.classes.classes.add_class("debris")
-    dock.round.start()
+    dock.round.startRound()
     until(lambda: dock.round.annotation.fields)
     bring_forward(dock)  # the browser came in front of it
     viewer.window._qt_window.activateWindow()

@@ -144,7 +144,7 @@ def test_classes_are_added_named_and_painted_with_by_number_keys(viewer, dock, l
     for number, x in ((1, 200), (2, 400), (3, 600)):
         type_key(viewer, str(number))
         assert labels.selected_label == number
-        assert dock.classes.table.current().value == number
+        assert dock.classes.table.currentClass().value == number
         click(viewer, world(labels, 300, x))
         assert voxel(labels, 300, x) == number
     labels.undo()

@@ -68,7 +68,7 @@ def docks(viewer, tmp_path):
     viewer.layers.selection.active = labels
     for name in ("nucleus", "debris", "dividing"):
         dock.classes.classes.add_class(name)
-    dock.round.start()
+    dock.round.startRound()
     until(lambda: dock.round.annotation.fields)
     viewer.window._qt_window.activateWindow()
     pump(300)
@@ -223,7 +223,7 @@ GROUNDS = "black", "#777777", "white", "#fde725", "#440154"
 def plate_map(qtbot, qapp, request):
     view = PlateMapView()
     qtbot.addWidget(view)
-    view.setColors(ThemeColors.of(request.param))
+    view.setColors(ThemeColors.from_theme(request.param))
     view.resize(200, 200)
     view.setMap(map_plate(PlateMetadata("plate", ("A", "B"), ("1", "2"), WELLS)))
     view.show()

@@ -46,7 +46,7 @@ def begin_round(viewer, dock):
     viewer.layers.selection.active = labels
     for name in CLASSES:
         dock.classes.classes.add_class(name)
-    dock.round.start()
+    dock.round.startRound()
     until(lambda: dock.round.annotation.fields)
     pump(200)
 

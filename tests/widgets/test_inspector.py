@@ -275,9 +275,9 @@ def test_late_answers_are_dropped(viewer, inspector, sample, plate, monkeypatch)
         finish(-1)
     assert inspector._details.path == str(plate)
     model = inspector.model
-    model.setRoot(model.root())
+    model.setRoot(model.rootEntry())
     model.fetchMore(model.index(0, 0))
-    model.setRoot(model.root())
+    model.setRoot(model.rootEntry())
     model.fetchMore(model.index(0, 0))
     while waiting:
         finish(0)
@@ -290,7 +290,7 @@ def test_why_an_archive_is_not_repaired_is_told(
 ):
     ome(folder / "labels", lambda home: home.update(labels=["nuclei"]))
     pack_hierarchy(folder, tmp_path / "cells.ozx")
-    monkeypatch.setattr(dock, "ask", lambda *_: "Repair")
+    monkeypatch.setattr(dock, "ask_question", lambda *_: "Repair")
     inspector.showPath(str(tmp_path / "cells.ozx"))
     settle(inspector)
     (button,) = inspector.problems.findChildren(QPushButton)
@@ -305,11 +305,11 @@ def test_a_repair_that_leaves_errors_can_be_undone(
 ):
     ome(folder / "labels", lambda home: home.update(labels=["nuclei", "ghost"]))
     before = (folder / "labels" / "zarr.json").read_bytes()
-    monkeypatch.setattr(dock, "ask", lambda *_: "Repair")
+    monkeypatch.setattr(dock, "ask_question", lambda *_: "Repair")
     inspector.showPath(str(folder))
     settle(inspector)
     assert inspector.undo.isHidden()
-    inspector.fix("label-unlisted")
+    inspector.repairProblems("label-unlisted")
     until(lambda: not inspector.undo.isHidden())
     assert ome(folder / "labels")["labels"] == ["nuclei", "ghost", "cells"]
     inspector.undo.click()
@@ -350,7 +350,7 @@ def test_an_unlisted_label_is_listed_on_consent(
         questions.append(text)
         return answer
 
-    monkeypatch.setattr(dock, "ask", reply)
+    monkeypatch.setattr(dock, "ask_question", reply)
     inspector.showPath(str(folder))
     settle(inspector)
     ((problem, rule, consequence),) = cells(inspector.problems)

@@ -387,10 +387,10 @@ def test_the_form_makes_labels_for_the_active_image(viewer):
     form = shown_form(viewer, "New labels")
     assert form.called.value == "labels"
     form.called.value = "a/b"
-    form.create()
+    form.create_labels()
     assert "cannot be the name" in form.status.value
     form.called.value = "nuclei"
-    form.create()
+    form.create_labels()
     layer = viewer.layers["nuclei"]
     assert isinstance(layer, OMEZarrLabels)
     assert layer.data.shape == image.data.shape

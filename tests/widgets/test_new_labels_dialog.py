@@ -69,7 +69,7 @@ def test_labels_are_named_and_made_by_the_keyboard_alone(laptop, tmp_path):
     selected = [getattr(layer, "selected_label", None) for layer in laptop.layers]
     dialog = shown_dialog(laptop)
     form = dialog.form
-    assert [name for name, _ in form._images()] == ["Cells"]
+    assert [name for name, _ in form._list_images()] == ["Cells"]
     assert not any(w.visible for w in (form.level, form.dtype, form.where, form.folder))
     picture("new-labels", laptop.window._qt_window, dialog)
     x("type", "--delay", "20", "mitosis")

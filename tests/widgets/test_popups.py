@@ -3,7 +3,7 @@ from qtpy.QtCore import QEvent, QObject
 from qtpy.QtWidgets import QComboBox, QWidget
 
 from mouse import until
-from napari_ngff.widgets.theme_look import Look
+from napari_ngff.widgets.theme_look import ThemeFollower
 
 
 class Listener(QObject):
@@ -23,7 +23,7 @@ class Listener(QObject):
 def test_popups_get_no_style_when_their_dock_is_closed(viewer):
     widget = QWidget()
     boxes = [QComboBox(widget) for _ in range(2)]
-    Look(widget, viewer)
+    ThemeFollower(widget, viewer)
     dock = viewer.window.add_dock_widget(widget)
     until(widget.isVisible)
     listener = Listener()

@@ -208,7 +208,7 @@ def test_a_taken_name_can_be_overwritten_or_another_taken(viewer, folder):
     form = show_new_labels(viewer)
     form.called.value = "nuclei"
     user = Answer("Name it nuclei-2")
-    form.create()
+    form.create_labels()
     text, buttons = user.asked[0]
     assert "remove their layer first" in text
     assert dialogs.OVERWRITE not in buttons
@@ -218,7 +218,7 @@ def test_a_taken_name_can_be_overwritten_or_another_taken(viewer, folder):
     form = show_new_labels(viewer)
     form.called.value = "nuclei"
     user = Answer(dialogs.OVERWRITE)
-    form.create()
+    form.create_labels()
     assert user.asked
     layer = viewer.layers["nuclei"]
     assert layer is not old

@@ -120,7 +120,7 @@ def answer(monkeypatch, button):
         asked.append(text)
         return button
 
-    monkeypatch.setattr(dialogs, "ask", ask)
+    monkeypatch.setattr(dialogs, "ask_question", ask)
     return asked
 
 
@@ -189,7 +189,7 @@ def test_failure_is_told_with_its_reason(viewer, painted, folder, monkeypatch):
 def test_edits_of_a_napari_that_died_are_offered_and_recovered(
     viewer, painted, folder, monkeypatch
 ):
-    monkeypatch.setattr(dialogs, "ask", lambda *_: pytest.fail("asked"))
+    monkeypatch.setattr(dialogs, "ask_question", lambda *_: pytest.fail("asked"))
     pixels = np.asarray(painted.data[0])
     painted.saver.journal.close()  # as a dead process leaves it
     viewer.layers.clear()
@@ -231,7 +231,7 @@ def test_edits_that_another_window_took_meanwhile_are_its_own(
         taken.extend(Journal(*place, canvas, one) for one in find_journals(*place))
         return says
 
-    monkeypatch.setattr(dialogs, "ask", ask)
+    monkeypatch.setattr(dialogs, "ask_question", ask)
     layer = opened(viewer, folder)
     until(lambda: notification_manager.records)
     last = notification_manager.records[-1]

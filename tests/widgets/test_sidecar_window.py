@@ -44,7 +44,7 @@ def test_the_form_offers_the_image_and_files_beside_it(viewer, folder, tmp_path)
     form.more.native.click()
     assert not form.folder.visible
     form.where.value = True
-    form.create()
+    form.create_labels()
     place = folder / "cells.labels.ome.zarr"
     layer = viewer.layers.selection.active
     layer.paint((20, 20), 4)
@@ -57,10 +57,10 @@ def test_the_form_offers_the_image_and_files_beside_it(viewer, folder, tmp_path)
     form.where.value = ""
     pump(50)
     assert form.folder.visible
-    form.create()
+    form.create_labels()
     assert form.status.value == "Choose the folder."
     form.folder.value = tmp_path / "mine"
-    form.create()
+    form.create_labels()
     layer = viewer.layers.selection.active
     layer.paint((20, 20), 4)
     assert layer.saver.save_now()

@@ -288,7 +288,9 @@ class Walker:
 @pytest.mark.parametrize("kind", WRITERS)
 def test_strokes_land_in_the_field_under_the_mouse(viewer, tmp_path, kind, monkeypatch):
     asked = []
-    monkeypatch.setattr(dialogs, "ask", lambda *text: asked.append(text) or "cancel")
+    monkeypatch.setattr(
+        dialogs, "ask_question", lambda *text: asked.append(text) or "cancel"
+    )
     root = tmp_path / "screen.ome.zarr"
     numbers = WRITERS[kind](root)
     viewer.open(str(root), plugin="napari-ngff")

@@ -5,13 +5,13 @@ from qtpy.QtCore import QCoreApplication, QEvent
 from qtpy.QtWidgets import QWidget
 
 from napari_ngff.viewer import settings
-from napari_ngff.widgets.theme_look import Look
+from napari_ngff.widgets.theme_look import ThemeFollower
 
 
 def closed(viewer, told):
     """Make a widget with its look, and delete both as the end of a dock does."""
     widget = QWidget()
-    Look(widget, viewer, told.append)
+    ThemeFollower(widget, viewer, told.append)
     widget.deleteLater()
     del widget
     QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)

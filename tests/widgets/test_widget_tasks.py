@@ -44,9 +44,9 @@ def end(task):
 
 
 def test_the_later_question_is_answered(asker, workers):
-    asker.tasks.start("a", lambda: 1, asker.hear)
-    asker.tasks.start("a", lambda: 2, asker.hear)
-    asker.tasks.start("b", lambda: 3, asker.hear)
+    asker.tasks.start_task("a", lambda: 1, asker.hear)
+    asker.tasks.start_task("a", lambda: 2, asker.hear)
+    asker.tasks.start_task("b", lambda: 3, asker.hear)
     for task in reversed(workers):
         end(task)
     assert asker.heard == [3, 2]
@@ -56,14 +56,14 @@ def test_what_failed_is_told(asker, workers):
     def fail():
         raise NodeNotFoundError("gone")
 
-    asker.tasks.start("a", fail, asker.hear)
+    asker.tasks.start_task("a", fail, asker.hear)
     end(workers[0])
     assert asker.heard == ["gone"]
 
 
 def test_what_was_dropped_is_not_answered(asker, workers):
-    asker.tasks.start("a", lambda: 1, asker.hear)
-    asker.tasks.start("b", lambda: 2, asker.hear)
+    asker.tasks.start_task("a", lambda: 1, asker.hear)
+    asker.tasks.start_task("b", lambda: 2, asker.hear)
     asker.tasks.cancel_others("b")
     for task in workers:
         end(task)
@@ -72,7 +72,7 @@ def test_what_was_dropped_is_not_answered(asker, workers):
 
 def test_a_question_does_not_keep_its_widget(qapp, workers):
     widget = Asker()
-    widget.tasks.start("a", lambda: 1, widget.hear)
+    widget.tasks.start_task("a", lambda: 1, widget.hear)
     there = weakref.ref(widget)
     del widget
     gc.collect()

@@ -109,8 +109,8 @@ def test_the_newest_that_a_worker_tells_arrives(qtbot):
 
     def work():
         for number in range(20_000):
-            calls.tell("progress", partial(hear, number))
-        calls.tell("another", partial(hear, -1))
+            calls.call_newest("progress", partial(hear, number))
+        calls.call_newest("another", partial(hear, -1))
 
     run_in_worker(work, ended.append)
     qtbot.waitUntil(lambda: bool(ended) and -1 in heard, timeout=20_000)
@@ -125,8 +125,8 @@ def test_what_fails_keeps_nothing_else(qtbot):
     calls, heard = main_calls(), []
 
     def work():
-        calls.tell("a", lambda: 1 / 0)
-        calls.tell("b", lambda: heard.append("b"))
+        calls.call_newest("a", lambda: 1 / 0)
+        calls.call_newest("b", lambda: heard.append("b"))
 
     with qtbot.capture_exceptions() as errors:
         run_in_worker(work, lambda _: None)
@@ -140,9 +140,9 @@ def test_a_worker_calls_in_the_main_thread(qtbot):
     def note():
         threads.append(threading.current_thread())
 
-    calls.call(note)
+    calls.call_in_main(note)
     assert threads == [threading.main_thread()]  # at once
-    run_in_worker(lambda: calls.call(note), lambda _: None)
+    run_in_worker(lambda: calls.call_in_main(note), lambda _: None)
     qtbot.waitUntil(lambda: threads == [threading.main_thread()] * 2, timeout=20_000)
 
 

@@ -32,23 +32,23 @@ class ThemeColors:
     shade: QColor
 
     @classmethod
-    def of(cls, theme: str) -> ThemeColors:
+    def from_theme(cls, theme: str) -> ThemeColors:
         """Take them from a theme by its name."""
         from napari.utils.theme import get_theme
 
         napari_theme = get_theme(theme)
 
-        def color(name: str) -> QColor:
+        def theme_color(name: str) -> QColor:
             return QColor(*getattr(napari_theme, name).as_rgb_tuple()[:3])
 
         dark = napari_theme.type == "dark"
         return cls(
-            color("background"),
-            color("foreground"),
-            color("secondary"),
-            mixed(color("text"), color("background"), STRENGTH),
-            color("text"),
-            color("current"),
+            theme_color("background"),
+            theme_color("foreground"),
+            theme_color("secondary"),
+            mix_colors(theme_color("text"), theme_color("background"), STRENGTH),
+            theme_color("text"),
+            theme_color("current"),
             QColor("#ffd166" if dark else "#b34700"),
             QColor("#06d6a0" if dark else "#00745a"),
             QColor("#ff5c5c" if dark else "#c1121f"),
@@ -56,7 +56,7 @@ class ThemeColors:
         )
 
 
-def mixed(one: QColor, other: QColor, share: float) -> QColor:
+def mix_colors(one: QColor, other: QColor, share: float) -> QColor:
     """Mix two colours, so much of the first."""
     parts = zip(one.getRgb()[:3], other.getRgb()[:3], strict=True)
     return QColor(*(round(share * a + (1 - share) * b) for a, b in parts))

@@ -17,8 +17,8 @@ __all__ = [
     "OVERWRITE",
     "RESTORE",
     "SAVE",
-    "ask",
     "ask_name",
+    "ask_question",
     "ask_table_file",
 ]
 
@@ -35,7 +35,7 @@ ROLES = {
 }
 
 
-def ask(
+def ask_question(
     parent: Any, title: str, text: str, answers: Sequence[str], cancel: str = CANCEL
 ) -> str:
     """Ask, and return one of the answers, or the last button's for Escape.
@@ -82,7 +82,7 @@ def ask_name(parent: Any, name: str, free: str, *, shown: bool) -> str:
         hint = "To overwrite them, remove their layer first."
     more = "For another name, rename the layer."
     answers = [other] if shown else [other, OVERWRITE]
-    answer = ask(parent, "Name is taken", f"{text} {hint} {more}", answers)
+    answer = ask_question(parent, "Name is taken", f"{text} {hint} {more}", answers)
     return {other: free, OVERWRITE: name}.get(answer, "")
 
 

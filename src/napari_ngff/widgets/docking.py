@@ -18,7 +18,7 @@ __all__ = [
     "ANNOTATE",
     "BROWSER",
     "INSPECTOR",
-    "Docking",
+    "DockPlacement",
     "bring_forward",
     "find_dock",
     "full_name",
@@ -37,7 +37,7 @@ COMMANDS = {
 """Docks by their names in the manifest, and the commands there that make them."""
 
 
-class Docking(QObject):
+class DockPlacement(QObject):
     """Finds room for a dock of ours when it comes into a window.
 
     Where the docks of its side want more height than there is, it becomes a tab beside
@@ -69,7 +69,7 @@ class Docking(QObject):
                 # Before it grows to hold one dock above the other.
                 self._before = parent.size()
         elif kind == QEvent.Type.Show and watched is self._widget:
-            QTimer.singleShot(0, self._place)
+            QTimer.singleShot(0, self._place_dock)
         elif kind == QEvent.Type.Move and isinstance(watched, QDockWidget):
             # Qt moves a dock behind another tab out of the window: its keys would work.
             window = watched.parent()
@@ -79,7 +79,7 @@ class Docking(QObject):
             self._widget.setEnabled(inside or watched.isFloating())
         return False
 
-    def _place(self) -> None:
+    def _place_dock(self) -> None:
         if not isalive(self._widget):  # type: ignore[no-untyped-call]
             return
         dock = self._widget.parent()
@@ -92,10 +92,10 @@ class Docking(QObject):
             self._is_placed = True
             # For the tab: the name of the plugin behind it would not fit.
             dock.setWindowTitle(dock.windowTitle().partition(" (")[0])
-            self._join(window, dock)
+            self._join_tabs(window, dock)
         dock.raise_()
 
-    def _join(self, window: QMainWindow, dock: QDockWidget) -> None:
+    def _join_tabs(self, window: QMainWindow, dock: QDockWidget) -> None:
         """Make the dock a tab of another one of ours, where both do not fit."""
         area = window.dockWidgetArea(dock)
         beside = [
@@ -116,11 +116,11 @@ class Docking(QObject):
             # It is no higher than it must be, and so has grown if it was lower before.
             self._grown = high
             room -= max(0, high - self._before.height())
-        if sum(wanted(one) for one in (dock, *beside)) > room:
+        if sum(wanted_height(one) for one in (dock, *beside)) > room:
             window.tabifyDockWidget(ours[0], dock)
-            QTimer.singleShot(0, self._shrink)
+            QTimer.singleShot(0, self._shrink_window)
 
-    def _shrink(self) -> None:
+    def _shrink_window(self) -> None:
         """Take back by how much the window has grown to hold one above the other."""
         window = self._widget.window() if isalive(self._widget) else None  # type: ignore[no-untyped-call]
         if (
@@ -138,10 +138,12 @@ def is_ours(dock: QDockWidget) -> bool:
     """Tell whether a dock finds its place by this module."""
     widget = dock.widget()
     flat = Qt.FindChildOption.FindDirectChildrenOnly
-    return widget is not None and widget.findChild(Docking, options=flat) is not None
+    return (
+        widget is not None and widget.findChild(DockPlacement, options=flat) is not None
+    )
 
 
-def wanted(dock: QDockWidget) -> int:
+def wanted_height(dock: QDockWidget) -> int:
     """Height that a dock wants, in pixels."""
     return dock.sizeHint().height()
 

@@ -76,15 +76,15 @@ class FormDialog(QDialog):
         super().showEvent(event)
         self.activateWindow()
         self._first.setFocus(Qt.FocusReason.TabFocusReason)
-        self._fit()
+        self._fit_height()
 
     def eventFilter(self, watched: QObject | None, event: QEvent | None) -> bool:
         """Become as high as the form wants, when rows of it come and go."""
         if event is not None and event.type() == QEvent.Type.LayoutRequest:
-            QTimer.singleShot(0, self._fit)
+            QTimer.singleShot(0, self._fit_height)
         return False
 
-    def _fit(self) -> None:
+    def _fit_height(self) -> None:
         layout = self.layout() if isalive(self) else None  # type: ignore[no-untyped-call]
         if layout is not None:
             layout.activate()
@@ -107,15 +107,15 @@ class MoreOptions:
         self._button, self._rows = button, rows
         self.is_open = False
         button.native.setFlat(True)
-        button.changed.connect(self.toggle)
-        self._show()
+        button.changed.connect(self.toggle_rows)
+        self._show_rows()
 
-    def toggle(self) -> None:
+    def toggle_rows(self) -> None:
         """Show the rows, or hide them."""
         self.is_open = not self.is_open
-        self._show()
+        self._show_rows()
 
-    def _show(self) -> None:
+    def _show_rows(self) -> None:
         self._button.text = "▾ Fewer options" if self.is_open else "▸ More options"
         for row in self._rows:
             row.visible = self.is_open

@@ -33,7 +33,7 @@ from napari_ngff.widgets.form_dialog import (
     main_window,
     shown_form,
 )
-from napari_ngff.widgets.theme_look import Look, wrap
+from napari_ngff.widgets.theme_look import ThemeFollower, wrap_label
 from napari_ngff.widgets.workers import run_in_worker
 
 if TYPE_CHECKING:
@@ -68,12 +68,12 @@ class UrlForm(Container):  # type: ignore[type-arg]
         self.address.tooltip = "Of an OME-Zarr on a web server, or s3://bucket/…"
         self.button = PushButton(text="Open")
         self.status = Label(value="")
-        wrap(self.status)
+        wrap_label(self.status)
         super().__init__(widgets=[self.address, self.button, self.status])
-        Look(self.native, viewer)
-        self.button.changed.connect(self.open)
+        ThemeFollower(self.native, viewer)
+        self.button.changed.connect(self.open_address)
 
-    def open(self) -> None:
+    def open_address(self) -> None:
         """Start to open what stands in the form."""
         url = self.address.value.strip()
         if not url or not self.button.enabled:
@@ -83,17 +83,17 @@ class UrlForm(Container):  # type: ignore[type-arg]
         session_of(self._viewer)
         run_in_worker(
             lambda: read_node(open_node(url)),
-            lambda layers: self._add(url, layers),
-            lambda error: self._finish(error_text(error)),
+            lambda layers: self._add_layers(url, layers),
+            lambda error: self._show_error(error_text(error)),
         )
 
-    def _add(self, url: str, layers: list[Any]) -> None:
+    def _add_layers(self, url: str, layers: list[Any]) -> None:
         if is_window_open(self._viewer):
             session_of(self._viewer).add(layers, url)
         if self._is_alive():
             close_form(self)
 
-    def _finish(self, text: str) -> None:
+    def _show_error(self, text: str) -> None:
         if self._is_alive():
             self.button.enabled = True
             self.status.value = text

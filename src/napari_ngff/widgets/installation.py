@@ -19,10 +19,10 @@ from napari_ngff.widgets.workers import install_runner
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["install"]
+__all__ = ["install_widgets"]
 
 
-def install() -> None:
+def install_widgets() -> None:
     """Read in worker threads, let painted labels have their controls, and
     the browser open beside what can be browsed.
     """
@@ -49,8 +49,8 @@ def hold_canvas(viewer: Any) -> Callable[[], None]:
     native = qt_viewer.canvas.native
     native.setUpdatesEnabled(False)
 
-    def release() -> None:
+    def release_canvas() -> None:
         if isalive(native):  # type: ignore[no-untyped-call]
             native.setUpdatesEnabled(True)
 
-    return release
+    return release_canvas

@@ -41,7 +41,7 @@ from napari_ngff.widgets.form_dialog import (
     close_form,
     shown_form,
 )
-from napari_ngff.widgets.theme_look import Look, wrap
+from napari_ngff.widgets.theme_look import ThemeFollower, wrap_label
 
 if TYPE_CHECKING:
     from napari.components import ViewerModel
@@ -68,15 +68,15 @@ class NewLabelsForm(Container):  # type: ignore[type-arg]
         self._viewer = viewer
         self._in_view: Position | None = None
         self._asked: str | None = None
-        self.image = ComboBox(label="Image", choices=self._images)
-        self.well = ComboBox(label="Well", choices=self._wells)
+        self.image = ComboBox(label="Image", choices=self._list_images)
+        self.well = ComboBox(label="Well", choices=self._list_wells)
         self.field = ComboBox(label="Field", choices=[])
         self.called = LineEdit(label="Name")
-        self.level = ComboBox(label="Resolution", choices=self._levels)
+        self.level = ComboBox(label="Resolution", choices=self._list_levels)
         self.level.tooltip = "A coarser level is quicker to paint and to save."
         self.dtype = ComboBox(label="Type", choices=TYPES, value="uint16")
         self.dtype.tooltip = "A wider type is used where a label does not fit."
-        self.where = ComboBox(label="Save to", choices=self._homes)
+        self.where = ComboBox(label="Save to", choices=self._list_homes)
         self.where.tooltip = "Labels in a separate file open with the image, too."
         self.folder = FileEdit(
             label="Folder", mode=FileDialogMode.EXISTING_DIRECTORY, nullable=True
@@ -84,42 +84,42 @@ class NewLabelsForm(Container):  # type: ignore[type-arg]
         self.more = PushButton(text="More options")
         self.button = PushButton(text="Create")
         self.status = Label(value="")
-        wrap(self.status)
+        wrap_label(self.status)
         rows = [self.image, self.well, self.field, self.called, self.more]
         options = [self.level, self.dtype, self.where, self.folder]
         super().__init__(widgets=[*rows, *options, self.button, self.status])
         self.folded = MoreOptions(self.more, options)
-        Look(self.native, viewer)
-        self._connect()
-        self.choose(viewer.layers.selection.active)
+        ThemeFollower(self.native, viewer)
+        self._connect_signals()
+        self.choose_image(viewer.layers.selection.active)
         self._on_image()
 
-    def _connect(self) -> None:
+    def _connect_signals(self) -> None:
         self.where.changed.connect(self._on_options)
         self.more.changed.connect(self._on_options)
         self.image.changed.connect(self._on_image)
         self.well.changed.connect(self._on_well)
-        self.button.changed.connect(self.create)
+        self.button.changed.connect(self.create_labels)
         layers = self._viewer.layers.events
         for event in (layers.inserted, layers.removed):
             event.connect(self._on_layers)
-        self.native.destroyed.connect(self._forget)
+        self.native.destroyed.connect(self._disconnect_layers)
 
-    def choose(self, layer: Any) -> None:
+    def choose_image(self, layer: Any) -> None:
         """Choose the image of a layer, if that is one of an image."""
-        image = None if layer is None else same_image(layer, self._images())
+        image = None if layer is None else same_image(layer, self._list_images())
         if image is not None:
             self.image.value = image
 
-    def _forget(self) -> None:
+    def _disconnect_layers(self) -> None:
         layers = self._viewer.layers.events
         for event in (layers.inserted, layers.removed):
             event.disconnect(self._on_layers)
 
-    def _images(self, _: Any = None) -> list[tuple[str, Image]]:
+    def _list_images(self, _: Any = None) -> list[tuple[str, Image]]:
         return image_choices(self._viewer.layers)
 
-    def _levels(self, _: Any = None) -> list[tuple[str, int]]:
+    def _list_levels(self, _: Any = None) -> list[tuple[str, int]]:
         image = self.image.value
         if image is None:
             return []
@@ -130,16 +130,16 @@ class NewLabelsForm(Container):  # type: ignore[type-arg]
             choices.append((f"{number}: {sizes}{note}", number))
         return choices
 
-    def _homes(self, _: Any = None) -> list[tuple[str, bool | str]]:
+    def _list_homes(self, _: Any = None) -> list[tuple[str, bool | str]]:
         image = self.image.value
         return [] if image is None else home_choices(image)
 
-    def _browser(self) -> Browser | None:
+    def _find_browser(self) -> Browser | None:
         """Find who opens a field of the chosen image; None for an image."""
         return overview_browser(self._viewer, self.image.value)
 
-    def _wells(self, _: Any = None) -> list[tuple[str, str | None]]:
-        browser = self._browser()
+    def _list_wells(self, _: Any = None) -> list[tuple[str, str | None]]:
+        browser = self._find_browser()
         return [] if browser is None else well_choices(browser)
 
     def _on_options(self, _: Any = None) -> None:
@@ -151,7 +151,7 @@ class NewLabelsForm(Container):  # type: ignore[type-arg]
         self.image.reset_choices()
 
     def _on_image(self, _: Any = None) -> None:
-        image, browser = self.image.value, self._browser()
+        image, browser = self.image.value, self._find_browser()
         self.level.reset_choices()
         self.where.reset_choices()
         self.well.visible = browser is not None and bool(browser.map.wells)
@@ -180,16 +180,16 @@ class NewLabelsForm(Container):  # type: ignore[type-arg]
         self._on_well()
 
     def _on_well(self, _: Any = None) -> None:
-        browser, well = self._browser(), self.well.value
+        browser, well = self._find_browser(), self.well.value
         if browser is None or (self._asked is not None and self._asked == well):
             return
         self._asked = well
 
-        def take(found: list[tuple[str, Position]] | str) -> None:
+        def show_if_current(found: list[tuple[str, Position]] | str) -> None:
             if self._is_alive() and self.well.value == well:
                 self._show_fields(found)
 
-        field_choices(browser, well, take)
+        field_choices(browser, well, show_if_current)
 
     def _show_fields(self, found: list[tuple[str, Position]] | str) -> None:
         problem = found if isinstance(found, str) else ""
@@ -201,9 +201,9 @@ class NewLabelsForm(Container):  # type: ignore[type-arg]
         self.button.enabled = not problem
         self.status.value = problem
 
-    def create(self) -> None:
+    def create_labels(self) -> None:
         """Add the labels, or show why not."""
-        browser, image = self._browser(), self.image.value
+        browser, image = self._find_browser(), self.image.value
         if browser is not None and self.field.value is not None:
             name, layers = self.called.value, self._viewer.layers
 
@@ -215,7 +215,7 @@ class NewLabelsForm(Container):  # type: ignore[type-arg]
             self.status.value = "Opening the field…"
             open_field(browser, self.field.value, lambda: layers, go_on)
         elif image is not None and browser is None:
-            self._create(image)
+            self._create_for_image(image)
 
     def _create_in_field(self, image: Image | None, name: str) -> None:
         if image is None:
@@ -224,12 +224,12 @@ class NewLabelsForm(Container):  # type: ignore[type-arg]
             return
         # The same layers show the field now.
         self.image.reset_choices()
-        self.choose(image)
+        self.choose_image(image)
         self._on_image()
         self.called.value = name
-        self._create(image)
+        self._create_for_image(image)
 
-    def _create(self, image: Image) -> None:
+    def _create_for_image(self, image: Image) -> None:
         """Add labels for an image that is on screen, or show why not."""
         if self.where.value == "" and self.folder.value is None:
             self.status.value = "Choose the folder."
@@ -244,7 +244,7 @@ class NewLabelsForm(Container):  # type: ignore[type-arg]
                 overwrite=name in taken_names(image),
                 level=self.level.value or 0,
                 dtype=self.dtype.value,
-                sidecar=self._sidecar(),
+                sidecar=self._chosen_sidecar(),
             )
         except (UnsupportedError, ValueError) as error:
             self.status.value = str(error)
@@ -255,7 +255,7 @@ class NewLabelsForm(Container):  # type: ignore[type-arg]
         self._viewer.status = READY
         close_form(self)
 
-    def _sidecar(self) -> Any:
+    def _chosen_sidecar(self) -> Any:
         """Give where the labels go, as `new_labels` wants it."""
         where = self.where.value
         return self.folder.value if where == "" else where
@@ -283,7 +283,7 @@ def show_new_labels(viewer: Viewer) -> NewLabelsForm:
     viewer = getattr(viewer, "__wrapped__", viewer)
     form = shown_form(viewer, TITLE)
     if isinstance(form, NewLabelsForm):
-        form.choose(viewer.layers.selection.active)
+        form.choose_image(viewer.layers.selection.active)
         return form
     form = NewLabelsForm(viewer)
     dialog = FormDialog(viewer, TITLE, form, form.called.native, form.button.native)

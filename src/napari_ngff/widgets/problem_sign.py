@@ -46,10 +46,10 @@ READ = 2
 
 def install_problem_sign() -> None:
     """Show notices once there is a window, and problems in its status bar."""
-    set_problem_host(notify, show_sign)
+    set_problem_host(show_notice, show_sign)
 
 
-def notify(text: str) -> None:
+def show_notice(text: str) -> None:
     """Show a notification, in the main thread; later where no window is shown yet."""
     if QApplication.instance() is None:
         show_warning(text)
@@ -90,16 +90,16 @@ class PassingNotice(QObject):
         self._began = time.monotonic()
         self._timer = QTimer(self)
         self._timer.setInterval(SHOWN)
-        self._timer.timeout.connect(self._end)
+        self._timer.timeout.connect(self._end_notice)
         self._timer.start()
         if browser is not None:
             browser.busy.connect(self._on_busy)
 
     def _on_busy(self, busy: bool) -> None:
         if busy and time.monotonic() - self._began > READ:
-            self._end()
+            self._end_notice()
 
-    def _end(self) -> None:
+    def _end_notice(self) -> None:
         if not isalive(self) or not isalive(self._notice):  # type: ignore[no-untyped-call]
             return
         if not self._notice.underMouse() and not self._notice.property("expanded"):
@@ -130,10 +130,10 @@ class LaterNotice(QObject):
         if event is not None and event.type() == QEvent.Type.Show:
             if watched is not None:
                 watched.removeEventFilter(self)
-            QTimer.singleShot(SETTLED, self._show)
+            QTimer.singleShot(SETTLED, self._show_notice)
         return False
 
-    def _show(self) -> None:
+    def _show_notice(self) -> None:
         if isalive(self):  # type: ignore[no-untyped-call]
             show_passing(self._text)
             self.deleteLater()
@@ -195,7 +195,7 @@ class ProblemSign(QPushButton):
         bar = window.statusBar()
         assert bar is not None
         bar.addPermanentWidget(self)
-        self._refresh()
+        self._refresh_count()
 
     def addProblems(self, path: str, problems: tuple[Problem, ...]) -> None:
         """Note what opening found wrong with a file, and judge it in a worker."""
@@ -224,7 +224,7 @@ class ProblemSign(QPushButton):
         """Take over what the inspector lists of a file."""
         if path in self._known:
             self._found[path] = found
-            self._refresh()
+            self._refresh_count()
 
     def showProblems(self) -> None:
         """Open the inspector where the problems are; of several files, ask which."""
@@ -264,9 +264,9 @@ class ProblemSign(QPushButton):
             if not any(node.startswith(f"{path}/") for node in opened):
                 del self._known[path]
                 self._found.pop(path, None)
-        self._refresh()
+        self._refresh_count()
 
-    def _refresh(self) -> None:
+    def _refresh_count(self) -> None:
         total = sum(found.error_count for found in self._found.values())
         self.setText(count_noun(total, "problem"))
         self.setVisible(total > 0)

@@ -14,7 +14,7 @@ from qtpy.QtCore import QEvent, QObject
 from qtpy.QtWidgets import QComboBox, QSizePolicy, QWidget
 
 from napari_ngff.viewer import settings
-from napari_ngff.widgets.colors import ThemeColors, mixed
+from napari_ngff.widgets.colors import ThemeColors, mix_colors
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from napari.components import ViewerModel
     from qtpy.QtWidgets import QWidget
 
-__all__ = ["Look", "wrap"]
+__all__ = ["ThemeFollower", "wrap_label"]
 
 SHEET = """
 QPushButton:checked {{ border: 1px solid {text}; padding: 3px; font-weight: bold; }}
@@ -50,7 +50,7 @@ HINT = 0.75
 """Share of the text's colour in the hint of an empty line."""
 
 
-class Look(QObject):
+class ThemeFollower(QObject):
     """Lets a widget and its parts follow the theme and the size of letters.
 
     Parameters
@@ -75,16 +75,16 @@ class Look(QObject):
             # Takes out who is gone as well, which only a change would do, and few are
             # made (napari 0.9).
             emitter.disconnect(self)
-            emitter.connect(self._follow)
+            emitter.connect(self._follow_theme)
         ComboPopups(widget)
-        self._follow()
+        self._follow_theme()
 
-    def _follow(self, _: Any = None) -> None:
+    def _follow_theme(self, _: Any = None) -> None:
         if not isalive(self):  # type: ignore[no-untyped-call]
             return
-        colors = ThemeColors.of(self._viewer.theme)
+        colors = ThemeColors.from_theme(self._viewer.theme)
         names = {name: getattr(colors, name).name() for name in SIGNS}
-        hint = mixed(colors.text, colors.background, HINT).name()
+        hint = mix_colors(colors.text, colors.background, HINT).name()
         size, font = settings.letter_size(), self._widget.font()
         font.setPointSize(size)
         self._widget.setFont(font)
@@ -96,7 +96,7 @@ class Look(QObject):
 SIGNS = "text", "line", "chosen", "current"
 
 
-def wrap(label: Label) -> None:
+def wrap_label(label: Label) -> None:
     """Give the text of a form as many lines as it wants, in the width that there is.
 
     magicgui keeps a label as wide as its text (0.10).

@@ -30,7 +30,7 @@ class WidgetTasks:
         self._is_alive = alive_check(widget)
         self._tasks: dict[str, LatestTask] = {}
 
-    def start(
+    def start_task(
         self, subject: str, work: Callable[[], Any], done: Callable[[Any], None]
     ) -> None:
         """Start work in a worker; `done` gets its result, or a text why it failed."""

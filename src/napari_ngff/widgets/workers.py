@@ -50,7 +50,7 @@ def install_runner() -> None:
     if not isinstance(app, QApplication):
         return
     calls = main_calls()
-    set_runner(run_in_worker, run_when_calm, calls.call, calls.tell)
+    set_runner(run_in_worker, run_when_calm, calls.call_in_main, calls.call_newest)
     resume_reading()
     if not app.property(KNOWN):
         app.setProperty(KNOWN, True)
@@ -68,26 +68,28 @@ class MainCalls(QObject):
     object lives as long as the application.
     """
 
-    _asked = QtSignal(object)
+    _call_wanted = QtSignal(object)
 
-    _told = QtSignal()
+    _news_waiting = QtSignal()
 
     def __init__(self, application: QApplication) -> None:
         super().__init__()
         self.moveToThread(application.thread())
         self._lock = threading.Lock()
         self._newest: dict[object, Callable[[], Any]] = {}
-        self._asked.connect(_make_call, Qt.ConnectionType.QueuedConnection)
-        self._told.connect(self._wait, Qt.ConnectionType.QueuedConnection)
+        self._call_wanted.connect(_make_call, Qt.ConnectionType.QueuedConnection)
+        self._news_waiting.connect(
+            self._deliver_soon, Qt.ConnectionType.QueuedConnection
+        )
 
-    def call(self, call: Callable[[], Any]) -> None:
+    def call_in_main(self, call: Callable[[], Any]) -> None:
         """Call something: soon, or at once where this is the main thread."""
         if _is_main_thread():
             call()
         else:
-            self._asked.emit(call)
+            self._call_wanted.emit(call)
 
-    def tell(self, key: object, call: Callable[[], Any]) -> None:
+    def call_newest(self, key: object, call: Callable[[], Any]) -> None:
         """Call the newest of what is told with the same key, some times a second.
 
         At once where this is the main thread.
@@ -99,16 +101,16 @@ class MainCalls(QObject):
             waiting = bool(self._newest)
             self._newest[key] = call
         if not waiting:
-            self._told.emit()
+            self._news_waiting.emit()
 
-    def _wait(self) -> None:
-        QTimer.singleShot(PAUSE, self._deliver)
+    def _deliver_soon(self) -> None:
+        QTimer.singleShot(PAUSE, self._deliver_newest)
 
-    def _deliver(self) -> None:
+    def _deliver_newest(self) -> None:
         with self._lock:
             newest, self._newest = self._newest, {}
         for call in newest.values():
-            self._asked.emit(call)  # one that fails must not keep the others
+            self._call_wanted.emit(call)  # one that fails must not keep the others
 
 
 def _make_call(call: Callable[[], Any]) -> None:

@@ -59,7 +59,7 @@ def test_labels_get_features_and_the_table_of_the_command(viewer, tmp_path):
     assert form.layer.value is layer
     assert not form.save_button.enabled
     form.button.changed.emit(True)
-    until(lambda: form.measured() is not None)
+    until(lambda: form.measured_table() is not None)
     until(lambda: form.save_button.enabled)
     assert not form.progress.visible
     data = np.asarray(layer.data[0] if layer.multiscale else layer.data)

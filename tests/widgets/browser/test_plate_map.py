@@ -159,7 +159,7 @@ def test_the_mouse_tells_where_it_is(view, qtbot):
 
 
 def test_wells_gaps_and_pictures_are_told_apart(view):
-    colors = ThemeColors.of("light")
+    colors = ThemeColors.from_theme("light")
     view.setColors(colors)
     rect = view.rectOf("D/4")
     image = view.viewport().grab().toImage()

@@ -36,7 +36,7 @@ __all__ = ["BridgePage"]
 class BridgePage(QWidget):
     """Hands regions to other plugins, and merges what they made."""
 
-    told = Signal(str)
+    reported = Signal(str)
     """Emitted with what became of it."""
 
     def __init__(self, viewer: ViewerModel, parent: QWidget | None = None) -> None:
@@ -58,12 +58,12 @@ class BridgePage(QWidget):
         self.shapes = QPushButton("Shapes &to labels", self)
         self.shapes.setToolTip("Paints the shapes of the selected shapes layer.")
         self.export = ExportBox(self)
-        self.export.told.connect(self.told)
-        self._arrange()
-        self._connect()
+        self.export.reported.connect(self.reported)
+        self._build_layout()
+        self._connect_signals()
         self.setLayer(None)
 
-    def _arrange(self) -> None:
+    def _build_layout(self) -> None:
         out, back = (
             QGroupBox("1. Extract region", self),
             QGroupBox("2. Merge back", self),
@@ -84,25 +84,25 @@ class BridgePage(QWidget):
         layout.addWidget(self.export)
         layout.addStretch(1)
 
-    def _connect(self) -> None:
+    def _connect_signals(self) -> None:
         self.form.possible.connect(self.take.setEnabled)
-        self.form.told.connect(self.told)
-        self.take.clicked.connect(self.workHere)
+        self.form.reported.connect(self.reported)
+        self.take.clicked.connect(self.extractRegion)
         self.put.clicked.connect(self.mergeResult)
         self.shapes.clicked.connect(self.paintShapes)
         layers = self._viewer.layers.events
-        layers.inserted.connect(self.refresh)
-        layers.removed.connect(self.refresh)
+        layers.inserted.connect(self.refreshChoices)
+        layers.removed.connect(self.refreshChoices)
 
     def setLayer(self, layer: OMEZarrLabels | None) -> None:
         """Merge into other labels, and export them."""
         self._layer = layer
         self.export.setLayer(layer)
-        self.refresh()
+        self.refreshChoices()
 
-    def refresh(self, event: Any = None) -> None:
+    def refreshChoices(self, event: Any = None) -> None:
         """Offer the levels and results that there are."""
-        self.form.refresh()
+        self.form.refreshLevels()
         with QSignalBlocker(self.result):
             name = self.result.currentData()
             newest = self.result.itemData(0)
@@ -118,16 +118,16 @@ class BridgePage(QWidget):
 
     # Out.
 
-    def workHere(self) -> None:
+    def extractRegion(self) -> None:
         """Read the region in a worker, and add it as plain layers."""
-        self.form.read(self._taken)
+        self.form.readRegion(self._add_plain_layers)
 
-    def _taken(self, layers: Any) -> None:
+    def _add_plain_layers(self, layers: Any) -> None:
         active = self._viewer.layers.selection.active
         for layer in layers:
             self._viewer.add_layer(layer)
         self._viewer.layers.selection.active = active
-        self.told.emit(f"{len(layers)} plain layers were added; work on them.")
+        self.reported.emit(f"{len(layers)} plain layers were added; work on them.")
 
     # Back.
 
@@ -140,7 +140,7 @@ class BridgePage(QWidget):
         how = self.how.currentData()
         value = int(into.selected_label)
 
-        def work() -> PreparedMerge | str:
+        def prepare_in_worker() -> PreparedMerge | str:
             try:
                 like = worked_on(result, list(self._viewer.layers))
                 return prepare_merge(result, into, how, value=value, like=like)
@@ -148,21 +148,23 @@ class BridgePage(QWidget):
                 return f"Not merged: {error}"
 
         self.put.setEnabled(False)
-        self.told.emit(f"Merging {name}…")
-        self._tasks.start("merge", work, lambda found: self._merge(name, found))
+        self.reported.emit(f"Merging {name}…")
+        self._tasks.start_task(
+            "merge", prepare_in_worker, lambda found: self._apply_merge(name, found)
+        )
 
-    def _merge(self, name: str, found: PreparedMerge | str) -> None:
-        self.refresh()
+    def _apply_merge(self, name: str, found: PreparedMerge | str) -> None:
+        self.refreshChoices()
         if isinstance(found, str):
-            self.told.emit(found)
+            self.reported.emit(found)
             return
         try:
             shift = found.apply_merge()
         except (OverflowError, ValueError) as error:
-            self.told.emit(f"Not merged: {error}")
+            self.reported.emit(f"Not merged: {error}")
             return
         message = f"{name} is merged into {found.into.name}; undo takes it back."
-        self.told.emit(f"{message} Ids from {shift + 1} on." if shift else message)
+        self.reported.emit(f"{message} Ids from {shift + 1} on." if shift else message)
 
     def paintShapes(self) -> None:
         """Paint the shapes of the selected layer, or of the last one."""
@@ -170,11 +172,11 @@ class BridgePage(QWidget):
         chosen = [x for x in self._viewer.layers.selection if x in shapes_layers]
         into = self._layer
         if into is None or not shapes_layers:
-            self.told.emit("Add a shapes layer, and draw.")
+            self.reported.emit("Add a shapes layer, and draw.")
             return
         try:
             number = shapes_to_labels(self._viewer, (chosen or shapes_layers)[-1], into)
         except (ValueError, OverflowError) as error:
-            self.told.emit(str(error))
+            self.reported.emit(str(error))
             return
-        self.told.emit(f"{number} shapes were painted; undo takes them back.")
+        self.reported.emit(f"{number} shapes were painted; undo takes them back.")

@@ -39,7 +39,7 @@ EVERYTHING, BACKGROUND = "everything", "background only"
 class ClassPage(QWidget):
     """The table of classes, and what is done with them."""
 
-    told = Signal(str)
+    reported = Signal(str)
     """Emitted with what went wrong, for the user."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
@@ -61,25 +61,29 @@ class ClassPage(QWidget):
         layout.setContentsMargins(0, 4, 0, 0)
         layout.addWidget(self.table, 1)
         layout.addWidget(self.show_only)
-        layout.addLayout(self._grid())
+        layout.addLayout(self._build_buttons())
         layout.addLayout(form)
         self.setLayer(None)
 
-    def _grid(self) -> QGridLayout:
+    def _build_buttons(self) -> QGridLayout:
         grid = QGridLayout()
         actions: tuple[tuple[str, str, Callable[[], None]], ...] = (
-            ("&Add class", "A new class, painted with at once.", self.add),
+            ("&Add class", "A new class, painted with at once.", self.addClass),
             (
                 "Remove",
                 "Removes the class from the list. Its pixels stay.",
-                self.remove,
+                self.removeClass,
             ),
-            ("&Merge into…", "Makes all its pixels another class.", self.merge),
-            ("&Up", "The first nine have a number key each.", self.up),
-            ("Dow&n", "The first nine have a number key each.", self.down),
-            ("Coun&t", "Counts the pixels of each class.", self.count),
-            ("E&xport…", "Saves names and colours for other images.", self.export),
-            ("I&mport…", "Adds names and colours of other images.", self.load),
+            ("&Merge into…", "Makes all its pixels another class.", self.mergeClass),
+            ("&Up", "The first nine have a number key each.", self.moveUp),
+            ("Dow&n", "The first nine have a number key each.", self.moveDown),
+            ("Coun&t", "Counts the pixels of each class.", self.countPixels),
+            (
+                "E&xport…",
+                "Saves names and colours for other images.",
+                self.exportClasses,
+            ),
+            ("I&mport…", "Adds names and colours of other images.", self.importClasses),
         )
         for number, (title, tip, action) in enumerate(actions):
             button = QPushButton(title, self)
@@ -97,22 +101,24 @@ class ClassPage(QWidget):
     def setLayer(self, layer: OMEZarrLabels | None) -> None:
         """Show the classes of another layer."""
         if self._layer is not None:
-            self._layer.events.show_selected_label.disconnect(self._on_shown)
+            self._layer.events.show_selected_label.disconnect(
+                self._on_show_selected_label
+            )
         self._layer = layer
         if layer is not None:
-            layer.events.show_selected_label.connect(self._on_shown)
-        self._on_shown()
+            layer.events.show_selected_label.connect(self._on_show_selected_label)
+        self._on_show_selected_label()
         self.show_only.setEnabled(layer is not None)
         self._tasks.cancel_others()
         if self.classes is not None:
-            self.classes.changed.disconnect(self.refresh)
+            self.classes.changed.disconnect(self.refreshChoices)
         classes = classes_of_layer(layer) if layer is not None else None
         self.table.rows.setClasses(classes)
         if classes is not None:
-            classes.changed.connect(self.refresh)
-        self.refresh()
+            classes.changed.connect(self.refreshChoices)
+        self.refreshChoices()
 
-    def refresh(self) -> None:
+    def refreshChoices(self) -> None:
         """Offer what can be done now."""
         classes = self.classes
         any_class = classes is not None and bool(classes.items)
@@ -128,9 +134,9 @@ class ClassPage(QWidget):
             only = self._layer.only_over if self._layer is not None else None
             self.over.setCurrentIndex(max(0, self.over.findData(only)))
         self.over.setEnabled(classes is not None)
-        self.table.follow()
+        self.table.selectPaintedClass()
 
-    def _on_shown(self, event: Any = None) -> None:
+    def _on_show_selected_label(self, event: Any = None) -> None:
         only = self._layer is not None and self._layer.show_selected_label
         self.show_only.setChecked(only)
 
@@ -138,42 +144,42 @@ class ClassPage(QWidget):
         if self._layer is not None and self._layer.show_selected_label != on:
             self._layer.show_selected_label = on
 
-    def add(self) -> None:
+    def addClass(self) -> None:
         """Add a class, and let its name be typed."""
         if self.classes is not None:
             label_class = self.classes.add_class()
-            row = self.table.rows.row(label_class.value)
+            row = self.table.rows.rowOf(label_class.value)
             self.table.edit(self.table.rows.index(row, 2))
 
-    def remove(self) -> None:
+    def removeClass(self) -> None:
         """Take the selected class off the list."""
-        label_class = self.table.current()
+        label_class = self.table.currentClass()
         if self.classes is not None and label_class is not None:
             self.classes.remove_class(label_class.value)
 
-    def up(self) -> None:
+    def moveUp(self) -> None:
         """Move the selected class up."""
-        self._move(-1)
+        self._move_class(-1)
 
-    def down(self) -> None:
+    def moveDown(self) -> None:
         """Move the selected class down."""
-        self._move(1)
+        self._move_class(1)
 
-    def _move(self, step: int) -> None:
-        label_class = self.table.current()
+    def _move_class(self, step: int) -> None:
+        label_class = self.table.currentClass()
         if self.classes is not None and label_class is not None:
-            row = self.table.rows.row(label_class.value)
+            row = self.table.rows.rowOf(label_class.value)
             self.classes.move_class(label_class.value, max(0, row + step))
 
-    def merge(self) -> None:
+    def mergeClass(self) -> None:
         """Ask which class the selected one becomes."""
-        one, classes = self.table.current(), self.classes
+        one, classes = self.table.currentClass(), self.classes
         if classes is None or one is None:
             return
         others = [other for other in classes.items if other != one]
         names = [f"{other.name} ({other.value})" for other in others]
         if not names:
-            self.told.emit("There is no other class.")
+            self.reported.emit("There is no other class.")
             return
         name, chosen = QInputDialog.getItem(
             self, "Merge classes", f"All pixels of {one.name} become:", names, 0, False
@@ -182,24 +188,26 @@ class ClassPage(QWidget):
             try:
                 classes.merge_class(one.value, others[names.index(name)].value)
             except ValueError as error:
-                self.told.emit(str(error))
+                self.reported.emit(str(error))
 
-    def count(self) -> None:
+    def countPixels(self) -> None:
         """Count in a worker."""
         layer = self._layer
         if layer is not None:
-            self.told.emit("Counting…")
-            self._tasks.start("count", lambda: count_voxels(layer), self._counted)
+            self.reported.emit("Counting…")
+            self._tasks.start_task(
+                "count", lambda: count_voxels(layer), self._show_counts
+            )
 
-    def _counted(self, found: dict[int, int] | str) -> None:
+    def _show_counts(self, found: dict[int, int] | str) -> None:
         if isinstance(found, str):
-            self.told.emit(found)
+            self.reported.emit(found)
         else:
             self.table.rows.setCounts(found)
             labels = "1 label is" if len(found) == 1 else f"{len(found)} labels are"
-            self.told.emit(f"{labels} painted.")
+            self.reported.emit(f"{labels} painted.")
 
-    def export(self) -> None:
+    def exportClasses(self) -> None:
         """Ask for a file, and write the list."""
         if self.classes is None:
             return
@@ -208,9 +216,9 @@ class ClassPage(QWidget):
             try:
                 replace_file(path, self.classes.dump_json().encode())
             except OSError as error:
-                self.told.emit(f"Not exported: {error_text(error)}")
+                self.reported.emit(f"Not exported: {error_text(error)}")
 
-    def load(self) -> None:
+    def importClasses(self) -> None:
         """Ask for a file, and add its list."""
         if self.classes is None:
             return
@@ -219,7 +227,7 @@ class ClassPage(QWidget):
             try:
                 self.classes.load_json(Path(path).read_text(encoding="utf-8"))
             except (OSError, ValueError) as error:
-                self.told.emit(f"Not imported: {error_text(error)}")
+                self.reported.emit(f"Not imported: {error_text(error)}")
 
     def _on_over(self, index: int) -> None:
         if self.classes is not None:

@@ -61,14 +61,14 @@ class ClassModel(QAbstractTableModel):
             self.unit = unit_of_area(classes.layer).capitalize()
         self.headerDataChanged.emit(Qt.Orientation.Horizontal, COUNT, COUNT)
         if self.classes is not None:
-            self.classes.changed.disconnect(self.refresh)
+            self.classes.changed.disconnect(self.refreshRows)
         self.classes = classes
         self.counts = {}
         if classes is not None:
-            classes.changed.connect(self.refresh)
-        self.refresh()
+            classes.changed.connect(self.refreshRows)
+        self.refreshRows()
 
-    def refresh(self) -> None:
+    def refreshRows(self) -> None:
         """Show what the classes are now."""
         rows = self.classes.items if self.classes is not None else ()
         if [one.value for one in rows] != [one.value for one in self._rows]:
@@ -83,13 +83,13 @@ class ClassModel(QAbstractTableModel):
     def setCounts(self, counts: dict[int, int]) -> None:
         """Show how much is painted of each label."""
         self.counts = counts
-        self.refresh()
+        self.refreshRows()
 
-    def at(self, row: int) -> LabelClass | None:
+    def classAt(self, row: int) -> LabelClass | None:
         """Return the class of a row."""
         return self._rows[row] if 0 <= row < len(self._rows) else None
 
-    def row(self, value: int) -> int:
+    def rowOf(self, value: int) -> int:
         """Return the row of a label; -1 for none."""
         values = [one.value for one in self._rows]
         return values.index(value) if value in values else -1
@@ -128,7 +128,7 @@ class ClassModel(QAbstractTableModel):
 
     def data(self, index: QModelIndex, role: int = 0) -> Any:
         """Show one cell."""
-        one = self.at(index.row())
+        one = self.classAt(index.row())
         if one is None:
             return None
         column = index.column()
@@ -138,15 +138,15 @@ class ClassModel(QAbstractTableModel):
             ticked = one.locked if column == LOCKED else not one.hidden
             return Qt.CheckState.Checked if ticked else Qt.CheckState.Unchecked
         if role == Qt.ItemDataRole.DecorationRole and column == COLOR:
-            return swatch(one.color)
+            return make_swatch(one.color)
         if role in (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.EditRole):
-            return self._text(one, index.row(), column)
+            return self._cell_text(one, index.row(), column)
         if role == Qt.ItemDataRole.AccessibleTextRole:
             title = self.headerData(column, Qt.Orientation.Horizontal, role)
-            return f"{title}: {self._text(one, index.row(), column)}"
+            return f"{title}: {self._cell_text(one, index.row(), column)}"
         return None
 
-    def _text(self, one: LabelClass, row: int, column: int) -> str:
+    def _cell_text(self, one: LabelClass, row: int, column: int) -> str:
         count = self.counts.get(one.value)
         texts = {
             KEY: str(row + 1) if row < KEYS else "",
@@ -159,7 +159,7 @@ class ClassModel(QAbstractTableModel):
 
     def setData(self, index: QModelIndex, value: Any, role: int = 0) -> bool:
         """Take over what was typed, chosen or ticked."""
-        one = self.at(index.row())
+        one = self.classAt(index.row())
         if one is None or self.classes is None:
             return False
         column = index.column()
@@ -251,21 +251,21 @@ class ClassTable(QTableView):
         assert selection is not None
         selection.currentRowChanged.connect(self._on_row)
         self.doubleClicked.connect(self._on_double_click)
-        self.rows.dataChanged.connect(self.follow)
-        self.rows.modelReset.connect(self.follow)
-        self.follow()
+        self.rows.dataChanged.connect(self.selectPaintedClass)
+        self.rows.modelReset.connect(self.selectPaintedClass)
+        self.selectPaintedClass()
 
-    def current(self) -> LabelClass | None:
+    def currentClass(self) -> LabelClass | None:
         """Return the class of the selected row."""
-        return self.rows.at(self.currentIndex().row())
+        return self.rows.classAt(self.currentIndex().row())
 
-    def follow(self) -> None:
+    def selectPaintedClass(self) -> None:
         """Select the row of the class that is painted with."""
         # Names need the room until there is something to say.
         self.setColumnHidden(COUNT, not self.rows.counts)
         classes = self.rows.classes
         selected = classes.selected if classes is not None else None
-        row = self.rows.row(selected.value) if selected is not None else -1
+        row = self.rows.rowOf(selected.value) if selected is not None else -1
         if row != self.currentIndex().row():
             if row < 0:
                 self.setCurrentIndex(QModelIndex())
@@ -273,12 +273,12 @@ class ClassTable(QTableView):
                 self.selectRow(row)
 
     def _on_row(self, index: QModelIndex) -> None:
-        one, classes = self.rows.at(index.row()), self.rows.classes
+        one, classes = self.rows.classAt(index.row()), self.rows.classes
         if one is not None and classes is not None and classes.selected != one:
             classes.select_class(one.value)
 
     def _on_double_click(self, index: QModelIndex) -> None:
-        one, classes = self.rows.at(index.row()), self.rows.classes
+        one, classes = self.rows.classAt(index.row()), self.rows.classes
         if index.column() != COLOR or one is None or classes is None:
             return
         alpha = QColorDialog.ColorDialogOption.ShowAlphaChannel
@@ -290,7 +290,7 @@ class ClassTable(QTableView):
             classes.change_class(one.value, color=color)
 
 
-def swatch(color: tuple[int, int, int, int]) -> QIcon:
+def make_swatch(color: tuple[int, int, int, int]) -> QIcon:
     """Paint a small square of a colour, opaque: people choose by it."""
     picture = QPixmap(SWATCH, SWATCH)
     picture.fill(QColor(*color[:3]))

@@ -28,11 +28,11 @@ from napari_ngff.widgets.annotate.class_page import ClassPage
 from napari_ngff.widgets.annotate.object_page import ObjectPage
 from napari_ngff.widgets.annotate.round_bar import RoundBar
 from napari_ngff.widgets.annotate.volume_page import VolumePage
-from napari_ngff.widgets.docking import Docking
-from napari_ngff.widgets.installation import install
+from napari_ngff.widgets.docking import DockPlacement
+from napari_ngff.widgets.installation import install_widgets
 from napari_ngff.widgets.new_labels_form import show_new_labels
 from napari_ngff.widgets.saving.save_controls import SaveControls
-from napari_ngff.widgets.theme_look import Look
+from napari_ngff.widgets.theme_look import ThemeFollower
 
 if TYPE_CHECKING:
     from napari.components import ViewerModel
@@ -52,7 +52,7 @@ class AnnotateDock(QWidget):
         self, napari_viewer: ViewerModel, parent: QWidget | None = None
     ) -> None:
         super().__init__(parent)
-        install()
+        install_widgets()
         # napari hands docks a proxy, whose layers are others at each look.
         napari_viewer = getattr(napari_viewer, "__wrapped__", napari_viewer)
         self._viewer = napari_viewer
@@ -73,12 +73,12 @@ class AnnotateDock(QWidget):
         self.tabs = QTabWidget(self)
         self.round = RoundBar(napari_viewer, self)
         self.status = QLabel(self)
-        self._arrange()
-        self._connect()
+        self._build_layout()
+        self._connect_signals()
         self._on_settings()
-        self._follow()
-        Docking(self)
-        Look(self, napari_viewer)
+        self._follow_selection()
+        DockPlacement(self)
+        ThemeFollower(self, napari_viewer)
 
     def sizeHint(self) -> QSize:
         """Leave room for classes and a round, which may come later."""
@@ -90,7 +90,7 @@ class AnnotateDock(QWidget):
         """Bring the page about 3D in front."""
         self.tabs.setCurrentIndex(self.tabs.count() - 1)
 
-    def _arrange(self) -> None:
+    def _build_layout(self) -> None:
         self.title.setWordWrap(True)
         self.status.setWordWrap(True)
         self.status.setTextInteractionFlags(
@@ -124,7 +124,7 @@ class AnnotateDock(QWidget):
         layout.addWidget(self.round)
         layout.addWidget(self.status)
 
-    def _connect(self) -> None:
+    def _connect_signals(self) -> None:
         # Qt would keep what a lambda holds, and so this, for good.
         self.make.clicked.connect(self._on_make)
         self.autosave.toggled.connect(self._on_autosave)
@@ -135,21 +135,21 @@ class AnnotateDock(QWidget):
             self.volume,
             self.round,
         ):
-            page.told.connect(self.status.setText)
-        self._viewer.layers.selection.events.active.connect(self._follow)
+            page.reported.connect(self.status.setText)
+        self._viewer.layers.selection.events.active.connect(self._follow_selection)
         # Labels are deselected before they are gone.
-        self._viewer.layers.events.removed.connect(self._follow)
+        self._viewer.layers.events.removed.connect(self._follow_selection)
         settings.changed.connect(self._on_settings)
 
-    def _follow(self, event: Any = None) -> None:
+    def _follow_selection(self, event: Any = None) -> None:
         """Show the labels that are selected now; others than labels change nothing."""
         active = self._viewer.layers.selection.active
         if self._layer is not None and self._layer not in self._viewer.layers:
-            self._show(None)
+            self._show_labels(None)
         if isinstance(active, OMEZarrLabels) and active is not self._layer:
-            self._show(active)
+            self._show_labels(active)
 
-    def _show(self, layer: OMEZarrLabels | None) -> None:
+    def _show_labels(self, layer: OMEZarrLabels | None) -> None:
         if self._layer is not None:
             self._layer.events.name.disconnect(self._on_name)
             self._layer.events.data.disconnect(self._on_data)
@@ -219,7 +219,7 @@ class PathLabel(QLabel):
         """Show another path."""
         self._path = path
         self.setVisible(bool(path))
-        self._elide()
+        self._elide_path()
 
     def setFolder(self, folder: str) -> None:
         """Show another folder at a click; none without one."""
@@ -234,21 +234,21 @@ class PathLabel(QLabel):
 
     def resizeEvent(self, event: Any) -> None:
         """Cut to the new width."""
-        self._elide()
+        self._elide_path()
         super().resizeEvent(event)
 
     def changeEvent(self, event: Any) -> None:
         """Cut anew where letters have another size."""
         super().changeEvent(event)
         if event.type() in (event.Type.FontChange, event.Type.StyleChange):
-            self._elide()
+            self._elide_path()
 
     def mouseReleaseEvent(self, event: Any) -> None:
         """Show the folder in the system's file manager."""
         if self._folder:
             QDesktopServices.openUrl(QUrl.fromLocalFile(self._folder))
 
-    def _elide(self) -> None:
+    def _elide_path(self) -> None:
         mode, metrics = Qt.TextElideMode.ElideMiddle, self.fontMetrics()
         # The stylesheet leaves a margin, of which Qt does not tell.
         room = self.width() - metrics.averageCharWidth()

@@ -34,7 +34,7 @@ GEOJSON, TABLE = "GeoJSON (*.geojson)", "Table (*.csv)"
 class ExportBox(QGroupBox):
     """Asks for a file, and writes it in a worker."""
 
-    told = Signal(str)
+    reported = Signal(str)
     """Emitted with what became of it."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
@@ -86,16 +86,16 @@ class ExportBox(QGroupBox):
 
     def exportOutlines(self) -> None:
         """Ask for a file, and write GeoJSON."""
-        self._export(export_outlines, "Export outlines", GEOJSON)
+        self._export_labels(export_outlines, "Export outlines", GEOJSON)
 
     def exportBoxes(self) -> None:
         """Ask for a file, and write a table."""
-        self._export(export_boxes, "Export boxes", TABLE)
+        self._export_labels(export_boxes, "Export boxes", TABLE)
 
     def _on_cancel(self) -> None:
         self._stop.set()
 
-    def _export(self, write: Callable[..., int], title: str, kind: str) -> None:
+    def _export_labels(self, write: Callable[..., int], title: str, kind: str) -> None:
         layer, level = self._layer, self.level.currentData()
         path, _ = QFileDialog.getSaveFileName(self, title, "", kind)
         if layer is None or not path:
@@ -104,7 +104,7 @@ class ExportBox(QGroupBox):
         path = path if path.endswith((ending, ".json")) else f"{path}{ending}"
         stop = self._stop = threading.Event()
 
-        def work() -> str:
+        def write_in_worker() -> str:
             try:
                 count = write(layer, path, level, stop.is_set)
             except (MemoryError, ValueError) as error:
@@ -114,9 +114,9 @@ class ExportBox(QGroupBox):
             return f"Objects written to {path}: {count}."
 
         self._show_busy(True)
-        self.told.emit(f"Writing {path}…")
-        self._tasks.start("export", work, self._done)
+        self.reported.emit(f"Writing {path}…")
+        self._tasks.start_task("export", write_in_worker, self._show_result)
 
-    def _done(self, said: Any) -> None:
+    def _show_result(self, said: Any) -> None:
         self._show_busy(False)
-        self.told.emit(str(said))
+        self.reported.emit(str(said))

@@ -13,7 +13,7 @@ from napari_ngff.errors import UnsupportedError
 from napari_ngff.viewer.painting.layer_measuring import LayerMeasuring, nodes_of
 from napari_ngff.widgets.dialogs import ask_table_file
 from napari_ngff.widgets.form_dialog import FormDialog, shown_form
-from napari_ngff.widgets.theme_look import Look, wrap
+from napari_ngff.widgets.theme_look import ThemeFollower, wrap_label
 
 if TYPE_CHECKING:
     from napari.components import ViewerModel
@@ -32,13 +32,13 @@ class MeasureForm(Container):  # type: ignore[type-arg]
     def __init__(self, viewer: ViewerModel) -> None:
         self._viewer = viewer
         self._measuring: LayerMeasuring | None = None
-        self.layer = ComboBox(label="Labels", choices=self._layers)
+        self.layer = ComboBox(label="Labels", choices=self._list_layers)
         self.button = PushButton(text="Measure")
         self.progress = ProgressBar(visible=False)
         self.cancel = PushButton(text="Cancel", visible=False)
         self.save_button = PushButton(text="Save table…", enabled=False)
         self.status = Label(value="")
-        wrap(self.status)
+        wrap_label(self.status)
         super().__init__(
             widgets=[
                 self.layer,
@@ -49,22 +49,22 @@ class MeasureForm(Container):  # type: ignore[type-arg]
                 self.status,
             ]
         )
-        Look(self.native, viewer)
+        ThemeFollower(self.native, viewer)
         self._timer = QTimer(self.native)
         self._timer.setInterval(INTERVAL)
-        self._timer.timeout.connect(self._look)
-        self.button.changed.connect(self.measure)
+        self._timer.timeout.connect(self._show_progress)
+        self.button.changed.connect(self.measure_layer)
         self.cancel.changed.connect(self._on_cancel)
         self.save_button.changed.connect(self._on_save)
         layers = viewer.layers.events
         for event in (layers.inserted, layers.removed):
             event.connect(self._on_layers)
-        self.native.destroyed.connect(self._forget)
+        self.native.destroyed.connect(self._disconnect_layers)
         active = viewer.layers.selection.active
         if active in self.layer.choices:
             self.layer.value = active
 
-    def measure(self) -> None:
+    def measure_layer(self) -> None:
         """Begin to measure the chosen layer."""
         layer = self.layer.value
         if layer is None:
@@ -73,17 +73,17 @@ class MeasureForm(Container):  # type: ignore[type-arg]
         self._measuring = LayerMeasuring(layer, self._on_ended)
         unsaved = getattr(layer, "unsaved", False)
         self.status.value = "Unsaved edits are not measured." if unsaved else ""
-        self._show(True)
+        self._show_busy(True)
         self._measuring.start()
 
-    def measured(self) -> Any:
+    def measured_table(self) -> Any:
         """Return the table; None before there is one."""
         return None if self._measuring is None else self._measuring.frame
 
     def _on_ended(self) -> None:
         if not self._is_alive() or self._measuring is None:
             return
-        self._show(False)
+        self._show_busy(False)
         if self._measuring.error:
             self.status.value = self._measuring.error
         else:
@@ -95,7 +95,7 @@ class MeasureForm(Container):  # type: ignore[type-arg]
         if self._measuring is not None:
             self._measuring.cancel()
         self._measuring = None
-        self._show(False)
+        self._show_busy(False)
 
     def _on_save(self) -> None:
         path = ask_table_file(self.native)
@@ -111,29 +111,29 @@ class MeasureForm(Container):  # type: ignore[type-arg]
         if self._is_alive():
             self.status.value = text
 
-    def _show(self, busy: bool) -> None:
+    def _show_busy(self, busy: bool) -> None:
         """Show how far it is, or what can be done next."""
         self.button.enabled = not busy
         self.progress.visible = self.cancel.visible = busy
-        self.save_button.enabled = not busy and self.measured() is not None
+        self.save_button.enabled = not busy and self.measured_table() is not None
         if busy:
             self.progress.min, self.progress.max, self.progress.value = 0, 0, 0
             self._timer.start()
         else:
             self._timer.stop()
 
-    def _look(self) -> None:
+    def _show_progress(self) -> None:
         if self._measuring is not None and self._measuring.total:
             self.progress.max = self._measuring.total
             self.progress.value = self._measuring.done
 
-    def _layers(self, _: Any = None) -> list[Labels]:
+    def _list_layers(self, _: Any = None) -> list[Labels]:
         return [layer for layer in self._viewer.layers if is_measurable(layer)]
 
     def _on_layers(self, _: Any = None) -> None:
         self.layer.reset_choices()
 
-    def _forget(self, _: Any = None) -> None:
+    def _disconnect_layers(self, _: Any = None) -> None:
         layers = self._viewer.layers.events
         for event in (layers.inserted, layers.removed):
             event.disconnect(self._on_layers)

@@ -50,7 +50,7 @@ MOST = 200
 class ObjectPage(QWidget):
     """Finds objects by their id, and works on those that are clicked."""
 
-    told = Signal(str)
+    reported = Signal(str)
     """Emitted with what to do next, or what went wrong."""
 
     def __init__(self, viewer: ViewerModel, parent: QWidget | None = None) -> None:
@@ -59,7 +59,7 @@ class ObjectPage(QWidget):
         self._layer: OMEZarrLabels | None = None
         self._tasks = WidgetTasks(self)
         self._clicks: list[list[int]] = []
-        self._clicker = _clicker(self)
+        self._click_handler = _make_click_handler(self)
         self.id = QSpinBox(self)
         self.id.setRange(0, LARGEST)
         self.id.setAccessibleName("Object id")
@@ -67,14 +67,18 @@ class ObjectPage(QWidget):
         self.id.setKeyboardTracking(False)
         self.show_only = QCheckBox("Show &only this object", self)
         self.show_only.setToolTip("Hides all others on the screen.")
-        self.previous = self._button("Previous", "To the object with the id before.")
-        self.next = self._button("&Next", "To the object with the next id.")
-        self.unused = self._button("New &id", "Paint with an id that is not used (M).")
-        self.jump = self._button("&Go there", "Brings the object into view.")
-        self.join = self._button(
+        self.previous = self._add_button(
+            "Previous", "To the object with the id before."
+        )
+        self.next = self._add_button("&Next", "To the object with the next id.")
+        self.unused = self._add_button(
+            "New &id", "Paint with an id that is not used (M)."
+        )
+        self.jump = self._add_button("&Go there", "Brings the object into view.")
+        self.join = self._add_button(
             "&Join by click", "Each object that is clicked becomes part of this one."
         )
-        self.cut = self._button(
+        self.cut = self._add_button(
             "Cut &by click", "Click two places of an object: it is cut between them."
         )
         self.join.setCheckable(True)
@@ -82,16 +86,16 @@ class ObjectPage(QWidget):
         self.list = QListWidget(self)
         self.list.setAccessibleName("Objects that were chosen")
         self.list.setToolTip("Objects that were chosen last; a click goes there.")
-        self._arrange()
-        self._connect()
+        self._build_layout()
+        self._connect_signals()
         self.setLayer(None)
 
-    def _button(self, title: str, tip: str) -> QPushButton:
+    def _add_button(self, title: str, tip: str) -> QPushButton:
         button = QPushButton(title, self)
         button.setToolTip(tip)
         return button
 
-    def _arrange(self) -> None:
+    def _build_layout(self) -> None:
         grid = QGridLayout()
         label = QLabel("Object", self)
         label.setBuddy(self.id)
@@ -109,13 +113,13 @@ class ObjectPage(QWidget):
         layout.addWidget(self.show_only)
         layout.addWidget(self.list, 1)
 
-    def _connect(self) -> None:
+    def _connect_signals(self) -> None:
         self.id.valueChanged.connect(self._on_id)
         self.show_only.toggled.connect(self._on_show_only)
-        self.previous.clicked.connect(self.goBack)
-        self.next.clicked.connect(self.goOn)
-        self.unused.clicked.connect(self.useNext)
-        self.jump.clicked.connect(self.goThere)
+        self.previous.clicked.connect(self.goToPrevious)
+        self.next.clicked.connect(self.goToNext)
+        self.unused.clicked.connect(self.useUnusedId)
+        self.jump.clicked.connect(self.goToObject)
         self.list.itemClicked.connect(self._on_listed)
         self.list.itemActivated.connect(self._on_listed)
         self.join.toggled.connect(self._on_join)
@@ -126,9 +130,9 @@ class ObjectPage(QWidget):
         older = self._layer
         if older is not None:
             older.events.selected_label.disconnect(self._on_selected)
-            older.events.show_selected_label.disconnect(self._on_shown)
-            if self._clicker in older.mouse_drag_callbacks:
-                older.mouse_drag_callbacks.remove(self._clicker)
+            older.events.show_selected_label.disconnect(self._on_show_selected_label)
+            if self._click_handler in older.mouse_drag_callbacks:
+                older.mouse_drag_callbacks.remove(self._click_handler)
         self.join.setChecked(False)
         self.cut.setChecked(False)
         self._layer = layer
@@ -136,10 +140,10 @@ class ObjectPage(QWidget):
         self._tasks.cancel_others()
         if layer is not None:
             layer.events.selected_label.connect(self._on_selected)
-            layer.events.show_selected_label.connect(self._on_shown)
-            layer.mouse_drag_callbacks.append(self._clicker)
+            layer.events.show_selected_label.connect(self._on_show_selected_label)
+            layer.mouse_drag_callbacks.append(self._click_handler)
             self._on_selected()
-            self._on_shown()
+            self._on_show_selected_label()
         for widget in self.findChildren(QWidget):
             widget.setEnabled(layer is not None)
         editable = layer is not None and layer.editable
@@ -151,9 +155,9 @@ class ObjectPage(QWidget):
             label = int(self._layer.selected_label)
             with QSignalBlocker(self.id):
                 self.id.setValue(min(label, LARGEST))
-            self._list(label)
+            self._list_object(label)
 
-    def _list(self, label: int) -> None:
+    def _list_object(self, label: int) -> None:
         """Put an object at the head of those that were chosen."""
         if label == 0:
             return
@@ -168,13 +172,13 @@ class ObjectPage(QWidget):
         layer = self._layer
         if layer is not None:
             label = int(item.text())
-            self._find(lambda: (label, label_region(layer, label)))
+            self._find_object(lambda: (label, label_region(layer, label)))
 
     def _on_id(self, value: int) -> None:
         if self._layer is not None:
             self._layer.selected_label = value
 
-    def _on_shown(self, event: Any = None) -> None:
+    def _on_show_selected_label(self, event: Any = None) -> None:
         if self._layer is not None:
             self.show_only.setChecked(self._layer.show_selected_label)
 
@@ -182,68 +186,68 @@ class ObjectPage(QWidget):
         if self._layer is not None and self._layer.show_selected_label != on:
             self._layer.show_selected_label = on
 
-    def useNext(self) -> None:
+    def useUnusedId(self) -> None:
         """Paint with an id that is not used."""
         layer = self._layer
         if layer is not None:
-            self._tasks.start("id", layer.next_label, self._use)
+            self._tasks.start_task("id", layer.next_label, self._select_unused)
 
-    def _use(self, found: int | str) -> None:
+    def _select_unused(self, found: int | str) -> None:
         if isinstance(found, str):
-            self.told.emit(found)
+            self.reported.emit(found)
         elif self._layer is not None:
             self._layer.selected_label = found
 
-    def goOn(self) -> None:
+    def goToNext(self) -> None:
         """Go to the object with the next id."""
-        self._step(1)
+        self._step_object(1)
 
-    def goBack(self) -> None:
+    def goToPrevious(self) -> None:
         """Go to the object with the id before."""
-        self._step(-1)
+        self._step_object(-1)
 
-    def _step(self, step: int) -> None:
+    def _step_object(self, step: int) -> None:
         layer = self._layer
         if layer is None:
             return
         label = int(layer.selected_label)
 
-        def work() -> tuple[int, Box] | str:
+        def find_neighbour() -> tuple[int, Box] | str:
             found = neighbour_id(known_ids(layer.canvas), label, step)
             if found is None:
                 return "Nothing is painted."
             return found, label_region(layer, found)
 
-        self._find(work)
+        self._find_object(find_neighbour)
 
-    def goThere(self) -> None:
+    def goToObject(self) -> None:
         """Bring the object into view."""
         layer = self._layer
         if layer is not None:
             label = int(layer.selected_label)
-            self._find(lambda: (label, label_region(layer, label)))
+            self._find_object(lambda: (label, label_region(layer, label)))
 
-    def _find(self, work: Any) -> None:
-        def look() -> tuple[int, Box] | str:
+    def _find_object(self, work: Any) -> None:
+        def find_or_explain() -> tuple[int, Box] | str:
             try:
                 found: tuple[int, Box] | str = work()
             except ValueError as error:
                 return str(error)
             return found
 
-        self.told.emit("Looking…")
-        self._tasks.start("find", look, self._found)
+        self.reported.emit("Looking…")
+        self._tasks.start_task("find", find_or_explain, self._show_object)
 
-    def _found(self, found: tuple[int, Box] | str) -> None:
+    def _show_object(self, found: tuple[int, Box] | str) -> None:
         layer = self._layer
         if isinstance(found, str) or layer is None:
-            self.told.emit(str(found))
+            self.reported.emit(str(found))
             return
         label, region = found
         layer.selected_label = label
         show_region(self._viewer, layer, region)
         sizes = " x ".join(str(stop - start) for start, stop in region)
-        self.told.emit(f"Object {label}: {sizes} {unit_of_area(layer)}.")
+        self.reported.emit(f"Object {label}: {sizes} {unit_of_area(layer)}.")
 
     # Clicks.
 
@@ -259,9 +263,9 @@ class ObjectPage(QWidget):
             other.setChecked(False)
             if self._layer is not None:
                 self._layer.mode = "pan_zoom"
-            self.told.emit(button.toolTip())
+            self.reported.emit(button.toolTip())
 
-    def take(self, layer: Any, event: Any) -> Any:
+    def takeClick(self, layer: Any, event: Any) -> Any:
         """Take a click, unless it turns into a drag."""
         if not (self.join.isChecked() or self.cut.isChecked()):
             return
@@ -276,53 +280,55 @@ class ObjectPage(QWidget):
         at = [round(float(i)) for i in mine.world_to_data(event.position)]
         if self.join.isChecked():
             label = int(mine.selected_label)
-            self._regroup(lambda: join_objects(mine, at, label), self._joined)
+            self._regroup_objects(
+                lambda: join_objects(mine, at, label), self._report_join
+            )
             return
         self._clicks.append(at)
         if len(self._clicks) == 1:
             label = label_at(mine, at)
-            self.told.emit(f"Click another place of object {label}.")
+            self.reported.emit(f"Click another place of object {label}.")
             return
         seeds, self._clicks = self._clicks, []
-        self._regroup(lambda: cut_object(mine, seeds), self._cut)
+        self._regroup_objects(lambda: cut_object(mine, seeds), self._report_cut)
 
-    def _regroup(
+    def _regroup_objects(
         self,
         work: Callable[[], ObjectRegrouping],
         done: Callable[[ObjectRegrouping], None],
     ) -> None:
-        def look() -> ObjectRegrouping | str:
+        def regroup_or_explain() -> ObjectRegrouping | str:
             try:
                 return work()
             except ValueError as error:
                 return str(error)
 
-        def take(found: ObjectRegrouping | str) -> None:
+        def apply_result(found: ObjectRegrouping | str) -> None:
             if isinstance(found, str):
-                self.told.emit(found)
+                self.reported.emit(found)
             else:
                 found.apply_edits()
                 done(found)
 
-        self._tasks.start("regroup", look, take)
+        self._tasks.start_task("regroup", regroup_or_explain, apply_result)
 
-    def _joined(self, found: ObjectRegrouping) -> None:
+    def _report_join(self, found: ObjectRegrouping) -> None:
         label = found.edits[0].label
-        self.told.emit(f"{found.labels[0]} is part of {label} now.")
+        self.reported.emit(f"{found.labels[0]} is part of {label} now.")
 
-    def _cut(self, found: ObjectRegrouping) -> None:
+    def _report_cut(self, found: ObjectRegrouping) -> None:
         first, second = found.labels
-        self.told.emit(f"{first} is cut; the other part is {second}.")
-        self._list(second)
+        self.reported.emit(f"{first} is cut; the other part is {second}.")
+        self._list_object(second)
 
 
-def _clicker(page: ObjectPage) -> Callable[[Any, Any], Any]:
+def _make_click_handler(page: ObjectPage) -> Callable[[Any, Any], Any]:
     """Make what a layer calls at a click; it does not keep the page."""
     found = weakref.ref(page)
 
     def on_click(layer: Any, event: Any) -> Any:
         page = found()
         if page is not None and isalive(page):  # type: ignore[no-untyped-call]
-            yield from page.take(layer, event)
+            yield from page.takeClick(layer, event)
 
     return on_click

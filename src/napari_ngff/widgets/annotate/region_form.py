@@ -35,7 +35,7 @@ class RegionForm(QWidget):
 
     possible = Signal(bool)
     """Emitted with whether what is chosen can be read."""
-    told = Signal(str)
+    reported = Signal(str)
     """Emitted with what goes on, and what went wrong."""
 
     def __init__(
@@ -55,16 +55,16 @@ class RegionForm(QWidget):
         form.setContentsMargins(0, 0, 0, 0)
         form.addRow("&Region", self.region)
         form.addRow("Level", self.level)
-        self.region.activated.connect(self.measure)
-        self.level.activated.connect(self.measure)
+        self.region.activated.connect(self.measureRegion)
+        self.level.activated.connect(self.measureRegion)
 
     def showEvent(self, event: Any) -> None:
         """Offer what there is when this comes on the screen."""
-        self.refresh()
-        self.measure()
+        self.refreshLevels()
+        self.measureRegion()
         super().showEvent(event)
 
-    def refresh(self) -> None:
+    def refreshLevels(self) -> None:
         """Offer the levels that there are."""
         layers = list_sources(self._viewer)
         shapes = level_shapes(layers[0]) if layers else []
@@ -76,24 +76,24 @@ class RegionForm(QWidget):
             self.level.setCurrentIndex(min(chosen, self.level.count() - 1))
         self.possible.emit(bool(layers))
 
-    def measure(self) -> None:
+    def measureRegion(self) -> None:
         """Say how large the region is, before anything is read."""
-        self._ask(self._show_size)
+        self._plan_region(self._show_size)
 
-    def _ask(self, done: Callable[[Any], None]) -> None:
+    def _plan_region(self, done: Callable[[Any], None]) -> None:
         viewer, layers = self._viewer, list_sources(self._viewer)
         kind, level = self.region.currentData(), self.level.currentData() or 0
 
-        def work() -> RegionHandover | str:
+        def plan_or_explain() -> RegionHandover | str:
             try:
                 return self._plan(viewer, layers, kind, level)
             except ValueError as error:
                 return str(error)
 
         if kind == "label":  # it has to be found
-            self._tasks.start("plan", work, done)
+            self._tasks.start_task("plan", plan_or_explain, done)
         else:
-            done(work())
+            done(plan_or_explain())
 
     def _show_size(self, found: RegionHandover | str) -> None:
         self.possible.emit(not isinstance(found, str))
@@ -104,32 +104,34 @@ class RegionForm(QWidget):
         text = f"{layers}, {size_text(found.nbytes)} of memory"
         self.memory.setText(f"<b>{text}</b>" if found.nbytes > LARGE else text)
 
-    def read(self, done: Callable[[Any], None]) -> None:
+    def readRegion(self, done: Callable[[Any], None]) -> None:
         """Read what is chosen, in a worker; `done` gets the plain layers."""
 
-        def take(found: RegionHandover | str) -> None:
+        def read_planned(found: RegionHandover | str) -> None:
             self._show_size(found)
             if not isinstance(found, str):
-                self._read(found, done)
+                self._read_handover(found, done)
 
-        self._ask(take)
+        self._plan_region(read_planned)
 
-    def _read(self, found: RegionHandover, done: Callable[[Any], None]) -> None:
-        self.told.emit(f"Reading {size_text(found.nbytes)}…")
+    def _read_handover(
+        self, found: RegionHandover, done: Callable[[Any], None]
+    ) -> None:
+        self.reported.emit(f"Reading {size_text(found.nbytes)}…")
 
-        def work() -> Any:
+        def read_or_explain() -> Any:
             try:
                 return found.read_region()
             except (MemoryError, ValueError) as error:
                 return f"Not read: {error}"
 
-        def taken(layers: Any) -> None:
+        def hand_over(layers: Any) -> None:
             if isinstance(layers, str):
-                self.told.emit(layers)
+                self.reported.emit(layers)
             else:
                 done(layers)
 
-        self._tasks.start("take", work, taken)
+        self._tasks.start_task("take", read_or_explain, hand_over)
 
 
 def choice_box(parent: QWidget, name: str, tip: str) -> QComboBox:

@@ -40,7 +40,7 @@ SMALLEST = 28
 class RoundBar(QGroupBox):
     """Shown while a plate, a well or a collection is browsed."""
 
-    told = Signal(str)
+    reported = Signal(str)
     """Emitted with what went wrong, for the user."""
 
     def __init__(self, viewer: ViewerModel, parent: QWidget | None = None) -> None:
@@ -77,11 +77,11 @@ class RoundBar(QGroupBox):
         self.bar = QProgressBar(self)
         self.bar.setFormat("%v of %m done")
         self.bar.setAccessibleName("Fields that are done")
-        self._arrange()
-        self._connect()
-        self.refresh()
+        self._build_layout()
+        self._connect_signals()
+        self.showRound()
 
-    def _arrange(self) -> None:
+    def _build_layout(self) -> None:
         layout, way, how = QVBoxLayout(self), QHBoxLayout(), QHBoxLayout()
         for widget in (self.previous, self.place, self.next, self.todo, self.browse):
             way.addWidget(widget)
@@ -94,10 +94,10 @@ class RoundBar(QGroupBox):
         layout.addLayout(how)
         layout.addWidget(self.bar)
 
-    def _connect(self) -> None:
-        self.begin.clicked.connect(self.start)
-        self.previous.clicked.connect(self.goBack)
-        self.next.clicked.connect(self.goOn)
+    def _connect_signals(self) -> None:
+        self.begin.clicked.connect(self.startRound)
+        self.previous.clicked.connect(self.goToPrevious)
+        self.next.clicked.connect(self.goToNext)
         self.todo.clicked.connect(self._on_todo)
         self.browse.clicked.connect(self._on_browse)
         self.state.activated.connect(self._on_state)
@@ -109,23 +109,23 @@ class RoundBar(QGroupBox):
             self.annotation.changed.disconnect(self._on_changed)
             self.annotation.close()
             self.annotation = None
-        self.refresh()
+        self.showRound()
 
-    def start(self) -> None:
+    def startRound(self) -> None:
         """Begin with the selected labels' name, in the field that is shown."""
         active = self._viewer.layers.selection.active
         try:
             self.annotation = begin_annotation(self._viewer, label_name(active) or NAME)
         except (ValueError, OMEZarrError, OSError) as error:
-            self.told.emit(str(error))
+            self.reported.emit(str(error))
             return
         self.annotation.changed.connect(self._on_changed)
         self._on_changed()
 
     def _on_changed(self) -> None:
-        self.refresh()
+        self.showRound()
 
-    def refresh(self) -> None:
+    def showRound(self) -> None:
         """Show where the round is."""
         annotation = self.annotation
         self.setVisible(session_of(self._viewer).browser is not None)
@@ -154,12 +154,12 @@ class RoundBar(QGroupBox):
         self.bar.setValue(counts["done"])
         self.bar.setToolTip(", ".join(f"{n} {state}" for state, n in counts.items()))
 
-    def goOn(self) -> None:
+    def goToNext(self) -> None:
         """Go to the next field."""
         if self.annotation is not None:
             self.annotation.step_field(1)
 
-    def goBack(self) -> None:
+    def goToPrevious(self) -> None:
         """Go to the previous field."""
         if self.annotation is not None:
             self.annotation.step_field(-1)

@@ -21,7 +21,7 @@ HINT = "Shows visible images and selected labels as a volume. Return to 2D to go
 class VolumePage(QWidget):
     """A region, a level, what they take in memory, and a button."""
 
-    told = Signal(str)
+    reported = Signal(str)
     """Emitted with what became of it."""
 
     def __init__(self, viewer: ViewerModel, parent: QWidget | None = None) -> None:
@@ -41,23 +41,23 @@ class VolumePage(QWidget):
         layout.addWidget(hint)
         layout.addStretch(1)
         self.form.possible.connect(self.button.setEnabled)
-        self.form.told.connect(self.told)
-        self.button.clicked.connect(self.view)
+        self.form.reported.connect(self.reported)
+        self.button.clicked.connect(self.viewVolume)
         layers, dims = viewer.layers.events, viewer.dims.events
         for event in (layers.inserted, layers.removed, dims.ndisplay):
-            event.connect(self.refresh)
+            event.connect(self.refreshForm)
 
-    def refresh(self, event: Any = None) -> None:
+    def refreshForm(self, event: Any = None) -> None:
         """Offer what there is now."""
         if self.isVisible():
-            self.form.refresh()
-            self.form.measure()
+            self.form.refreshLevels()
+            self.form.measureRegion()
 
-    def view(self) -> None:
+    def viewVolume(self) -> None:
         """Read the region in a worker, and show it in 3D."""
-        self.form.read(self._show)
+        self.form.readRegion(self._show_volume)
 
-    def _show(self, layers: Any) -> None:
+    def _show_volume(self, layers: Any) -> None:
         volume = show_volume(self._viewer, layers)
         number = "1 layer is" if len(volume) == 1 else f"{len(volume)} layers are"
-        self.told.emit(f"{number} shown in 3D.")
+        self.reported.emit(f"{number} shown in 3D.")

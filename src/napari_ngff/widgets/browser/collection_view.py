@@ -51,7 +51,7 @@ class CollectionView(QWidget):
         self._titles = {path: title for path, title, _ in images}
         self.list.setImages(images)
 
-    def describe(self, path: str, picture: QImage | None, text: str) -> None:
+    def describeImage(self, path: str, picture: QImage | None, text: str) -> None:
         """Show more of an image: its thumbnail, and its size or what is wrong."""
         if picture is not None:
             self.list.setPictures({path: picture})

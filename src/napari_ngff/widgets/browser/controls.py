@@ -241,7 +241,7 @@ class WaitingClick(QTimer):
         self.setInterval(QApplication.doubleClickInterval())
         self.timeout.connect(self._on_timeout)
 
-    def begin(self, path: str) -> None:
+    def beginWaiting(self, path: str) -> None:
         """Wait for the second click on something."""
         self._path = path
         self.start()

@@ -28,12 +28,12 @@ from napari_ngff.widgets.browser.well_menu import WellMenu
 from napari_ngff.widgets.docking import (
     ANNOTATE,
     INSPECTOR,
-    Docking,
+    DockPlacement,
     bring_forward,
     show_dock,
 )
-from napari_ngff.widgets.installation import install
-from napari_ngff.widgets.theme_look import Look
+from napari_ngff.widgets.installation import install_widgets
+from napari_ngff.widgets.theme_look import ThemeFollower
 from napari_ngff.widgets.widget_tasks import WidgetTasks
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class BrowserDock(BrowserPanel):
         self, napari_viewer: ViewerModel, parent: QWidget | None = None
     ) -> None:
         super().__init__(parent)
-        install()
+        install_widgets()
         self._viewer = napari_viewer
         self._session = session_of(napari_viewer)
         self._browser: Browser | None = None
@@ -74,8 +74,8 @@ class BrowserDock(BrowserPanel):
         QShortcut(QKeySequence(MAP_KEY), self).activated.connect(self.focusMap)
         self._connect_signals()
         self._follow_viewer()
-        Docking(self)
-        Look(self, napari_viewer, self.setColors)
+        DockPlacement(self)
+        ThemeFollower(self, napari_viewer, self.setColors)
 
     def _connect_signals(self) -> None:
         self._session.browsing.connect(self._on_browsing)
@@ -96,7 +96,7 @@ class BrowserDock(BrowserPanel):
         self.well.chosen.connect(self.goToField)
         self.images.chosen.connect(self.showImage)
         self.images.added.connect(self.addImage)
-        self.feed.told.connect(self._on_told)
+        self.feed.errors_changed.connect(self._on_errors)
         self.cancel.clicked.connect(self._on_cancel)
         self.annotate.clicked.connect(self._on_annotate)
         self.controls.mode_chosen.connect(self.showMode)
@@ -141,7 +141,7 @@ class BrowserDock(BrowserPanel):
         self._on_layers()
         if node.kind is GroupKind.PLATE:
             self.map.setFocus()
-            self._tasks.start("labels", browser.label_names, self._on_label_names)
+            self._tasks.start_task("labels", browser.label_names, self._on_label_names)
             self._want_states()
         else:
             self._show_well(None)
@@ -149,7 +149,7 @@ class BrowserDock(BrowserPanel):
     def showPath(self, path: str) -> None:
         """Walk what lies at a path or an address; show a plate as one picture."""
         self.status.setText("Opening…")
-        self._tasks.start("opened", lambda: find_images(path), self._on_found)
+        self._tasks.start_task("opened", lambda: find_images(path), self._on_found)
 
     def _leave_browser(self) -> None:
         browser, self._browser = self._browser, None
@@ -194,7 +194,7 @@ class BrowserDock(BrowserPanel):
             self._show_clicked(path)
         else:
             # The second click of two wants the whole picture to stay.
-            self._click.begin(path)
+            self._click.beginWaiting(path)
 
     def zoomToWell(self, path: str) -> None:
         """Bring a well of the mosaic in view."""
@@ -427,13 +427,13 @@ class BrowserDock(BrowserPanel):
         """Read the states of annotation in a worker, and show them on the map."""
         browser = self._browser
         if browser is not None and isalive(self):  # type: ignore[no-untyped-call]
-            self._tasks.start("states", browser.count_states, self._on_states)
+            self._tasks.start_task("states", browser.count_states, self._on_states)
 
     def _on_states(self, found: dict[str, WellStates] | str) -> None:
         self.map.setStates({} if isinstance(found, str) else found)
 
-    def _on_told(self, told: dict[str, str]) -> None:
-        self._failures.update(told)
+    def _on_errors(self, errors: dict[str, str]) -> None:
+        self._failures.update(errors)
         self._show_problems()
 
     # --- answers
@@ -449,7 +449,7 @@ class BrowserDock(BrowserPanel):
             return
         self._well = well
         self.well.setHint(False)
-        ask = self._tasks.start
+        ask = self._tasks.start_task
         ask("fields", lambda: browser.fields_of(well), self._on_fields)
         if browser.kind in (GroupKind.PLATE, GroupKind.WELL):
             ask("labels here", lambda: browser.label_names(well), self._on_label_names)

@@ -41,7 +41,7 @@ class FieldMap(QWidget):
         self._fields: tuple[FieldPlace, ...] = ()
         self._pictures: dict[str, QImage] = {}
         self._current: str | None = None
-        self._colors = ThemeColors.of("dark")
+        self._colors = ThemeColors.from_theme("dark")
         self.setAccessibleName("Field map")
 
     def setFields(self, fields: WellFields) -> None:

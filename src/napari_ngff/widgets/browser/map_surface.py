@@ -55,7 +55,7 @@ class MapSurface(QAbstractScrollArea):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._state = MapState()
-        self._colors = ThemeColors.of("dark")
+        self._colors = ThemeColors.from_theme("dark")
         self._zoom = 1.0
         port = self.viewport()
         across, down = self.horizontalScrollBar(), self.verticalScrollBar()

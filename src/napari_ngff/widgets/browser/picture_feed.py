@@ -25,7 +25,7 @@ __all__ = ["PictureFeed"]
 class PictureFeed(QObject):
     """Asks for what is in view, fields before wells, and hands out what arrives."""
 
-    told = Signal(object)
+    errors_changed = Signal(object)
     """Path of a well -> why it has no thumbnail, "" where it has one."""
 
     def __init__(
@@ -117,7 +117,7 @@ class PictureFeed(QObject):
                 continue
             if not self._images.isHidden():  # else a tab in the back would miss it
                 text = thumbnail.error or thumbnail.summary
-                self._images.describe(path, image, text)
+                self._images.describeImage(path, image, text)
             elif image is not None and place.path.startswith(here):
                 fields[place.path[len(here) :]] = image
         if wells:
@@ -131,4 +131,4 @@ class PictureFeed(QObject):
         new = {p: why for p, why in told.items() if why != self._failed.get(p, "")}
         if new:
             self._failed.update(new)
-            self.told.emit(new)
+            self.errors_changed.emit(new)

@@ -30,7 +30,7 @@ class ThumbnailLoader(QObject):
     def __init__(self, reader: PreviewReader, parent: QObject) -> None:
         super().__init__(parent)
         calls, key, deliver = main_calls(), object(), _make_deliverer(self)
-        self._queue = PreviewQueue(reader, lambda: calls.tell(key, deliver))
+        self._queue = PreviewQueue(reader, lambda: calls.call_newest(key, deliver))
         self.destroyed.connect(self._queue.close)
 
     def want_wells(self, places: Iterable[PreviewPlace]) -> None:
@@ -53,12 +53,12 @@ def _make_deliverer(loader: ThumbnailLoader) -> Callable[[], None]:
     """Make a function that has a loader deliver, if it is still there."""
     reference = weakref.ref(loader)
 
-    def deliver() -> None:
+    def deliver_if_alive() -> None:
         loader = reference()
         if loader is not None and isalive(loader):  # type: ignore[no-untyped-call]
             loader.deliver_ready()
 
-    return deliver
+    return deliver_if_alive
 
 
 def image_of(thumbnail: WellThumbnail) -> QImage | None:

@@ -42,16 +42,16 @@ from napari_ngff.viewer.notices import count_noun
 from napari_ngff.viewer.reader import read_node
 from napari_ngff.viewer.session import session_of
 from napari_ngff.viewer.window_services import attempt_work, run_work
-from napari_ngff.widgets.dialogs import ask
-from napari_ngff.widgets.docking import Docking
+from napari_ngff.widgets.dialogs import ask_question
+from napari_ngff.widgets.docking import DockPlacement
 from napari_ngff.widgets.drops import DropTarget
 from napari_ngff.widgets.inspector.hierarchy import HierarchyModel
 from napari_ngff.widgets.inspector.pages import FactPage, JsonPage, UndoRepair
 from napari_ngff.widgets.inspector.problem_table import ProblemTable
 from napari_ngff.widgets.inspector.system_chooser import SystemChooser
-from napari_ngff.widgets.installation import install
+from napari_ngff.widgets.installation import install_widgets
 from napari_ngff.widgets.problem_sign import problem_sign_of
-from napari_ngff.widgets.theme_look import Look
+from napari_ngff.widgets.theme_look import ThemeFollower
 from napari_ngff.widgets.widget_tasks import alive_check
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class Inspector(DropTarget):
         self, napari_viewer: ViewerModel, parent: QWidget | None = None
     ) -> None:
         super().__init__(parent)
-        install()
+        install_widgets()
         self._viewer = napari_viewer
         self._session = session_of(napari_viewer)
         self._task = LatestTask(alive_check(self))
@@ -99,13 +99,13 @@ class Inspector(DropTarget):
         self.undo = UndoRepair(self)
         self.copyPath = QPushButton("Copy path", self)
         self.copyReport = QPushButton("Copy repor&t", self)
-        self._arrange()
-        self._connect()
-        self._follow()
-        Docking(self)
-        Look(self, napari_viewer)
+        self._build_layout()
+        self._connect_signals()
+        self._follow_selection()
+        DockPlacement(self)
+        ThemeFollower(self, napari_viewer)
 
-    def _arrange(self) -> None:
+    def _build_layout(self) -> None:
         self.tree.setModel(self.model)
         self.tree.setUniformRowHeights(True)
         self.tree.setExpandsOnDoubleClick(False)
@@ -135,10 +135,10 @@ class Inspector(DropTarget):
         layout.addLayout(in_row(self.open, self.check, self.reload, self.undo))
         layout.addLayout(in_row(self.copyPath, self.copyReport))
         layout.addWidget(self.status)
-        self._enable(False)
+        self._enable_buttons(False)
 
-    def _connect(self) -> None:
-        self.model.loaded.connect(self._reveal)
+    def _connect_signals(self) -> None:
+        self.model.loaded.connect(self._reveal_target)
         # Not `activated`, which is a single click on some desktops.
         self.tree.doubleClicked.connect(self.openLayers)
         keys = QShortcut(QKeySequence(Qt.Key.Key_Return), self.tree)
@@ -147,9 +147,9 @@ class Inspector(DropTarget):
         selection = self.tree.selectionModel()
         assert selection is not None
         selection.currentChanged.connect(self._on_current)
-        self.problems.wanted.connect(self.fix)
+        self.problems.wanted.connect(self.repairProblems)
         self.dropped.connect(self.showPath)
-        self.chooser.told.connect(self.status.setText)
+        self.chooser.reported.connect(self.status.setText)
         self.undo.undone.connect(self.reloadTree)
         self.undo.failed.connect(self.status.setText)
         self.open.clicked.connect(self.openLayers)
@@ -157,7 +157,7 @@ class Inspector(DropTarget):
         self.check.clicked.connect(self.checkAll)
         self.copyPath.clicked.connect(self._copy_path)
         self.copyReport.clicked.connect(self._copy_report)
-        self._viewer.layers.selection.events.active.connect(self._follow)
+        self._viewer.layers.selection.events.active.connect(self._follow_selection)
 
     def sizeHint(self) -> QSize:
         """Leave room for sentences."""
@@ -168,15 +168,17 @@ class Inspector(DropTarget):
     def showNode(self, node: Node) -> None:
         """Show the hierarchy of a group, and choose its row."""
         self._target = node.location.path
-        root = self.model.root()
+        root = self.model.rootEntry()
         if root is not None and root.location.source.name == node.location.source.name:
-            self._reveal()
+            self._reveal_target()
             return
-        self._read(lambda: root_of(node), self._set_root, self.status.setText)
+        self._start_reading(lambda: root_of(node), self._set_root, self.status.setText)
 
     def showPath(self, path: str) -> None:
         """Show what lies at a path or an address."""
-        self._read(partial(open_node, path), self._on_opened, self._on_unreadable)
+        self._start_reading(
+            partial(open_node, path), self._on_opened, self._on_unreadable
+        )
 
     def showProblems(self, path: str) -> None:
         """Show the problems of what lies at a path or an address."""
@@ -185,11 +187,11 @@ class Inspector(DropTarget):
 
     def reloadTree(self) -> None:
         """Read the hierarchy and the chosen place again."""
-        root = self.model.root()
+        root = self.model.rootEntry()
         if root is not None:
             self._target = self._entry.location.path if self._entry else ""
             self.model.setRoot(root)
-            self._reveal()
+            self._reveal_target()
 
     def checkAll(self) -> None:
         """Judge all that is below the chosen place, or stop doing so."""
@@ -203,12 +205,12 @@ class Inspector(DropTarget):
         self.destroyed.connect(stop.set)
         self.status.setText("Checking all below…")
 
-        def look() -> tuple[Finding, ...]:
+        def check_in_worker() -> tuple[Finding, ...]:
             return check_group(entry.read_node(), stop.is_set)
 
-        self._read(look, self._on_checked, self._on_unchecked, stop)
+        self._start_reading(check_in_worker, self._on_checked, self._on_unchecked, stop)
 
-    def fix(self, code: str) -> None:
+    def repairProblems(self, code: str) -> None:
         """Ask, and then repair all problems of a code in the chosen place."""
         entry = self._entry
         if entry is None:
@@ -217,7 +219,7 @@ class Inspector(DropTarget):
             f"Repair {entry.location.name}: {REPAIRS[code]}?\n\nThis fixes all problems"
             f" '{code}' in it and below. A backup is kept until the file is valid."
         )
-        if ask(self, "Repair", question, [REPAIR_ANSWER]) != REPAIR_ANSWER:
+        if ask_question(self, "Repair", question, [REPAIR_ANSWER]) != REPAIR_ANSWER:
             return
         self.status.setText("Repairing…")
         self.problems.setEnabled(False)
@@ -233,15 +235,15 @@ class Inspector(DropTarget):
         self.open.setEnabled(False)
         self.status.setText("Opening…")
 
-        def work() -> tuple[str, Any]:
+        def read_in_worker() -> tuple[str, Any]:
             node = entry.read_node()
             return str(node), read_node(node)
 
-        run_work(partial(attempt_work, work), self._on_read)
+        run_work(partial(attempt_work, read_in_worker), self._on_read)
 
     # --- answers
 
-    def _read(
+    def _start_reading(
         self,
         work: Callable[[], Any],
         done: Callable[[Any], None],
@@ -257,7 +259,7 @@ class Inspector(DropTarget):
     def _set_root(self, entry: TreeEntry) -> None:
         self._entry = None
         self.model.setRoot(entry)
-        self._reveal()
+        self._reveal_target()
 
     def _on_opened(self, node: Node) -> None:
         self.model.setRoot(None)
@@ -265,34 +267,34 @@ class Inspector(DropTarget):
 
     def _on_unreadable(self, reason: str) -> None:
         self.model.setRoot(None)
-        self._show(
+        self._show_details(
             PlaceDetails("", findings=(describe_unreadable("", reason),), error=reason)
         )
 
-    def _reveal(self) -> None:
+    def _reveal_target(self) -> None:
         """Choose the row that is waited for, as soon as it is there."""
         if self._target is None:
             return
-        index = self.model.towards(self._target)
+        index = self.model.indexTowards(self._target)
         if index is None or self._target is None:
             return
         self._target = None
         self.tree.setCurrentIndex(index)
-        if self.model.root() == self.model.entry(index):
+        if self.model.rootEntry() == self.model.entryAt(index):
             self.tree.expand(index)
 
     def _on_current(self, index: QModelIndex, _: QModelIndex) -> None:
-        entry = self.model.entry(index)
+        entry = self.model.entryAt(index)
         self._entry = entry
-        self._enable(entry is not None)
+        self._enable_buttons(entry is not None)
         if entry is not None:
             self.status.setText("Reading…")
             sign = problem_sign_of(self._viewer)
             known = () if sign is None else sign.knownBelow(str(entry.location))
             work = partial(describe_entry, entry, known)
-            self._read(work, self._show, self.status.setText)
+            self._start_reading(work, self._show_details, self.status.setText)
 
-    def _show(self, details: PlaceDetails) -> None:
+    def _show_details(self, details: PlaceDetails) -> None:
         self._details = details
         self._correct_sign(details.findings)
         self.facts.setDetails(details)
@@ -339,12 +341,12 @@ class Inspector(DropTarget):
             return
         if entry is self._entry:
             self._task.cancel()
-            self._show(found)
-            self.model.refresh(self.tree.currentIndex())
+            self._show_details(found)
+            self.model.refreshRow(self.tree.currentIndex())
         sign = problem_sign_of(self._viewer)
         if sign is not None:
             sign.judgeFile(found.path)
-        self.undo.offer(entry, found.kept)
+        self.undo.offerUndo(entry, found.kept)
         kept = f" Backup: {', '.join(found.kept)}." if found.kept else ""
         self.status.setText(f"Repaired. Reopen the image to see the change.{kept}")
 
@@ -361,25 +363,25 @@ class Inspector(DropTarget):
 
     # --- what the user does
 
-    def _follow(self, _: Any = None) -> None:
+    def _follow_selection(self, _: Any = None) -> None:
         if isalive(self):  # type: ignore[no-untyped-call]
             node = node_of(self._viewer.layers.selection.active)
             if node is not None:
                 self.showNode(node)
 
     def _copy_path(self) -> None:
-        self._copy(self._details.path, "Path copied.")
+        self._copy_text(self._details.path, "Path copied.")
 
     def _copy_report(self) -> None:
-        self._copy(write_report(self._details), "Report copied.")
+        self._copy_text(write_report(self._details), "Report copied.")
 
-    def _copy(self, text: str, said: str) -> None:
+    def _copy_text(self, text: str, said: str) -> None:
         clipboard = QGuiApplication.clipboard()
         if clipboard is not None:
             clipboard.setText(text)
             self.status.setText(said)
 
-    def _enable(self, on: bool) -> None:
+    def _enable_buttons(self, on: bool) -> None:
         buttons = self.open, self.check, self.reload, self.copyPath, self.copyReport
         for button in buttons:
             button.setEnabled(on)

@@ -47,18 +47,18 @@ class HierarchyModel(QAbstractItemModel):
         self._top = None if entry is None else TreeRow(entry)
         self.endResetModel()
 
-    def root(self) -> TreeEntry | None:
+    def rootEntry(self) -> TreeEntry | None:
         """Return what the first row shows."""
         return None if self._top is None else self._top.entry
 
-    def entry(self, index: QModelIndex) -> TreeEntry | None:
+    def entryAt(self, index: QModelIndex) -> TreeEntry | None:
         """Return what a row shows."""
-        row = self._row(index)
+        row = self._row_at(index)
         return None if row is None else row.entry
 
-    def refresh(self, index: QModelIndex) -> None:
+    def refreshRow(self, index: QModelIndex) -> None:
         """Forget what is below a row; it is read again when it is opened."""
-        row = self._row(index)
+        row = self._row_at(index)
         if row is None or not row.asked:
             return
         if row.rows:
@@ -69,7 +69,7 @@ class HierarchyModel(QAbstractItemModel):
         row.asked = row.known = False
         self.fetchMore(index)
 
-    def towards(self, path: str) -> QModelIndex | None:
+    def indexTowards(self, path: str) -> QModelIndex | None:
         """Find the row of a group by its path in the hierarchy.
 
         None where rows on the way are not there yet; they are asked for, and `loaded`
@@ -78,14 +78,14 @@ class HierarchyModel(QAbstractItemModel):
         row = self._top
         while row is not None and row.entry.location.path != path:
             if not row.known and not row.entry.is_array:
-                self.fetchMore(self._index(row))
+                self.fetchMore(self._index_of(row))
                 if not row.known:
                     return None
             below = next((r for r in row.rows if is_towards(r.entry, path)), None)
             if below is None:
                 break
             row = below
-        return None if row is None else self._index(row)
+        return None if row is None else self._index_of(row)
 
     # --- what Qt asks
 
@@ -95,22 +95,22 @@ class HierarchyModel(QAbstractItemModel):
         """Find the cell of a row."""
         if not self.hasIndex(number, column, parent):
             return QModelIndex()
-        above = self._row(parent)
+        above = self._row_at(parent)
         row = self._top if above is None else above.rows[number]
         return self.createIndex(number, column, row)
 
     def parent(self, index: QModelIndex = NOWHERE) -> Any:
         """Find the row above."""
-        row = self._row(index)
+        row = self._row_at(index)
         if row is None:
             return super().parent()
-        return QModelIndex() if row.above is None else self._index(row.above)
+        return QModelIndex() if row.above is None else self._index_of(row.above)
 
     def rowCount(self, parent: QModelIndex = NOWHERE) -> int:
         """Count the rows that are there."""
         if parent.column() > 0:
             return 0
-        row = self._row(parent)
+        row = self._row_at(parent)
         return int(self._top is not None) if row is None else len(row.rows)
 
     def columnCount(self, parent: QModelIndex = NOWHERE) -> int:
@@ -119,27 +119,30 @@ class HierarchyModel(QAbstractItemModel):
 
     def hasChildren(self, parent: QModelIndex = NOWHERE) -> bool:
         """Take a group to have some until it turns out not to."""
-        row = self._row(parent)
+        row = self._row_at(parent)
         if row is None or row.known:
             return self.rowCount(parent) > 0
         return not row.entry.is_array
 
     def canFetchMore(self, parent: QModelIndex) -> bool:
         """Tell whether nobody asked for the rows of a group yet."""
-        row = self._row(parent)
+        row = self._row_at(parent)
         return row is not None and not row.asked and not row.entry.is_array
 
     def fetchMore(self, parent: QModelIndex) -> None:
         """Read what is below a group."""
-        row = self._row(parent)
+        row = self._row_at(parent)
         if row is not None and self.canFetchMore(parent):
             row.asked = True
             top = self._top
-            run_work(lambda: look(row.entry), lambda found: self._add(top, row, found))
+            run_work(
+                lambda: list_or_explain(row.entry),
+                lambda found: self._add_rows(top, row, found),
+            )
 
     def data(self, index: QModelIndex, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
         """Show name and kind; the full path, or what is wrong, as a tool tip."""
-        row = self._row(index)
+        row = self._row_at(index)
         if row is None:
             return None
         if role == Qt.ItemDataRole.DisplayRole:
@@ -160,14 +163,14 @@ class HierarchyModel(QAbstractItemModel):
             return TITLES[section]
         return None
 
-    def _row(self, index: QModelIndex) -> TreeRow | None:
+    def _row_at(self, index: QModelIndex) -> TreeRow | None:
         row: TreeRow | None = index.internalPointer() if index.isValid() else None
         return row
 
-    def _index(self, row: TreeRow) -> QModelIndex:
+    def _index_of(self, row: TreeRow) -> QModelIndex:
         return self.createIndex(row.number, 0, row)
 
-    def _add(
+    def _add_rows(
         self, top: TreeRow | None, row: TreeRow, found: tuple[TreeEntry, ...] | str
     ) -> None:
         """Take over an answer, unless another hierarchy is shown by now."""
@@ -175,7 +178,7 @@ class HierarchyModel(QAbstractItemModel):
             return
         if isinstance(found, str):
             row.error, found = found, ()
-        index = self._index(row)
+        index = self._index_of(row)
         if found:
             self.beginInsertRows(index, 0, len(found) - 1)
             row.rows = [TreeRow(entry, row, i) for i, entry in enumerate(found)]
@@ -186,7 +189,7 @@ class HierarchyModel(QAbstractItemModel):
         self.loaded.emit()
 
 
-def look(entry: TreeEntry) -> tuple[TreeEntry, ...] | str:
+def list_or_explain(entry: TreeEntry) -> tuple[TreeEntry, ...] | str:
     """List what is below an entry, or say why that cannot be read."""
     found: tuple[TreeEntry, ...] | str = attempt_work(partial(list_children, entry))
     return found

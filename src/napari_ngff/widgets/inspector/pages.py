@@ -58,14 +58,14 @@ class JsonPage(QSearchableTreeWidget):
         """Show another document, cut where its lists are very long."""
         self._waiting = document
         if self.isVisible():
-            self._fill()
+            self._fill_tree()
 
     def showEvent(self, event: QShowEvent | None) -> None:
         """Make the tree that is waited for."""
         super().showEvent(event)
-        self._fill()
+        self._fill_tree()
 
-    def _fill(self) -> None:
+    def _fill_tree(self) -> None:
         if self._waiting is not None:
             self.setData(shorten_document(self._waiting))
             self._waiting = None
@@ -94,7 +94,7 @@ class UndoRepair(QPushButton):
         self.clicked.connect(self._on_clicked)
         self.hide()
 
-    def offer(self, entry: TreeEntry, kept: tuple[str, ...]) -> None:
+    def offerUndo(self, entry: TreeEntry, kept: tuple[str, ...]) -> None:
         """Offer to put back what a repair of a place replaced; () for nothing."""
         self._entry, self._kept = entry, kept
         self.setToolTip("\n".join(("Puts these back:", *kept)))

@@ -70,23 +70,23 @@ class ProblemTable(QTableWidget):
             place_text = " at ".join(p for p in (path or "(root)", problem.where) if p)
             title = f"{problem.severity}: {problem.code}\n{place_text}"
             for column, text in enumerate((title, problem.text, problem.consequence)):
-                self._put(number, column, text)
+                self._set_text(number, column, text)
             what = offered.pop(problem.code, None)
             if what is not None:
-                self._offer(number, problem.code, what)
+                self._add_repair_button(number, problem.code, what)
         if not findings:
             self.setRowCount(1)
-            self._put(0, 0, "No problems found.")
+            self._set_text(0, 0, "No problems found.")
         if len(findings) > MOST:
-            self._put(MOST, 0, f"{len(findings) - MOST} more")
+            self._set_text(MOST, 0, f"{len(findings) - MOST} more")
 
-    def _put(self, row: int, column: int, text: str) -> None:
+    def _set_text(self, row: int, column: int, text: str) -> None:
         item = QTableWidgetItem(text)
         item.setToolTip(text)
         item.setTextAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft)
         self.setItem(row, column, item)
 
-    def _offer(self, row: int, code: str, what: str) -> None:
+    def _add_repair_button(self, row: int, code: str, what: str) -> None:
         button = QPushButton("Fix…", self)
         button.setToolTip(f"Repair all problems {code}: {what}.")
         button.setAccessibleName(f"Fix {code}")

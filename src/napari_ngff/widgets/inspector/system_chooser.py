@@ -37,7 +37,7 @@ __all__ = ["SystemChooser", "TransformDialog"]
 class SystemChooser(QWidget):
     """A list of the systems that layers of the viewer can be shown in."""
 
-    told = Signal(str)
+    reported = Signal(str)
     """Emitted with what became of a choice, for the user."""
 
     def __init__(self, viewer: ViewerModel, parent: QWidget | None = None) -> None:
@@ -68,17 +68,17 @@ class SystemChooser(QWidget):
         # Layers come and go one by one.
         self._later = QTimer(self)
         self._later.setSingleShot(True)
-        self._later.timeout.connect(self.refresh)
+        self._later.timeout.connect(self.listSystems)
         layers = viewer.layers
         # napari and psygnal hold the methods weakly.
         layers.events.inserted.connect(self._on_layers)
         layers.events.removed.connect(self._on_layers)
         # Systems that a field leads to take time to find, so not for each click.
-        layers.selection.events.active.connect(self._mark)
-        self._session.system_shown.connect(self._mark)
-        self.refresh()
+        layers.selection.events.active.connect(self._mark_system)
+        self._session.system_shown.connect(self._mark_system)
+        self.listSystems()
 
-    def refresh(self) -> None:
+    def listSystems(self) -> None:
         """List the systems again."""
         systems = self._session.systems()
         self._systems = list(systems)
@@ -88,9 +88,9 @@ class SystemChooser(QWidget):
                 without = f", without {', '.join(left)}" if left else ""
                 self.systems.addItem(system_name(system) + without)
         self.systems.setEnabled(len(systems) > 1)
-        self._mark()
+        self._mark_system()
 
-    def _mark(self, _: object = None) -> None:
+    def _mark_system(self, _: object = None) -> None:
         """Make the system of the active layer the current one."""
         if isalive(self):  # type: ignore[no-untyped-call]
             active = self._viewer.layers.selection.active
@@ -108,22 +108,22 @@ class SystemChooser(QWidget):
             return
         dialog = TransformDialog(layer, self)
         accepted = dialog.exec() == QDialog.DialogCode.Accepted
-        name, scene = dialog.name.text().strip(), dialog.scene()
+        name, scene = dialog.name.text().strip(), dialog.chosenScene()
         dialog.deleteLater()
         if not accepted:
             return
         try:
             path = self._session.save_transform(layer, name, scene)
         except (OMEZarrError, OSError) as error:
-            self.told.emit(f"Not saved. {error}")
+            self.reported.emit(f"Not saved. {error}")
         else:
-            self.refresh()
+            self.listSystems()
             after = (
                 f"{name} can be chosen at System."
                 if name
                 else "It holds when the image is opened again."
             )
-            self.told.emit(f"Saved in {path}. {after}")
+            self.reported.emit(f"Saved in {path}. {after}")
 
     def _on_layers(self, _: object = None) -> None:
         if isalive(self):  # type: ignore[no-untyped-call]
@@ -131,7 +131,7 @@ class SystemChooser(QWidget):
 
     def _on_chosen(self, index: int) -> None:
         staying = self._session.show_system(self._systems[index])
-        self.told.emit(
+        self.reported.emit(
             f"These stay where they are: {', '.join(staying)}." if staying else ""
         )
 
@@ -167,6 +167,6 @@ class TransformDialog(QDialog):
             layout.addWidget(part)
         layout.insertLayout(1, form)
 
-    def scene(self) -> Node | None:
+    def chosenScene(self) -> Node | None:
         """Return the scene that was chosen, None for the image."""
         return self._homes.get(self.home.currentText())

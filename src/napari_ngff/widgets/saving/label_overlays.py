@@ -29,18 +29,18 @@ class _InPlace:
 
     layer: Labels
 
-    def follow(self, redraw: Any) -> None:
+    def follow_tile(self, redraw: Any) -> None:
         """Draw anew when the tile changes."""
         self._redraw = redraw
-        self.layer.events.set_data.connect(self.redraw)
+        self.layer.events.set_data.connect(self.redraw_outline)
 
-    def redraw(self, event: Any = None) -> None:
+    def redraw_outline(self, event: Any = None) -> None:
         self._redraw()
 
-    def unfollow(self) -> None:
-        self.layer.events.set_data.disconnect(self.redraw)
+    def unfollow_tile(self) -> None:
+        self.layer.events.set_data.disconnect(self.redraw_outline)
 
-    def factors(self) -> Any:
+    def tile_factors(self) -> Any:
         """Voxels of level 0 in one of the tile, per displayed axis."""
         transform = self.layer._transforms["tile2data"]
         return np.asarray(transform.scale)[list(self.layer._slice_input.displayed)]
@@ -51,7 +51,7 @@ class _InPlace:
         The visual's parent takes the tile's corner off, and no more than that.
         """
         displayed = list(self.layer._slice_input.displayed)
-        factors = self.factors()
+        factors = self.tile_factors()
         displayed_points = np.asarray(points, float)[..., displayed]
         return ((displayed_points - (factors - 1) / 2) / factors)[..., ::-1]
 
@@ -61,7 +61,7 @@ class PolygonVisual(_InPlace, VispyLabelsPolygonOverlay):  # type: ignore[misc]
 
     def __init__(self, **keywords: Any) -> None:
         super().__init__(**keywords)
-        self.follow(self._on_points_change)
+        self.follow_tile(self._on_points_change)
 
     def _on_points_change(self) -> None:
         points = self.overlay.points
@@ -79,7 +79,7 @@ class PolygonVisual(_InPlace, VispyLabelsPolygonOverlay):  # type: ignore[misc]
 
     def close(self) -> None:
         """Let go of the layer."""
-        self.unfollow()
+        self.unfollow_tile()
         super().close()
 
 
@@ -88,20 +88,20 @@ class BrushStrokeVisual(_InPlace, VispyLabelsBrushStrokeOverlay):  # type: ignor
 
     def __init__(self, **keywords: Any) -> None:
         super().__init__(**keywords)
-        self.follow(self._on_geometry_change)
+        self.follow_tile(self._on_geometry_change)
 
     def _on_geometry_change(self, event: Any = None) -> None:
         if not isinstance(self.layer, OMEZarrLabels) or not self.overlay.active:
             super()._on_geometry_change()
             return
-        factors = self.factors()
+        factors = self.tile_factors()
         self._circle.center = tuple(self.on_tile(self.overlay.center))
         self._circle.radius = tuple(float(self.overlay.radius) / factors[::-1])
         self._circle.visible = True
 
     def close(self) -> None:
         """Let go of the layer."""
-        self.unfollow()
+        self.unfollow_tile()
         super().close()
 
 

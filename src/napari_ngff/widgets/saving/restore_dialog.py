@@ -85,7 +85,7 @@ class RestoreDialog(QDialog):
         self.accept()
 
     @property
-    def chosen(self) -> list[int]:
+    def chosen_rows(self) -> list[int]:
         """Rows that are ticked."""
         items = [self.list.item(row) for row in range(self.list.count())]
         ticked = Qt.CheckState.Checked
@@ -107,10 +107,10 @@ def ask_to_restore(
     if len(found) == 1:
         was, them = ("was", "it") if found[0].count == 1 else ("were", "them")
         text = ONE.format(rows[0], was, them)
-        answer = dialogs.ask(parent, TITLE, text, [RESTORE, DISCARD], LATER)
+        answer = dialogs.ask_question(parent, TITLE, text, [RESTORE, DISCARD], LATER)
         return LOST[answer], found
     dialog = RestoreDialog(parent, rows)
     dialog.exec()
-    answer, chosen = dialog.answer, [found[row] for row in dialog.chosen]
+    answer, chosen = dialog.answer, [found[row] for row in dialog.chosen_rows]
     dialog.deleteLater()
     return LOST[answer], chosen

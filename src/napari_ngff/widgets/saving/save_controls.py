@@ -47,27 +47,27 @@ class SaveControls(QWidget):
         row.addWidget(self.save)
         row.addWidget(self.cancel)
         row.addWidget(self.state, 1)
-        self._heard: LayerSaver | None = None
-        layer.events.data.connect(self._look_soon)
-        layer.events.paint.connect(self._look_soon)
-        layer.events.editable.connect(self.look)
-        self.look()
+        self._followed: LayerSaver | None = None
+        layer.events.data.connect(self._show_state_soon)
+        layer.events.paint.connect(self._show_state_soon)
+        layer.events.editable.connect(self.showState)
+        self.showState()
 
     def showEvent(self, event: Any) -> None:
         """Show how things are when this comes to the screen."""
-        self.look()
+        self.showState()
         super().showEvent(event)
 
     def enterEvent(self, event: Any) -> None:
         """Count the changed chunks for the tool tip."""
-        self.look()
+        self.showState()
         super().enterEvent(event)
 
-    def look(self, _: Any = None) -> None:
+    def showState(self, _: Any = None) -> None:
         """Show how things are now, and again when the saver has something new."""
         if not isalive(self):  # type: ignore[no-untyped-call]
             return
-        self._hear(self._layer.saver)
+        self._follow_saver(self._layer.saver)
         state = self._watch.read_state()
         self.state.setText(state.text)
         self.state.setToolTip(state.detail)
@@ -75,34 +75,34 @@ class SaveControls(QWidget):
         self.save.setVisible(not state.cancels)
         self.cancel.setVisible(state.cancels)
 
-    def _hear(self, saver: LayerSaver | None) -> None:
+    def _follow_saver(self, saver: LayerSaver | None) -> None:
         """Follow the signals of a saver, and of no other."""
-        if saver is self._heard:
+        if saver is self._followed:
             return
-        for signal in _signals(self._heard):
-            signal.disconnect(self.look, missing_ok=True)
-        self._heard = saver
-        for signal in _signals(saver):
-            signal.connect(self.look)
+        for signal in _signals_of(self._followed):
+            signal.disconnect(self.showState, missing_ok=True)
+        self._followed = saver
+        for signal in _signals_of(saver):
+            signal.connect(self.showState)
 
-    def _look_soon(self, event: Any = None) -> None:
+    def _show_state_soon(self, event: Any = None) -> None:
         # A stroke is about to end; or what saves labels of another field comes next.
-        QTimer.singleShot(0, self.look)
+        QTimer.singleShot(0, self.showState)
 
     def _on_counted(self) -> None:
         if isalive(self):  # type: ignore[no-untyped-call]
-            self.look()
+            self.showState()
 
     def _on_save(self) -> None:
         save_labels(self._layer)
-        self.look()
+        self.showState()
 
     def _on_cancel(self) -> None:
         if self._layer.saver is not None:
             self._layer.saver.cancel()
 
 
-def _signals(saver: LayerSaver | None) -> tuple[SignalInstance, ...]:
+def _signals_of(saver: LayerSaver | None) -> tuple[SignalInstance, ...]:
     if saver is None:
         return ()
     return saver.dirty_changed, saver.progressed, saver.saved, saver.failed

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from napari_ngff.viewer.saving.layer_saver import LayerSaver
 
-__all__ = ["SaveProgress", "wait_for"]
+__all__ = ["SaveProgress", "wait_for_saves"]
 
 PATIENCE = 300
 """Milliseconds after which a save gets a bar; most are done by then."""
@@ -34,24 +34,28 @@ class SaveProgress(QObject):
         self._ended = ended
         self._bars: dict[LayerSaver, _SaveBar | None] = {}
 
-    def watch(self, saver: LayerSaver) -> None:
+    def watch_save(self, saver: LayerSaver) -> None:
         """Follow a save that begins now."""
         if saver in self._bars:
             return
         self._bars[saver] = None
 
-        def show(_: object) -> None:
+        def show_part(_: object) -> None:
             bar = self._bars.get(saver)
             if bar is not None:
                 bar.show_part(saver.fraction)
 
-        def end(_: object) -> None:
+        def end_bar(_: object) -> None:
             if not saver.running:  # else the next save has begun
                 for signal, slot in slots:
                     signal.disconnect(slot)
-                self._end(saver)
+                self._end_bar(saver)
 
-        slots = (saver.progressed, show), (saver.saved, end), (saver.failed, end)
+        slots = (
+            (saver.progressed, show_part),
+            (saver.saved, end_bar),
+            (saver.failed, end_bar),
+        )
         for signal, slot in slots:
             signal.connect(slot)
         QTimer.singleShot(PATIENCE, partial(self._begin_bar, saver))
@@ -65,7 +69,7 @@ class SaveProgress(QObject):
             else:
                 bar.close()
 
-    def _end(self, saver: LayerSaver) -> None:
+    def _end_bar(self, saver: LayerSaver) -> None:
         bar = self._bars.pop(saver)
         if bar is not None:
             bar.close()
@@ -92,7 +96,7 @@ class _SaveBar(cancelable_progress):  # type: ignore[misc]
             self.update(step)
 
 
-def wait_for(parent: Any, savers: Sequence[LayerSaver]) -> None:
+def wait_for_saves(parent: Any, savers: Sequence[LayerSaver]) -> None:
     """Let nothing else be done in a window until saves have ended, but cancel them."""
     if not any(saver.running for saver in savers):
         return
@@ -102,24 +106,24 @@ def wait_for(parent: Any, savers: Sequence[LayerSaver]) -> None:
     dialog.show()
     loop = QEventLoop(dialog)
 
-    def show(_: object = None) -> None:
+    def show_progress(_: object = None) -> None:
         running = [saver for saver in savers if saver.running]
         done = len(savers) - len(running) + sum(saver.fraction for saver in running)
         dialog.setValue(int(100 * done / len(savers)))
         if not running:
             loop.quit()
 
-    def cancel() -> None:
+    def cancel_saves() -> None:
         for saver in savers:
             saver.cancel()
 
-    dialog.canceled.connect(cancel)
+    dialog.canceled.connect(cancel_saves)
     signals = [s for x in savers for s in (x.progressed, x.saved, x.failed)]
     for signal in signals:
-        signal.connect(show)
+        signal.connect(show_progress)
     loop.exec()
     for signal in signals:
-        signal.disconnect(show)
-    dialog.canceled.disconnect(cancel)
+        signal.disconnect(show_progress)
+    dialog.canceled.disconnect(cancel_saves)
     dialog.close()
     dialog.deleteLater()

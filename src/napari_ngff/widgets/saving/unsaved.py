@@ -22,7 +22,7 @@ from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets import dialogs
 from napari_ngff.widgets.dialogs import CANCEL, DISCARD, KEEP, SAVE
 from napari_ngff.widgets.saving.restore_dialog import ask_to_restore
-from napari_ngff.widgets.saving.save_progress import SaveProgress, wait_for
+from napari_ngff.widgets.saving.save_progress import SaveProgress, wait_for_saves
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -169,12 +169,14 @@ class WindowGuard(QObject):
         said = [saver.description for saver in savers.values()]
         if any(one is not None and one.is_changed for one in said):
             text.append("Of colours and properties, only classes are kept.")
-        return dialogs.ask(self.parent(), TITLE, " ".join(text), [SAVE, KEEP, DISCARD])
+        return dialogs.ask_question(
+            self.parent(), TITLE, " ".join(text), [SAVE, KEEP, DISCARD]
+        )
 
     def _save_all(self, savers: dict[Any, LayerSaver]) -> bool:
         for saver in savers.values():
             saver.save()
-        wait_for(self.parent(), list(savers.values()))
+        wait_for_saves(self.parent(), list(savers.values()))
         return not any(layer.unsaved for layer in savers)
 
     def name_for(self, layer: Any, error: NameTakenError) -> str:
@@ -260,7 +262,7 @@ class _QtWindowServices:
 
     def watch_save(self, saver: LayerSaver) -> None:
         """Show how a save goes on, which begins now in a worker."""
-        self._progress.watch(saver)
+        self._progress.watch_save(saver)
 
     def name_taken(self, layer: Any, error: NameTakenError) -> str | None:
         """Ask how new labels shall be called whose name is taken."""

@@ -56,11 +56,11 @@ def write_in_window(path: str, layers: Sequence[LayerData]) -> Path:
     overwrite = target.exists() and _is_asked_by_user() and _may_replace(target)
     progress = _WriteProgress(target.name)
 
-    def work(report: Callable[[int, int], None]) -> Path:
+    def write_in_worker(report: Callable[[int, int], None]) -> Path:
         stopped = progress.stopped.is_set
         return write(path, layers, overwrite=overwrite, progress=report, cancel=stopped)
 
-    return progress.run(work)
+    return progress.run_write(write_in_worker)
 
 
 def _is_asked_by_user() -> bool:
@@ -93,13 +93,13 @@ class _WriteProgress:
         self.stopped = threading.Event()
         self.part = 0.0
 
-    def run(self, work: Callable[[Callable[[int, int], None]], Path]) -> Path:
+    def run_write(self, work: Callable[[Callable[[int, int], None]], Path]) -> Path:
         """Do the work in a thread, and keep the window alive until it ends."""
         pool = ThreadPoolExecutor(1, thread_name_prefix="napari-ngff-write")
-        future = pool.submit(work, self._report)
+        future = pool.submit(work, self._note_progress)
         pool.shutdown(wait=False)
         inputs = QEventLoop.ProcessEventsFlag
-        if not self._wait(future, inputs.ExcludeUserInputEvents, SOON):
+        if not self._wait_for_write(future, inputs.ExcludeUserInputEvents, SOON):
             dialog = QProgressDialog(
                 f"Writing {self.name}…", "Stop", 0, WHOLE, _main_window()
             )
@@ -109,16 +109,16 @@ class _WriteProgress:
             dialog.setAutoClose(False)
             dialog.canceled.connect(self.stopped.set)
             dialog.show()
-            self._wait(future, inputs.AllEvents, None, dialog)
+            self._wait_for_write(future, inputs.AllEvents, None, dialog)
             dialog.canceled.disconnect()
             dialog.close()
             dialog.deleteLater()
         return future.result()
 
-    def _report(self, done: int, total: int) -> None:
+    def _note_progress(self, done: int, total: int) -> None:
         self.part = done / total
 
-    def _wait(
+    def _wait_for_write(
         self,
         future: Future[Path],
         inputs: QEventLoop.ProcessEventsFlag,
@@ -130,7 +130,7 @@ class _WriteProgress:
         timer = QTimer()
         remaining = [longest]
 
-        def look() -> None:
+        def show_part() -> None:
             if dialog is not None and not self.stopped.is_set():
                 dialog.setValue(int(WHOLE * self.part))
             if remaining[0] is not None:
@@ -138,7 +138,7 @@ class _WriteProgress:
             if future.done() or (remaining[0] is not None and remaining[0] <= 0):
                 loop.quit()
 
-        timer.timeout.connect(look)
+        timer.timeout.connect(show_part)
         timer.start(STEP)
         loop.exec(inputs)
         timer.stop()
