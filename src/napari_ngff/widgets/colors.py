@@ -1,4 +1,4 @@
-"""Colours of our docks, beside those that napari's stylesheet gives to widgets."""
+"""Colours of our docks, besides those of napari's stylesheet."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from qtpy.QtGui import QColor
 __all__ = ["ThemeColors"]
 
 STRENGTH = 0.62
-"""Share of the text's colour in lines, which have to be seen on `gap`."""
+"""Share of the text's colour in lines, which must be visible on `gap`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class ThemeColors:
 
     @classmethod
     def from_theme(cls, theme: str) -> ThemeColors:
-        """Take them from a theme by its name."""
+        """Return the colours of a theme, by its name."""
         from napari.utils.theme import get_theme
 
         napari_theme = get_theme(theme)
@@ -41,6 +41,7 @@ class ThemeColors:
         def theme_color(name: str) -> QColor:
             return QColor(*getattr(napari_theme, name).as_rgb_tuple()[:3])
 
+        # napari's themes have no such colours, so they follow the kind of theme.
         dark = napari_theme.type == "dark"
         return cls(
             theme_color("background"),
@@ -56,7 +57,7 @@ class ThemeColors:
         )
 
 
-def mix_colors(one: QColor, other: QColor, share: float) -> QColor:
-    """Mix two colours, so much of the first."""
-    parts = zip(one.getRgb()[:3], other.getRgb()[:3], strict=True)
+def mix_colors(first: QColor, other: QColor, share: float) -> QColor:
+    """Mix two colours; `share` is the part of the first."""
+    parts = zip(first.getRgb()[:3], other.getRgb()[:3], strict=True)
     return QColor(*(round(share * a + (1 - share) * b) for a, b in parts))

@@ -1,4 +1,4 @@
-"""What the user is asked about labels and tables that are saved, or not."""
+"""Questions about saving labels and tables."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SAVE, KEEP, DISCARD, CANCEL = "Save", "Keep for later", "Discard", "Cancel"
 RESTORE, LATER, OVERWRITE = "Restore", "Later", "Overwrite"
 
 TABLES = {"CSV (*.csv)": "csv", "Parquet (*.parquet)": "parquet"}
-"""Kinds of files that tables are saved as, with their endings."""
+"""File types of tables, with their endings."""
 
 ROLES = {
     DISCARD: QMessageBox.ButtonRole.DestructiveRole,
@@ -38,9 +38,7 @@ ROLES = {
 def ask_question(
     parent: Any, title: str, text: str, answers: Sequence[str], cancel: str = CANCEL
 ) -> str:
-    """Ask, and return one of the answers, or the last button's for Escape.
-
-    The first is chosen by Enter.
+    """Ask, and return the chosen answer: Enter is the first, Escape is `cancel`.
 
     Parameters
     ----------
@@ -57,23 +55,23 @@ def ask_question(
     box.setEscapeButton(last)
     box.exec()
     chosen = buttons.get(box.clickedButton(), cancel)
-    # Else it lives for as long as the window.
+    # Else it lives as long as its parent, the window.
     box.deleteLater()
     return chosen
 
 
 def ask_name(parent: Any, name: str, free: str, *, shown: bool) -> str:
-    """Ask how new labels shall be called whose name is taken.
+    """Ask for another name of new labels, as their name is taken.
 
     Parameters
     ----------
     shown
-        Whether what has the name is a layer, so that it cannot be replaced.
+        Whether the labels with the name are open, so that they cannot be replaced.
 
     Returns
     -------
     str
-        The same name to replace what has it, the free one, or "" for neither.
+        The same name to replace the older labels, the free one, or "" for neither.
     """
     text = f"This image has labels named {name} already."
     other = f"Name it {free}"
@@ -87,7 +85,7 @@ def ask_name(parent: Any, name: str, free: str, *, shown: bool) -> str:
 
 
 def ask_table_file(parent: Any) -> str:
-    """Ask where a table shall be saved; "" for nowhere.
+    """Ask for the file to save a table as; "" if cancelled.
 
     A name without an ending gets that of the kind of file that is chosen, so that the
     question whether to replace a file is about the right one.
@@ -99,6 +97,7 @@ def ask_table_file(parent: Any) -> str:
     def choose_ending(kind: str) -> None:
         dialog.setDefaultSuffix(TABLES[kind])
 
+    # Not emitted for the filter that is selected at first.
     dialog.filterSelected.connect(choose_ending)
     choose_ending(dialog.selectedNameFilter())
     files = dialog.selectedFiles() if dialog.exec() else []

@@ -1,4 +1,4 @@
-"""Where our docks stand: one above the other, or as tabs where that is too narrow."""
+"""Places our docks: one above the other, or as tabs where the window is too low."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ COMMANDS = {
 
 
 class DockPlacement(QObject):
-    """Finds room for a dock of ours when it comes into a window.
+    """Finds a place for a dock of ours when it comes into a window.
 
-    Where the docks of its side want more height than there is, it becomes a tab beside
-    another one of ours. After that it stands where the user moves it. Whenever it is
-    shown it is in front of its tabs. Keys do nothing in a dock that is not seen.
+    If the docks of its side want more height than there is, it becomes a tab beside
+    another one of ours. After that it stays where the user moves it. Whenever it is
+    shown, it is in front of its tabs. Keys do nothing in a dock behind another tab.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ class DockPlacement(QObject):
         widget.installEventFilter(self)
 
     def eventFilter(self, watched: QObject | None, event: QEvent | None) -> bool:
-        """Find a place once napari has put the dock into the window."""
+        """Follow the widget into its dock and window, and place the dock when shown."""
         kind = event.type() if event is not None else None
         parent = watched.parent() if isinstance(watched, QWidget) else None
         if kind == QEvent.Type.ParentChange:
@@ -116,12 +116,13 @@ class DockPlacement(QObject):
             # It is no higher than it must be, and so has grown if it was lower before.
             self._grown = high
             room -= max(0, high - self._before.height())
-        if sum(wanted_height(one) for one in (dock, *beside)) > room:
+        if sum(wanted_height(other) for other in (dock, *beside)) > room:
             window.tabifyDockWidget(ours[0], dock)
+            # Qt takes back its least height only when it has laid the tabs out.
             QTimer.singleShot(0, self._shrink_window)
 
     def _shrink_window(self) -> None:
-        """Take back by how much the window has grown to hold one above the other."""
+        """Give the window its height back, if it grew for one dock above another."""
         window = self._widget.window() if isalive(self._widget) else None  # type: ignore[no-untyped-call]
         if (
             window is not None
@@ -135,7 +136,7 @@ class DockPlacement(QObject):
 
 
 def is_ours(dock: QDockWidget) -> bool:
-    """Tell whether a dock finds its place by this module."""
+    """Tell whether a dock is one of ours, placed by `DockPlacement`."""
     widget = dock.widget()
     flat = Qt.FindChildOption.FindDirectChildrenOnly
     return (
@@ -144,7 +145,7 @@ def is_ours(dock: QDockWidget) -> bool:
 
 
 def wanted_height(dock: QDockWidget) -> int:
-    """Height that a dock wants, in pixels."""
+    """Return the height that a dock wants, in pixels."""
     return dock.sizeHint().height()
 
 
@@ -164,7 +165,8 @@ def full_name(title: str) -> str:
 def find_dock(viewer: Any, title: str) -> Any:
     """Return the widget of a dock of ours in the window of a viewer; None for none."""
     docks = viewer.window.dock_widgets if hasattr(viewer, "window") else {}
-    # The menu names the display name behind the title, a script that of the package.
+    # napari puts a plugin's name behind a title: the menu the one that users read, a
+    # script the one of the package.
     names = full_name(title), f"{title} ({settings.PLUGIN})"
     return next((docks[name] for name in names if name in docks), None)
 

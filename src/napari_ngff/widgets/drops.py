@@ -14,30 +14,31 @@ __all__ = ["DropTarget"]
 
 
 class DropTarget(QWidget):
-    """Takes what has a path or an address; of several the first."""
+    """Accepts a dropped path or address; of several the first."""
 
     dropped = Signal(str)
-    """A path or an address was dropped."""
+    """Emitted with the dropped path or address."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setAcceptDrops(True)
 
     def dragEnterEvent(self, event: QDragEnterEvent | None) -> None:
-        """Take what has a path or an address."""
+        """Accept a drag that has a path or an address."""
         data = event.mimeData() if event is not None else None
         if event is not None and data is not None and data.hasUrls():
             event.acceptProposedAction()
 
     def dropEvent(self, event: QDropEvent | None) -> None:
-        """Take it over."""
+        """Pass the first path or address on."""
         data = event.mimeData() if event is not None else None
         if event is not None and data is not None and data.hasUrls():
             event.acceptProposedAction()
             url = data.urls()[0]
+            # Of an address as it is: `toLocalFile` would return an empty text.
             path = url.toLocalFile() if url.isLocalFile() else url.toString()
             self.takeDrop(path)
 
     def takeDrop(self, path: str) -> None:
-        """Tell of it."""
+        """Emit `dropped`; subclasses may handle some paths themselves."""
         self.dropped.emit(path)

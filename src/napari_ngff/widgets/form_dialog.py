@@ -1,4 +1,4 @@
-"""A small window around a form: keyboard in the first line, Enter, Escape."""
+"""A dialog around a form: it takes the keyboard, Enter confirms, Escape closes."""
 
 from __future__ import annotations
 
@@ -67,20 +67,23 @@ class FormDialog(QDialog):
         button.setDefault(True)
         for other in self.findChildren(QPushButton):
             if other is not button:
+                # Else one that has the focus would take Enter.
                 other.setAutoDefault(False)
         self._first = first
         form.native.installEventFilter(self)
 
     def showEvent(self, event: Any) -> None:
-        """Take the keyboard."""
+        """Put the keyboard into the first line."""
         super().showEvent(event)
         self.activateWindow()
+        # As if reached by Tab, so that the text of a line is selected and typed over.
         self._first.setFocus(Qt.FocusReason.TabFocusReason)
         self._fit_height()
 
     def eventFilter(self, watched: QObject | None, event: QEvent | None) -> bool:
-        """Become as high as the form wants, when rows of it come and go."""
+        """Follow the height of the form when rows of it are shown or hidden."""
         if event is not None and event.type() == QEvent.Type.LayoutRequest:
+            # The layout handles the same event after this filter.
             QTimer.singleShot(0, self._fit_height)
         return False
 
@@ -88,6 +91,7 @@ class FormDialog(QDialog):
         layout = self.layout() if isalive(self) else None  # type: ignore[no-untyped-call]
         if layout is not None:
             layout.activate()
+            # Labels that wrap want more height in less width; -1 without such labels.
             high = layout.totalHeightForWidth(self.width())
             self.resize(self.width(), high if high > 0 else layout.sizeHint().height())
 
@@ -136,7 +140,7 @@ def is_window_open(viewer: Any) -> bool:
 
 
 def shown_form(viewer: Any, title: str) -> Any:
-    """Find the form whose dialog is open in front of a viewer's window; else None."""
+    """Bring the open form of a title to the front, and return it; None for none."""
     for dialog in main_window(viewer).findChildren(FormDialog):
         if dialog.windowTitle() == title and dialog.isVisible():
             dialog.activateWindow()

@@ -59,7 +59,7 @@ QUESTION = (
 
 
 class UrlForm(Container):  # type: ignore[type-arg]
-    """Ask for an address, open it in a worker, and say what is going on."""
+    """Asks for an address, opens it in a worker, and shows progress and errors."""
 
     def __init__(self, viewer: ViewerModel) -> None:
         self._viewer = viewer
@@ -74,7 +74,7 @@ class UrlForm(Container):  # type: ignore[type-arg]
         self.button.changed.connect(self.open_address)
 
     def open_address(self) -> None:
-        """Start to open what stands in the form."""
+        """Start to open the typed address."""
         url = self.address.value.strip()
         if not url or not self.button.enabled:
             return
@@ -88,6 +88,7 @@ class UrlForm(Container):  # type: ignore[type-arg]
         )
 
     def _add_layers(self, url: str, layers: list[Any]) -> None:
+        # The layers are added although the dialog was closed while it read.
         if is_window_open(self._viewer):
             session_of(self._viewer).add(layers, url)
         if self._is_alive():
@@ -104,7 +105,7 @@ class UrlForm(Container):  # type: ignore[type-arg]
 
 
 def show_open_url(viewer: Viewer) -> UrlForm:
-    """Show the form in a dialog, the one that is open if any."""
+    """Show the form in a dialog; if it is open already, that one."""
     viewer = getattr(viewer, "__wrapped__", viewer)
     form = shown_form(viewer, TITLE)
     if not isinstance(form, UrlForm):
@@ -115,7 +116,7 @@ def show_open_url(viewer: Viewer) -> UrlForm:
 
 
 def ask_default_reader() -> bool:
-    """Ask whether to become the default reader; True if so now."""
+    """Ask whether to become the default reader; return whether it is one now."""
     if not is_default_reader():
         parent = QApplication.activeWindow()
         answer = QMessageBox.question(parent, "OME-Zarr", QUESTION)
@@ -133,7 +134,7 @@ TIP = (
 
 
 def offer_default_reader(viewer: Any) -> None:
-    """Offer to become the default reader, once for all and without blocking."""
+    """Offer to become the default reader, once and without blocking."""
     viewer = getattr(viewer, "__wrapped__", viewer)
     if not hasattr(viewer, "window") or not is_window_open(viewer):
         return
@@ -144,7 +145,7 @@ def offer_default_reader(viewer: Any) -> None:
 
 
 class DefaultReaderOffer(QFrame):
-    """A question with two buttons; goes when it is answered, or with the window."""
+    """A question with two buttons in the status bar, until it is answered."""
 
     def __init__(self, window: Any) -> None:
         super().__init__(window)
@@ -161,6 +162,7 @@ class DefaultReaderOffer(QFrame):
         self.no.clicked.connect(self.deleteLater)
         bar = window.statusBar()
         assert bar is not None
+        # Permanent: messages of napari take the place of all other widgets there.
         bar.insertPermanentWidget(0, self)
 
     def _on_yes(self) -> None:

@@ -1,4 +1,4 @@
-"""Prepares napari's window for what we open in it."""
+"""Installs our parts of napari's window: workers, browser, signs and questions."""
 
 from __future__ import annotations
 
@@ -23,9 +23,7 @@ __all__ = ["install_widgets"]
 
 
 def install_widgets() -> None:
-    """Read in worker threads, let painted labels have their controls, and
-    the browser open beside what can be browsed.
-    """
+    """Install all parts; this may be called again."""
     usual_colors()
     install_runner()
     install_browser()
@@ -37,14 +35,15 @@ def install_widgets() -> None:
 
 
 def install_drawing_hold() -> None:
-    """Let the canvas of every window wait while layers are exchanged."""
+    """Stop the drawing of every canvas while layers are exchanged."""
     set_drawing_hold(hold_canvas)
 
 
 def hold_canvas(viewer: Any) -> Callable[[], None]:
-    """Stop the drawing of a canvas; return a function that goes on with it."""
+    """Stop the drawing of a canvas; return a function that resumes it."""
     qt_viewer = qt_viewer_of(viewer)
     if qt_viewer is None or not qt_viewer.canvas.native.updatesEnabled():
+        # No window, or held already: the first to hold it also resumes it.
         return lambda: None
     native = qt_viewer.canvas.native
     native.setUpdatesEnabled(False)

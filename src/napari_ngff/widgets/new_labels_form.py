@@ -1,4 +1,4 @@
-"""The form for new labels: of which image, under which name; the rest folded away."""
+"""The form for new labels: image and name, and more options folded away."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ READY = "Ready to paint. Nothing is written until you save."
 
 
 class NewLabelsForm(Container):  # type: ignore[type-arg]
-    """Ask for what new labels need, and add them; closes its dialog then.
+    """Asks for image, name and options of new labels, and adds them as a layer.
 
-    On an overview it asks for a well and a field, and opens that first.
+    On an overview it asks for a well and a field, and opens that field first.
     """
 
     def __init__(self, viewer: ViewerModel) -> None:
@@ -103,10 +103,11 @@ class NewLabelsForm(Container):  # type: ignore[type-arg]
         layers = self._viewer.layers.events
         for event in (layers.inserted, layers.removed):
             event.connect(self._on_layers)
+        # The viewer outlives the form, and would call it when its boxes are gone.
         self.native.destroyed.connect(self._disconnect_layers)
 
     def choose_image(self, layer: Any) -> None:
-        """Choose the image of a layer, if that is one of an image."""
+        """Choose the image of a layer, if it has one."""
         image = None if layer is None else same_image(layer, self._list_images())
         if image is not None:
             self.image.value = image
@@ -156,7 +157,7 @@ class NewLabelsForm(Container):  # type: ignore[type-arg]
         self.where.reset_choices()
         self.well.visible = browser is not None and bool(browser.map.wells)
         self.field.visible = False
-        # An overview has no levels and no place for labels; its field has.
+        # These are options of a field, which is chosen only below.
         self.more.visible = browser is None
         self._on_options()
         problem = "Open an image first."
@@ -185,15 +186,15 @@ class NewLabelsForm(Container):  # type: ignore[type-arg]
             return
         self._asked = well
 
-        def show_if_current(found: list[tuple[str, Position]] | str) -> None:
+        def show_if_current(fields: list[tuple[str, Position]] | str) -> None:
             if self._is_alive() and self.well.value == well:
-                self._show_fields(found)
+                self._show_fields(fields)
 
         field_choices(browser, well, show_if_current)
 
-    def _show_fields(self, found: list[tuple[str, Position]] | str) -> None:
-        problem = found if isinstance(found, str) else ""
-        self.field.choices = [] if isinstance(found, str) else found
+    def _show_fields(self, fields: list[tuple[str, Position]] | str) -> None:
+        problem = fields if isinstance(fields, str) else ""
+        self.field.choices = [] if isinstance(fields, str) else fields
         self.field.visible = len(self.field.choices) > 1
         alike = [p for p in self.field.choices if p == self._in_view]
         if alike:
@@ -202,18 +203,19 @@ class NewLabelsForm(Container):  # type: ignore[type-arg]
         self.status.value = problem
 
     def create_labels(self) -> None:
-        """Add the labels, or show why not."""
+        """Add the labels, on an overview in the chosen field, or show why it fails."""
         browser, image = self._find_browser(), self.image.value
         if browser is not None and self.field.value is not None:
+            # Kept: opening the field lets `_on_image` propose another name.
             name, layers = self.called.value, self._viewer.layers
 
-            def go_on(image: Image | None) -> None:
+            def continue_in_field(image: Image | None) -> None:
                 if self._is_alive():
                     self._create_in_field(image, name)
 
             self.button.enabled = False
             self.status.value = "Opening the field…"
-            open_field(browser, self.field.value, lambda: layers, go_on)
+            open_field(browser, self.field.value, lambda: layers, continue_in_field)
         elif image is not None and browser is None:
             self._create_for_image(image)
 
@@ -230,7 +232,7 @@ class NewLabelsForm(Container):  # type: ignore[type-arg]
         self._create_for_image(image)
 
     def _create_for_image(self, image: Image) -> None:
-        """Add labels for an image that is on screen, or show why not."""
+        """Add labels for an image that is on screen, or show why that fails."""
         if self.where.value == "" and self.folder.value is None:
             self.status.value = "Choose the folder."
             return
@@ -256,8 +258,9 @@ class NewLabelsForm(Container):  # type: ignore[type-arg]
         close_form(self)
 
     def _chosen_sidecar(self) -> Any:
-        """Give where the labels go, as `new_labels` wants it."""
+        """Return where the labels are saved, as `new_labels` expects it."""
         where = self.where.value
+        # "" is the choice of another folder, which the row below names.
         return self.folder.value if where == "" else where
 
     def _free_or_chosen(self, image: Image) -> str:
@@ -286,6 +289,7 @@ def show_new_labels(viewer: Viewer) -> NewLabelsForm:
         form.choose_image(viewer.layers.selection.active)
         return form
     form = NewLabelsForm(viewer)
+    # The name has the keyboard: the image is usually the right one already.
     dialog = FormDialog(viewer, TITLE, form, form.called.native, form.button.native)
     dialog.show()
     return form

@@ -1,4 +1,4 @@
-"""A sign in the status bar for files with problems; notices wait for the window."""
+"""A sign in the status bar for files with problems, and notices that wait for it."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ __all__ = [
 ]
 
 SETTLED = 500
-"""Milliseconds after which a new window has drawn itself."""
+"""Milliseconds after which a new window is drawn."""
 
 SHOWN = 8000
 """Milliseconds for which a notification is shown."""
 
 READ = 2
-"""Seconds for which it is shown although another image is asked for."""
+"""Seconds for which it is shown although another image is being opened."""
 
 
 def install_problem_sign() -> None:
@@ -58,7 +58,7 @@ def show_notice(text: str) -> None:
 
 
 def notify_in_window(text: str) -> None:
-    """Show a notification as soon as the window is there in which it is seen."""
+    """Show a notification, once the window is shown."""
     window = hidden_window()
     if window is None:
         show_passing(text)
@@ -67,13 +67,14 @@ def notify_in_window(text: str) -> None:
 
 
 def show_passing(text: str) -> None:
-    """Show a notification that leaves soon, or when another image is asked for."""
+    """Show a notification that closes soon, or when another image is opened."""
     import napari
 
     viewer = napari.current_viewer()
     known = set(NapariQtNotification._instances)
     show_warning(text)
     browser = None if viewer is None else session_of(viewer).browser
+    # `show_warning` returns nothing: the notification is the one that is new.
     for notice in set(NapariQtNotification._instances) - known:
         PassingNotice(notice, browser)
 
@@ -89,6 +90,7 @@ class PassingNotice(QObject):
         self._notice = notice
         self._began = time.monotonic()
         self._timer = QTimer(self)
+        # Not a single shot: one under the mouse stays, and ends some time later.
         self._timer.setInterval(SHOWN)
         self._timer.timeout.connect(self._end_notice)
         self._timer.start()
@@ -129,6 +131,7 @@ class LaterNotice(QObject):
         """Wait for the window."""
         if event is not None and event.type() == QEvent.Type.Show:
             if watched is not None:
+                # A window is also shown when it was minimised.
                 watched.removeEventFilter(self)
             QTimer.singleShot(SETTLED, self._show_notice)
         return False
@@ -146,7 +149,7 @@ def is_window_shown(viewer: Any) -> bool:
 
 
 def is_event_loop_running() -> bool:
-    """Tell whether a user did what goes on: a script runs outside of the event loop."""
+    """Tell whether a user acts: a script runs outside of the event loop."""
     thread = QThread.currentThread()
     return thread is not None and thread.loopLevel() > 0
 
@@ -169,10 +172,8 @@ def add_problems(viewer: Any, path: str, problems: tuple[Problem, ...]) -> None:
 def problem_sign_of(viewer: Any) -> ProblemSign | None:
     """Find the sign of a viewer's window."""
     window = qt_window_of(viewer)
-    found: ProblemSign | None = (
-        None if window is None else window.findChild(ProblemSign)
-    )
-    return found
+    sign: ProblemSign | None = None if window is None else window.findChild(ProblemSign)
+    return sign
 
 
 class ProblemSign(QPushButton):
@@ -185,7 +186,7 @@ class ProblemSign(QPushButton):
         super().__init__(window)
         self._viewer = viewer
         self._known: dict[str, tuple[Problem, ...]] = {}
-        self._found: dict[str, FileProblems] = {}
+        self._judged: dict[str, FileProblems] = {}
         self._files = QMenu(self)
         self._files.triggered.connect(self._on_file)
         self.setFlat(True)
@@ -198,43 +199,43 @@ class ProblemSign(QPushButton):
         self._refresh_count()
 
     def addProblems(self, path: str, problems: tuple[Problem, ...]) -> None:
-        """Note what opening found wrong with a file, and judge it in a worker."""
+        """Note the problems found when a file was opened, and check it in a worker."""
         self._known[path] = problems
         self.judgeFile(path)
 
     def judgeFile(self, path: str) -> None:
-        """Count the problems of a file anew, or of the one that has this place."""
-        place = f"{path}/"
+        """Count the problems of the file at a path, or around it, again in a worker."""
+        prefix = f"{path}/"
         for file, known in self._known.items():
-            if place.startswith(f"{file}/"):
-                found = partial(self._on_judged, file, known)
-                run_work(partial(find_problems, file, known), found)
+            if prefix.startswith(f"{file}/"):
+                done = partial(self._on_judged, file, known)
+                run_work(partial(find_problems, file, known), done)
 
     def knownBelow(self, path: str) -> tuple[Problem, ...]:
-        """Return what opening found wrong with the file that has a place."""
-        place = f"{path}/"
+        """Return the problems found when the file at or around a path was opened."""
+        prefix = f"{path}/"
         return tuple(
             problem
             for file, known in self._known.items()
-            if place.startswith(f"{file}/") or f"{file}/".startswith(place)
+            if prefix.startswith(f"{file}/") or f"{file}/".startswith(prefix)
             for problem in known
         )
 
-    def correctCount(self, path: str, found: FileProblems) -> None:
-        """Take over what the inspector lists of a file."""
+    def correctCount(self, path: str, problems: FileProblems) -> None:
+        """Take over the problems that the inspector lists of a file."""
         if path in self._known:
-            self._found[path] = found
+            self._judged[path] = problems
             self._refresh_count()
 
     def showProblems(self) -> None:
         """Open the inspector where the problems are; of several files, ask which."""
-        files = [path for path, found in self._found.items() if found.error_count]
+        files = [path for path, file in self._judged.items() if file.error_count]
         if len(files) == 1:
             self.showFile(files[0])
             return
         self._files.clear()
         for path in files:
-            count = count_noun(self._found[path].error_count, "problem")
+            count = count_noun(self._judged[path].error_count, "problem")
             action = self._files.addAction(f"{last_part(path)}: {count}")
             if action is not None:
                 action.setData(path)
@@ -243,30 +244,31 @@ class ProblemSign(QPushButton):
     def showFile(self, path: str) -> None:
         """Open the inspector where the problems of a file are."""
         inspector = show_dock(self._viewer, INSPECTOR)
-        inspector.showProblems(self._found[path].place)
+        inspector.showProblems(self._judged[path].place)
 
     def _on_file(self, action: Any) -> None:
         self.showFile(action.data())
 
     def _on_judged(
-        self, path: str, known: tuple[Problem, ...], found: FileProblems
+        self, path: str, known: tuple[Problem, ...], problems: FileProblems
     ) -> None:
+        # Opened again while it was checked: that check counts.
         if isalive(self) and self._known.get(path) is known:  # type: ignore[no-untyped-call]
-            self.correctCount(path, found)
+            self.correctCount(path, problems)
 
     def _on_removed(self, event: Any = None) -> None:
         if not isalive(self):  # type: ignore[no-untyped-call]
             return
         origins = [layer.metadata.get(KEY) for layer in self._viewer.layers]
         # A label, or a field of a plate, lies below what was opened.
-        opened = [f"{one.node}/" for one in origins if isinstance(one, LayerOrigin)]
+        opened = [f"{x.node}/" for x in origins if isinstance(x, LayerOrigin)]
         for path in list(self._known):
             if not any(node.startswith(f"{path}/") for node in opened):
                 del self._known[path]
-                self._found.pop(path, None)
+                self._judged.pop(path, None)
         self._refresh_count()
 
     def _refresh_count(self) -> None:
-        total = sum(found.error_count for found in self._found.values())
+        total = sum(file.error_count for file in self._judged.values())
         self.setText(count_noun(total, "problem"))
         self.setVisible(total > 0)

@@ -1,4 +1,4 @@
-"""Saves layers as a new OME-Zarr: asks where, as a folder or as a single file."""
+"""Saves layers as a new OME-Zarr, a folder or a single file of a chosen name."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ def save_as(viewer: Viewer) -> None:
         show_warning("Nothing to save.\nThere is no image and there are no labels.")
         return
     count = "1 layer" if len(layers) == 1 else f"{len(layers)} layers"
+    # The layer of a channel is named "image: channel".
     name = layers[0].name.partition(":")[0]
     path = ask_target(viewer, f"Save {count} ({which}) as OME-Zarr", name)
     if not path:
@@ -48,7 +49,7 @@ def save_as(viewer: Viewer) -> None:
 
 
 def ask_target(viewer: Any, title: str, name: str) -> str:
-    """Ask where to save; "" for nowhere. A typed ending stays, and decides the type."""
+    """Ask for a file name; "" if cancelled. A typed ending decides the type."""
     dialog = QFileDialog(main_window(viewer), title)
     dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
     # The question whether to replace something is asked once, for folders, too.

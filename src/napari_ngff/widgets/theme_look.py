@@ -1,8 +1,8 @@
-"""How our docks look: letters as large as napari says, and signs that are seen.
+"""The look of our docks: letters as large as napari's, and a visible focus.
 
-napari's stylesheet gives tables, line edits and trees no size of letters, most widgets
-no sign that they have the focus, and marks chosen rows by a colour that is hardly
-another one (napari 0.9).
+napari's stylesheet gives tables, line edits and trees no size of letters and most
+widgets no sign of the focus, and the colour of selected rows hardly differs from that
+of others (napari 0.9).
 """
 
 from __future__ import annotations
@@ -51,29 +51,29 @@ HINT = 0.75
 
 
 class ThemeFollower(QObject):
-    """Lets a widget and its parts follow the theme and the size of letters.
+    """Lets a widget and its children follow the theme and the size of letters.
 
     Parameters
     ----------
     widget
         What a dock holds.
     viewer
-        In whose window it is.
-    tell
-        Called with the colours, now and whenever the theme is another one.
+        Of the window with the widget.
+    set_colors
+        Called with the colours, now and whenever the theme changes.
     """
 
     def __init__(
         self,
         widget: QWidget,
         viewer: ViewerModel,
-        tell: Callable[[ThemeColors], None] | None = None,
+        set_colors: Callable[[ThemeColors], None] | None = None,
     ) -> None:
         super().__init__(widget)
-        self._widget, self._viewer, self._tell = widget, viewer, tell
+        self._widget, self._viewer, self._set_colors = widget, viewer, set_colors
         for emitter in (viewer.events.theme, settings.letter_event()):
-            # Takes out who is gone as well, which only a change would do, and few are
-            # made (napari 0.9).
+            # `disconnect` also removes callbacks of closed docks. Otherwise only an
+            # event does, and themes rarely change (napari 0.9).
             emitter.disconnect(self)
             emitter.connect(self._follow_theme)
         ComboPopups(widget)
@@ -89,17 +89,17 @@ class ThemeFollower(QObject):
         font.setPointSize(size)
         self._widget.setFont(font)
         self._widget.setStyleSheet(SHEET.format(hint=hint, size=size, **names))
-        if self._tell is not None:
-            self._tell(colors)
+        if self._set_colors is not None:
+            self._set_colors(colors)
 
 
 SIGNS = "text", "line", "chosen", "current"
 
 
 def wrap_label(label: Label) -> None:
-    """Give the text of a form as many lines as it wants, in the width that there is.
+    """Wrap the text of a form's label in the width that there is.
 
-    magicgui keeps a label as wide as its text (0.10).
+    magicgui makes a label as wide as its text (0.10).
     """
     usual = QSizePolicy.Policy.Preferred
     label.native.setWordWrap(True)
@@ -107,7 +107,7 @@ def wrap_label(label: Label) -> None:
 
 
 class ComboPopups(QObject):
-    """Keeps the popups of a widget's combo boxes from being styled for their end.
+    """Keeps popups of combo boxes from getting a style while their dock closes.
 
     To close a dock, napari first takes the widget out of its window, so that all in it
     gets another style. What the popup of a combo box looks up then, Qt never forgets: a
@@ -125,7 +125,7 @@ class ComboPopups(QObject):
         widget.installEventFilter(self)
 
     def eventFilter(self, watched: QObject | None, event: QEvent | None) -> bool:
-        """Hold back what tells popups of a new style outside of a window."""
+        """Drop the events by which popups outside of a window get a new style."""
         kind = event.type() if event is not None else None
         if watched is not self._widget:
             return kind == QEvent.Type.StyleChange and self._widget.parent() is None

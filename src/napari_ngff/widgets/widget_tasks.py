@@ -1,4 +1,4 @@
-"""What a widget reads in workers; the newest task of each subject counts."""
+"""Tasks of a widget in workers; of each subject only the newest has a result."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class WidgetTasks:
     Parameters
     ----------
     widget
-        No answers come once it is gone.
+        Results are dropped once it is gone.
     """
 
     def __init__(self, widget: QWidget) -> None:
@@ -36,10 +36,11 @@ class WidgetTasks:
         """Start work in a worker; `done` gets its result, or a text why it failed."""
         if subject not in self._tasks:
             self._tasks[subject] = LatestTask(self._is_alive)
+        # `done` twice: a text that says why work failed is a result like another.
         self._tasks[subject].start(lambda _: work(), done, done)
 
     def cancel_others(self, *kept: str) -> None:
-        """Take no answer to what was started so far, but of the subjects `kept`."""
+        """Cancel all tasks, except those of the subjects `kept`."""
         for subject in self._tasks.keys() - set(kept):
             self._tasks[subject].cancel()
 
@@ -49,10 +50,11 @@ def alive_check(widget: QWidget) -> Callable[[], bool]:
 
     It does not keep the widget alive.
     """
+    # Two ways to go: Python may hold a widget that Qt has deleted, and the reverse.
     reference = weakref.ref(widget)
 
     def is_alive() -> bool:
-        found = reference()
-        return found is not None and bool(isalive(found))  # type: ignore[no-untyped-call]
+        referent = reference()
+        return referent is not None and bool(isalive(referent))  # type: ignore[no-untyped-call]
 
     return is_alive

@@ -1,4 +1,4 @@
-"""Runs work that reads data in worker threads."""
+"""Runs work in worker threads, and brings results to the main thread."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ CALM = 100
 """Milliseconds after which the window has drawn what was changed."""
 
 PAUSE = 40
-"""Milliseconds between two deliveries of what workers tell: each draws anew."""
+"""Milliseconds between two deliveries from workers: each makes widgets draw again."""
 
 ENDING = 100
-"""Milliseconds after the last window in which a program that ends begins to."""
+"""Milliseconds after the last window closed, in which a program that ends does so."""
 
 KNOWN = "napari-ngff-ends"
-"""Property of an application whose end is listened to."""
+"""Property of an application whose end is followed."""
 
 
 def install_runner() -> None:
     """Read in worker threads from now on, if there is an application.
 
-    When it ends, napari waits for them: servers are not waited for then.
+    When it ends, napari waits for workers; so they then stop waiting for servers.
     """
     app = QApplication.instance()
     if not isinstance(app, QApplication):
@@ -55,17 +55,16 @@ def install_runner() -> None:
     if not app.property(KNOWN):
         app.setProperty(KNOWN, True)
         app.lastWindowClosed.connect(_stop_for_a_while)
-        app.aboutToQuit.connect(
-            resume_reading
-        )  # after napari, which has connected before
+        # After napari, which connected before, and waits for the workers there.
+        app.aboutToQuit.connect(resume_reading)
 
 
 class MainCalls(QObject):
-    """Calls in the main thread what workers ask for: their only way to a widget.
+    """Calls functions in the main thread for workers: their only way to a widget.
 
-    A widget may go at any moment while a worker runs. Only the main thread can find
-    out whether it is there, so no worker calls a widget or emits its signals. This
-    object lives as long as the application.
+    A widget may be deleted at any moment while a worker runs. Only the main thread can
+    find out whether it still exists, so no worker calls a widget or emits its signals.
+    This object lives as long as the application.
     """
 
     _call_wanted = QtSignal(object)
@@ -74,6 +73,7 @@ class MainCalls(QObject):
 
     def __init__(self, application: QApplication) -> None:
         super().__init__()
+        # A worker may be the first to ask for this object.
         self.moveToThread(application.thread())
         self._lock = threading.Lock()
         self._newest: dict[object, Callable[[], Any]] = {}
@@ -83,21 +83,22 @@ class MainCalls(QObject):
         )
 
     def call_in_main(self, call: Callable[[], Any]) -> None:
-        """Call something: soon, or at once where this is the main thread."""
+        """Call a function soon; in the main thread at once."""
         if _is_main_thread():
             call()
         else:
             self._call_wanted.emit(call)
 
     def call_newest(self, key: object, call: Callable[[], Any]) -> None:
-        """Call the newest of what is told with the same key, some times a second.
+        """Call the newest function given with a key, some times a second.
 
-        At once where this is the main thread.
+        In the main thread at once.
         """
         if _is_main_thread():
             call()
             return
         with self._lock:
+            # One signal for all that are delivered together: Qt would queue every one.
             waiting = bool(self._newest)
             self._newest[key] = call
         if not waiting:
@@ -110,7 +111,7 @@ class MainCalls(QObject):
         with self._lock:
             newest, self._newest = self._newest, {}
         for call in newest.values():
-            self._call_wanted.emit(call)  # one that fails must not keep the others
+            self._call_wanted.emit(call)  # each on its own, as one may fail
 
 
 def _make_call(call: Callable[[], Any]) -> None:
@@ -134,7 +135,7 @@ def main_calls() -> MainCalls:
 
 
 def _stop_for_a_while() -> None:
-    """Give up what is being read; a program that goes on may read again."""
+    """Stop reading from servers; a program that continues may read again soon."""
     stop_reading()
     QTimer.singleShot(ENDING, resume_reading)
 
@@ -183,7 +184,7 @@ def worker_class() -> type[WorkerBase[Any]]:
             self._running = True
             try:
                 result = self.work()
-                if not self.abort_requested:  # napari does, of all, as it closes
+                if not self.abort_requested:  # napari requests it from all as it closes
                     self.returned.emit(result)
             except Exception as error:  # noqa: BLE001  # shown in the main thread
                 self.errored.emit(error)
@@ -197,7 +198,7 @@ def worker_class() -> type[WorkerBase[Any]]:
 def run_when_calm(work: Callable[[], Any]) -> None:
     """Run `work` in a thread, but not while the window draws what was just changed.
 
-    Of two threads that compute, Python lets the other wait for some milliseconds each
-    time, which would be seen.
+    While two threads compute, each waits some milliseconds for the other, again and
+    again (Python's GIL), which would be visible.
     """
     QTimer.singleShot(CALM, lambda: run_in_worker(work, lambda _: None))

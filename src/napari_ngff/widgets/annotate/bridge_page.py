@@ -1,4 +1,4 @@
-"""Work with other plugins: take a region out, put the result back."""
+"""Works with other plugins: extracts a region, and merges the result back."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ __all__ = ["BridgePage"]
 
 
 class BridgePage(QWidget):
-    """Hands regions to other plugins, and merges what they made."""
+    """Hands regions to other plugins, and merges their results into labels."""
 
     reported = Signal(str)
-    """Emitted with what became of it."""
+    """Emitted with the result of an action, for the user."""
 
     def __init__(self, viewer: ViewerModel, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -101,7 +101,7 @@ class BridgePage(QWidget):
         self.refreshChoices()
 
     def refreshChoices(self, event: Any = None) -> None:
-        """Offer the levels and results that there are."""
+        """Update the levels, and the results that can be merged."""
         self.form.refreshLevels()
         with QSignalBlocker(self.result):
             name = self.result.currentData()
@@ -109,14 +109,14 @@ class BridgePage(QWidget):
             self.result.clear()
             for layer in list_results(self._viewer):
                 self.result.addItem(layer.name, layer.name)
-            # What was chosen stays, until there is a newer one.
+            # The choice stays until a plugin adds a newer result, the first one.
             if self.result.itemData(0) == newest:
                 self.result.setCurrentIndex(max(0, self.result.findData(name)))
         editable = self._layer is not None and self._layer.editable
         self.put.setEnabled(editable and self.result.count() > 0)
         self.shapes.setEnabled(editable)
 
-    # Out.
+    # --- extract a region
 
     def extractRegion(self) -> None:
         """Read the region in a worker, and add it as plain layers."""
@@ -126,10 +126,11 @@ class BridgePage(QWidget):
         active = self._viewer.layers.selection.active
         for layer in layers:
             self._viewer.add_layer(layer)
+        # `add_layer` selects what it adds; the result goes into the labels of before.
         self._viewer.layers.selection.active = active
         self.reported.emit(f"{len(layers)} plain layers were added; work on them.")
 
-    # Back.
+    # --- merge a result
 
     def mergeResult(self) -> None:
         """Write the chosen result into the labels."""
@@ -138,6 +139,7 @@ class BridgePage(QWidget):
             return
         result = self._viewer.layers[name]
         how = self.how.currentData()
+        # Read now: the user may select another label while the worker prepares.
         value = int(into.selected_label)
 
         def prepare_in_worker() -> PreparedMerge | str:
@@ -147,23 +149,25 @@ class BridgePage(QWidget):
             except (MemoryError, OverflowError, ValueError) as error:
                 return f"Not merged: {error}"
 
+        # A second click would merge twice; `refreshChoices` enables it again.
         self.put.setEnabled(False)
         self.reported.emit(f"Merging {name}…")
         self._tasks.start_task(
-            "merge", prepare_in_worker, lambda found: self._apply_merge(name, found)
+            "merge", prepare_in_worker, lambda merge: self._apply_merge(name, merge)
         )
 
-    def _apply_merge(self, name: str, found: PreparedMerge | str) -> None:
+    def _apply_merge(self, name: str, merge: PreparedMerge | str) -> None:
         self.refreshChoices()
-        if isinstance(found, str):
-            self.reported.emit(found)
+        if isinstance(merge, str):
+            self.reported.emit(merge)
             return
         try:
-            shift = found.apply_merge()
+            # In the main thread, as every change of a layer.
+            shift = merge.apply_merge()
         except (OverflowError, ValueError) as error:
             self.reported.emit(f"Not merged: {error}")
             return
-        message = f"{name} is merged into {found.into.name}; undo takes it back."
+        message = f"{name} is merged into {merge.into.name}; undo takes it back."
         self.reported.emit(f"{message} Ids from {shift + 1} on." if shift else message)
 
     def paintShapes(self) -> None:

@@ -21,7 +21,7 @@ from qtpy.QtWidgets import (
 from napari_ngff.errors import error_text
 from napari_ngff.store.write.write_file import replace_file
 from napari_ngff.viewer.painting.layer_classes import classes_of_layer, count_voxels
-from napari_ngff.widgets.annotate.class_table import ClassTable
+from napari_ngff.widgets.annotate.class_table import NAME, ClassTable
 from napari_ngff.widgets.widget_tasks import WidgetTasks
 
 if TYPE_CHECKING:
@@ -37,10 +37,10 @@ EVERYTHING, BACKGROUND = "everything", "background only"
 
 
 class ClassPage(QWidget):
-    """The table of classes, and what is done with them."""
+    """The table of classes, and buttons that change them."""
 
     reported = Signal(str)
-    """Emitted with what went wrong, for the user."""
+    """Emitted with a message for the user, such as why something failed."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -58,6 +58,7 @@ class ClassPage(QWidget):
         form = QFormLayout()
         form.addRow("Draw over", self.over)
         layout = QVBoxLayout(self)
+        # Four pixels below the tabs; the dock itself has margins at the sides.
         layout.setContentsMargins(0, 4, 0, 0)
         layout.addWidget(self.table, 1)
         layout.addWidget(self.show_only)
@@ -95,7 +96,7 @@ class ClassPage(QWidget):
 
     @property
     def classes(self) -> LayerClasses | None:
-        """Those of the layer."""
+        """The classes of the layer; None without one."""
         return self.table.rows.classes
 
     def setLayer(self, layer: OMEZarrLabels | None) -> None:
@@ -109,6 +110,7 @@ class ClassPage(QWidget):
             layer.events.show_selected_label.connect(self._on_show_selected_label)
         self._on_show_selected_label()
         self.show_only.setEnabled(layer is not None)
+        # A count of the labels before would be listed beside the classes of these.
         self._tasks.cancel_others()
         if self.classes is not None:
             self.classes.changed.disconnect(self.refreshChoices)
@@ -119,19 +121,21 @@ class ClassPage(QWidget):
         self.refreshChoices()
 
     def refreshChoices(self) -> None:
-        """Offer what can be done now."""
+        """Enable the buttons that can do something, and list what may be drawn over."""
         classes = self.classes
         any_class = classes is not None and bool(classes.items)
         for title, button in self.buttons.items():
             needs = title not in ("Add class", "Import…")
+            # Classes can be added to an empty list; all else needs one to work on.
             button.setEnabled(classes is not None and (any_class or not needs))
         with QSignalBlocker(self.over):
             self.over.clear()
             self.over.addItem(EVERYTHING, None)
             self.over.addItem(BACKGROUND, 0)
-            for one in classes.items if classes is not None else ():
-                self.over.addItem(f"{one.name} only", one.value)
+            for label_class in classes.items if classes is not None else ():
+                self.over.addItem(f"{label_class.name} only", label_class.value)
             only = self._layer.only_over if self._layer is not None else None
+            # -1, for a class that was removed, is shown as "everything".
             self.over.setCurrentIndex(max(0, self.over.findData(only)))
         self.over.setEnabled(classes is not None)
         self.table.selectPaintedClass()
@@ -141,6 +145,7 @@ class ClassPage(QWidget):
         self.show_only.setChecked(only)
 
     def _on_show_only(self, on: bool) -> None:
+        # Setting what is set already would draw the layer again.
         if self._layer is not None and self._layer.show_selected_label != on:
             self._layer.show_selected_label = on
 
@@ -149,7 +154,8 @@ class ClassPage(QWidget):
         if self.classes is not None:
             label_class = self.classes.add_class()
             row = self.table.rows.rowOf(label_class.value)
-            self.table.edit(self.table.rows.index(row, 2))
+            # A new class has a made-up name, so the user types the right one at once.
+            self.table.edit(self.table.rows.index(row, NAME))
 
     def removeClass(self) -> None:
         """Take the selected class off the list."""
@@ -173,25 +179,30 @@ class ClassPage(QWidget):
 
     def mergeClass(self) -> None:
         """Ask which class the selected one becomes."""
-        one, classes = self.table.currentClass(), self.classes
-        if classes is None or one is None:
+        merged, classes = self.table.currentClass(), self.classes
+        if classes is None or merged is None:
             return
-        others = [other for other in classes.items if other != one]
+        others = [other for other in classes.items if other != merged]
         names = [f"{other.name} ({other.value})" for other in others]
         if not names:
             self.reported.emit("There is no other class.")
             return
         name, chosen = QInputDialog.getItem(
-            self, "Merge classes", f"All pixels of {one.name} become:", names, 0, False
+            self,
+            "Merge classes",
+            f"All pixels of {merged.name} become:",
+            names,
+            0,
+            False,
         )
         if chosen:
             try:
-                classes.merge_class(one.value, others[names.index(name)].value)
+                classes.merge_class(merged.value, others[names.index(name)].value)
             except ValueError as error:
                 self.reported.emit(str(error))
 
     def countPixels(self) -> None:
-        """Count in a worker."""
+        """Count the pixels of each class in a worker."""
         layer = self._layer
         if layer is not None:
             self.reported.emit("Counting…")
@@ -199,12 +210,12 @@ class ClassPage(QWidget):
                 "count", lambda: count_voxels(layer), self._show_counts
             )
 
-    def _show_counts(self, found: dict[int, int] | str) -> None:
-        if isinstance(found, str):
-            self.reported.emit(found)
+    def _show_counts(self, counts: dict[int, int] | str) -> None:
+        if isinstance(counts, str):
+            self.reported.emit(counts)
         else:
-            self.table.rows.setCounts(found)
-            labels = "1 label is" if len(found) == 1 else f"{len(found)} labels are"
+            self.table.rows.setCounts(counts)
+            labels = "1 label is" if len(counts) == 1 else f"{len(counts)} labels are"
             self.reported.emit(f"{labels} painted.")
 
     def exportClasses(self) -> None:
@@ -214,6 +225,7 @@ class ClassPage(QWidget):
         path, _ = QFileDialog.getSaveFileName(self, "Export classes", "", FILES)
         if path:
             try:
+                # Written aside first: a full disk leaves the list that was there.
                 replace_file(path, self.classes.dump_json().encode())
             except OSError as error:
                 self.reported.emit(f"Not exported: {error_text(error)}")

@@ -29,7 +29,7 @@ __all__ = ["ClassModel", "ClassTable"]
 
 COLUMNS = ("Key", "Colour", "Name", "Label", "Shown", "Locked", "State", "Pixels")
 TITLES = ("", "", *COLUMNS[2:])
-"""Columns for the eye: the first two speak for themselves."""
+"""Titles that are drawn: a key and a colour are recognised without one."""
 KEY, COLOR, NAME, VALUE, VISIBLE, LOCKED, STATE, COUNT = range(len(COLUMNS))
 TOOLTIPS = (
     "Press this number on the canvas to paint with the class.",
@@ -45,7 +45,7 @@ SWATCH = 14
 
 
 class ClassModel(QAbstractTableModel):
-    """Rows of the classes of one layer; none without."""
+    """Rows of the classes of one layer; without a layer there are none."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -69,19 +69,21 @@ class ClassModel(QAbstractTableModel):
         self.refreshRows()
 
     def refreshRows(self) -> None:
-        """Show what the classes are now."""
+        """Show the classes as they are now."""
         rows = self.classes.items if self.classes is not None else ()
-        if [one.value for one in rows] != [one.value for one in self._rows]:
+        if [row.value for row in rows] != [row.value for row in self._rows]:
+            # A reset ends the editing of a cell, so only other rows make one.
             self.beginResetModel()
             self._rows = rows
             self.endResetModel()
         self._rows = rows
         if rows:
             last = self.index(len(rows) - 1, len(COLUMNS) - 1)
+            # All cells: a table of classes is short, and what changed is not known.
             self.dataChanged.emit(self.index(0, 0), last)
 
     def setCounts(self, counts: dict[int, int]) -> None:
-        """Show how much is painted of each label."""
+        """Show how many pixels each label has."""
         self.counts = counts
         self.refreshRows()
 
@@ -91,10 +93,10 @@ class ClassModel(QAbstractTableModel):
 
     def rowOf(self, value: int) -> int:
         """Return the row of a label; -1 for none."""
-        values = [one.value for one in self._rows]
+        values = [row.value for row in self._rows]
         return values.index(value) if value in values else -1
 
-    # What Qt asks.
+    # Overrides of Qt.
 
     def rowCount(self, parent: QModelIndex | None = None) -> int:
         """Count the classes."""
@@ -118,7 +120,7 @@ class ClassModel(QAbstractTableModel):
         return TOOLTIPS[section] if role == Qt.ItemDataRole.ToolTipRole else None
 
     def flags(self, index: QModelIndex) -> Any:
-        """Tell what can be edited, and what ticked."""
+        """Let names and states be edited, and two columns be ticked."""
         flags = super().flags(index)
         if index.column() in (NAME, STATE):
             flags |= Qt.ItemFlag.ItemIsEditable
@@ -127,40 +129,40 @@ class ClassModel(QAbstractTableModel):
         return flags
 
     def data(self, index: QModelIndex, role: int = 0) -> Any:
-        """Show one cell."""
-        one = self.classAt(index.row())
-        if one is None:
+        """Return what Qt draws in a cell, or a screen reader reads."""
+        label_class = self.classAt(index.row())
+        if label_class is None:
             return None
         column = index.column()
         if role == Qt.ItemDataRole.ToolTipRole:
             return TOOLTIPS[column]
         if role == Qt.ItemDataRole.CheckStateRole and column in (LOCKED, VISIBLE):
-            ticked = one.locked if column == LOCKED else not one.hidden
+            ticked = label_class.locked if column == LOCKED else not label_class.hidden
             return Qt.CheckState.Checked if ticked else Qt.CheckState.Unchecked
         if role == Qt.ItemDataRole.DecorationRole and column == COLOR:
-            return make_swatch(one.color)
+            return make_swatch(label_class.color)
         if role in (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.EditRole):
-            return self._cell_text(one, index.row(), column)
+            return self._cell_text(label_class, index.row(), column)
         if role == Qt.ItemDataRole.AccessibleTextRole:
             title = self.headerData(column, Qt.Orientation.Horizontal, role)
-            return f"{title}: {self._cell_text(one, index.row(), column)}"
+            return f"{title}: {self._cell_text(label_class, index.row(), column)}"
         return None
 
-    def _cell_text(self, one: LabelClass, row: int, column: int) -> str:
-        count = self.counts.get(one.value)
+    def _cell_text(self, label_class: LabelClass, row: int, column: int) -> str:
+        count = self.counts.get(label_class.value)
         texts = {
             KEY: str(row + 1) if row < KEYS else "",
-            NAME: one.name,
-            VALUE: str(one.value),
-            STATE: one.state,
+            NAME: label_class.name,
+            VALUE: str(label_class.value),
+            STATE: label_class.state,
             COUNT: "" if count is None else f"{count:,}",
         }
         return texts.get(column, "")
 
     def setData(self, index: QModelIndex, value: Any, role: int = 0) -> bool:
         """Take over what was typed, chosen or ticked."""
-        one = self.classAt(index.row())
-        if one is None or self.classes is None:
+        label_class = self.classAt(index.row())
+        if label_class is None or self.classes is None:
             return False
         column = index.column()
         parts: dict[str, Any] = {}
@@ -169,11 +171,13 @@ class ClassModel(QAbstractTableModel):
         elif column == STATE:
             parts = {"state": value}
         elif column in (LOCKED, VISIBLE):
+            # PyQt passes the number of a state, PySide the state.
             ticked = Qt.CheckState(value) == Qt.CheckState.Checked
             parts = {"locked": ticked} if column == LOCKED else {"hidden": not ticked}
+        # An empty name is refused; Qt then shows the one before.
         if not parts or parts.get("name") == "":
             return False
-        self.classes.change_class(one.value, **parts)
+        self.classes.change_class(label_class.value, **parts)
         return True
 
 
@@ -184,22 +188,24 @@ class StateDelegate(QStyledItemDelegate):
         """Offer the states."""
         box = QComboBox(parent)
         box.addItems(STATES)
+        # Qt would keep the choice only when the box loses the focus.
         box.activated.connect(lambda _: self.commitData.emit(box))
         box.activated.connect(lambda _: self.closeEditor.emit(box))
         return box
 
     def setEditorData(self, editor: Any, index: Any) -> None:
-        """Begin with the present one."""
+        """Begin with the state that the class has."""
         editor.setCurrentText(index.data(Qt.ItemDataRole.EditRole))
+        # One double-click opens the list, not only the box.
         editor.showPopup()
 
     def setModelData(self, editor: Any, model: Any, index: Any) -> None:
-        """Take over the chosen one."""
+        """Take over the chosen state."""
         model.setData(index, editor.currentText())
 
 
 class TickDelegate(QStyledItemDelegate):
-    """Draws the box of a tick so that it is seen on every row and in every theme."""
+    """Draws the box of a tick so that it is visible on every row and in every theme."""
 
     def paint(self, painter: Any, option: Any, index: Any) -> None:
         """Draw the cell, and then the box in the colour of text."""
@@ -208,9 +214,11 @@ class TickDelegate(QStyledItemDelegate):
         full, bare = QStyleOptionViewItem(option), QStyleOptionViewItem(option)
         self.initStyleOption(full, index)
         self.initStyleOption(bare, index)
+        # Qt draws all but the box, which would have the colours of the style.
         bare.features &= ~QStyleOptionViewItem.ViewItemFeature.HasCheckIndicator
         style.drawControl(QStyle.ControlElement.CE_ItemViewItem, bare, painter, widget)
         box = style.subElementRect(elements.SE_ItemViewItemCheckIndicator, full, widget)
+        # `drawRect` adds a pixel to the right and below; the line itself is one wide.
         box.adjust(1, 1, -2, -2)
         painter.save()
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
@@ -225,7 +233,7 @@ class TickDelegate(QStyledItemDelegate):
 
 
 class ClassTable(QTableView):
-    """A click selects the class to paint with."""
+    """The table of classes; a click selects the class to paint with."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -238,12 +246,14 @@ class ClassTable(QTableView):
             self.setItemDelegateForColumn(column, TickDelegate(self))
         self.setAccessibleName("Classes")
         self.setToolTip("A click selects the class to paint with.")
+        # Tab leads on to the next control; arrows go from cell to cell.
         self.setTabKeyNavigation(False)
         self.setIconSize(QSize(SWATCH, SWATCH))
         header, side = self.horizontalHeader(), self.verticalHeader()
         assert header is not None
         assert side is not None
         header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
+        # Qt gives the columns of keys and colours more than they need.
         header.setMinimumSectionSize(20)
         header.setStretchLastSection(True)
         side.setVisible(False)
@@ -261,11 +271,12 @@ class ClassTable(QTableView):
 
     def selectPaintedClass(self) -> None:
         """Select the row of the class that is painted with."""
-        # Names need the room until there is something to say.
+        # Until pixels are counted, names get the room of that column.
         self.setColumnHidden(COUNT, not self.rows.counts)
         classes = self.rows.classes
         selected = classes.selected if classes is not None else None
         row = self.rows.rowOf(selected.value) if selected is not None else -1
+        # Selecting a row again would end the editing of its name.
         if row != self.currentIndex().row():
             if row < 0:
                 self.setCurrentIndex(QModelIndex())
@@ -273,21 +284,24 @@ class ClassTable(QTableView):
                 self.selectRow(row)
 
     def _on_row(self, index: QModelIndex) -> None:
-        one, classes = self.rows.classAt(index.row()), self.rows.classes
-        if one is not None and classes is not None and classes.selected != one:
-            classes.select_class(one.value)
+        label_class, classes = self.rows.classAt(index.row()), self.rows.classes
+        if label_class is None or classes is None:
+            return
+        # The row also changes because a class was selected elsewhere.
+        if classes.selected != label_class:
+            classes.select_class(label_class.value)
 
     def _on_double_click(self, index: QModelIndex) -> None:
-        one, classes = self.rows.classAt(index.row()), self.rows.classes
-        if index.column() != COLOR or one is None or classes is None:
+        label_class, classes = self.rows.classAt(index.row()), self.rows.classes
+        if index.column() != COLOR or label_class is None or classes is None:
             return
         alpha = QColorDialog.ColorDialogOption.ShowAlphaChannel
         chosen = QColorDialog.getColor(
-            QColor(*one.color), self, f"Colour of {one.name}", alpha
+            QColor(*label_class.color), self, f"Colour of {label_class.name}", alpha
         )
         if chosen.isValid():
             color = chosen.red(), chosen.green(), chosen.blue(), chosen.alpha()
-            classes.change_class(one.value, color=color)
+            classes.change_class(label_class.value, color=color)
 
 
 def make_swatch(color: tuple[int, int, int, int]) -> QIcon:
@@ -295,5 +309,5 @@ def make_swatch(color: tuple[int, int, int, int]) -> QIcon:
     picture = QPixmap(SWATCH, SWATCH)
     picture.fill(QColor(*color[:3]))
     icon = QIcon(picture)
-    icon.addPixmap(picture, QIcon.Mode.Selected)  # else it is tinted
+    icon.addPixmap(picture, QIcon.Mode.Selected)  # Qt tints an icon without one
     return icon

@@ -1,4 +1,4 @@
-"""The annotate dock: what is painted with, whether it is saved, and where to next."""
+"""The annotate dock: classes, objects and tools of the selected labels, and saving."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ __all__ = ["AnnotateDock"]
 NOTHING = "Select labels of an OME-Zarr, or make new ones."
 AUTOSAVE_MINUTES = 5
 LINES = 36
-"""Lines of text that are as high as the dock with six classes and a round."""
+"""Lines of text as high as the dock with six classes and the bar of fields."""
 
 
 class AnnotateDock(QWidget):
-    """Follows the selected labels."""
+    """Shows the controls of the labels that are selected in the viewer."""
 
     def __init__(
         self, napari_viewer: ViewerModel, parent: QWidget | None = None
@@ -81,13 +81,13 @@ class AnnotateDock(QWidget):
         ThemeFollower(self, napari_viewer)
 
     def sizeHint(self) -> QSize:
-        """Leave room for classes and a round, which may come later."""
+        """Leave room for classes and the bar of fields, which may come later."""
         hint = super().sizeHint()
         lines = LINES * self.fontMetrics().lineSpacing()
         return hint.expandedTo(QSize(0, lines))
 
     def showVolume(self) -> None:
-        """Bring the page about 3D in front."""
+        """Bring the page about 3D to the front."""
         self.tabs.setCurrentIndex(self.tabs.count() - 1)
 
     def _build_layout(self) -> None:
@@ -107,7 +107,7 @@ class AnnotateDock(QWidget):
             area = QScrollArea(self)
             area.setFrameShape(QFrame.Shape.NoFrame)
             area.setWidgetResizable(True)
-            area.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # its controls take it
+            area.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # Tab goes to its controls
             area.setWidget(page)
             self.tabs.addTab(area, title)
         row = QHBoxLayout()
@@ -125,7 +125,7 @@ class AnnotateDock(QWidget):
         layout.addWidget(self.status)
 
     def _connect_signals(self) -> None:
-        # Qt would keep what a lambda holds, and so this, for good.
+        # No lambdas: Qt would keep what they hold, and so this dock, for ever.
         self.make.clicked.connect(self._on_make)
         self.autosave.toggled.connect(self._on_autosave)
         for page in (
@@ -142,8 +142,9 @@ class AnnotateDock(QWidget):
         settings.changed.connect(self._on_settings)
 
     def _follow_selection(self, event: Any = None) -> None:
-        """Show the labels that are selected now; others than labels change nothing."""
+        """Show the selected labels; they stay while a layer of another kind is."""
         active = self._viewer.layers.selection.active
+        # Labels that were removed are let go of, although nothing else is selected yet.
         if self._layer is not None and self._layer not in self._viewer.layers:
             self._show_labels(None)
         if isinstance(active, OMEZarrLabels) and active is not self._layer:
@@ -156,6 +157,7 @@ class AnnotateDock(QWidget):
         self._layer = layer
         if self.saving is not None:
             self._head.removeWidget(self.saving)
+            # `deleteLater` waits for the event loop; until then it would be drawn.
             self.saving.hide()
             self.saving.deleteLater()
             self.saving = None
@@ -167,11 +169,12 @@ class AnnotateDock(QWidget):
             self.saving = SaveControls(layer, self)
             self._head.insertWidget(1, self.saving)
         self.status.setText("")
+        # The page about 3D looks up the layers itself.
         for page in (self.classes, self.objects, self.bridge):
             page.setLayer(layer)
 
     def _on_data(self, event: Any = None) -> None:
-        # The layer shows labels of another field; what saves those comes next.
+        # The layer shows labels of another field, and gets their saver only after this.
         QTimer.singleShot(0, self._show_place)
 
     def _show_place(self, _: Any = None) -> None:
@@ -182,6 +185,7 @@ class AnnotateDock(QWidget):
         self.path.setPath("" if layer is None else place_text(layer))
         self.path.setFolder("" if layer is None else folder_of(layer))
         if layer is not None and layer.saver is not None:
+            # The saver changes with the field, so each look connects the one of now.
             layer.saver.saved.connect(self._show_place, unique=True)
 
     def _on_make(self) -> None:
@@ -195,6 +199,7 @@ class AnnotateDock(QWidget):
         self.title.setFont(font)
 
     def _on_autosave(self, on: bool) -> None:
+        # Also emitted where the box follows the preferences: their minutes stay then.
         if on != (settings.autosave_minutes() > 0):
             settings.set_autosave_minutes(AUTOSAVE_MINUTES if on else 0)
 
@@ -212,6 +217,7 @@ class PathLabel(QLabel):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._path = self._folder = ""
+        # A long path would otherwise set the least width of the dock.
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self.setAccessibleName("Where the labels are saved")
 
@@ -233,12 +239,12 @@ class PathLabel(QLabel):
         self.setCursor(shape)
 
     def resizeEvent(self, event: Any) -> None:
-        """Cut to the new width."""
+        """Cut the path to the new width."""
         self._elide_path()
         super().resizeEvent(event)
 
     def changeEvent(self, event: Any) -> None:
-        """Cut anew where letters have another size."""
+        """Cut the path again when letters have another size."""
         super().changeEvent(event)
         if event.type() in (event.Type.FontChange, event.Type.StyleChange):
             self._elide_path()
@@ -250,6 +256,6 @@ class PathLabel(QLabel):
 
     def _elide_path(self) -> None:
         mode, metrics = Qt.TextElideMode.ElideMiddle, self.fontMetrics()
-        # The stylesheet leaves a margin, of which Qt does not tell.
+        # The stylesheet leaves a margin, which `width` includes.
         room = self.width() - metrics.averageCharWidth()
         self.setText(metrics.elidedText(self._path, mode, room))

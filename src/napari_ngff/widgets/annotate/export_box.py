@@ -35,7 +35,7 @@ class ExportBox(QGroupBox):
     """Asks for a file, and writes it in a worker."""
 
     reported = Signal(str)
-    """Emitted with what became of it."""
+    """Emitted with the result of an export, for the user."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__("Other programs", parent)
@@ -52,6 +52,7 @@ class ExportBox(QGroupBox):
             "Bounding boxes of all labels in micrometres, as a table of regions (CSV)."
         )
         self.progress = QProgressBar(self)
+        # The functions that write count nothing on the way: the bar only moves.
         self.progress.setRange(0, 0)
         self.cancel = QPushButton("Cancel", self)
         self.cancel.setToolTip("Write nothing.")
@@ -69,7 +70,7 @@ class ExportBox(QGroupBox):
         self.setLayer(None)
 
     def setLayer(self, layer: OMEZarrLabels | None) -> None:
-        """Export other labels; what goes on is given up."""
+        """Export other labels; an export that runs is cancelled."""
         self._stop.set()
         self._tasks.cancel_others()
         self._layer = layer
@@ -101,7 +102,9 @@ class ExportBox(QGroupBox):
         if layer is None or not path:
             return
         ending = kind.split("*")[1].rstrip(")")
+        # Qt adds no ending to a typed name; a GeoJSON may also be called .json.
         path = path if path.endswith((ending, ".json")) else f"{path}{ending}"
+        # One for each export: cancelling it must not stop the next.
         stop = self._stop = threading.Event()
 
         def write_in_worker() -> str:
@@ -117,6 +120,6 @@ class ExportBox(QGroupBox):
         self.reported.emit(f"Writing {path}…")
         self._tasks.start_task("export", write_in_worker, self._show_result)
 
-    def _show_result(self, said: Any) -> None:
+    def _show_result(self, message: Any) -> None:
         self._show_busy(False)
-        self.reported.emit(str(said))
+        self.reported.emit(str(message))

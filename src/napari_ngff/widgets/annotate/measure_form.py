@@ -23,7 +23,7 @@ __all__ = ["MeasureForm", "show_measure_form"]
 
 TITLE = "Measure labels"
 INTERVAL = 100
-"""Milliseconds between two looks at how far it is."""
+"""Milliseconds between two updates of the progress bar."""
 
 
 class MeasureForm(Container):  # type: ignore[type-arg]
@@ -59,6 +59,7 @@ class MeasureForm(Container):  # type: ignore[type-arg]
         layers = viewer.layers.events
         for event in (layers.inserted, layers.removed):
             event.connect(self._on_layers)
+        # The viewer outlives the form, and would call it when its boxes are gone.
         self.native.destroyed.connect(self._disconnect_layers)
         active = viewer.layers.selection.active
         if active in self.layer.choices:
@@ -89,6 +90,7 @@ class MeasureForm(Container):  # type: ignore[type-arg]
         else:
             count = len(self._measuring.frame)
             self.status.value = f"Labels measured: {count:,}, as features of the layer."
+            # Enter now saves the table instead of measuring again.
             self.save_button.native.setDefault(True)
 
     def _on_cancel(self) -> None:
@@ -112,11 +114,12 @@ class MeasureForm(Container):  # type: ignore[type-arg]
             self.status.value = text
 
     def _show_busy(self, busy: bool) -> None:
-        """Show how far it is, or what can be done next."""
+        """Show the progress bar, or enable the buttons that can be pressed next."""
         self.button.enabled = not busy
         self.progress.visible = self.cancel.visible = busy
         self.save_button.enabled = not busy and self.measured_table() is not None
         if busy:
+            # No range: the bar moves until the number of tasks is known.
             self.progress.min, self.progress.max, self.progress.value = 0, 0, 0
             self._timer.start()
         else:

@@ -1,4 +1,4 @@
-"""Objects one by one: go to them, join and cut them with a click."""
+"""Goes from object to object, and joins or cuts the clicked ones."""
 
 from __future__ import annotations
 
@@ -43,15 +43,16 @@ if TYPE_CHECKING:
 __all__ = ["ObjectPage"]
 
 LARGEST = 2**31 - 1
+"""The largest number that fits a QSpinBox; labels may be larger."""
 MOST = 200
-"""Objects that are listed."""
+"""So many objects are listed."""
 
 
 class ObjectPage(QWidget):
-    """Finds objects by their id, and works on those that are clicked."""
+    """Shows objects by their id, and joins or cuts those that are clicked."""
 
     reported = Signal(str)
-    """Emitted with what to do next, or what went wrong."""
+    """Emitted with the next step, the result or an error, for the user."""
 
     def __init__(self, viewer: ViewerModel, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -64,6 +65,7 @@ class ObjectPage(QWidget):
         self.id.setRange(0, LARGEST)
         self.id.setAccessibleName("Object id")
         self.id.setToolTip("The label that is painted with; type one to go there.")
+        # Only a complete number: each digit would select a label on the way.
         self.id.setKeyboardTracking(False)
         self.show_only = QCheckBox("Show &only this object", self)
         self.show_only.setToolTip("Hides all others on the screen.")
@@ -121,6 +123,7 @@ class ObjectPage(QWidget):
         self.unused.clicked.connect(self.useUnusedId)
         self.jump.clicked.connect(self.goToObject)
         self.list.itemClicked.connect(self._on_listed)
+        # Enter on a row; itemClicked is the mouse.
         self.list.itemActivated.connect(self._on_listed)
         self.join.toggled.connect(self._on_join)
         self.cut.toggled.connect(self._on_cut)
@@ -141,6 +144,7 @@ class ObjectPage(QWidget):
         if layer is not None:
             layer.events.selected_label.connect(self._on_selected)
             layer.events.show_selected_label.connect(self._on_show_selected_label)
+            # Beside the tool of the layer: these callbacks run in every mode.
             layer.mouse_drag_callbacks.append(self._click_handler)
             self._on_selected()
             self._on_show_selected_label()
@@ -153,16 +157,17 @@ class ObjectPage(QWidget):
     def _on_selected(self, event: Any = None) -> None:
         if self._layer is not None:
             label = int(self._layer.selected_label)
+            # A label beyond the range of the box would come back as its largest number.
             with QSignalBlocker(self.id):
                 self.id.setValue(min(label, LARGEST))
             self._list_object(label)
 
     def _list_object(self, label: int) -> None:
-        """Put an object at the head of those that were chosen."""
+        """Put an object at the top of the list of chosen ones."""
         if label == 0:
             return
-        for found in self.list.findItems(str(label), Qt.MatchFlag.MatchExactly):
-            self.list.takeItem(self.list.row(found))
+        for item in self.list.findItems(str(label), Qt.MatchFlag.MatchExactly):
+            self.list.takeItem(self.list.row(item))
         self.list.insertItem(0, str(label))
         self.list.setCurrentRow(0)
         while self.list.count() > MOST:
@@ -192,11 +197,11 @@ class ObjectPage(QWidget):
         if layer is not None:
             self._tasks.start_task("id", layer.next_label, self._select_unused)
 
-    def _select_unused(self, found: int | str) -> None:
-        if isinstance(found, str):
-            self.reported.emit(found)
+    def _select_unused(self, label: int | str) -> None:
+        if isinstance(label, str):
+            self.reported.emit(label)
         elif self._layer is not None:
-            self._layer.selected_label = found
+            self._layer.selected_label = label
 
     def goToNext(self) -> None:
         """Go to the object with the next id."""
@@ -213,10 +218,10 @@ class ObjectPage(QWidget):
         label = int(layer.selected_label)
 
         def find_neighbour() -> tuple[int, Box] | str:
-            found = neighbour_id(known_ids(layer.canvas), label, step)
-            if found is None:
+            neighbour = neighbour_id(known_ids(layer.canvas), label, step)
+            if neighbour is None:
                 return "Nothing is painted."
-            return found, label_region(layer, found)
+            return neighbour, label_region(layer, neighbour)
 
         self._find_object(find_neighbour)
 
@@ -230,26 +235,26 @@ class ObjectPage(QWidget):
     def _find_object(self, work: Any) -> None:
         def find_or_explain() -> tuple[int, Box] | str:
             try:
-                found: tuple[int, Box] | str = work()
+                label_and_region: tuple[int, Box] | str = work()
             except ValueError as error:
                 return str(error)
-            return found
+            return label_and_region
 
         self.reported.emit("Looking…")
         self._tasks.start_task("find", find_or_explain, self._show_object)
 
-    def _show_object(self, found: tuple[int, Box] | str) -> None:
+    def _show_object(self, label_and_region: tuple[int, Box] | str) -> None:
         layer = self._layer
-        if isinstance(found, str) or layer is None:
-            self.reported.emit(str(found))
+        if isinstance(label_and_region, str) or layer is None:
+            self.reported.emit(str(label_and_region))
             return
-        label, region = found
+        label, region = label_and_region
         layer.selected_label = label
         show_region(self._viewer, layer, region)
         sizes = " x ".join(str(stop - start) for start, stop in region)
         self.reported.emit(f"Object {label}: {sizes} {unit_of_area(layer)}.")
 
-    # Clicks.
+    # --- clicks on the canvas
 
     def _on_join(self, on: bool) -> None:
         self._on_tool(self.join, self.cut, on)
@@ -262,35 +267,38 @@ class ObjectPage(QWidget):
         if on:
             other.setChecked(False)
             if self._layer is not None:
+                # In a mode of painting, the click would paint as well.
                 self._layer.mode = "pan_zoom"
             self.reported.emit(button.toolTip())
 
     def takeClick(self, layer: Any, event: Any) -> Any:
-        """Take a click, unless it turns into a drag."""
+        """Join or cut at a click; a drag is left to napari."""
         if not (self.join.isChecked() or self.cut.isChecked()):
             return
+        # napari runs a generator through one drag: to the first yield at the press, on
+        # at each move, and to its end at the release.
         dragged = False
         yield
         while event.type == "mouse_move":
             dragged = True
             yield
-        mine = self._layer
-        if dragged or mine is None or layer is not mine:
+        own_layer = self._layer
+        if dragged or own_layer is None or layer is not own_layer:
             return
-        at = [round(float(i)) for i in mine.world_to_data(event.position)]
+        voxel = [round(float(i)) for i in own_layer.world_to_data(event.position)]
         if self.join.isChecked():
-            label = int(mine.selected_label)
+            label = int(own_layer.selected_label)
             self._regroup_objects(
-                lambda: join_objects(mine, at, label), self._report_join
+                lambda: join_objects(own_layer, voxel, label), self._report_join
             )
             return
-        self._clicks.append(at)
+        self._clicks.append(voxel)
         if len(self._clicks) == 1:
-            label = label_at(mine, at)
+            label = label_at(own_layer, voxel)
             self.reported.emit(f"Click another place of object {label}.")
             return
         seeds, self._clicks = self._clicks, []
-        self._regroup_objects(lambda: cut_object(mine, seeds), self._report_cut)
+        self._regroup_objects(lambda: cut_object(own_layer, seeds), self._report_cut)
 
     def _regroup_objects(
         self,
@@ -303,31 +311,33 @@ class ObjectPage(QWidget):
             except ValueError as error:
                 return str(error)
 
-        def apply_result(found: ObjectRegrouping | str) -> None:
-            if isinstance(found, str):
-                self.reported.emit(found)
+        def apply_result(regrouping: ObjectRegrouping | str) -> None:
+            if isinstance(regrouping, str):
+                self.reported.emit(regrouping)
             else:
-                found.apply_edits()
-                done(found)
+                # In the main thread, as every change of a layer; the worker only reads.
+                regrouping.apply_edits()
+                done(regrouping)
 
         self._tasks.start_task("regroup", regroup_or_explain, apply_result)
 
-    def _report_join(self, found: ObjectRegrouping) -> None:
-        label = found.edits[0].label
-        self.reported.emit(f"{found.labels[0]} is part of {label} now.")
+    def _report_join(self, regrouping: ObjectRegrouping) -> None:
+        label = regrouping.edits[0].label
+        self.reported.emit(f"{regrouping.labels[0]} is part of {label} now.")
 
-    def _report_cut(self, found: ObjectRegrouping) -> None:
-        first, second = found.labels
+    def _report_cut(self, regrouping: ObjectRegrouping) -> None:
+        first, second = regrouping.labels
         self.reported.emit(f"{first} is cut; the other part is {second}.")
         self._list_object(second)
 
 
 def _make_click_handler(page: ObjectPage) -> Callable[[Any, Any], Any]:
-    """Make what a layer calls at a click; it does not keep the page."""
-    found = weakref.ref(page)
+    """Make the function that layers call at a click."""
+    # Weak: a layer may outlive the dock, and keeps its callbacks.
+    reference = weakref.ref(page)
 
     def on_click(layer: Any, event: Any) -> Any:
-        page = found()
+        page = reference()
         if page is not None and isalive(page):  # type: ignore[no-untyped-call]
             yield from page.takeClick(layer, event)
 

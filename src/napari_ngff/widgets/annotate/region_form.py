@@ -1,4 +1,4 @@
-"""Chooses a region and a level, and says how large that is before it is read."""
+"""Chooses a region and a level, and shows the memory they take before reading."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ LARGE = 1 << 30
 
 
 class RegionForm(QWidget):
-    """What is taken out of the visible images and the selected labels.
+    """Chooses a part of the visible images and the selected labels.
 
     Parameters
     ----------
     plan
-        As `napari_ngff.viewer.bridge.handover.plan`.
+        Called with viewer, layers, region and level, as `plan_handover`.
     """
 
     possible = Signal(bool)
-    """Emitted with whether what is chosen can be read."""
+    """Emitted with whether the chosen region can be read."""
     reported = Signal(str)
-    """Emitted with what goes on, and what went wrong."""
+    """Emitted with messages about progress and errors, for the user."""
 
     def __init__(
         self, viewer: ViewerModel, plan: Plan, parent: QWidget | None = None
@@ -48,7 +48,7 @@ class RegionForm(QWidget):
         for kind, text in REGIONS.items():
             self.region.addItem(text, kind)
         self.level = choice_box(self, "Level", "A coarser one is smaller, less exact.")
-        # Stands below this: its lines wrap, and Qt has no room for that within.
+        # Added by the page below this form: a form layout gives wrapped lines no room.
         self.memory = QLabel(parent)
         self.memory.setWordWrap(True)
         form = QFormLayout(self)
@@ -59,7 +59,7 @@ class RegionForm(QWidget):
         self.level.activated.connect(self.measureRegion)
 
     def showEvent(self, event: Any) -> None:
-        """Offer what there is when this comes on the screen."""
+        """Update levels and size when the form is shown."""
         self.refreshLevels()
         self.measureRegion()
         super().showEvent(event)
@@ -69,6 +69,7 @@ class RegionForm(QWidget):
         layers = list_sources(self._viewer)
         shapes = level_shapes(layers[0]) if layers else []
         with QSignalBlocker(self.level):
+            # -1 in a list that is still empty.
             chosen = max(0, self.level.currentIndex())
             self.level.clear()
             for number, shape in enumerate(shapes):
@@ -77,7 +78,7 @@ class RegionForm(QWidget):
         self.possible.emit(bool(layers))
 
     def measureRegion(self) -> None:
-        """Say how large the region is, before anything is read."""
+        """Show how large the region is, before anything is read."""
         self._plan_region(self._show_size)
 
     def _plan_region(self, done: Callable[[Any], None]) -> None:
@@ -90,38 +91,39 @@ class RegionForm(QWidget):
             except ValueError as error:
                 return str(error)
 
-        if kind == "label":  # it has to be found
+        if kind == "label":  # reads pixels, to find where the label is
             self._tasks.start_task("plan", plan_or_explain, done)
         else:
             done(plan_or_explain())
 
-    def _show_size(self, found: RegionHandover | str) -> None:
-        self.possible.emit(not isinstance(found, str))
-        if isinstance(found, str):
-            self.memory.setText(found)
+    def _show_size(self, handover: RegionHandover | str) -> None:
+        self.possible.emit(not isinstance(handover, str))
+        if isinstance(handover, str):
+            self.memory.setText(handover)
             return
-        layers = "1 layer" if len(found.layers) == 1 else f"{len(found.layers)} layers"
-        text = f"{layers}, {size_text(found.nbytes)} of memory"
-        self.memory.setText(f"<b>{text}</b>" if found.nbytes > LARGE else text)
+        number = len(handover.layers)
+        layers = "1 layer" if number == 1 else f"{number} layers"
+        text = f"{layers}, {size_text(handover.nbytes)} of memory"
+        self.memory.setText(f"<b>{text}</b>" if handover.nbytes > LARGE else text)
 
     def readRegion(self, done: Callable[[Any], None]) -> None:
         """Read what is chosen, in a worker; `done` gets the plain layers."""
 
-        def read_planned(found: RegionHandover | str) -> None:
-            self._show_size(found)
-            if not isinstance(found, str):
-                self._read_handover(found, done)
+        def read_planned(handover: RegionHandover | str) -> None:
+            self._show_size(handover)
+            if not isinstance(handover, str):
+                self._read_handover(handover, done)
 
         self._plan_region(read_planned)
 
     def _read_handover(
-        self, found: RegionHandover, done: Callable[[Any], None]
+        self, handover: RegionHandover, done: Callable[[Any], None]
     ) -> None:
-        self.reported.emit(f"Reading {size_text(found.nbytes)}…")
+        self.reported.emit(f"Reading {size_text(handover.nbytes)}…")
 
         def read_or_explain() -> Any:
             try:
-                return found.read_region()
+                return handover.read_region()
             except (MemoryError, ValueError) as error:
                 return f"Not read: {error}"
 
@@ -135,13 +137,14 @@ class RegionForm(QWidget):
 
 
 def choice_box(parent: QWidget, name: str, tip: str) -> QComboBox:
-    """Make a box to choose from, which leaves its width to the dock."""
+    """Make a box of choices whose width does not widen the dock."""
     box = QComboBox(parent)
     box.setAccessibleName(name)
     box.setToolTip(tip)
     box.setSizeAdjustPolicy(
         QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
     )
+    # By default a box is as wide as its longest entry, and so would be the dock.
     box.setMinimumContentsLength(10)
     return box
 

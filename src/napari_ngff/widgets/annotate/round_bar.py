@@ -1,4 +1,4 @@
-"""From field to field, and how far the annotation of each field is."""
+"""Goes from field to field, and shows the state of each field's annotation."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ __all__ = ["RoundBar"]
 
 NAME = "labels"
 SMALLEST = 28
-"""Width of a button, in pixels, that is hit without care."""
+"""Least width of a button with one arrow, in pixels, to be hit easily."""
 
 
 class RoundBar(QGroupBox):
-    """Shown while a plate, a well or a collection is browsed."""
+    """Steps through fields, while a plate, a well or a collection is browsed."""
 
     reported = Signal(str)
-    """Emitted with what went wrong, for the user."""
+    """Emitted with why annotation could not begin, for the user."""
 
     def __init__(self, viewer: ViewerModel, parent: QWidget | None = None) -> None:
         super().__init__("Fields", parent)
@@ -85,6 +85,7 @@ class RoundBar(QGroupBox):
         layout, way, how = QVBoxLayout(self), QHBoxLayout(), QHBoxLayout()
         for widget in (self.previous, self.place, self.next, self.todo, self.browse):
             way.addWidget(widget)
+        # The name of the field gets the room, so the arrows stay where they are.
         way.setStretchFactor(self.place, 1)
         self.place.setWordWrap(True)
         how.addWidget(self.state, 1)
@@ -100,11 +101,13 @@ class RoundBar(QGroupBox):
         self.next.clicked.connect(self.goToNext)
         self.todo.clicked.connect(self._on_todo)
         self.browse.clicked.connect(self._on_browse)
+        # `activated` is the user alone; the box also changes with each field.
         self.state.activated.connect(self._on_state)
         self.autosave.toggled.connect(self._on_autosave)
         session_of(self._viewer).browsing.connect(self._on_browsing)
 
     def _on_browsing(self, browser: Any = None) -> None:
+        # A round belongs to one plate; another plate ends it.
         if self.annotation is not None and self.annotation.browser is not browser:
             self.annotation.changed.disconnect(self._on_changed)
             self.annotation.close()
@@ -112,7 +115,7 @@ class RoundBar(QGroupBox):
         self.showRound()
 
     def startRound(self) -> None:
-        """Begin with the selected labels' name, in the field that is shown."""
+        """Begin in the field that is shown, with labels named as the selected ones."""
         active = self._viewer.layers.selection.active
         try:
             self.annotation = begin_annotation(self._viewer, label_name(active) or NAME)
@@ -126,7 +129,7 @@ class RoundBar(QGroupBox):
         self.showRound()
 
     def showRound(self) -> None:
-        """Show where the round is."""
+        """Show the field, its state and how many fields are done."""
         annotation = self.annotation
         self.setVisible(session_of(self._viewer).browser is not None)
         self.begin.setVisible(annotation is None)
@@ -148,8 +151,10 @@ class RoundBar(QGroupBox):
         self.place.setText(title or "Plate overview")
         with QSignalBlocker(self.state):
             self.state.setCurrentText(annotation.state)
+        # An overview shows many fields, which have no state in common.
         self.state.setEnabled(position is not None)
         counts = annotation.progress
+        # A bar from 0 to 0 would move as if something was being read.
         self.bar.setMaximum(max(1, len(annotation.fields)))
         self.bar.setValue(counts["done"])
         self.bar.setToolTip(", ".join(f"{n} {state}" for state, n in counts.items()))

@@ -1,4 +1,4 @@
-"""Shows a region in 3D, at a level of choice."""
+"""Shows a region in 3D, at a chosen level."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ HINT = "Shows visible images and selected labels as a volume. Return to 2D to go
 
 
 class VolumePage(QWidget):
-    """A region, a level, what they take in memory, and a button."""
+    """Chooses a region and a level, and shows them as a volume."""
 
     reported = Signal(str)
-    """Emitted with what became of it."""
+    """Emitted with the result, for the user."""
 
     def __init__(self, viewer: ViewerModel, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -44,11 +44,13 @@ class VolumePage(QWidget):
         self.form.reported.connect(self.reported)
         self.button.clicked.connect(self.viewVolume)
         layers, dims = viewer.layers.events, viewer.dims.events
+        # napari holds methods weakly, so a dock that is closed needs no disconnecting.
         for event in (layers.inserted, layers.removed, dims.ndisplay):
             event.connect(self.refreshForm)
 
     def refreshForm(self, event: Any = None) -> None:
-        """Offer what there is now."""
+        """Update the choices to the layers there are."""
+        # A page behind another tab is refreshed by `showEvent` of its form.
         if self.isVisible():
             self.form.refreshLevels()
             self.form.measureRegion()

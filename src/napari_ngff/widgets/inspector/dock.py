@@ -1,4 +1,4 @@
-"""The inspector: the tree of a hierarchy, and all that is told of the chosen place."""
+"""The inspector: the tree of a hierarchy, and details of the group chosen there."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ FACTS, PROBLEMS, JSON_TAB = range(3)
 
 
 class Inspector(DropTarget):
-    """Follows the active layer; a folder that is dropped on it is shown as well."""
+    """Shows the hierarchy of the active layer, or of a folder that is dropped on it."""
 
     def __init__(
         self, napari_viewer: ViewerModel, parent: QWidget | None = None
@@ -107,7 +107,9 @@ class Inspector(DropTarget):
 
     def _build_layout(self) -> None:
         self.tree.setModel(self.model)
+        # Else Qt measures every row of a plate with 1,536 wells.
         self.tree.setUniformRowHeights(True)
+        # A double-click opens layers; the arrow beside a row expands it.
         self.tree.setExpandsOnDoubleClick(False)
         self.tree.setAccessibleName("Hierarchy")
         header = self.tree.header()
@@ -142,6 +144,7 @@ class Inspector(DropTarget):
         # Not `activated`, which is a single click on some desktops.
         self.tree.doubleClicked.connect(self.openLayers)
         keys = QShortcut(QKeySequence(Qt.Key.Key_Return), self.tree)
+        # Only with the keyboard in the tree: Enter presses a button that has it.
         keys.setContext(Qt.ShortcutContext.WidgetShortcut)
         keys.activated.connect(self.openLayers)
         selection = self.tree.selectionModel()
@@ -163,30 +166,31 @@ class Inspector(DropTarget):
         """Leave room for sentences."""
         return QSize(460, 640)
 
-    # --- what is shown
+    # --- what others let it show
 
     def showNode(self, node: Node) -> None:
-        """Show the hierarchy of a group, and choose its row."""
+        """Show the hierarchy of a group, and select its row."""
         self._target = node.location.path
         root = self.model.rootEntry()
+        # Another group of the same hierarchy: rows that were read stay.
         if root is not None and root.location.source.name == node.location.source.name:
             self._reveal_target()
             return
         self._start_reading(lambda: root_of(node), self._set_root, self.status.setText)
 
     def showPath(self, path: str) -> None:
-        """Show what lies at a path or an address."""
+        """Show the hierarchy at a path or an address."""
         self._start_reading(
             partial(open_node, path), self._on_opened, self._on_unreadable
         )
 
     def showProblems(self, path: str) -> None:
-        """Show the problems of what lies at a path or an address."""
+        """Show the problems of the hierarchy at a path or an address."""
         self.showPath(path)
         self.tabs.setCurrentIndex(PROBLEMS)
 
     def reloadTree(self) -> None:
-        """Read the hierarchy and the chosen place again."""
+        """Read the hierarchy and the chosen group again."""
         root = self.model.rootEntry()
         if root is not None:
             self._target = self._entry.location.path if self._entry else ""
@@ -194,7 +198,8 @@ class Inspector(DropTarget):
             self._reveal_target()
 
     def checkAll(self) -> None:
-        """Judge all that is below the chosen place, or stop doing so."""
+        """Check all groups below the chosen one, or stop the check that runs."""
+        # The button that starts a check also stops it.
         if self.check.text() == STOP:
             self._stop.set()
             return
@@ -202,6 +207,7 @@ class Inspector(DropTarget):
         if entry is None:
             return
         stop = Event()
+        # A closed dock has no use for the rest of a check, which may take minutes.
         self.destroyed.connect(stop.set)
         self.status.setText("Checking all below…")
 
@@ -211,7 +217,7 @@ class Inspector(DropTarget):
         self._start_reading(check_in_worker, self._on_checked, self._on_unchecked, stop)
 
     def repairProblems(self, code: str) -> None:
-        """Ask, and then repair all problems of a code in the chosen place."""
+        """Ask, and then repair all problems of a code in the chosen group."""
         entry = self._entry
         if entry is None:
             return
@@ -222,13 +228,14 @@ class Inspector(DropTarget):
         if ask_question(self, "Repair", question, [REPAIR_ANSWER]) != REPAIR_ANSWER:
             return
         self.status.setText("Repairing…")
+        # A second repair of the same file must not begin before this one is done.
         self.problems.setEnabled(False)
 
         work = partial(attempt_work, partial(repair_all, entry, code))
-        run_work(work, lambda found: self._on_fixed(entry, found))
+        run_work(work, lambda details: self._on_fixed(entry, details))
 
     def openLayers(self) -> None:
-        """Open the chosen place as layers."""
+        """Open the chosen group as layers."""
         entry = self._entry
         if entry is None or not self.open.isEnabled():
             return
@@ -241,7 +248,7 @@ class Inspector(DropTarget):
 
         run_work(partial(attempt_work, read_in_worker), self._on_read)
 
-    # --- answers
+    # --- results of workers
 
     def _start_reading(
         self,
@@ -250,7 +257,7 @@ class Inspector(DropTarget):
         failed: Callable[[str], None],
         stop: Event | None = None,
     ) -> None:
-        """Let a worker read; the answer to an earlier task is dropped."""
+        """Read in a worker; the result of an earlier task is dropped."""
         self._stop.set()
         self._stop = stop or Event()
         self.check.setText(STOP if stop is not None else CHECK)
@@ -272,14 +279,16 @@ class Inspector(DropTarget):
         )
 
     def _reveal_target(self) -> None:
-        """Choose the row that is waited for, as soon as it is there."""
+        """Select the row of the target group, as soon as the rows above it are read."""
         if self._target is None:
             return
+        # May emit `loaded`, and so come here again, where rows are there at once.
         index = self.model.indexTowards(self._target)
         if index is None or self._target is None:
             return
         self._target = None
         self.tree.setCurrentIndex(index)
+        # The groups of the root are seen at once; each other row is read when opened.
         if self.model.rootEntry() == self.model.entryAt(index):
             self.tree.expand(index)
 
@@ -303,7 +312,7 @@ class Inspector(DropTarget):
         self.json.setDocument(details.document or {})
 
     def _correct_sign(self, findings: tuple[Finding, ...]) -> None:
-        """Let the sign count what is listed of a file."""
+        """Let the sign in the status bar count the problems listed here."""
         sign, path = problem_sign_of(self._viewer), self._details.path
         if sign is not None:
             sign.correctCount(path, FileProblems(findings, path))
@@ -322,39 +331,42 @@ class Inspector(DropTarget):
         self.check.setText(CHECK)
         self.status.setText(reason)
 
-    def _on_checked(self, found: tuple[Finding, ...]) -> None:
+    def _on_checked(self, findings: tuple[Finding, ...]) -> None:
         stopped = self._stop.is_set()
         self.check.setText(CHECK)
-        self._show_findings(found)
+        self._show_findings(findings)
+        # A check that was stopped knows only some of the problems.
         if not stopped:
-            self._correct_sign(found)
+            self._correct_sign(findings)
         self.tabs.setCurrentIndex(PROBLEMS)
         end = " so far; stopped." if stopped else ", here and below."
-        self.status.setText(f"{count_text(found)}{end}".capitalize())
+        self.status.setText(f"{count_text(findings)}{end}".capitalize())
 
-    def _on_fixed(self, entry: TreeEntry, found: PlaceDetails | str) -> None:
+    def _on_fixed(self, entry: TreeEntry, details: PlaceDetails | str) -> None:
         if not isalive(self):  # type: ignore[no-untyped-call]
             return
         self.problems.setEnabled(True)
-        if isinstance(found, str):
-            self.status.setText(found)
+        if isinstance(details, str):
+            self.status.setText(details)
             return
+        # Another group may have been chosen while the repair ran.
         if entry is self._entry:
             self._task.cancel()
-            self._show_details(found)
+            self._show_details(details)
             self.model.refreshRow(self.tree.currentIndex())
         sign = problem_sign_of(self._viewer)
         if sign is not None:
-            sign.judgeFile(found.path)
-        self.undo.offerUndo(entry, found.kept)
-        kept = f" Backup: {', '.join(found.kept)}." if found.kept else ""
+            sign.judgeFile(details.path)
+        self.undo.offerUndo(entry, details.kept)
+        kept = f" Backup: {', '.join(details.kept)}." if details.kept else ""
         self.status.setText(f"Repaired. Reopen the image to see the change.{kept}")
 
-    def _on_read(self, found: tuple[str, Any] | str) -> None:
-        if isinstance(found, str):
-            text = found
+    def _on_read(self, path_and_layers: tuple[str, Any] | str) -> None:
+        if isinstance(path_and_layers, str):
+            text = path_and_layers
         else:
-            path, layers = found
+            path, layers = path_and_layers
+            # Also where the dock was closed meanwhile: the user asked for the layers.
             self._session.add(layers, path)
             text = f"{len(layers)} layer{'' if len(layers) == 1 else 's'} opened."
         if isalive(self):  # type: ignore[no-untyped-call]
@@ -375,11 +387,11 @@ class Inspector(DropTarget):
     def _copy_report(self) -> None:
         self._copy_text(write_report(self._details), "Report copied.")
 
-    def _copy_text(self, text: str, said: str) -> None:
+    def _copy_text(self, text: str, message: str) -> None:
         clipboard = QGuiApplication.clipboard()
         if clipboard is not None:
             clipboard.setText(text)
-            self.status.setText(said)
+            self.status.setText(message)
 
     def _enable_buttons(self, on: bool) -> None:
         buttons = self.open, self.check, self.reload, self.copyPath, self.copyReport

@@ -1,4 +1,4 @@
-"""The tree of a hierarchy: rows are looked up when they are opened, never before."""
+"""The tree of a hierarchy as a Qt model; rows are read only when they are opened."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NOWHERE = QModelIndex()
 
 @dataclass(slots=True, eq=False)
 class TreeRow:
-    """One row; `asked` once its rows were asked for, `known` once they are there."""
+    """One row; `asked` once the rows below it are being read, `known` once they are."""
 
     entry: TreeEntry
     above: TreeRow | None = None
@@ -32,27 +32,27 @@ class TreeRow:
 
 
 class HierarchyModel(QAbstractItemModel):
-    """Groups and arrays; each row's own are read in a worker."""
+    """Groups and arrays of a hierarchy; the rows below a row are read in a worker."""
 
     loaded = Signal()
-    """The rows below another row are there."""
+    """Emitted when the rows below another row were read."""
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._top: TreeRow | None = None
 
     def setRoot(self, entry: TreeEntry | None) -> None:
-        """Show another hierarchy, or the same anew; answers on the way are dropped."""
+        """Show another hierarchy, or read the same one again."""
         self.beginResetModel()
         self._top = None if entry is None else TreeRow(entry)
         self.endResetModel()
 
     def rootEntry(self) -> TreeEntry | None:
-        """Return what the first row shows."""
+        """Return the entry of the first row."""
         return None if self._top is None else self._top.entry
 
     def entryAt(self, index: QModelIndex) -> TreeEntry | None:
-        """Return what a row shows."""
+        """Return the entry of a row."""
         row = self._row_at(index)
         return None if row is None else row.entry
 
@@ -72,8 +72,8 @@ class HierarchyModel(QAbstractItemModel):
     def indexTowards(self, path: str) -> QModelIndex | None:
         """Find the row of a group by its path in the hierarchy.
 
-        None where rows on the way are not there yet; they are asked for, and `loaded`
-        tells when to ask again. Where nothing leads there, the nearest row above.
+        None if rows above it are not read yet; they are then being read, and `loaded`
+        is emitted. If the group does not exist, the nearest row above it.
         """
         row = self._top
         while row is not None and row.entry.location.path != path:
@@ -87,7 +87,7 @@ class HierarchyModel(QAbstractItemModel):
             row = below
         return None if row is None else self._index_of(row)
 
-    # --- what Qt asks
+    # --- overrides of Qt
 
     def index(
         self, number: int, column: int, parent: QModelIndex = NOWHERE
@@ -97,51 +97,54 @@ class HierarchyModel(QAbstractItemModel):
             return QModelIndex()
         above = self._row_at(parent)
         row = self._top if above is None else above.rows[number]
+        # Qt keeps only a pointer to the row, which `_top` and `rows` keep alive.
         return self.createIndex(number, column, row)
 
     def parent(self, index: QModelIndex = NOWHERE) -> Any:
         """Find the row above."""
         row = self._row_at(index)
         if row is None:
+            # `QObject.parent` has the same name, and is called without an index.
             return super().parent()
         return QModelIndex() if row.above is None else self._index_of(row.above)
 
     def rowCount(self, parent: QModelIndex = NOWHERE) -> int:
-        """Count the rows that are there."""
+        """Count the rows that were read."""
+        # By the rules of Qt only cells of the first column have rows below them.
         if parent.column() > 0:
             return 0
         row = self._row_at(parent)
         return int(self._top is not None) if row is None else len(row.rows)
 
     def columnCount(self, parent: QModelIndex = NOWHERE) -> int:
-        """Name and kind."""
+        """Count the columns: name and kind."""
         return len(TITLES)
 
     def hasChildren(self, parent: QModelIndex = NOWHERE) -> bool:
-        """Take a group to have some until it turns out not to."""
+        """Tell whether rows are below; true for a group that was not read yet."""
         row = self._row_at(parent)
         if row is None or row.known:
             return self.rowCount(parent) > 0
         return not row.entry.is_array
 
     def canFetchMore(self, parent: QModelIndex) -> bool:
-        """Tell whether nobody asked for the rows of a group yet."""
+        """Tell whether the rows below a group are still to be read."""
         row = self._row_at(parent)
         return row is not None and not row.asked and not row.entry.is_array
 
     def fetchMore(self, parent: QModelIndex) -> None:
-        """Read what is below a group."""
+        """Read the rows below a group in a worker."""
         row = self._row_at(parent)
         if row is not None and self.canFetchMore(parent):
             row.asked = True
             top = self._top
             run_work(
                 lambda: list_or_explain(row.entry),
-                lambda found: self._add_rows(top, row, found),
+                lambda entries: self._add_rows(top, row, entries),
             )
 
     def data(self, index: QModelIndex, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
-        """Show name and kind; the full path, or what is wrong, as a tool tip."""
+        """Return name and kind; the full path, or the error, as a tool tip."""
         row = self._row_at(index)
         if row is None:
             return None
@@ -171,17 +174,18 @@ class HierarchyModel(QAbstractItemModel):
         return self.createIndex(row.number, 0, row)
 
     def _add_rows(
-        self, top: TreeRow | None, row: TreeRow, found: tuple[TreeEntry, ...] | str
+        self, top: TreeRow | None, row: TreeRow, entries: tuple[TreeEntry, ...] | str
     ) -> None:
-        """Take over an answer, unless another hierarchy is shown by now."""
+        """Add the rows that a worker read, unless another hierarchy is shown by now."""
+        # `known` as well: after `refreshRow` two workers may read the same rows.
         if not isalive(self) or top is not self._top or row.known:  # type: ignore[no-untyped-call]
             return
-        if isinstance(found, str):
-            row.error, found = found, ()
+        if isinstance(entries, str):
+            row.error, entries = entries, ()
         index = self._index_of(row)
-        if found:
-            self.beginInsertRows(index, 0, len(found) - 1)
-            row.rows = [TreeRow(entry, row, i) for i, entry in enumerate(found)]
+        if entries:
+            self.beginInsertRows(index, 0, len(entries) - 1)
+            row.rows = [TreeRow(entry, row, i) for i, entry in enumerate(entries)]
             row.known = True
             self.endInsertRows()
         row.known = True
@@ -190,9 +194,9 @@ class HierarchyModel(QAbstractItemModel):
 
 
 def list_or_explain(entry: TreeEntry) -> tuple[TreeEntry, ...] | str:
-    """List what is below an entry, or say why that cannot be read."""
-    found: tuple[TreeEntry, ...] | str = attempt_work(partial(list_children, entry))
-    return found
+    """List the entries below an entry, or return why they cannot be read."""
+    children: tuple[TreeEntry, ...] | str = attempt_work(partial(list_children, entry))
+    return children
 
 
 def is_towards(entry: TreeEntry, path: str) -> bool:

@@ -1,4 +1,4 @@
-"""Parts of the inspector: facts, the metadata as JSON, undoing a repair."""
+"""Parts of the inspector: facts, the metadata as JSON, and the undo of a repair."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ __all__ = ["FactPage", "JsonPage", "UndoRepair"]
 
 
 class FactPage(QTextBrowser):
-    """Text that cannot be changed."""
+    """Facts about a group or an array, as text that can be copied."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setAccessibleName("Facts")
 
     def setDetails(self, details: PlaceDetails) -> None:
-        """Show another place."""
+        """Show the facts of another group or array."""
         rows = "".join(
             f"<tr><td><b>{escape(name)}</b>&nbsp;&nbsp;</td>"
             f"<td>{escape(value)}</td></tr>"
@@ -45,7 +45,7 @@ class FactPage(QTextBrowser):
 
 
 class JsonPage(QSearchableTreeWidget):
-    """A tree of keys and values; it is made once somebody looks at it."""
+    """A tree of the keys and values of a document, built when it is first shown."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)  # type: ignore[no-untyped-call]
@@ -55,13 +55,14 @@ class JsonPage(QSearchableTreeWidget):
         self.filter.textChanged.connect(self._on_text)
 
     def setDocument(self, document: JSON) -> None:
-        """Show another document, cut where its lists are very long."""
+        """Show another document, with very long lists cut."""
         self._waiting = document
+        # Filling the tree takes long for large documents, and most are never looked at.
         if self.isVisible():
             self._fill_tree()
 
     def showEvent(self, event: QShowEvent | None) -> None:
-        """Make the tree that is waited for."""
+        """Build the tree of the newest document."""
         super().showEvent(event)
         self._fill_tree()
 
@@ -74,15 +75,16 @@ class JsonPage(QSearchableTreeWidget):
 
     def _on_text(self, text: str) -> None:
         if text:
+            # The filter hides rows, but opens none: a hit deep below would not be seen.
             self.tree.expandAll()
             self.tree.resizeColumnToContents(0)
 
 
 class UndoRepair(QPushButton):
-    """A button that is there only while there is something to put back."""
+    """Undoes the last repair; visible only while there is one to undo."""
 
     undone = Signal()
-    """Emitted when all is as it was."""
+    """Emitted when the repair is undone."""
 
     failed = Signal(str)
     """Emitted with the reason."""
@@ -95,7 +97,7 @@ class UndoRepair(QPushButton):
         self.hide()
 
     def offerUndo(self, entry: TreeEntry, kept: tuple[str, ...]) -> None:
-        """Offer to put back what a repair of a place replaced; () for nothing."""
+        """Offer to put back the objects that a repair replaced; () for none."""
         self._entry, self._kept = entry, kept
         self.setToolTip("\n".join(("Puts these back:", *kept)))
         self.setVisible(bool(kept))

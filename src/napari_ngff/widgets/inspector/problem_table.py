@@ -1,4 +1,4 @@
-"""The problems of a place as rows, with a button where there is a repair."""
+"""The problems of a group as rows, with a button where there is a repair."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ MOST = 500
 
 
 def is_warning(finding: Finding) -> bool:
-    """Tell what is listed last."""
+    """Tell whether a finding is a warning; these are listed last."""
     return finding[1].severity is not Severity.ERROR
 
 
 class ProblemTable(QTableWidget):
-    """Rows of code and place, rule, consequence; a button per code with a repair."""
+    """Lists problems with rule and consequence; one button for each repair."""
 
     wanted = Signal(str)
     """Emitted with the code whose button was pressed."""
@@ -61,6 +61,7 @@ class ProblemTable(QTableWidget):
 
     def setFindings(self, findings: Sequence[Finding]) -> None:
         """Show other problems; those beyond `MOST` are counted."""
+        # Also deletes the buttons of the rows before.
         self.setRowCount(0)
         offered = list_repairs(findings)
         self.setColumnHidden(REPAIR, not offered)
@@ -71,6 +72,7 @@ class ProblemTable(QTableWidget):
             title = f"{problem.severity}: {problem.code}\n{place_text}"
             for column, text in enumerate((title, problem.text, problem.consequence)):
                 self._set_text(number, column, text)
+            # Only in the first row of a code: a repair fixes all its problems.
             what = offered.pop(problem.code, None)
             if what is not None:
                 self._add_repair_button(number, problem.code, what)
@@ -91,6 +93,7 @@ class ProblemTable(QTableWidget):
         button.setToolTip(f"Repair all problems {code}: {what}.")
         button.setAccessibleName(f"Fix {code}")
         button.clicked.connect(partial(self.wanted.emit, code))
+        # A button put into the cell itself would be stretched to the height of the row.
         cell = QWidget(self)
         layout = QVBoxLayout(cell)
         layout.setContentsMargins(2, 2, 2, 2)

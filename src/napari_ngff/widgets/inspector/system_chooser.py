@@ -1,4 +1,4 @@
-"""Chooses the coordinate system in which layers are shown, and saves where one lies."""
+"""Chooses the coordinate system of layers, and saves the position of one."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ __all__ = ["SystemChooser", "TransformDialog"]
 
 
 class SystemChooser(QWidget):
-    """A list of the systems that layers of the viewer can be shown in."""
+    """Lists the coordinate systems in which layers of the viewer can be shown."""
 
     reported = Signal(str)
-    """Emitted with what became of a choice, for the user."""
+    """Emitted with the result of a choice, for the user."""
 
     def __init__(self, viewer: ViewerModel, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -51,6 +51,7 @@ class SystemChooser(QWidget):
         self.systems.setSizeAdjustPolicy(
             QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
         )
+        # By default a box is as wide as its longest name, and so would be the dock.
         self.systems.setMinimumContentsLength(12)
         self.save = QPushButton("Save transform…", self)
         self.save.setToolTip(
@@ -65,7 +66,7 @@ class SystemChooser(QWidget):
         layout.addWidget(self.save)
         self.systems.activated.connect(self._on_chosen)
         self.save.clicked.connect(self.saveTransform)
-        # Layers come and go one by one.
+        # Layers come and go one by one: list the systems once for all of them.
         self._later = QTimer(self)
         self._later.setSingleShot(True)
         self._later.timeout.connect(self.listSystems)
@@ -79,22 +80,23 @@ class SystemChooser(QWidget):
         self.listSystems()
 
     def listSystems(self) -> None:
-        """List the systems again."""
+        """List the coordinate systems of the layers there are."""
         systems = self._session.systems()
         self._systems = list(systems)
         with QSignalBlocker(self.systems):
             self.systems.clear()
-            for system, left in systems.items():
-                without = f", without {', '.join(left)}" if left else ""
+            for system, missing in systems.items():
+                without = f", without {', '.join(missing)}" if missing else ""
                 self.systems.addItem(system_name(system) + without)
         self.systems.setEnabled(len(systems) > 1)
         self._mark_system()
 
     def _mark_system(self, _: object = None) -> None:
-        """Make the system of the active layer the current one."""
+        """Show the coordinate system of the active layer in the box."""
         if isalive(self):  # type: ignore[no-untyped-call]
             active = self._viewer.layers.selection.active
             current = self._session.system_of(active)
+            # A layer that was just added is listed only by the timer.
             known = current in self._systems
             index = self._systems.index(current) if known and current else -1
             with QSignalBlocker(self.systems):
@@ -102,7 +104,7 @@ class SystemChooser(QWidget):
             self.save.setEnabled(node_of(active) is not None)
 
     def saveTransform(self) -> None:
-        """Ask for a name, and save where the active layer lies."""
+        """Ask for a name, and save the position of the active layer."""
         layer = self._viewer.layers.selection.active
         if layer is None:
             return
@@ -137,7 +139,7 @@ class SystemChooser(QWidget):
 
 
 class TransformDialog(QDialog):
-    """Asks for the name of a coordinate system, and which group shall state it."""
+    """Asks for the name of a coordinate system, and for the group that stores it."""
 
     def __init__(self, layer: Layer, parent: QWidget | None = None) -> None:
         super().__init__(parent)

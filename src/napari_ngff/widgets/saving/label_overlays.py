@@ -1,8 +1,8 @@
-"""The outlines that napari draws while a polygon or a ring is being painted, in place.
+"""Draws the outline of a polygon or a ring in the right place while it is painted.
 
 napari 0.9 draws them in the wrong place on a tile of a coarser level: it subtracts the
-tile's corner twice (docs/design/004-polygon-overlay.md). The two classes here stand in
-for napari's; on any other layer they do as napari does.
+tile's corner twice (docs/design/004-polygon-overlay.md). The two classes here replace
+napari's; on other layers they behave as napari's.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ __all__ = ["BrushStrokeVisual", "PolygonVisual", "install_overlays"]
 
 
 class _InPlace:
-    """Follows the tile that is on the screen."""
+    """Follows the tile that is on the screen, for both visuals."""
 
     layer: Labels
 
     def follow_tile(self, redraw: Any) -> None:
-        """Draw anew when the tile changes."""
+        """Draw again when the tile changes."""
         self._redraw = redraw
         self.layer.events.set_data.connect(self.redraw_outline)
 
@@ -41,17 +41,18 @@ class _InPlace:
         self.layer.events.set_data.disconnect(self.redraw_outline)
 
     def tile_factors(self) -> Any:
-        """Voxels of level 0 in one of the tile, per displayed axis."""
+        """Return how many voxels of level 0 a voxel of the tile has, per shown axis."""
         transform = self.layer._transforms["tile2data"]
         return np.asarray(transform.scale)[list(self.layer._slice_input.displayed)]
 
     def on_tile(self, points: Any) -> Any:
         """Move points, in voxels of level 0, to the visual's (x, y).
 
-        The visual's parent takes the tile's corner off, and no more than that.
+        The visual's parent subtracts the corner of the tile, and nothing else.
         """
         displayed = list(self.layer._slice_input.displayed)
         factors = self.tile_factors()
+        # napari moves a tile by half a voxel of its level, less half one of level 0.
         displayed_points = np.asarray(points, float)[..., displayed]
         return ((displayed_points - (factors - 1) / 2) / factors)[..., ::-1]
 
@@ -78,13 +79,13 @@ class PolygonVisual(_InPlace, VispyLabelsPolygonOverlay):  # type: ignore[misc]
         self._nodes.set_data(pos=tile_points, **self._nodes_kwargs)
 
     def close(self) -> None:
-        """Let go of the layer."""
+        """Disconnect from the layer."""
         self.unfollow_tile()
         super().close()
 
 
 class BrushStrokeVisual(_InPlace, VispyLabelsBrushStrokeOverlay):  # type: ignore[misc]
-    """The circle in which a ring is closed."""
+    """The circle at the start of a ring, in which the ring is closed."""
 
     def __init__(self, **keywords: Any) -> None:
         super().__init__(**keywords)
@@ -100,12 +101,12 @@ class BrushStrokeVisual(_InPlace, VispyLabelsBrushStrokeOverlay):  # type: ignor
         self._circle.visible = True
 
     def close(self) -> None:
-        """Let go of the layer."""
+        """Disconnect from the layer."""
         self.unfollow_tile()
         super().close()
 
 
 def install_overlays() -> None:
-    """Let napari use these visuals from now on."""
+    """Replace napari's visuals by these."""
     overlay_to_visual[LabelsPolygonOverlay] = PolygonVisual
     overlay_to_visual[LabelsBrushStrokeOverlay] = BrushStrokeVisual

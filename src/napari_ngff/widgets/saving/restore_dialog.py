@@ -41,7 +41,7 @@ LOST = {
 
 
 class RestoreDialog(QDialog):
-    """Lists several label images with edits; all are chosen at first.
+    """Lists several label images with unsaved edits; at first all are ticked.
 
     Attributes
     ----------
@@ -52,6 +52,7 @@ class RestoreDialog(QDialog):
     def __init__(self, parent: QWidget | None, rows: Sequence[str]) -> None:
         super().__init__(parent)
         self.setWindowTitle(TITLE)
+        # The dialog may also be closed by its frame or by Escape: nothing is lost then.
         self.answer = LATER
         text = QLabel(SEVERAL.format(len(rows)), self)
         self.list = QListWidget(self)
@@ -78,6 +79,7 @@ class RestoreDialog(QDialog):
         column = QVBoxLayout(self)
         for widget in (text, self.list, hint, self.box):
             column.addWidget(widget)
+        # Some 20 pixels a row; from 16 rows on the list scrolls.
         self.resize(520, min(480, 160 + 20 * len(rows)))
 
     def _on_click(self, button: Any) -> None:
@@ -86,7 +88,7 @@ class RestoreDialog(QDialog):
 
     @property
     def chosen_rows(self) -> list[int]:
-        """Rows that are ticked."""
+        """Numbers of the rows that are ticked."""
         items = [self.list.item(row) for row in range(self.list.count())]
         ticked = Qt.CheckState.Checked
         return [
@@ -97,20 +99,21 @@ class RestoreDialog(QDialog):
 
 
 def ask_to_restore(
-    parent: Any, found: Sequence[KeptEdits], name_of: Callable[[KeptEdits], str]
+    parent: Any, edits: Sequence[KeptEdits], name_of: Callable[[KeptEdits], str]
 ) -> tuple[str, Sequence[KeptEdits]]:
-    """Ask in one dialog; see `window_services.offer_edits`.
+    """Ask in one dialog what to do with edits; see `window_services.offer_edits`.
 
-    `name_of` names the field of edits, or gives "".
+    `name_of` returns the name of the field of edits, or "".
     """
-    rows = [describe_edits(kept, name=name_of(kept)) for kept in found]
-    if len(found) == 1:
-        was, them = ("was", "it") if found[0].count == 1 else ("were", "them")
+    # One label image fits a question; only several need a list.
+    rows = [describe_edits(kept, name=name_of(kept)) for kept in edits]
+    if len(edits) == 1:
+        was, them = ("was", "it") if edits[0].count == 1 else ("were", "them")
         text = ONE.format(rows[0], was, them)
         answer = dialogs.ask_question(parent, TITLE, text, [RESTORE, DISCARD], LATER)
-        return LOST[answer], found
+        return LOST[answer], edits
     dialog = RestoreDialog(parent, rows)
     dialog.exec()
-    answer, chosen = dialog.answer, [found[row] for row in dialog.chosen_rows]
+    answer, chosen = dialog.answer, [edits[row] for row in dialog.chosen_rows]
     dialog.deleteLater()
     return LOST[answer], chosen

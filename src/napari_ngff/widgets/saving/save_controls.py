@@ -28,7 +28,7 @@ __all__ = ["SaveControls", "install_controls"]
 
 
 class SaveControls(QWidget):
-    """A row of the controls of one layer."""
+    """Saves one layer, and shows whether it is saved: one row of controls."""
 
     def __init__(self, layer: OMEZarrLabels, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -54,7 +54,7 @@ class SaveControls(QWidget):
         self.showState()
 
     def showEvent(self, event: Any) -> None:
-        """Show how things are when this comes to the screen."""
+        """Show the state when the row is shown."""
         self.showState()
         super().showEvent(event)
 
@@ -64,7 +64,7 @@ class SaveControls(QWidget):
         super().enterEvent(event)
 
     def showState(self, _: Any = None) -> None:
-        """Show how things are now, and again when the saver has something new."""
+        """Show the state now, and again with each signal of the saver."""
         if not isalive(self):  # type: ignore[no-untyped-call]
             return
         self._follow_saver(self._layer.saver)
@@ -76,7 +76,7 @@ class SaveControls(QWidget):
         self.cancel.setVisible(state.cancels)
 
     def _follow_saver(self, saver: LayerSaver | None) -> None:
-        """Follow the signals of a saver, and of no other."""
+        """Follow the signals of a saver, and no longer those of the one before."""
         if saver is self._followed:
             return
         for signal in _signals_of(self._followed):
@@ -86,7 +86,7 @@ class SaveControls(QWidget):
             signal.connect(self.showState)
 
     def _show_state_soon(self, event: Any = None) -> None:
-        # A stroke is about to end; or what saves labels of another field comes next.
+        # A stroke is about to end; or the saver of another field's labels comes next.
         QTimer.singleShot(0, self.showState)
 
     def _on_counted(self) -> None:
@@ -112,7 +112,7 @@ UNITS = ("image pixels", "screen pixels")
 
 
 class OMEZarrLabelsControls(QtLabelsControls):  # type: ignore[misc]
-    """Adds the unit of the brush, and saving; "new" finds a free label at once."""
+    """Adds the unit of the brush, and saving; "new" finds a free label quickly."""
 
     layer: OMEZarrLabels
 
@@ -121,6 +121,7 @@ class OMEZarrLabelsControls(QtLabelsControls):  # type: ignore[misc]
         # napari 0.8 has no such button.
         button = getattr(self._label_control, "new_label_button", None)
         if button is not None:
+            # napari's own finds a free label only in NumPy arrays.
             button.clicked.disconnect()
             button.clicked.connect(self._on_new_label)
         self.brush_unit = QComboBox(self)
@@ -144,6 +145,6 @@ class OMEZarrLabelsControls(QtLabelsControls):  # type: ignore[misc]
 
 
 def install_controls() -> None:
-    """Let napari use these controls and overlays for painted labels."""
+    """Let napari use these controls and overlays for labels of OME-Zarr."""
     layer_to_controls[OMEZarrLabels] = OMEZarrLabelsControls
     install_overlays()

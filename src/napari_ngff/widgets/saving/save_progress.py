@@ -1,4 +1,4 @@
-"""Shows how saves go on in napari's activity dock, where they can be cancelled."""
+"""Shows the progress of saves in napari's activity dock, and lets them be cancelled."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ PATIENCE = 300
 
 
 class SaveProgress(QObject):
-    """A bar for each save that takes its time.
+    """Shows a bar for each save that takes long.
 
     Parameters
     ----------
     ended
-        Called with what has saved.
+        Called with the saver of a save that ended.
     """
 
     def __init__(self, ended: Callable[[LayerSaver], None]) -> None:
@@ -63,7 +63,7 @@ class SaveProgress(QObject):
     def _begin_bar(self, saver: LayerSaver) -> None:
         if saver in self._bars and self._bars[saver] is None:
             bar = _SaveBar(saver)
-            # A bar of napari lets other events happen.
+            # To make a bar, napari handles events, and the save may end in them.
             if saver in self._bars:
                 self._bars[saver] = bar
             else:
@@ -85,19 +85,20 @@ class _SaveBar(cancelable_progress):  # type: ignore[misc]
         self._saver = saver
 
     def cancel(self) -> None:
-        """Stop the save; the next one goes on from there."""
+        """Stop the save; the next one writes the rest."""
         super().cancel()
         self._saver.cancel()
 
     def show_part(self, part: float) -> None:
         """Show how much is done, 0 to 1."""
+        # tqdm counts up from where it is; `n` is how far it has come.
         step = int(100 * part) - self.n
         if step > 0:
             self.update(step)
 
 
 def wait_for_saves(parent: Any, savers: Sequence[LayerSaver]) -> None:
-    """Let nothing else be done in a window until saves have ended, but cancel them."""
+    """Block a window until saves have ended; the user may only cancel them."""
     if not any(saver.running for saver in savers):
         return
     dialog = QProgressDialog("Saving labels", "Cancel", 0, 100, parent)
@@ -124,6 +125,7 @@ def wait_for_saves(parent: Any, savers: Sequence[LayerSaver]) -> None:
     loop.exec()
     for signal in signals:
         signal.disconnect(show_progress)
+    # `close` emits `canceled`, and these saves are done.
     dialog.canceled.disconnect(cancel_saves)
     dialog.close()
     dialog.deleteLater()

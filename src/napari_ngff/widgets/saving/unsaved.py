@@ -1,4 +1,4 @@
-"""Asks before unsaved labels go away with their layer or their window."""
+"""Asks before a layer or a window with unsaved labels is closed."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ CONTROL = Qt.KeyboardModifier.ControlModifier
 DIRECT = Qt.FindChildOption.FindDirectChildrenOnly
 
 AUTOSAVE = 5_000
-"""Milliseconds between two looks at what autosave has to do."""
+"""Milliseconds between two checks whether autosave is due."""
 
 
 class WindowGuard(QObject):
-    """Watches one window of napari.
+    """Asks about unsaved labels in one window of napari, and saves by Ctrl+S.
 
-    What a script does is not asked for: `viewer.close()`, `del viewer.layers[0]`.
+    Scripts are not asked: `viewer.close()`, `del viewer.layers[0]`.
     """
 
     def __init__(self, viewer: Any) -> None:
@@ -57,7 +57,8 @@ class WindowGuard(QObject):
         super().__init__(window)
         self._viewer = weakref.ref(viewer)
         window.installEventFilter(self)
-        # napari asks in these two, too, and has no event for either.
+        # napari has no event before it closes a window or removes layers. A proxy, as
+        # the guard belongs to the window: neither shall keep the other alive.
         me = weakref.proxy(self)
         window.close = partial(WindowGuard.close_window, me)
         viewer.layers.remove_selected = partial(WindowGuard.remove_layers, me)
@@ -68,14 +69,14 @@ class WindowGuard(QObject):
 
     @property
     def viewer(self) -> Any:
-        """The viewer; None where it is gone."""
+        """The viewer; None if it is gone."""
         return self._viewer()
 
     def _on_time(self) -> None:
         self._autosave.save_due(time.monotonic())
 
     def close_window(self, quit_app: bool = False, confirm_need: bool = False) -> Any:
-        """Close the window, as the menu does; ask before, and napari only else."""
+        """Close the window, as the menu does; ask first, instead of napari."""
         asked = confirm_need and self._is_unsaved()
         if asked and not self._may_close():
             return False
@@ -83,7 +84,7 @@ class WindowGuard(QObject):
         return type(window).close(window, quit_app, confirm_need and not asked)
 
     def remove_layers(self) -> None:
-        """Remove the selected layers, as the button does; ask before."""
+        """Remove the selected layers, as the button does; ask first."""
         viewer = self._viewer()
         if viewer is not None and self.resolve_unsaved(viewer.layers.selection):
             type(viewer.layers).remove_selected(viewer.layers)
@@ -110,6 +111,7 @@ class WindowGuard(QObject):
             return False
         active = viewer.layers.selection.active
         if isinstance(active, OMEZarrLabels):
+            # Read-only labels take the key as well, to show why they cannot be saved.
             return active.saver is not None or bool(active.read_only)
         return self._is_unsaved()
 
@@ -138,13 +140,14 @@ class WindowGuard(QObject):
         for saver in savers.values():
             if answer != CANCEL:
                 saver.cancel()
+            # Only noted: the window may still refuse to close.
             saver.wanted = answer != DISCARD
         return answer != CANCEL
 
     def resolve_unsaved(self, layers: Iterable[Any]) -> bool:
-        """Ask what to do with unsaved labels, and do it; False where they shall stay.
+        """Ask what to do with unsaved labels, and do it; False to keep the layers.
 
-        What is not saved is let go of: see `window_services.settle`.
+        See `window_services.resolve_unsaved`.
         """
         savers = _list_unsaved(layers)
         answer = self._ask_user(savers)
@@ -166,8 +169,8 @@ class WindowGuard(QObject):
         if any(saver.partial for saver in savers.values()):
             text.append("Part of them is in the file already; Save completes it.")
         text.append("'Keep for later' lets you restore them next time.")
-        said = [saver.description for saver in savers.values()]
-        if any(one is not None and one.is_changed for one in said):
+        descriptions = [saver.description for saver in savers.values()]
+        if any(x is not None and x.is_changed for x in descriptions):
             text.append("Of colours and properties, only classes are kept.")
         return dialogs.ask_question(
             self.parent(), TITLE, " ".join(text), [SAVE, KEEP, DISCARD]
@@ -177,16 +180,18 @@ class WindowGuard(QObject):
         for saver in savers.values():
             saver.save()
         wait_for_saves(self.parent(), list(savers.values()))
+        # Not all is saved where a save failed or was cancelled: nothing is closed then.
         return not any(layer.unsaved for layer in savers)
 
     def name_for(self, layer: Any, error: NameTakenError) -> str:
-        """Ask how new labels shall be called whose name is taken."""
+        """Ask for another name of new labels, as their name is taken."""
         viewer = self._viewer()
         source, path = layer.saver.journal.place
         others = [] if viewer is None else [x for x in viewer.layers if x is not layer]
-        place = source, f"{path.rpartition('/')[0]}/{error.name}".lstrip("/")
-        shown = is_shown(others, place)
-        return dialogs.ask_name(self.parent(), error.name, error.free, shown=shown)
+        older = source, f"{path.rpartition('/')[0]}/{error.name}".lstrip("/")
+        return dialogs.ask_name(
+            self.parent(), error.name, error.free, shown=is_shown(others, older)
+        )
 
 
 def _list_unsaved(layers: Iterable[Any]) -> dict[Any, LayerSaver]:
@@ -202,7 +207,9 @@ def _places_text(viewer: Any, layers: Iterable[Any]) -> str:
     names: dict[str, list[str]] = {}
     for layer in layers:
         names.setdefault(_image_title(viewer, layer), []).append(f"'{layer.name}'")
-    return ", ".join(f"{' and '.join(some)} of {one}" for one, some in names.items())
+    return ", ".join(
+        f"{' and '.join(labels)} of {image}" for image, labels in names.items()
+    )
 
 
 def _image_title(viewer: Any, layer: Any) -> str:
@@ -218,7 +225,7 @@ def _image_title(viewer: Any, layer: Any) -> str:
 
 
 def _can_keep(savers: dict[Any, LayerSaver]) -> bool:
-    """Return whether all edits are in journals; why not, is shown."""
+    """Return whether all edits are in journals; if not, the reason is shown."""
     return all(saver.can_keep() for saver in savers.values())
 
 
@@ -229,30 +236,30 @@ def _close_guarded(guard: weakref.ref[WindowGuard]) -> None:
 
 
 class _QtWindowServices:
-    """Looks after the labels of all windows; see `window_services.Attendant`."""
+    """Asks about, and saves, the labels of all windows; see `window_services`."""
 
     def __init__(self) -> None:
         self._progress = SaveProgress(_tell_status)
 
     def watch_labels(self, viewer: ViewerModel, layer: Any) -> None:
-        """Watch a viewer's window from now on, if it has one."""
+        """Guard the window of a viewer, if it has one."""
         _guard_of(viewer)
 
     def offer_edits(
-        self, viewer: Any, found: Sequence[KeptEdits]
+        self, viewer: Any, edits: Sequence[KeptEdits]
     ) -> tuple[str, Sequence[KeptEdits]]:
         """Ask what to do with edits that were not saved."""
         watching = _guard_of(viewer)
         if watching is None:
             return window_services.LATER, ()
-        return ask_to_restore(watching.parent(), found, partial(_field_title, viewer))
+        return ask_to_restore(watching.parent(), edits, partial(_field_title, viewer))
 
     def can_ask(self, viewer: ViewerModel) -> bool:
         """Tell whether a viewer has a window."""
         return _guard_of(viewer) is not None
 
     def resolve_unsaved(self, viewer: ViewerModel, layers: Iterable[Any]) -> bool:
-        """Ask what to do with unsaved edits of layers that are about to go."""
+        """Ask what to do with unsaved edits of layers that are about to be removed."""
         watching = _guard_of(viewer)
         if watching is not None:
             return watching.resolve_unsaved(layers)
@@ -261,11 +268,11 @@ class _QtWindowServices:
         return True
 
     def watch_save(self, saver: LayerSaver) -> None:
-        """Show how a save goes on, which begins now in a worker."""
+        """Show the progress of a save that begins now in a worker."""
         self._progress.watch_save(saver)
 
     def name_taken(self, layer: Any, error: NameTakenError) -> str | None:
-        """Ask how new labels shall be called whose name is taken."""
+        """Ask for another name of new labels, as their name is taken."""
         for watching in _find_guards():
             if watching.viewer is not None and layer in watching.viewer.layers:
                 return watching.name_for(layer, error)
@@ -273,7 +280,7 @@ class _QtWindowServices:
 
 
 def _field_title(viewer: Any, kept: KeptEdits) -> str:
-    """Name the field of edits as its caption does; "" where none is browsed."""
+    """Return the name of the field of edits; "" if no plate with it is browsed."""
     browser = session_of(viewer).browser
     position = position_of(browser, kept.image)
     if browser is None or position is None:
@@ -283,12 +290,12 @@ def _field_title(viewer: Any, kept: KeptEdits) -> str:
 
 def _guard_of(viewer: Any) -> WindowGuard | None:
     viewer = getattr(viewer, "__wrapped__", viewer)
-    # A closed window has none; what was being read may still arrive.
+    # A closed window has none, but layers that were being read may still arrive.
     window = getattr(getattr(viewer, "window", None), "_qt_window", None)
     if window is None:
         return None
-    found: WindowGuard | None = window.findChild(WindowGuard, options=DIRECT)
-    return found or WindowGuard(viewer)
+    guard: WindowGuard | None = window.findChild(WindowGuard, options=DIRECT)
+    return guard or WindowGuard(viewer)
 
 
 def _find_guards() -> Iterator[WindowGuard]:
@@ -297,7 +304,7 @@ def _find_guards() -> Iterator[WindowGuard]:
 
 
 def _tell_status(saver: LayerSaver) -> None:
-    """Let the status bar say what was saved, wherever the mouse is."""
+    """Show in the status bar what was saved, wherever the mouse is."""
     for watching in _find_guards():
         viewer = watching.viewer
         for layer in () if viewer is None else viewer.layers:
@@ -306,5 +313,5 @@ def _tell_status(saver: LayerSaver) -> None:
 
 
 def install_guard() -> None:
-    """Watch the window of every viewer in which labels are painted."""
+    """Guard the window of every viewer in which labels are painted."""
     window_services.set_attendant(_QtWindowServices())

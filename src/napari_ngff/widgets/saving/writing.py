@@ -1,4 +1,4 @@
-"""Writes layers from the window: asks, shows how far it is, and can be stopped."""
+"""Writes layers as OME-Zarr, with a question, a progress bar and a Stop button."""
 
 from __future__ import annotations
 
@@ -27,25 +27,26 @@ if TYPE_CHECKING:
 __all__ = ["write_in_window"]
 
 SOON = 400
-"""Milliseconds without a dialog; input waits meanwhile."""
+"""Milliseconds without a dialog, in which input waits."""
 
 STEP = 50
-"""Milliseconds between two looks at the worker."""
+"""Milliseconds between two checks of the worker."""
 
 WHOLE = 1000
+"""Steps of the progress bar."""
 
 
 def write_in_window(path: str, layers: Sequence[LayerData]) -> Path:
-    """Write layers in a worker; return when that is done, as napari wants it.
+    """Write layers in a worker; return when it is done, as napari's writers must.
 
-    The window stays alive, with a dialog before it that shows how far it is and can
-    stop it: so nobody changes what is just being written. Where something is at `path`,
-    the user is asked; a script is not, and gets the error of `write`.
+    A modal dialog shows the progress and can stop it, so that layers do not change
+    while they are written. If something exists at `path`, the user is asked; a script
+    is not, and gets the error of `write`.
 
     Raises
     ------
     InterruptedError
-        Where the user stopped it, or does not want to replace what is there.
+        If the user stopped it, or does not want to replace what exists.
     UnsupportedError, FileExistsError, OSError
         See `write`.
     """
@@ -64,7 +65,7 @@ def write_in_window(path: str, layers: Sequence[LayerData]) -> Path:
 
 
 def _is_asked_by_user() -> bool:
-    """Whether this follows from a click: a script runs outside of the event loop."""
+    """Tell whether a user acts: a script runs outside of the event loop."""
     thread = QThread.currentThread()
     return thread is not None and thread.loopLevel() > 0
 
@@ -79,14 +80,14 @@ def _may_replace(target: Path) -> bool:
 
 
 def _main_window() -> QWidget | None:
-    """Window to stand before, whose looks a dialog takes over."""
+    """Return the window in front of which a dialog opens, and whose style it gets."""
     windows = QApplication.topLevelWidgets()
     windows_shown = (w for w in windows if isinstance(w, QMainWindow) and w.isVisible())
     return QApplication.activeWindow() or next(windows_shown, None)
 
 
 class _WriteProgress:
-    """One write while it runs."""
+    """One write while it runs, with its dialog."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -94,22 +95,26 @@ class _WriteProgress:
         self.part = 0.0
 
     def run_write(self, work: Callable[[Callable[[int, int], None]], Path]) -> Path:
-        """Do the work in a thread, and keep the window alive until it ends."""
+        """Write in a thread, and handle events until it ends."""
         pool = ThreadPoolExecutor(1, thread_name_prefix="napari-ngff-write")
         future = pool.submit(work, self._note_progress)
+        # The thread still ends its one task; waiting would block the window.
         pool.shutdown(wait=False)
         inputs = QEventLoop.ProcessEventsFlag
+        # Clicks wait: a layer must not change before the dialog is there to block them.
         if not self._wait_for_write(future, inputs.ExcludeUserInputEvents, SOON):
             dialog = QProgressDialog(
                 f"Writing {self.name}…", "Stop", 0, WHOLE, _main_window()
             )
             dialog.setWindowTitle("OME-Zarr")
             dialog.setWindowModality(Qt.WindowModality.ApplicationModal)
+            # Qt would wait four seconds more.
             dialog.setMinimumDuration(0)
             dialog.setAutoClose(False)
             dialog.canceled.connect(self.stopped.set)
             dialog.show()
             self._wait_for_write(future, inputs.AllEvents, None, dialog)
+            # `close` emits `canceled`, and a write that is done is not stopped.
             dialog.canceled.disconnect()
             dialog.close()
             dialog.deleteLater()
@@ -125,7 +130,7 @@ class _WriteProgress:
         longest: int | None,
         dialog: QProgressDialog | None = None,
     ) -> bool:
-        """Handle events until the work is done, or some time is over."""
+        """Handle events until the write is done, or for `longest` milliseconds."""
         loop = QEventLoop()
         timer = QTimer()
         remaining = [longest]
