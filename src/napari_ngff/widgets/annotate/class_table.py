@@ -309,5 +309,6 @@ def make_swatch(color: tuple[int, int, int, int]) -> QIcon:
     picture = QPixmap(SWATCH, SWATCH)
     picture.fill(QColor(*color[:3]))
     icon = QIcon(picture)
-    icon.addPixmap(picture, QIcon.Mode.Selected)  # Qt tints an icon without one
+    # Qt tints an icon that has no picture for this mode.
+    icon.addPixmap(picture, QIcon.Mode.Selected)
     return icon

@@ -7,7 +7,7 @@ from qtpy.QtWidgets import QComboBox, QWidget
 __all__ = ["ChoiceBox"]
 
 MOST_ITEMS = 40
-"""So many entries are seen without scrolling."""
+"""Entries that are visible without scrolling."""
 
 PAD = 24
 """Pixels beside an entry, also for a scroll bar."""
@@ -25,5 +25,6 @@ class ChoiceBox(QComboBox):
         view = self.view()
         if view is not None:
             wide = view.sizeHintForColumn(0) + PAD
+            # Qt makes the list as wide as the box, and cuts longer entries.
             view.setMinimumWidth(max(self.width(), wide))
         super().showPopup()

@@ -1,4 +1,4 @@
-"""Images that lie side by side: a list with thumbnails, sizes and channels."""
+"""The images of a collection or folder: a list with thumbnails and details."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ TIP = "Click an image to show it; Shift-click to show it beside the others."
 
 
 class CollectionView(QWidget):
-    """Lists images; one is shown at a click, and beside the others with Shift."""
+    """Lists images: a click shows one, Shift+click adds it beside the others."""
 
     chosen = Signal(str)
-    """An image shall be shown: its path."""
+    """Emitted with the path of an image to show."""
     added = Signal(str)
-    """An image shall be shown beside the others, or taken away: its path."""
+    """Emitted with the path of an image to add to the others, or to remove again."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -52,11 +52,11 @@ class CollectionView(QWidget):
         self.list.setImages(images)
 
     def describeImage(self, path: str, picture: QImage | None, text: str) -> None:
-        """Show more of an image: its thumbnail, and its size or what is wrong."""
+        """Show the thumbnail of an image, and its size or its problem."""
         if picture is not None:
             self.list.setPictures({path: picture})
         title = self._titles.get(path, path)
-        # What is wrong may be long: the first line has room here, all in the tip.
+        # A problem may be long: its beginning is shown here, all of it in the tool tip.
         self.list.setText(path, f"{title}\n{text[:80]}", f"{title}\n{text}")
 
     def _on_clicked(self, path: str) -> None:

@@ -1,4 +1,4 @@
-"""What is chosen beside the map: what is shown, acquisitions, labels, geometry."""
+"""Controls above the map: view, filter, layout, acquisitions and labels."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class CanvasMode(StrEnum):
 
 
 def make_caption(text: str, widget: QWidget, parent: QWidget) -> QLabel:
-    """Make the caption of a box, to stand before it."""
+    """Make the caption of a box, which a screen reader reads with it."""
     label = QLabel(text, parent)
     label.setBuddy(widget)
     return label
@@ -57,7 +57,7 @@ TIPS = {
 
 
 def mode_of(browser: Browser) -> CanvasMode | None:
-    """Tell what the canvas shows of what is walked; None for nothing."""
+    """Return what the canvas shows of a browser; None for nothing."""
     if browser.position is not None:
         return CanvasMode.FIELD
     count = len(browser.shown_wells)
@@ -69,7 +69,7 @@ def mode_of(browser: Browser) -> CanvasMode | None:
 
 
 class BrowserControls(QWidget):
-    """Buttons and boxes; tells what the user wants, and shows what is."""
+    """Buttons and boxes that emit the user's choice and show what is on screen."""
 
     mode_chosen = Signal(object)
     """A `CanvasMode` was asked for."""
@@ -94,17 +94,18 @@ class BrowserControls(QWidget):
             button = QPushButton(mode.value, self)
             button.setCheckable(True)
             button.setToolTip(TIPS[mode])
+            # In a group one button stays checked, also when it is clicked again.
             self._group.addButton(button, len(self.buttons))
             modes.addWidget(button)
             self.buttons[mode] = button
-        # Methods, here and below: lambdas that hold a widget keep it for ever.
+        # Methods, here and below: Qt keeps a lambda, and the widget it holds, for ever.
         self._group.idClicked.connect(self._on_mode)
         self.filter = QLineEdit(self)
         self.filter.setPlaceholderText("Filter wells: B3, C, A1:C4, ?0*, area > 200")
         self.filter.setClearButtonEnabled(True)
         self.filter.setAccessibleName("Filter wells")
         self.filter.setToolTip("Others are dimmed; Enter selects those that are left.")
-        # A table that is dropped on it would be typed into it, by its path.
+        # A line takes a dropped table as text: it would show the path of the file.
         self.filter.setAcceptDrops(False)
         self.filter.textChanged.connect(self.filter_changed)
         self.filter.returnPressed.connect(self.filter_applied)
@@ -124,7 +125,7 @@ class BrowserControls(QWidget):
         self.labels.setAccessibleName("Labels")
         self.labels.setToolTip("Labels shown on overviews")
         self.labels.activated.connect(self._on_labels)
-        # A click does not take the keys that walk.
+        # Not by a click: arrows shall keep stepping from well to well.
         for widget in (*self.buttons.values(), self.geometry_box, self.labels):
             widget.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self._build_layout(modes)
@@ -157,7 +158,7 @@ class BrowserControls(QWidget):
     def setMode(
         self, mode: CanvasMode | None, can_select: bool, has_plate: bool
     ) -> None:
-        """Show what the canvas shows, and what it can show."""
+        """Check the button of what the canvas shows, and enable those it can show."""
         for each, button in self.buttons.items():
             button.setChecked(each is mode)
         self.buttons[CanvasMode.PLATE].setVisible(has_plate)
@@ -224,15 +225,16 @@ class BrowserControls(QWidget):
         self.acquisitions_chosen.emit(())
 
     def _on_acquisition(self) -> None:
+        # The first action, for all fields together, has no id.
         ids = [a.data() for a in self.menu.actions() if a.isChecked()]
         self.acquisitions_chosen.emit(tuple(i for i in ids if i is not None))
 
 
 class WaitingClick(QTimer):
-    """Tells what was clicked once no second click can follow."""
+    """Emits a click once no second click of a double-click can follow."""
 
     over = Signal(str)
-    """No other click came: the path of what was clicked."""
+    """Emitted with the path that was clicked, if no other click came."""
 
     def __init__(self, parent: QObject) -> None:
         super().__init__(parent)
@@ -242,7 +244,7 @@ class WaitingClick(QTimer):
         self.timeout.connect(self._on_timeout)
 
     def beginWaiting(self, path: str) -> None:
-        """Wait for the second click on something."""
+        """Wait whether a second click follows the one on a path."""
         self._path = path
         self.start()
 

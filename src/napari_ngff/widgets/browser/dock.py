@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from qtpy.compat import isalive
@@ -52,7 +53,7 @@ MAP_KEY = "Ctrl+Shift+M"
 
 
 class BrowserDock(BrowserPanel):
-    """Follows the session's browser; what is dropped on it is walked next."""
+    """Shows the browser of the session; a dropped plate or folder is browsed next."""
 
     def __init__(
         self, napari_viewer: ViewerModel, parent: QWidget | None = None
@@ -62,8 +63,8 @@ class BrowserDock(BrowserPanel):
         self._viewer = napari_viewer
         self._session = session_of(napari_viewer)
         self._browser: Browser | None = None
-        self._well: str | None = ""  # None is that of what has no wells
-        self._listed: str | None = None  # whose fields are there to be clicked
+        self._well: str | None = ""  # "" is no well yet; None is a group without wells
+        self._listed: str | None = None  # the well whose fields are listed
         self._failures: dict[str, str] = {}
         self._tasks = WidgetTasks(self)
         self._click = WaitingClick(self)
@@ -104,14 +105,14 @@ class BrowserDock(BrowserPanel):
         self.controls.acquisitions_chosen.connect(self._on_acquisitions)
         self.controls.labels_chosen.connect(self._on_labels)
 
-    # --- what is walked
+    # --- what is browsed
 
     def browser(self) -> Browser | None:
-        """Return what is browsed; None for nothing."""
+        """Return the browser of a plate, well or collection; None for none."""
         return self._browser
 
     def setBrowser(self, browser: Browser) -> None:
-        """Walk another plate, well or collection."""
+        """Browse another plate, well or collection."""
         if browser is self._browser:
             return
         self._leave_browser()
@@ -125,12 +126,12 @@ class BrowserDock(BrowserPanel):
         browser.wells_changed.connect(self._show_problems)
         browser.busy.connect(self._on_busy)
         browser.states.changed.connect(self._want_states)
-        place, alike = node.location, node.kind in (GroupKind.PLATE, GroupKind.WELL)
-        kept = PreviewCache()
+        location, alike = node.location, node.kind in (GroupKind.PLATE, GroupKind.WELL)
+        cache = PreviewCache()
         # The images of a folder may be of any version.
         version = None if node.kind is GroupKind.SERIES else node.zarr_format
-        reader = PreviewReader(place.source, version, alike=alike, cache=kept)
-        self.feed.setReader(reader, place.path)
+        reader = PreviewReader(location.source, version, alike=alike, cache=cache)
+        self.feed.setReader(reader, location.path)
         plate = node.metadata.plate
         name = (plate.name if plate is not None else "") or node.name
         self.title.setText(f"{name} ({node.kind})")
@@ -147,7 +148,7 @@ class BrowserDock(BrowserPanel):
             self._show_well(None)
 
     def showPath(self, path: str) -> None:
-        """Walk what lies at a path or an address; show a plate as one picture."""
+        """Browse the group at a path or an address; show a plate as an overview."""
         self.status.setText("Opening…")
         self._tasks.start_task("opened", lambda: find_images(path), self._on_found)
 
@@ -167,13 +168,13 @@ class BrowserDock(BrowserPanel):
                 signal.disconnect(slot, missing_ok=True)
         self._well, self._failures, self._clicked = "", {}, None
         self._click.stop()
-        self._tasks.cancel_others("opened")  # it may be why this is left
+        self._tasks.cancel_others("opened")  # that task may be opening the next one
         self._tasks.cancel_others("states")
         self.tables.setBrowser(self._viewer, None)
         self.clear()
 
     def _follow_viewer(self) -> None:
-        """Begin with what is walked already, or what the active layer belongs to."""
+        """Begin with what is browsed already, or with the group of the active layer."""
         if self._session.browser is not None:
             self.setBrowser(self._session.browser)
             return
@@ -184,16 +185,16 @@ class BrowserDock(BrowserPanel):
     # --- what the user does
 
     def goToWell(self, path: str) -> None:
-        """Show a well as the canvas shows wells now: a field of it, or all."""
+        """Show a well as the canvas shows wells now: one field, or the whole well."""
         self._well = "" if path in self.map.problems() else self._well  # ask again
         self._clicked = path
-        # The frame stays at a field on screen until another one is there.
+        # The frame stays at the field on screen until the next field is shown.
         if self._browser is None or self._browser.position is None:
             self._mark_well(path)
         if self._canvas_mode() is CanvasMode.FIELD:
             self._show_clicked(path)
         else:
-            # The second click of two wants the whole picture to stay.
+            # It may be the first of a double-click, which keeps the overview on screen.
             self._click.beginWaiting(path)
 
     def zoomToWell(self, path: str) -> None:
@@ -238,7 +239,7 @@ class BrowserDock(BrowserPanel):
         self._show_mode()
 
     def keyPressEvent(self, event: QKeyEvent | None) -> None:
-        """Step as the canvas does: to wells with arrows, to fields with , and ."""
+        """Step like the canvas: to wells by arrows, to fields by comma and period."""
         key = event.text() if event is not None else ""
         if event is not None and key in FIELD_KEYS:
             self._click.stop()
@@ -267,22 +268,23 @@ class BrowserDock(BrowserPanel):
 
     # --- the menu of a well or a field
 
-    def _on_canvas_click(self, place: Position) -> None:
+    def _on_canvas_click(self, position: Position) -> None:
         if isalive(self):  # type: ignore[no-untyped-call]
-            self._select_well(place.well)
+            self._select_well(position.well)
 
     def _on_map_menu(self, path: str) -> None:
         self._on_menu(Position(path, ""))
 
-    def _on_menu(self, place: Position) -> None:
-        """Offer what can be done with a well or a field."""
+    def _on_menu(self, position: Position) -> None:
+        """Open the menu of a well or a field."""
         browser, tables = self._browser, self.tables.tables()
         if browser is None or not isalive(self):  # type: ignore[no-untyped-call]
             return
-        self._asked = place
-        labels = tables.labels if tables is not None and place.well else ()
-        compared = any(self._is_asked(one) for one in browser.pinned_fields)
-        self._menu.show_actions(browser.name_field(place), labels, is_compared=compared)
+        self._asked = position
+        labels = tables.labels if tables is not None and position.well else ()
+        compared = any(self._is_asked(pinned) for pinned in browser.pinned_fields)
+        name = browser.name_field(position)
+        self._menu.show_actions(name, labels, is_compared=compared)
 
     def _is_asked(self, other: Position) -> bool:
         asked = self._asked
@@ -342,7 +344,7 @@ class BrowserDock(BrowserPanel):
             self._browser.geometry = wells
             self.map.setMap(self._browser.map)
 
-    # --- what the browser tells
+    # --- signals of the browser
 
     def _on_browsing(self, browser: Browser) -> None:
         if isalive(self):  # type: ignore[no-untyped-call]
@@ -389,10 +391,11 @@ class BrowserDock(BrowserPanel):
         self.controls.showLabels(browser.labels)
         self.well.setRuns(browser.chosen_acquisitions)
         self._on_position(browser.position)
+        # napari's list learns of the layers by the same events, maybe after this.
         QTimer.singleShot(0, self._reveal_layer)
 
     def _reveal_layer(self) -> None:
-        """Scroll napari's list to the selected layer: pins come and go above it."""
+        """Scroll napari's list to the selected layer, as pins above it come and go."""
         view = qt_viewer_of(self._viewer) if isalive(self) else None  # type: ignore[no-untyped-call]
         if view is None or not isalive(view.layers):  # type: ignore[no-untyped-call]
             return
@@ -407,7 +410,7 @@ class BrowserDock(BrowserPanel):
             self._return_from_click()
 
     def _return_from_click(self) -> None:
-        """Select what is shown where the well that was clicked is not."""
+        """Select the well on screen, if the one that was clicked cannot be shown."""
         clicked, self._clicked = self._clicked, None
         if self._browser is None or clicked is None:
             return
@@ -424,23 +427,23 @@ class BrowserDock(BrowserPanel):
             self.map.setProblems({**self._failures, **self._browser.problems})
 
     def _want_states(self) -> None:
-        """Read the states of annotation in a worker, and show them on the map."""
+        """Count the states of annotation in a worker, and show them on the map."""
         browser = self._browser
         if browser is not None and isalive(self):  # type: ignore[no-untyped-call]
             self._tasks.start_task("states", browser.count_states, self._on_states)
 
-    def _on_states(self, found: dict[str, WellStates] | str) -> None:
-        self.map.setStates({} if isinstance(found, str) else found)
+    def _on_states(self, states: dict[str, WellStates] | str) -> None:
+        self.map.setStates({} if isinstance(states, str) else states)
 
     def _on_errors(self, errors: dict[str, str]) -> None:
         self._failures.update(errors)
         self._show_problems()
 
-    # --- answers
+    # --- results of workers
 
-    def _on_label_names(self, found: tuple[str, ...] | str) -> None:
-        if not isinstance(found, str) and self._browser is not None:
-            self.controls.addLabels(found, self._browser.labels)
+    def _on_label_names(self, names: tuple[str, ...] | str) -> None:
+        if not isinstance(names, str) and self._browser is not None:
+            self.controls.addLabels(names, self._browser.labels)
 
     def _show_well(self, well: str | None) -> None:
         """Show the fields of a well, or the images of a collection."""
@@ -449,42 +452,44 @@ class BrowserDock(BrowserPanel):
             return
         self._well = well
         self.well.setHint(False)
-        ask = self._tasks.start_task
-        ask("fields", lambda: browser.fields_of(well), self._on_fields)
+        start = self._tasks.start_task
+        start("fields", lambda: browser.fields_of(well), self._on_fields)
         if browser.kind in (GroupKind.PLATE, GroupKind.WELL):
-            ask("labels here", lambda: browser.label_names(well), self._on_label_names)
+            names = partial(browser.label_names, well)
+            start("labels here", names, self._on_label_names)
 
-    def _on_fields(self, found: WellFields | str) -> None:
+    def _on_fields(self, fields: WellFields | str) -> None:
         browser = self._browser
         if browser is None:
             return
-        if isinstance(found, str):
-            self.status.setText(found)
-            found = WellFields(())
+        if isinstance(fields, str):
+            self.status.setText(fields)
+            fields = WellFields(())
         else:
             self._on_hovered("")
         if browser.kind in (GroupKind.PLATE, GroupKind.WELL):
-            self.well.setFields(found)
+            self.well.setFields(fields)
         else:
             self.images.setImages(
-                (f.position.field, f.title, f.problem) for f in found.fields
+                (f.position.field, f.title, f.problem) for f in fields.fields
             )
         self._show_problems()
+        # A click on a field goes to the well that was listed when it was clicked.
         self._listed = self._well
         self.feed.setWell(self._well)
         position = browser.position
         if position is not None and position.well == self._well:
             self.well.setCurrent(position.field)
 
-    def _on_found(self, found: Node | str) -> None:
-        if isinstance(found, str):
-            self.status.setText(found)
+    def _on_found(self, node: Node | str) -> None:
+        if isinstance(node, str):
+            self.status.setText(node)
             return
-        browser = browse_folder(self._viewer, found)
-        if found.kind in (GroupKind.PLATE, GroupKind.WELL):
+        browser = browse_folder(self._viewer, node)
+        if node.kind in (GroupKind.PLATE, GroupKind.WELL):
             browser.show_mosaic()
 
-    # --- what is seen
+    # --- what is shown
 
     def _canvas_mode(self) -> CanvasMode | None:
         return None if self._browser is None else mode_of(self._browser)

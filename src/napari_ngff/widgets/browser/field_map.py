@@ -1,4 +1,4 @@
-"""The fields of a well: a map of where they lie, and a strip of what is on them."""
+"""The fields of a well: a map of their positions, and a strip of thumbnails."""
 
 from __future__ import annotations
 
@@ -27,11 +27,13 @@ if TYPE_CHECKING:
 __all__ = ["FieldMap", "ImageStrip"]
 
 MARGIN = 4
+"""Pixels around the fields, so that the frame of an outer one is whole."""
 ICON = 64
+"""Side of a thumbnail in a strip, in pixels."""
 
 
 class FieldMap(QWidget):
-    """Draws fields at their true places, each with its thumbnail."""
+    """Draws fields at their positions in the well, each with its thumbnail."""
 
     chosen = Signal(str)
     """A field was clicked: its path."""
@@ -51,7 +53,7 @@ class FieldMap(QWidget):
         self.update()
 
     def setPictures(self, pictures: Mapping[str, QImage]) -> None:
-        """Draw thumbnails in fields, by path; others keep theirs."""
+        """Add thumbnails of fields, by path."""
         self._pictures.update(pictures)
         self.update()
 
@@ -74,10 +76,8 @@ class FieldMap(QWidget):
         return QSize(90, 90)
 
     def rectOf(self, field: str) -> QRect:
-        """Where a field is drawn, in pixels; empty if it is none."""
-        rects = (
-            rect for place, rect in self._field_rects() if place.position.field == field
-        )
+        """Return where a field is drawn, in pixels; empty if there is no such field."""
+        rects = (r for f, r in self._field_rects() if f.position.field == field)
         return next(rects, QRect())
 
     def _field_rects(self) -> list[tuple[FieldPlace, QRect]]:
@@ -88,6 +88,7 @@ class FieldMap(QWidget):
         right = max(f.corner[1] + f.size[1] for f in fields)
         top = min(f.corner[0] for f in fields)
         left_edge = min(f.corner[1] for f in fields)
+        # So small, as positions may be in metres: it only avoids dividing by zero.
         height, width = max(bottom - top, 1e-12), max(right - left_edge, 1e-12)
         room = self.rect().adjusted(MARGIN, MARGIN, -MARGIN, -MARGIN)
         scale = min(room.width() / width, room.height() / height)
@@ -98,12 +99,14 @@ class FieldMap(QWidget):
             (up, aside), (high, wide) = field.corner, field.size
             first = round(x + scale * aside), round(y + scale * up)
             last = round(x + scale * (aside + wide)), round(y + scale * (up + high))
+            # From rounded corners: rounded sizes would leave gaps between neighbours.
             size = max(2, last[0] - first[0]), max(2, last[1] - first[1])
             rects.append((field, QRect(*first, *size)))
         return rects
 
     def _field_at(self, point: QPoint) -> FieldPlace | None:
         hit = [field for field, rect in self._field_rects() if rect.contains(point)]
+        # Fields may overlap; the last one is drawn on top.
         return hit[-1] if hit else None
 
     def paintEvent(self, event: QPaintEvent | None) -> None:
@@ -126,6 +129,7 @@ class FieldMap(QWidget):
             if field.position.field == self._current:
                 current = rect
         if current is not None:
+            # After all fields: a neighbour that overlaps would cover the frame.
             draw_outline(painter, current, self._colors.chosen, 2, self._colors.shade)
         painter.end()
 
@@ -159,7 +163,7 @@ def paint_name(painter: QPainter, rect: QRect, name: str, colors: ThemeColors) -
 
 
 class ImageStrip(QListWidget):
-    """Images side by side, or below each other with what is told of them."""
+    """A list of images with thumbnails: side by side, or in rows with details."""
 
     chosen = Signal(str)
     """An image was clicked: its path."""
@@ -171,9 +175,11 @@ class ImageStrip(QListWidget):
         self._items: dict[str, QListWidgetItem] = {}
         self._flat = flat
         self.setIconSize(QSize(ICON, ICON))
+        # Else Qt measures each of thousands of images.
         self.setUniformItemSizes(True)
         blank = QPixmap(ICON, ICON)
         blank.fill(Qt.GlobalColor.transparent)
+        # Titles stay where they are when the thumbnail arrives.
         self._blank = QIcon(blank)
         if flat:
             self.setViewMode(QListView.ViewMode.IconMode)
@@ -181,6 +187,7 @@ class ImageStrip(QListWidget):
             self.setWrapping(True)
             self.setResizeMode(QListView.ResizeMode.Adjust)
             self.setMovement(QListView.Movement.Static)
+            # In a strip of fields, keys step through wells and fields.
             self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.itemClicked.connect(self._on_clicked)
         for bar in (self.horizontalScrollBar(), self.verticalScrollBar()):
@@ -199,7 +206,7 @@ class ImageStrip(QListWidget):
             self._items[path] = item
 
     def setPictures(self, pictures: Mapping[str, QImage]) -> None:
-        """Draw thumbnails, by path; others keep theirs."""
+        """Add thumbnails, by path."""
         for path, picture in pictures.items():
             if path in self._items:
                 pixmap = QPixmap(ICON, ICON)
@@ -208,11 +215,12 @@ class ImageStrip(QListWidget):
                 painter.drawImage(fit_picture(picture, pixmap.rect()), picture)
                 painter.end()
                 icon = QIcon(pixmap)
-                icon.addPixmap(pixmap, QIcon.Mode.Selected)  # else it is tinted
+                # Qt tints an icon that has no picture for this mode.
+                icon.addPixmap(pixmap, QIcon.Mode.Selected)
                 self._items[path].setIcon(icon)
 
     def setText(self, path: str, title: str, tip: str = "") -> None:
-        """Tell more of an image."""
+        """Show another title and tool tip of an image."""
         item = self._items.get(path)
         if item is not None:
             item.setText(title)
@@ -241,12 +249,12 @@ class ImageStrip(QListWidget):
         return tuple(dict.fromkeys([*seen, *self._items]))
 
     def sizeHint(self) -> QSize:
-        """One row, or five."""
+        """As high as one row of thumbnails, or five."""
         high = ICON + 2 * self.fontMetrics().height() + 12
         return QSize(220, high if self._flat else 5 * high)
 
     def keyPressEvent(self, event: QKeyEvent | None) -> None:
-        """Leave , and . to the dock, which goes to the next image; else search."""
+        """Leave comma and period to the dock, which steps by them; others search."""
         if event is not None and event.text() in FIELD_KEYS:
             event.ignore()
         else:

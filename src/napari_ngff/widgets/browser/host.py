@@ -1,4 +1,4 @@
-"""Opens the browser beside what is walked."""
+"""Opens the browser dock when a plate, a well or a collection is opened."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from napari_ngff.widgets.docking import BROWSER, find_dock, show_dock
 __all__ = ["browser_of", "install_browser", "show_browser"]
 
 SETTLING = 3000
-"""Milliseconds in which a new dock finds its width: styles and pages make it wider."""
+"""Milliseconds in which a new dock gets its width: styles and pages widen it."""
 
 
 def install_browser() -> None:
@@ -39,14 +39,14 @@ def open_in_window(viewer: Any) -> None:
 
 
 def open_soon(viewer: Any) -> None:
-    """Open the browser when what goes on now is done, if there is a window."""
+    """Open the browser after the current event, if there is a window."""
     window = getattr(viewer, "window", None)
     if window is not None:
         QTimer.singleShot(0, lambda: open_beside(viewer))
 
 
 def open_beside(viewer: Any) -> None:
-    """Open the browser; what is in view as a whole stays so in less room."""
+    """Open the browser; a view that shows everything keeps doing so in less room."""
     if not window_alive(viewer):
         return
     fitted = browser_of(viewer) is None and is_fitted(viewer)
@@ -56,7 +56,7 @@ def open_beside(viewer: Any) -> None:
 
 
 class ViewRefitting(QObject):
-    """Keeps all in view while a new dock takes room from the canvas."""
+    """Keeps everything in view while a new dock takes room from the canvas."""
 
     def __init__(self, viewer: Any, dock: QObject) -> None:
         super().__init__(dock)
@@ -66,7 +66,7 @@ class ViewRefitting(QObject):
         QTimer.singleShot(SETTLING, self._end_refitting)
 
     def _on_resized(self) -> None:
-        # Later, as the camera learns of the size after those who listen.
+        # Later: the camera gets the new size only after this signal.
         QTimer.singleShot(0, self._fit_view)
 
     def _fit_view(self) -> None:
@@ -79,7 +79,7 @@ class ViewRefitting(QObject):
 
 
 def margin_of(viewer: Any) -> float:
-    """Give the part of the canvas that stays free: more around an overview."""
+    """Return the part of the canvas that stays free: more around an overview."""
     browser = session_of(viewer).browser
     many = browser is not None and len(browser.well_cells()) > 1
     return OVERVIEW_MARGIN if many else MARGIN

@@ -1,4 +1,4 @@
-"""The legend of a map under the mouse: pulling its ends changes the limits."""
+"""The legend of a map under the mouse: dragging its ends changes the limits."""
 
 from __future__ import annotations
 
@@ -19,11 +19,10 @@ Limits = tuple[float, float]
 
 
 class LegendWatcher(QObject):
-    """Watches the foot of a map, where the legend is drawn.
+    """Follows the mouse at the bottom of a map, where the legend is drawn.
 
-    Pulling from the left half moves the lower limit, from the right half the upper
-    one; by the width of the legend, by as much as it shows. A double-click asks for
-    all values.
+    Dragging in the left half moves the lower limit, in the right half the upper one;
+    the width of the legend is the range that it shows. A double-click resets both.
 
     Parameters
     ----------
@@ -32,9 +31,9 @@ class LegendWatcher(QObject):
     """
 
     limited = Signal(float, float)
-    """Other limits are wanted."""
+    """Emitted with other limits."""
     widened = Signal()
-    """All values are wanted."""
+    """Emitted when the limits shall be those of all values."""
 
     def __init__(self, plate_map: PlateMapView) -> None:
         super().__init__(plate_map)
@@ -46,14 +45,14 @@ class LegendWatcher(QObject):
         port.installEventFilter(self)
 
     def setScale(self, scale: ColorScale | None) -> None:
-        """Take the scale that is drawn; None where none has limits."""
+        """Set the scale that is drawn; None if it has no limits to drag."""
         self._scale = scale
         if scale is None:
             self._pulled = None
             self._port.unsetCursor()
 
     def eventFilter(self, watched: QObject | None, event: QEvent | None) -> bool:
-        """Take the mouse on the legend; leave all else to the map."""
+        """Handle the mouse on the legend; all other events go to the map."""
         if self._scale is None or event is None:
             return False
         kinds = QEvent.Type
@@ -77,6 +76,7 @@ class LegendWatcher(QObject):
             self.widened.emit()
         else:
             lower = point.x() < self._port.width() / 2
+            # The limits at the press: those of now change while they are dragged.
             self._pulled = point.x(), self._scale.limits, lower
         return True
 
@@ -100,9 +100,11 @@ class LegendWatcher(QObject):
             factor = (high / low if high > low else 10.0) ** part
             pulled = low * factor, high * factor
         else:
+            # Equal limits have no range to scale by.
             moved = part * (high - low or abs(high) or 1.0)
             pulled = low + moved, high + moved
         if lower:
+            # The limits may meet, but not pass each other.
             self.limited.emit(min(pulled[0], high), high)
         else:
             self.limited.emit(low, max(pulled[1], low))

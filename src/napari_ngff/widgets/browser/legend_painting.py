@@ -20,18 +20,20 @@ if TYPE_CHECKING:
 __all__ = ["CategoryScale", "ColorScale", "legend_height", "paint_legend"]
 
 PAD = 3
+"""Pixels around and between the parts of a legend."""
 BAR = 14
 """Height of the colours of a legend, in pixels."""
 MOST_LINES = 5
-"""Of categories in a legend; the rest is counted."""
+"""Lines of categories in a legend; further categories are only counted."""
 MOST_TICKS = 8
+"""Powers of ten that are marked; of more, every second or third one."""
 
 PATTERNS = (
     Qt.BrushStyle.NoBrush,
     Qt.BrushStyle.BDiagPattern,
     Qt.BrushStyle.Dense5Pattern,
 )
-"""Drawn over the colours, for each further round of categories."""
+"""Drawn over the colours, once all colours are used by categories."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,17 +58,18 @@ class ColorScale:
     is_log: bool = False
 
     def color_of(self, value: float) -> QColor:
-        """Colour of a value; beyond the limits that of the nearer one."""
+        """Return the colour of a value; beyond the limits that of the nearer limit."""
         step = round(self.position_of(value) * (len(self.colors) - 1))
         return QColor(*(int(c) for c in self.colors[step][:3]))
 
     def position_of(self, value: float) -> float:
-        """Where on the scale a value is, 0-1."""
+        """Return the position of a value on the scale, 0-1."""
         low, high = self.limits
         if self.is_log:
             if value <= 0:
                 return 0.0
             low, high, value = (math.log10(v) for v in (low, high, value))
+        # All values are equal: the middle of the colours.
         if not high > low:
             return 0.5
         return min(max((value - low) / (high - low), 0.0), 1.0)
@@ -76,14 +79,15 @@ class ColorScale:
         painter.fillRect(rect, self.color_of(value))
 
     def format_value(self, value: float) -> str:
-        """Write a value for people."""
+        """Return a value as text, with six digits."""
         return f"{value:.6g}"
 
     def tick_values(self) -> tuple[float, ...]:
-        """Powers of ten inside the limits of a logarithmic scale."""
+        """Return the powers of ten inside the limits of a logarithmic scale."""
         if not self.is_log:
             return ()
         first, last = (math.log10(limit) for limit in self.limits)
+        # The limits themselves are written below; rounding must not mark them as well.
         powers = range(math.ceil(first + 1e-9), math.floor(last - 1e-9) + 1)
         step = -(-len(powers) // MOST_TICKS) or 1
         return tuple(10.0**power for power in powers[::step])
@@ -106,21 +110,21 @@ class CategoryScale:
 
     def paint_value(self, painter: QPainter, rect: QRect, value: float) -> None:
         """Fill a rectangle with the colour and the pattern of a category."""
-        turn, place = divmod(round(value), len(CATEGORY_COLORS))
-        painter.fillRect(rect, QColor(*CATEGORY_COLORS[place]))
-        if turn:
-            style = PATTERNS[min(turn, len(PATTERNS) - 1)]
+        repeat, color = divmod(round(value), len(CATEGORY_COLORS))
+        painter.fillRect(rect, QColor(*CATEGORY_COLORS[color]))
+        if repeat:
+            style = PATTERNS[min(repeat, len(PATTERNS) - 1)]
             painter.fillRect(rect, QBrush(Qt.GlobalColor.black, style))
 
     def format_value(self, value: float) -> str:
-        """Name a category."""
+        """Return the name of a category."""
         return self.names[round(value)]
 
 
 def legend_height(
     metrics: QFontMetrics, scale: ColorScale | CategoryScale, width: int
 ) -> int:
-    """Height of a legend of a width, in pixels."""
+    """Return the height of a legend of some width, in pixels."""
     if isinstance(scale, ColorScale):
         return BAR + metrics.height() + 2 * PAD
     lines = len(category_lines(metrics, scale, width)[0]) + 1
@@ -178,11 +182,12 @@ def paint_category_legend(
     head = QRect(rect.left() + PAD, top, rect.width() - 2 * PAD, high)
     painter.drawText(head, side, metrics.elidedText(title, elide, head.width()))
     for row, line in enumerate(lines, 1):
-        for place, number in enumerate(line):
-            left, y = rect.left() + PAD + place * column, top + row * (high + PAD)
-            scale.paint_value(painter, QRect(left, y + 1, high - 2, high - 2), number)
+        for place_in_line, number in enumerate(line):
+            x = rect.left() + PAD + place_in_line * column
+            y = top + row * (high + PAD)
+            scale.paint_value(painter, QRect(x, y + 1, high - 2, high - 2), number)
             painter.setPen(colors.text)
-            beside = QRect(left + high + PAD, y, column - high - 3 * PAD, high)
+            beside = QRect(x + high + PAD, y, column - high - 3 * PAD, high)
             name = metrics.elidedText(scale.names[number], elide, beside.width())
             painter.drawText(beside, side, name)
 

@@ -1,4 +1,4 @@
-"""How the map of a plate is drawn: cells, headers, marks and the legend."""
+"""Draws the map of a plate: cells, headers and marks."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ __all__ = ["CellGrid", "MapState", "paint_plate"]
 
 EMPTY = PlateMap((), (), ())
 ROOMY = 10
-"""Pixels of a cell from which on signs are drawn on a shade."""
+"""Least side of a cell, in pixels, in which signs get a shade behind them."""
 
 
 @dataclass(frozen=True, slots=True)
 class CellGrid:
-    """Where cells are, in pixels of the viewport.
+    """Converts between cells and pixels of the viewport.
 
     Attributes
     ----------
@@ -50,7 +50,8 @@ class CellGrid:
     y: int = 0
 
     def cell_rect(self, row: int, column: int) -> QRect:
-        """Square of a cell, its gap to the next one left out."""
+        """Return the square of a cell, without the gap to the next one."""
+        # In smaller cells, a gap would take a quarter of the picture or more.
         gap = 1 if self.side > 4 else 0
         return QRect(
             self.left + column * self.side - self.x,
@@ -60,13 +61,13 @@ class CellGrid:
         )
 
     def cell_at(self, x: float, y: float) -> tuple[int, int]:
-        """Row and column of a point; -1 in a header, and beyond the last outside."""
+        """Return row and column at a point: -1 in a header, too large beyond cells."""
         row = -1 if y < self.top else int(y - self.top + self.y) // self.side
         column = -1 if x < self.left else int(x - self.left + self.x) // self.side
         return row, column
 
     def cells_within(self, rect: QRect) -> tuple[range, range]:
-        """Rows and columns of the cells that a rectangle touches."""
+        """Return rows and columns of the cells that a rectangle touches."""
         top, left = self.cell_at(max(rect.left(), self.left), max(rect.top(), self.top))
         bottom, right = self.cell_at(
             max(rect.right(), self.left), max(rect.bottom(), self.top)
@@ -79,7 +80,7 @@ class CellGrid:
 
 @dataclass(slots=True)
 class MapState:
-    """All that the map of a plate shows; wells are told apart by their paths.
+    """Everything that the map of a plate shows, by the paths of wells.
 
     Attributes
     ----------
@@ -106,7 +107,7 @@ class MapState:
     states: Mapping[str, WellStates] = field(default_factory=dict)
 
     def value_of(self, path: str) -> float | None:
-        """Value of a well; None where it is missing or no number."""
+        """Return the value of a well; None if it is missing or NaN."""
         value = self.values.get(path)
         return None if value is None or math.isnan(value) else value
 
@@ -133,7 +134,7 @@ def paint_plate(
 def paint_well(
     painter: QPainter, state: MapState, path: str, rect: QRect, colors: ThemeColors
 ) -> None:
-    """Draw one well: value or picture, then what is said about it."""
+    """Draw one well: its value or thumbnail, then the marks on it."""
     scale = state.scale
     dimmed = state.shown is not None and path not in state.shown
     if dimmed:
@@ -146,7 +147,7 @@ def paint_well(
         else:
             scale.paint_value(painter, rect, value)
     elif picture is not None and picture.width() == picture.height():
-        painter.drawImage(rect, picture)  # by far the most, and there may be 1536
+        painter.drawImage(rect, picture)  # nearly all are square, and there may be 1536
     elif picture is not None:
         painter.fillRect(rect, Qt.GlobalColor.black)
         painter.drawImage(fit_picture(picture, rect), picture)
@@ -154,6 +155,7 @@ def paint_well(
         paint_empty(painter, rect, colors)
     if path in state.problems:
         draw_cross(painter, rect, colors.broken, colors)
+    # Marks of a dimmed well stay as clear as those of others.
     painter.setOpacity(1)
     paint_marks(painter, state, path, rect, colors)
     paint_states(painter, state.states.get(path), rect, colors)
@@ -178,7 +180,7 @@ def paint_empty(painter: QPainter, rect: QRect, colors: ThemeColors) -> None:
 def paint_states(
     painter: QPainter, states: WellStates | None, rect: QRect, colors: ThemeColors
 ) -> None:
-    """Draw how far the annotation of a well is: a bar at its foot, and a flag.
+    """Draw the states of annotation in a well: a bar at its bottom, and a flag.
 
     Fields that are done fill the bar, those in progress its lower half.
     """
@@ -198,7 +200,7 @@ def paint_states(
 def paint_bar(
     painter: QPainter, states: WellStates, rect: QRect, colors: ThemeColors
 ) -> None:
-    """Draw how much of a well is done, and in progress, at its foot."""
+    """Draw the shares of fields that are done and in progress, at the bottom."""
     height = max(4, rect.height() // 6)
     bar = QRect(rect.left() + 1, rect.bottom() - height, rect.width() - 2, height)
     painter.fillRect(bar.adjusted(-1, -1, 1, 1), colors.shade)
@@ -229,7 +231,7 @@ def paint_marks(
 
 
 def fit_picture(picture: QImage, rect: QRect) -> QRect:
-    """Largest rectangle of a picture's proportions in the middle of another."""
+    """Return the largest rectangle with the proportions of a picture inside another."""
     size = picture.size().scaled(rect.size(), Qt.AspectRatioMode.KeepAspectRatio)
     fitting = QRect(0, 0, max(1, size.width()), max(1, size.height()))
     fitting.moveCenter(rect.center())
@@ -243,7 +245,7 @@ def draw_outline(
     width: int,
     shade: QColor | None = None,
 ) -> None:
-    """Draw a frame inside a rectangle; where there is room, on a line of a shade."""
+    """Draw a frame inside a rectangle; a large one with a line of a shade inside."""
     painter.setBrush(Qt.BrushStyle.NoBrush)
     lines = [color] * width
     if shade is not None and rect.width() >= ROOMY:
@@ -256,12 +258,13 @@ def draw_outline(
 def draw_cross(
     painter: QPainter, rect: QRect, color: QColor, colors: ThemeColors
 ) -> None:
-    """Cross a rectangle out, so that it is seen on a picture of any colour."""
+    """Cross a rectangle out, so that it is visible on a picture of any colour."""
     width = max(1, rect.width() // 14)
     pens = [QPen(color, width)]
     if rect.width() >= ROOMY:
         pens.insert(0, QPen(colors.shade, width + 2))
     painter.save()
+    # A thick pen would draw over the neighbours at the corners.
     painter.setClipRect(rect)
     for pen in pens:
         painter.setPen(pen)
@@ -273,13 +276,15 @@ def draw_cross(
 def paint_headers(
     painter: QPainter, plate: PlateMap, grid: CellGrid, colors: ThemeColors, area: QRect
 ) -> None:
-    """Draw the names of rows and columns; as many as there is room for."""
+    """Draw as many names of rows and columns as there is room for."""
     metrics = painter.fontMetrics()
     center = Qt.AlignmentFlag.AlignCenter
     painter.setPen(colors.text)
     if area.top() < grid.top:
+        # Headers are drawn over cells that are scrolled below them.
         painter.fillRect(area.left(), 0, area.width(), grid.top, colors.background)
         wide = max(metrics.horizontalAdvance(name) for name in plate.columns) + 4
+        # Rounded up: every so many columns, a name has room.
         step = -(-wide // grid.side)
         for i in range(0, grid.columns, step):
             x = grid.cell_rect(0, i).x()
@@ -296,4 +301,5 @@ def paint_headers(
                 high = max(grid.side, metrics.height())
                 y -= (high - grid.side) // 2
                 painter.drawText(QRect(0, y, grid.left, high), center, plate.rows[i])
+    # The corner is drawn last, over names that are scrolled out.
     painter.fillRect(0, 0, grid.left, grid.top, colors.background)

@@ -1,4 +1,4 @@
-"""The surface on which the map of a plate is drawn; it scrolls when it is enlarged."""
+"""The area in which the map of a plate is drawn; it scrolls when it is enlarged."""
 
 from __future__ import annotations
 
@@ -34,23 +34,25 @@ if TYPE_CHECKING:
 __all__ = ["MapSurface"]
 
 LEAST_SIDE, MOST_SIDE = 3, 200
+"""Limits of the side of a cell, in pixels."""
 ZOOM_STEP = 1.25
+"""Factor by which one step of the wheel enlarges cells."""
 FEW = 64
-"""Cells that are drawn anew one by one; more are not worth finding."""
+"""Up to so many cells are drawn again one by one, else the whole map."""
 
 CONTROL = Qt.KeyboardModifier.ControlModifier
 
 
 class MapSurface(QAbstractScrollArea):
-    """Draws what it is given, from plate metadata alone.
+    """Draws a map of wells from the metadata of a plate.
 
     Ctrl and the wheel make cells larger, until the map scrolls.
     """
 
     picked = Signal()
-    """Other wells are selected than before."""
+    """Emitted when other wells are selected."""
     scrolled = Signal()
-    """Other wells may be in view than before."""
+    """Emitted when other wells may be in view."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -68,7 +70,7 @@ class MapSurface(QAbstractScrollArea):
         across.valueChanged.connect(self._on_scrolled)
         down.valueChanged.connect(self._on_scrolled)
 
-    # --- what it is given
+    # --- what it shows
 
     def setMap(self, plate: PlateMap) -> None:
         """Show another plate, or the same in another geometry."""
@@ -90,12 +92,12 @@ class MapSurface(QAbstractScrollArea):
         self._port.update()
 
     def setPictures(self, pictures: Mapping[str, QImage]) -> None:
-        """Draw thumbnails in wells, by path; others keep theirs."""
+        """Add thumbnails of wells, by path."""
         self._state.pictures.update(pictures)
         self._redraw_wells(pictures)
 
     def setProblems(self, problems: Mapping[str, str]) -> None:
-        """Cross the wells that are broken; the tool tip says why."""
+        """Cross the wells that cannot be shown; the tool tip has the reason."""
         self._state.problems = {well: why for well, why in problems.items() if why}
         self._port.update()
 
@@ -121,7 +123,7 @@ class MapSurface(QAbstractScrollArea):
         self._port.update()
 
     def setShown(self, paths: Collection[str] | None) -> None:
-        """Dim all wells but these; None for none."""
+        """Dim all wells except these; None dims none."""
         self._state.shown = None if paths is None else frozenset(paths)
         self._port.update()
 
@@ -145,18 +147,18 @@ class MapSurface(QAbstractScrollArea):
         self._set_scroll_bars()
 
     def setStates(self, states: Mapping[str, WellStates]) -> None:
-        """Draw a bar in wells, by path: how far their annotation is."""
+        """Draw the state of annotation in wells, by path."""
         self._state.states = dict(states)
         self._port.update()
 
-    # --- what it tells
+    # --- what it returns
 
     def scale(self) -> ColorScale | CategoryScale | None:
-        """Return what the values are coloured by; None for thumbnails."""
+        """Return the scale of the colours of values; None for thumbnails."""
         return self._state.scale
 
     def states(self) -> dict[str, WellStates]:
-        """Return how far the annotation of each well is, as it is shown."""
+        """Return the states of annotation that are shown, by path of the well."""
         return dict(self._state.states)
 
     def selected(self) -> tuple[str, ...]:
@@ -177,7 +179,7 @@ class MapSurface(QAbstractScrollArea):
         return tuple(self._state.pictures)
 
     def problems(self) -> dict[str, str]:
-        """Why wells are crossed, by path."""
+        """Return the reasons why wells are crossed, by path."""
         return dict(self._state.problems)
 
     def visibleWells(self) -> tuple[str, ...]:
@@ -190,7 +192,7 @@ class MapSurface(QAbstractScrollArea):
         return next((well for well in wells if well.path == path), None)
 
     def rectOf(self, path: str) -> QRect:
-        """Where a well is drawn, in pixels of the viewport; empty if it is none."""
+        """Return where a well is drawn, in pixels of the viewport; empty if unknown."""
         well = self.wellOf(path)
         return (
             QRect()
@@ -203,10 +205,10 @@ class MapSurface(QAbstractScrollArea):
         return QSize(420, 300)
 
     def minimumSizeHint(self) -> QSize:
-        """Give way to all that is above and below."""
+        """Leave room for the widgets above and below."""
         return QSize(160, 120)
 
-    # --- where things are
+    # --- geometry
 
     def _header_sizes(self) -> tuple[int, int]:
         metrics = self.fontMetrics()
@@ -220,23 +222,27 @@ class MapSurface(QAbstractScrollArea):
 
     def _cell_side(self) -> int:
         rows, columns = self._state.map.shape
-        left, top = self._header_sizes()
+        header_width, header_height = self._header_sizes()
         size = self._port.size()
         fit = min(
-            (size.width() - left) // max(1, columns),
-            (size.height() - top - self._legend_height()) // max(1, rows),
+            (size.width() - header_width) // max(1, columns),
+            (size.height() - header_height - self._legend_height()) // max(1, rows),
         )
         return min(max(int(max(fit, LEAST_SIDE) * self._zoom), LEAST_SIDE), MOST_SIDE)
 
     def _cell_grid(self) -> CellGrid:
         rows, columns = self._state.map.shape
-        left, top = self._header_sizes()
+        header_width, header_height = self._header_sizes()
         x, y = self._across.value(), self._down.value()
-        return CellGrid(rows, columns, self._cell_side(), left, top, x, y)
+        return CellGrid(
+            rows, columns, self._cell_side(), header_width, header_height, x, y
+        )
 
     def _cells_area(self) -> QRect:
-        left, top = self._header_sizes()
-        return self._port.rect().adjusted(left, top, 0, -self._legend_height())
+        header_width, header_height = self._header_sizes()
+        return self._port.rect().adjusted(
+            header_width, header_height, 0, -self._legend_height()
+        )
 
     def _wells_in(self, area: QRect) -> list[MapWell]:
         rows, columns = self._cell_grid().cells_within(area)
@@ -249,10 +255,11 @@ class MapSurface(QAbstractScrollArea):
         return self._state.wells.get(self._cell_grid().cell_at(point.x(), point.y()))
 
     def _set_scroll_bars(self) -> None:
-        """Set the scroll bars to what is there, and take no more room than that."""
+        """Adapt the scroll bars and the greatest height to the cells."""
         grid, area = self._cell_grid(), self._cells_area()
         fit = (self.width() - grid.left) // max(1, grid.columns)
         most = grid.top + grid.rows * min(fit, MOST_SIDE) + self._legend_height()
+        # The splitter gives the rest of the height to the fields of a well.
         self.setMaximumHeight(max(most, self.minimumSizeHint().height()))
         for bar, count, room in (
             (self._across, grid.columns, area.width()),
@@ -281,23 +288,24 @@ class MapSurface(QAbstractScrollArea):
                 rect.bottom() - area.bottom(),
             ),
         ):
+            # By as little as needed; not at all for a cell that is in view.
             bar.setValue(bar.value() + (min(low, 0) or max(high, 0)))
 
     def _redraw_wells(self, paths: Iterable[str]) -> None:
-        some = set(paths)
+        changed = set(paths)
         grid = self._cell_grid()
-        if len(some) > FEW:
+        if len(changed) > FEW:
             self._port.update()
             return
         for well in self._state.map.wells:
-            if well.path in some:
+            if well.path in changed:
                 self._port.update(grid.cell_rect(well.row, well.column))
 
     def paintEvent(self, event: QPaintEvent | None) -> None:
-        """Draw what has to be drawn anew."""
+        """Draw the part that needs it."""
         painter = QPainter(self._port)
         area = event.rect() if event is not None else self._port.rect()
-        # Smooth scaling takes three times as long, and is not seen at this size.
+        # Without smooth scaling: it takes three times as long, and hardly shows here.
         paint_plate(painter, self._state, self._cell_grid(), self._colors, area)
         scale = self._state.scale
         if scale is not None:
@@ -313,7 +321,7 @@ class MapSurface(QAbstractScrollArea):
         self._set_scroll_bars()
 
     def changeEvent(self, event: QEvent | None) -> None:
-        """Follow the size of letters, which headers and the legend are of."""
+        """Follow the size of letters, by which headers and the legend are laid out."""
         super().changeEvent(event)
         if event is not None and event.type() == event.Type.FontChange:
             self._set_scroll_bars()

@@ -1,4 +1,4 @@
-"""Draws names and gaps over an overview; they cost nothing while it is moved."""
+"""Draws names and gaps over an overview, quickly enough while it is moved."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ GAP = 2
 """Width of the gaps between wells, in pixels of the screen."""
 
 SIZE = 9
-"""Of letters, in points."""
+"""Size of letters, in points."""
 
 ASIDE = ((-1, -1), (1, -1), (-1, 1), (1, 1))
-"""Where the shade of a letter is, in pixels of the screen."""
+"""Offsets of the shades of a letter, in pixels of the screen."""
 
 WHITE, BLACK = (1, 1, 1, 1), (0, 0, 0, 1)
 
@@ -40,7 +40,7 @@ MODE = BLENDING_MODES["translucent_no_depth"]
 
 
 class NamesVisual(VispySceneOverlay):  # type: ignore[misc]
-    """Lines and texts in the world; made anew only where a zoom gives other room."""
+    """Lines and texts in the world; written again only when a zoom changes the room."""
 
     overlay: NamesOverlay
 
@@ -50,7 +50,7 @@ class NamesVisual(VispySceneOverlay):  # type: ignore[misc]
         self.rows = self._make_text("right", "center")
         # Anchors are upside down here: y of the canvas points down.
         self.columns = self._make_text("center", "top")
-        # Seen on dark and on light images.
+        # Black copies around white letters, visible on dark and on light images.
         self.shades = tuple(self._make_text("left", "bottom") for _ in ASIDE)
         self.wells = self._make_text("left", "bottom")
         self.images = self._make_text("left", "top")
@@ -85,7 +85,7 @@ class NamesVisual(VispySceneOverlay):  # type: ignore[misc]
         return bool(self.overlay.visible) and self.viewer.dims.ndisplay == 2
 
     def _on_blending_change(self) -> None:
-        """Blend as it was made; nodes without a drawing of their own have no state."""
+        """Keep the blending: the node itself draws nothing, so it has no state."""
 
     def _on_names(self) -> None:
         names = self._current_names()
@@ -112,7 +112,9 @@ class NamesVisual(VispySceneOverlay):  # type: ignore[misc]
         names = self._current_names()
         rows, columns, roomy = names.seen_at(self._camera.zoom)
         for shade, (x, y) in zip(self.shades, ASIDE, strict=True):
+            # Pixels of the screen in units of the world.
             shade.transform.translate = x / self._camera.zoom, y / self._camera.zoom
+        # Writing texts takes long; a zoom changes only how many of them there are.
         drawn = len(rows), len(columns), roomy
         if drawn == self._drawn:
             return
@@ -124,7 +126,7 @@ class NamesVisual(VispySceneOverlay):  # type: ignore[misc]
             write_names(text, wells if roomy else ())
 
     def close(self) -> None:
-        """Let go of the viewer."""
+        """Disconnect from the viewer."""
         self.overlay.events.names.disconnect(self._on_names)
         self._camera.events.zoom.disconnect(self._on_zoom)
         self.viewer.dims.events.ndisplay.disconnect(self._on_visible_change)
@@ -132,7 +134,7 @@ class NamesVisual(VispySceneOverlay):  # type: ignore[misc]
 
 
 def write_names(text: Text, names: Sequence[PlacedName]) -> None:
-    """Show other names."""
+    """Show names in one text visual; none hides it."""
     text.visible = bool(names)
     if names:
         text.text = [name.text for name in names]

@@ -1,4 +1,4 @@
-"""The parts of the browser and where they stand."""
+"""The parts of the browser dock, and their layout."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 __all__ = ["BrowserPanel"]
 
 WIDTHS = {12: 400, 48: 560}
-"""Of a panel with at most so many columns of wells, in pixels."""
+"""Width of a panel by its greatest number of columns of wells, in pixels."""
 
 LEAST_WIDTH = 340
-"""With which every page, also of a folder, can be read."""
+"""Width in pixels at which every page, also that of a folder, can be read."""
 
 PATIENCE = 200
-"""Milliseconds of reading before it is shown that something is read."""
+"""Milliseconds of reading before a progress bar is shown."""
 
 HINT = "Drop a plate, a well, a collection or a folder of images here."
 
@@ -75,6 +75,7 @@ class BrowserPanel(DropTarget):
             label.setWordWrap(True)
         self.progress.setRange(0, 0)
         self.progress.setTextVisible(False)
+        # A thin line, in pixels: it says that something happens, without a number.
         self.progress.setMaximumHeight(6)
         for widget, share in ((self.map, 3), (self.well, 2), (self.images, 3)):
             self.splitter.addWidget(widget)
@@ -100,11 +101,12 @@ class BrowserPanel(DropTarget):
         self.showBusy(False)
 
     def sizeHint(self) -> QSize:
-        """Leave room for all columns, but most of a small window to the canvas."""
+        """Return a width for all columns, or less if the canvas would be too small."""
         columns = len(self.map.plate().columns)
         width = next((w for most, w in WIDTHS.items() if columns <= most), WIDTHS[48])
         window = self.window()
         if window is not None and window is not self:
+            # A quarter for small plates, else a third: the canvas needs the rest.
             part = window.width() // (4 if columns <= min(WIDTHS) else 3)
             width = min(width, max(LEAST_WIDTH, part))
         return QSize(width, 640)
@@ -123,7 +125,7 @@ class BrowserPanel(DropTarget):
         self.showPages(None)
 
     def showPages(self, kind: GroupKind | None) -> None:
-        """Show what there is of a kind: None is a plain folder, or nothing."""
+        """Show the parts for a kind of group; None is a plain folder, or nothing."""
         self.annotate.setVisible(kind is not None)
         self.map.setVisible(kind is GroupKind.PLATE)
         self.well.setVisible(kind in (GroupKind.PLATE, GroupKind.WELL))
@@ -131,13 +133,13 @@ class BrowserPanel(DropTarget):
         self.images.setVisible(kind not in (GroupKind.PLATE, GroupKind.WELL))
 
     def _return_keys(self) -> None:
-        """Let keys walk on after a click; whoever came by Tab stays there."""
+        """Give the keys back to the map after a click, but not after Tab."""
         focused = QApplication.focusWidget()
         if focused is None or not self.controls.isAncestorOf(focused):
             (self.map if self.map.isVisible() else self).setFocus()
 
     def showBusy(self, busy: bool) -> None:
-        """Show that something is read, if it takes long, and let it be given up."""
+        """Show a progress bar and a Cancel button, if reading takes long."""
         if not busy:
             self._waited.stop()
             self.progress.hide()
@@ -146,7 +148,7 @@ class BrowserPanel(DropTarget):
             self._waited.start(PATIENCE)
 
     def isBusy(self) -> bool:
-        """Whether something is read, shown or not yet."""
+        """Tell whether something is being read, shown or not yet."""
         return self._waited.isActive() or self.progress.isVisible()
 
     def _show_progress(self) -> None:
@@ -160,17 +162,17 @@ class BrowserPanel(DropTarget):
         self.well.setColors(colors)
 
     def showEvent(self, event: QShowEvent | None) -> None:
-        """Get the thumbnails that are missing."""
+        """Request missing thumbnails."""
         super().showEvent(event)
         self.feed.want_pictures()
 
     def hideEvent(self, event: QHideEvent | None) -> None:
-        """Get no thumbnails that nobody sees."""
+        """Request no thumbnails while the dock is hidden."""
         super().hideEvent(event)
         self.feed.want_pictures()
 
     def takeDrop(self, path: str) -> None:
-        """Show a table on the map, and tell of all else."""
+        """Load a table; emit other paths."""
         if is_table(path) and self.tables.tables() is not None:
             self.tables.load_file(path)
         else:

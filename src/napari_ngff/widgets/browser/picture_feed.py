@@ -1,4 +1,4 @@
-"""Sees to it that the maps and lists of the browser get their thumbnails."""
+"""Brings thumbnails to the maps and lists of the browser."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ __all__ = ["PictureFeed"]
 
 
 class PictureFeed(QObject):
-    """Asks for what is in view, fields before wells, and hands out what arrives."""
+    """Requests the thumbnails in view, fields before wells, and hands them out."""
 
     errors_changed = Signal(object)
-    """Path of a well -> why it has no thumbnail, "" where it has one."""
+    """Emitted with path of a well -> why it has no thumbnail, "" if it has one."""
 
     def __init__(
         self, plate: PlateMapView, well: WellView, images: CollectionView
@@ -38,7 +38,7 @@ class PictureFeed(QObject):
         self._well: str | None = None
         self._done: set[PreviewPlace] = set()
         self._failed: dict[str, str] = {}
-        # Laying the window out tells of many changes at once.
+        # Laying the window out emits many signals at once; one request is enough.
         self._soon = QTimer(self)
         self._soon.setSingleShot(True)
         self._soon.setInterval(0)
@@ -48,7 +48,7 @@ class PictureFeed(QObject):
         images.list.scrolled.connect(self.want_pictures)
 
     def setReader(self, reader: PreviewReader | None, root: str = "") -> None:
-        """Take thumbnails from another hierarchy; paths are relative to `root`."""
+        """Read thumbnails of another hierarchy; paths are relative to `root`."""
         if self._loader is not None:
             self._loader.close()
         self._loader = None
@@ -58,13 +58,13 @@ class PictureFeed(QObject):
             self._loader.arrived.connect(self._on_arrived)
 
     def setWell(self, well: str | None) -> None:
-        """Take the fields that are shown, without thumbnails, as those of a well."""
+        """Note whose fields are shown now, and request their thumbnails."""
         self._well = well
         self._done = {p for p in self._done if p.well}
         self.want_pictures()
 
     def want_pictures(self) -> None:
-        """Ask for what is in view and not there yet; nothing while all is hidden."""
+        """Request soon what is in view and missing; nothing while all is hidden."""
         self._soon.start()
 
     def _want_missing(self) -> None:
@@ -93,42 +93,43 @@ class PictureFeed(QObject):
         above = self._join_path(well, "")
         return f"{above}/" if above else ""
 
-    def _on_arrived(self, found: dict[PreviewPlace, WellThumbnail]) -> None:
-        # Else the dock is being taken apart.
+    def _on_arrived(self, thumbnails: dict[PreviewPlace, WellThumbnail]) -> None:
+        # False while the dock is being deleted.
         if isalive(self._map):  # type: ignore[no-untyped-call]
-            held = self._map.window()  # of a dock that is closed Python is the owner
-            self._hand_out(found)
-            del held
+            # A closed dock is a window that only Python owns: it must not go meanwhile.
+            window = self._map.window()
+            self._hand_out(thumbnails)
+            del window
 
-    def _hand_out(self, found: dict[PreviewPlace, WellThumbnail]) -> None:
+    def _hand_out(self, thumbnails: dict[PreviewPlace, WellThumbnail]) -> None:
         wells: dict[str, QImage] = {}
         fields: dict[str, QImage] = {}
-        told: dict[str, str] = {}
-        here, root = self._path_prefix(self._well), self._path_prefix(None)
-        for place, thumbnail in found.items():
+        errors: dict[str, str] = {}
+        well, root = self._path_prefix(self._well), self._path_prefix(None)
+        for place, thumbnail in thumbnails.items():
             if not thumbnail.passing:
-                self._done.add(place)  # others are asked for again with the next ones
+                self._done.add(place)  # passing ones are requested again
             image = image_of(thumbnail)
             path = place.path[len(root) :]
             if place.well:
                 if image is not None:
                     wells[path] = image
-                told[path] = thumbnail.error
+                errors[path] = thumbnail.error
                 continue
-            if not self._images.isHidden():  # else a tab in the back would miss it
+            if not self._images.isHidden():  # unlike isVisible, true behind another tab
                 text = thumbnail.error or thumbnail.summary
                 self._images.describeImage(path, image, text)
-            elif image is not None and place.path.startswith(here):
-                fields[place.path[len(here) :]] = image
+            elif image is not None and place.path.startswith(well):
+                fields[place.path[len(well) :]] = image
         if wells:
             self._map.setPictures(wells)
         if fields:
             self._fields.setPictures(fields)
-        self._report_failed(told)
+        self._report_errors(errors)
 
-    def _report_failed(self, told: dict[str, str]) -> None:
-        """Tell of wells that failed, and of those that failed and are there now."""
-        new = {p: why for p, why in told.items() if why != self._failed.get(p, "")}
+    def _report_errors(self, errors: dict[str, str]) -> None:
+        """Emit wells that failed, and those that failed before and have a thumbnail."""
+        new = {p: why for p, why in errors.items() if why != self._failed.get(p, "")}
         if new:
             self._failed.update(new)
             self.errors_changed.emit(new)

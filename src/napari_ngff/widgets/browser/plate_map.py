@@ -1,4 +1,4 @@
-"""The map of a plate: shows wells at their places, and lets them be chosen."""
+"""The map of a plate: shows wells, and lets them be chosen by mouse and keys."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ CONTROL = Qt.KeyboardModifier.ControlModifier
 SHIFT = Qt.KeyboardModifier.ShiftModifier
 LEFT = Qt.MouseButton.LeftButton
 
-MOST_TOLD = 24
-"""So many columns of a table are in a tool tip."""
+MOST_COLUMNS = 24
+"""So many columns of a table are shown in a tool tip."""
 
 STEPS = {
     Qt.Key.Key_Up: (-1, 0),
@@ -37,10 +37,10 @@ STEPS = {
 
 
 class PlateMapView(MapSurface):
-    """Tells what is done with the mouse and the keys on the map of a plate.
+    """Handles mouse and keys on the map of a plate.
 
-    A click chooses a well, Ctrl adds it to the selection, Shift pins it; a
-    double-click asks to be brought there. Dragging, and the headers, select many.
+    A click chooses a well, Ctrl+click adds it to the selection, Shift+click pins it;
+    a double-click zooms there. Dragging, and a click on a header, select many.
     """
 
     chosen = Signal(str)
@@ -61,6 +61,7 @@ class PlateMapView(MapSurface):
         self._details: Callable[[str], WellDetails] | None = None
         self._pressed: QPoint | None = None
         self._band: QRubberBand | None = None
+        # Moves without a button: for the well under the mouse.
         self._port.setMouseTracking(True)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setAccessibleName("Plate map")
@@ -84,7 +85,7 @@ class PlateMapView(MapSurface):
         self._pressed = point
 
     def mouseMoveEvent(self, event: QMouseEvent | None) -> None:
-        """Draw the band, or tell what is under the mouse."""
+        """Draw the rubber band, or note the well under the mouse."""
         if event is None:
             return
         point = event.position().toPoint()
@@ -93,6 +94,7 @@ class PlateMapView(MapSurface):
             return
         if self._band is None:
             distance = (point - self._pressed).manhattanLength()
+            # A hand that trembles in a click draws no band.
             if distance < QApplication.startDragDistance():
                 return
             shape = QRubberBand.Shape.Rectangle
@@ -104,6 +106,7 @@ class PlateMapView(MapSurface):
         """End a click or a selection."""
         if event is None or self._pressed is None:
             return
+        # The well of the press: the mouse may have moved a little since.
         point, self._pressed = self._pressed, None
         if self._band is not None:
             area = self._band.geometry()
@@ -125,13 +128,13 @@ class PlateMapView(MapSurface):
             self.chosen.emit(well.path)
 
     def mouseDoubleClickEvent(self, event: QMouseEvent | None) -> None:
-        """Ask to be brought to a well."""
+        """Emit that a well shall be zoomed to."""
         well = self._well_at(event.position().toPoint()) if event is not None else None
         if well is not None:
             self.approached.emit(well.path)
 
     def contextMenuEvent(self, event: QContextMenuEvent | None) -> None:
-        """Ask for the menu of a well: the one clicked, or by the key the framed one."""
+        """Open the menu of the clicked well, or by the menu key of the framed one."""
         if event is None:
             return
         well = self._well_at(event.pos())
@@ -141,11 +144,11 @@ class PlateMapView(MapSurface):
             self.menu_wanted.emit(well.path)
 
     def leaveEvent(self, event: QEvent | None) -> None:
-        """Leave the well that was under the mouse."""
+        """Note that no well is under the mouse."""
         self._hover_well(None)
 
     def keyPressEvent(self, event: QKeyEvent | None) -> None:
-        """Step with the arrows; all else is left to the dock."""
+        """Step by the arrows; other keys are left to the dock."""
         if event is None:
             return
         step = STEPS.get(Qt.Key(event.key()))
@@ -164,11 +167,11 @@ class PlateMapView(MapSurface):
         return bool(super().viewportEvent(event))
 
     def setDetails(self, details: Callable[[str], WellDetails] | None) -> None:
-        """Take what tells the columns of a well, by its path, for the tool tip."""
+        """Set the function that returns the columns of a well, for its tool tip."""
         self._details = details
 
     def tipAt(self, point: QPoint) -> str:
-        """Name of the well at a point, its values, and what is wrong with it."""
+        """Return the name, problem, state and values of the well at a point."""
         well = self._well_at(point)
         if well is None:
             return ""
@@ -187,10 +190,11 @@ class PlateMapView(MapSurface):
         for title, columns in details:
             if len(details) > 1:
                 lines += ["", title]
-            told = [f"{name}: {text}" for name, text in columns[:MOST_TOLD]]
-            lines += [line for line in told if line != value_text]
-            if len(columns) > MOST_TOLD:
-                lines.append(f"and {len(columns) - MOST_TOLD:,} more columns")
+            values = [f"{name}: {text}" for name, text in columns[:MOST_COLUMNS]]
+            # The column that colours the map is in the text already.
+            lines += [line for line in values if line != value_text]
+            if len(columns) > MOST_COLUMNS:
+                lines.append(f"and {len(columns) - MOST_COLUMNS:,} more columns")
         return "\n".join(lines)
 
     def _add_selected(self, paths: list[str], modifiers: Qt.KeyboardModifier) -> None:

@@ -1,4 +1,4 @@
-"""The part of the browser about tables: which one, which column, what is measured."""
+"""The part of the browser about tables: choose, colour by a column, measure."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ def is_table(path: str) -> bool:
 
 
 class TableBar(QWidget):
-    """Chooses tables and columns; colours, dims and crosses the wells of a map.
+    """Chooses tables and columns, and colours and dims the wells of a map by them.
 
     Parameters
     ----------
     plate_map
         Shows the values.
     controls
-        Their filter line is answered here.
+        Their filter line is applied here.
     """
 
     def __init__(
@@ -108,6 +108,7 @@ class TableBar(QWidget):
             "Logarithmic colours. Set automatically for positive numbers that span"
             " more than two powers of ten."
         )
+        # A thin line, in pixels: it says that something happens, without a number.
         self.progress.setMaximumHeight(6)
         self.progress.setTextVisible(False)
         self.note.setWordWrap(True)
@@ -115,6 +116,7 @@ class TableBar(QWidget):
         for box in (self.table, self.column):
             box.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
             box.setSizeAdjustPolicy(shortest)
+            # By default a box, and so the dock, is as wide as the longest title.
             box.setMinimumContentsLength(3)
         for widget in (self.load_button, self.measure, self.save_button):
             widget.setSizePolicy(QSizePolicy.Policy.Minimum, QSizePolicy.Policy.Fixed)
@@ -154,10 +156,10 @@ class TableBar(QWidget):
             self.progress,
             self.cancel,
         ):
-            widget.hide()  # else a new dock would be as wide as all of them
+            widget.hide()  # they would make a new dock wider than it needs
 
     def _connect_signals(self) -> None:
-        # Methods: lambdas that hold a widget keep it for ever.
+        # Methods: Qt keeps a lambda, and the widget it holds, for ever.
         self.table.activated.connect(self._on_table)
         self.column.activated.connect(self._on_column)
         self.how.activated.connect(self._on_column)
@@ -172,14 +174,14 @@ class TableBar(QWidget):
         self._controls.filter_changed.connect(self._on_filter)
         self._controls.filter_applied.connect(self._on_filter_applied)
 
-    # --- what it is given
+    # --- what it shows
 
     def tables(self) -> PlateTables | None:
-        """Return the tables of what is walked."""
+        """Return the tables of the plate that is browsed; None for none."""
         return self._tables
 
     def setBrowser(self, viewer: ViewerModel, browser: Browser | None) -> None:
-        """Show the tables of what is walked; None for none."""
+        """Show the tables of a browser; None for none."""
         tables, self._tables = self._tables, None
         if tables is not None:
             tables.changed.disconnect(self._show_tables, missing_ok=True)
@@ -233,7 +235,7 @@ class TableBar(QWidget):
             self._tables.cancel_task()
 
     def _on_menu(self) -> None:
-        """Offer what can be measured now."""
+        """List the labels, and the regions where each can be measured now."""
         self.menu.clear()
         tables = self._tables
         for name in tables.labels if tables is not None else ():
@@ -268,7 +270,7 @@ class TableBar(QWidget):
         if self._tables is not None:
             self._map.setSelected(self._tables.wells_shown or ())
 
-    # --- what is seen
+    # --- signals of tables
 
     def _on_progress(self, done: int, total: int) -> None:
         if not isalive(self):  # type: ignore[no-untyped-call]
@@ -278,11 +280,11 @@ class TableBar(QWidget):
         self.cancel.setVisible(busy)
         self.progress.setRange(0, total)
         self.progress.setValue(done)
-        if not total:  # it begins
+        if not total:  # a task begins
             self._show_message("")
 
     def _show_message(self, text: str) -> None:
-        """Show a sentence, or what is wrong with the filter; no sentence shows none."""
+        """Show a message, or the problem of the filter; "" hides the line."""
         if isalive(self):  # type: ignore[no-untyped-call]
             self._message = text
             wrong = self._tables.filter_problem if self._tables is not None else ""
@@ -290,7 +292,7 @@ class TableBar(QWidget):
             self.note.setVisible(bool(wrong or text))
 
     def _show_tables(self) -> None:
-        """Show what there is, and what of it is chosen."""
+        """Show the tables and columns, with those that are chosen."""
         if not isalive(self):  # type: ignore[no-untyped-call]
             return
         tables = self._tables
@@ -321,11 +323,11 @@ class TableBar(QWidget):
         self.column.addItem("thumbnails", None)
         columns, chosen = tables.all_columns, tables.table_column
         many = len({column.offer for column in columns}) > 1
-        above = None
+        heading = None
         for column, title in columns.items():
-            if many and column.offer != above:
-                above = column.offer
-                self._add_heading(above.title)
+            if many and column.offer != heading:
+                heading = column.offer
+                self._add_heading(heading.title)
             self.column.addItem(title, column)
             if column == chosen:
                 self.column.setCurrentIndex(self.column.count() - 1)
@@ -365,19 +367,20 @@ class TableBar(QWidget):
             self._map.setValues(coloring.values, numbers)
             self.legend.setScale(numbers)
             self.log.setChecked(coloring.is_log)
+            # A logarithmic scale needs at least one positive number.
             known = (value for value in coloring.values.values() if value is not None)
             self.log.setEnabled(any(value > 0 for value in known))
 
 
 class TableDrops(QObject):
-    """Takes tables from napari, which would open them as layers, or fail to.
+    """Takes dropped tables before napari does, which would open them as layers.
 
     Parameters
     ----------
     viewer
-        Of a window; without one nothing is watched.
+        Of a window; without a window nothing is followed.
     tables
-        Loads them while something is browsed.
+        Loads the tables while a plate is browsed.
     """
 
     def __init__(self, viewer: Any, tables: TableBar) -> None:

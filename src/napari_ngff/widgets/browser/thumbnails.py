@@ -1,4 +1,4 @@
-"""Brings thumbnails from the threads that make them to the widgets that draw them."""
+"""Brings thumbnails from worker threads to the main thread, as Qt images."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ __all__ = ["ThumbnailLoader", "image_of"]
 
 
 class ThumbnailLoader(QObject):
-    """Asks for thumbnails of one hierarchy; ends with its parent, or `close`."""
+    """Requests thumbnails of one hierarchy, until its parent is deleted or `close`."""
 
     arrived = Signal(object)
-    """`PreviewPlace` -> `WellThumbnail` of what was made since."""
+    """Emitted with `PreviewPlace` -> `WellThumbnail` of those made since."""
 
     def __init__(self, reader: PreviewReader, parent: QObject) -> None:
         super().__init__(parent)
@@ -34,23 +34,24 @@ class ThumbnailLoader(QObject):
         self.destroyed.connect(self._queue.close)
 
     def want_wells(self, places: Iterable[PreviewPlace]) -> None:
-        """Ask for thumbnails, the most urgent first, instead of those asked before."""
+        """Request thumbnails, the most urgent first, instead of those before."""
         self._queue.request_places(places)
 
     def close(self) -> None:
-        """Deliver nothing any more."""
+        """Stop delivering thumbnails."""
         self._queue.close()
         self.deleteLater()
 
     def deliver_ready(self) -> None:
-        """Hand out what was made since."""
-        found: dict[PreviewPlace, WellThumbnail] = self._queue.take_ready()
-        if found:
-            self.arrived.emit(found)
+        """Emit the thumbnails made since."""
+        thumbnails: dict[PreviewPlace, WellThumbnail] = self._queue.take_ready()
+        if thumbnails:
+            self.arrived.emit(thumbnails)
 
 
 def _make_deliverer(loader: ThumbnailLoader) -> Callable[[], None]:
-    """Make a function that has a loader deliver, if it is still there."""
+    """Make a function that lets a loader deliver, if it still exists."""
+    # Weak: threads of the queue may still run when the dock is closed.
     reference = weakref.ref(loader)
 
     def deliver_if_alive() -> None:
@@ -62,7 +63,7 @@ def _make_deliverer(loader: ThumbnailLoader) -> Callable[[], None]:
 
 
 def image_of(thumbnail: WellThumbnail) -> QImage | None:
-    """Make an image that can be drawn of a thumbnail; None where there is none."""
+    """Return a thumbnail as an image that Qt draws; None if it has no pixels."""
     pixels = thumbnail.pixels
     if pixels is None:
         return None

@@ -15,7 +15,7 @@ __all__ = ["WellMenu"]
 
 
 class WellMenu(QMenu):
-    """Offers what can be done with a place; emits what was chosen."""
+    """Offers actions for a well or a field, and emits the chosen one."""
 
     open_chosen = Signal()
     compare_chosen = Signal()

@@ -23,45 +23,45 @@ __all__ = ["WellView"]
 HINT = "Click a well to see its fields."
 
 MOST_MAPPED = 64
-"""More fields are too small on a map."""
+"""More fields than these are too small on a map."""
 
 OVERLAP = 0.5
-"""Part of a field by which another may lie over it on a map."""
+"""Largest part of a field that another may cover on a map."""
 
 
 def can_be_mapped(fields: Sequence[FieldPlace]) -> bool:
-    """Tell whether all fields can be seen, and hit, at their places."""
+    """Tell whether all fields can be seen, and clicked, at their positions."""
     if len(fields) > MOST_MAPPED or any(field.problem for field in fields):
         return False
     return not any(
-        overlap_of(one, other) > OVERLAP
-        for i, one in enumerate(fields)
+        overlap_of(field, other) > OVERLAP
+        for i, field in enumerate(fields)
         for other in fields[:i]
     )
 
 
-def overlap_of(one: FieldPlace, other: FieldPlace) -> float:
-    """Give the part of the smaller of two fields that the other covers, 0-1."""
+def overlap_of(field: FieldPlace, other: FieldPlace) -> float:
+    """Return the part of the smaller of two fields that the other covers, 0-1."""
     area, smaller = 1.0, 1.0
     for axis in (0, 1):
-        low = max(one.corner[axis], other.corner[axis])
-        ends = (f.corner[axis] + f.size[axis] for f in (one, other))
+        low = max(field.corner[axis], other.corner[axis])
+        ends = (f.corner[axis] + f.size[axis] for f in (field, other))
         area *= max(0.0, min(ends) - low)
-        smaller *= min(one.size[axis], other.size[axis])
+        smaller *= min(field.size[axis], other.size[axis])
     return area / smaller if smaller else 0.0
 
 
 class WellView(QWidget):
-    """Shows the fields of a well, and tells which is clicked.
+    """Shows the fields of a well, and emits the one that is clicked.
 
-    They are shown at their places; side by side where some lie over each other, or
-    cannot be shown. Before the first well is shown there is a hint how to get there.
+    Fields are shown at their positions; side by side if some overlap too much or cannot
+    be shown. Before the first well there is a hint.
     """
 
     chosen = Signal(str)
     """A field was clicked: its path."""
     scrolled = Signal()
-    """Other fields may be in view than before."""
+    """Emitted when other fields may be in view."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -88,18 +88,19 @@ class WellView(QWidget):
         self.setFields(WellFields(()))
         self.setHint(True)
 
-    def setHint(self, shown: bool) -> None:
-        """Say what to do, or leave the room to fields."""
+    def setHint(self, visible: bool) -> None:
+        """Show the hint, or the fields."""
         mapped = can_be_mapped(self.fields().fields)
-        self.map.setVisible(not shown and mapped)
-        self.strip.setVisible(not shown and not mapped)
-        self.hint.setVisible(shown)
+        self.map.setVisible(not visible and mapped)
+        self.strip.setVisible(not visible and not mapped)
+        self.hint.setVisible(visible)
 
     def fields(self) -> WellFields:
         """Return the fields of the chosen acquisitions."""
         fields = self._all.fields
         if self._runs:
             fields = tuple(f for f in fields if f.position.acquisition in self._runs)
+        # A well without fields of the chosen acquisitions shows all, not nothing.
         return WellFields(fields or self._all.fields, self._all.unit)
 
     def setFields(self, fields: WellFields) -> None:
@@ -111,8 +112,8 @@ class WellView(QWidget):
         fields = self.fields()
         self.map.setFields(fields)
         self.strip.setImages(
-            (place.position.field, place.title, place.problem)
-            for place in fields.fields
+            (field.position.field, field.title, field.problem)
+            for field in fields.fields
         )
         self.map.setPictures(self._pictures)
         self.strip.setPictures(self._pictures)
