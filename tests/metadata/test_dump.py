@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from napari_ngff.metadata.dump import (
-    VERSIONS,
     dump_image,
     dump_labels,
     dump_plate,
@@ -32,6 +31,7 @@ from napari_ngff.metadata.model import (
 )
 from napari_ngff.metadata.parse import parse_attributes
 from napari_ngff.metadata.transform import Identity, Rotation
+from napari_ngff.metadata.version import VERSIONS
 
 NAMED = ("0.3", "0.4", "0.5", "0.6")
 PHYSICAL = ("0.4", "0.5", "0.6")

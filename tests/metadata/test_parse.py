@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from napari_ngff.metadata.dump import VERSIONS, dump_image, dump_plate, dump_well
+from napari_ngff.metadata.dump import dump_image, dump_plate, dump_well
 from napari_ngff.metadata.model import (
     Acquisition,
     Axis,
@@ -32,6 +32,7 @@ from napari_ngff.metadata.model import (
 )
 from napari_ngff.metadata.parse import parse_attributes
 from napari_ngff.metadata.transform import Affine, MapAxis, Scale, Translation
+from napari_ngff.metadata.version import VERSIONS
 
 T, C, Z, Y, X = (
     Axis("t", "time"),

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from napari_ngff.metadata.dump import (
-    VERSIONS,
     dump_image,
     dump_labels,
     dump_plate,
@@ -41,6 +40,7 @@ from napari_ngff.metadata.rules import (
     transformation_rules,
 )
 from napari_ngff.metadata.rules.rule import FormatRule
+from napari_ngff.metadata.version import VERSIONS
 
 MICRON = {"type": "space", "unit": "micrometer"}
 YX = [{"name": "y", **MICRON}, {"name": "x", **MICRON}]

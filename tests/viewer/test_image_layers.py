@@ -15,6 +15,7 @@ from napari_ngff.metadata.model import (
     Omero,
 )
 from napari_ngff.metadata.model import ContrastWindow as Contrast
+from napari_ngff.metadata.version import V0_5
 from napari_ngff.store.hierarchy.location import Location
 from napari_ngff.store.hierarchy.node import Node
 from napari_ngff.store.pyramids.pyramid import Pyramid
@@ -57,7 +58,7 @@ def picture(
     level = Level("0", scale or (1.0,) * len(axes), move or (0.0,) * len(axes))
     described = tuple(Axis(name, TYPES.get(name), units.get(name)) for name in axes)
     multiscale = Multiscale("m", described, (level,))
-    metadata = GroupMetadata("0.5", image=ImageMetadata((multiscale,), omero, label))
+    metadata = GroupMetadata(V0_5, image=ImageMetadata((multiscale,), omero, label))
     node = Node(Location(FolderSource("/nowhere")), 3, {}, metadata)
     pyramid = Pyramid(multiscale, (Memory(pixels),))
     return LayerPlan("cells", node, pyramid, omero, label)

@@ -8,7 +8,7 @@ import pytest
 import zarr
 
 from judges import validate_models, validate_yaozarrs
-from napari_ngff.metadata.dump import VERSIONS
+from napari_ngff.metadata.version import VERSIONS
 from napari_ngff.viewer.samples import (
     cells_path,
     stack_path,

@@ -26,6 +26,7 @@ from napari_ngff.labels.places.label_location import (
 from napari_ngff.labels.places.name_claim import claim_place
 from napari_ngff.metadata.dump import dump_image, dump_labels
 from napari_ngff.metadata.model import ImageMetadata, LabelInfo, Level, Multiscale
+from napari_ngff.metadata.version import V0_4, V0_5
 from napari_ngff.store.arrays.chunked_array import ChunkedArray, open_array
 from napari_ngff.store.arrays.new_array import NewArray, group_documents, shard_shape
 from napari_ngff.store.arrays.stored_objects import join_key
@@ -288,7 +289,7 @@ def put_array(
     transaction: Transaction, path: str, array: NewArray, home: LabelLocation
 ) -> None:
     """Write the metadata document of an array at a path of the home's hierarchy."""
-    name, text = array.make_document("0.4" if home.zarr_format == 2 else "0.5")
+    name, text = array.make_document(V0_4 if home.zarr_format == 2 else V0_5)
     transaction.put(join_key(path, name), text)
 
 
@@ -296,7 +297,7 @@ def put_group(
     transaction: Transaction, path: str, attributes: JSON, *, now: bool = False
 ) -> None:
     """Write the metadata of a group: of zarr v3 where its attributes have "ome"."""
-    version = "0.5" if "ome" in attributes else "0.4"
+    version = V0_5 if "ome" in attributes else V0_4
     # At once where others change the document, too: under the lock of `take_turn`.
     put = transaction.put_document if now else transaction.put
     for name, text in group_documents(attributes, version).items():

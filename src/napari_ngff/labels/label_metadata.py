@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from napari_ngff.errors import CorruptDataError
 from napari_ngff.metadata.dump import dump_label
 from napari_ngff.metadata.model import LabelInfo
+from napari_ngff.metadata.version import UNSTATED
 from napari_ngff.store.hierarchy.edit_document import change_document
 from napari_ngff.store.hierarchy.node import read_node
 
 if TYPE_CHECKING:
     from napari_ngff.metadata.model import JSON
+    from napari_ngff.metadata.version import Version
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.store.write.transaction import Transaction
 
@@ -76,7 +78,7 @@ def write_label_info(
     there = read_label_info(node)
     if (there.colors, there.properties) == (info.colors, info.properties):
         return False
-    version = node.metadata.version or "0.4"
+    version = node.metadata.version or UNSTATED
     dump_label(info, version)  # raises ValueError before anything is changed
     change_document(
         node, lambda home: with_label_info(home, info, version), transaction
@@ -125,7 +127,7 @@ def _merge_changes(
     return result
 
 
-def with_label_info(home: JSON, info: LabelInfo, version: str) -> None:
+def with_label_info(home: JSON, info: LabelInfo, version: Version) -> None:
     """Put colours and properties into the attributes of a label image, in place.
 
     Parameters

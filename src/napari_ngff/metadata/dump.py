@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from napari_ngff.metadata.systems_dump import INTRINSIC, dump_axis, dump_systems
+from napari_ngff.metadata.version import VERSIONS, Version
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -33,17 +34,12 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "VERSIONS",
     "dump_image",
     "dump_labels",
     "dump_plate",
     "dump_well",
     "usual_color",
 ]
-
-VERSIONS = ("0.1", "0.2", "0.3", "0.4", "0.5", "0.6")
-"""Versions that can be written, oldest first; single digits, so that they compare as
-text."""
 
 ALPHANUMERIC = re.compile(r"[A-Za-z0-9]+")
 NODE_NAME = re.compile(r"(?!__)(?!\.+$)[A-Za-z0-9_.-]+")  # 0.6: a Zarr node name
@@ -67,20 +63,20 @@ def dump_image(image: ImageMetadata, version: str) -> JSON:
         Where the version cannot represent it: axes other than tczyx in 0.1 and 0.2,
         axes out of order, a scale of 0, a channel without colour or window...
     """
-    check_version(version)
+    known = require_version(version)
     if not image.multiscales:
         raise ValueError("An image needs at least one multiscale.")
     content: JSON = {
-        "multiscales": [dump_multiscale(m, version) for m in image.multiscales]
+        "multiscales": [dump_multiscale(m, known) for m in image.multiscales]
     }
     if image.omero is not None:
-        content["omero"] = dump_omero(image.omero, version)
+        content["omero"] = dump_omero(image.omero, known)
     if image.label is not None:
-        content["image-label"] = dump_label(image.label, version)
-    if version == "0.3":
+        content["image-label"] = dump_label(image.label, known)
+    if known.has_axis_names_only:
         # A MUST of 0.3, so that xarray finds the names of the dimensions.
         content["_ARRAY_DIMENSIONS"] = list(image.multiscales[0].axis_names)
-    return wrap_content(content, version)
+    return wrap_content(content, known)
 
 
 def dump_labels(paths: Iterable[str], version: str) -> JSON:
@@ -98,13 +94,13 @@ def dump_labels(paths: Iterable[str], version: str) -> JSON:
     ValueError
         Where a path is empty, absolute or there twice.
     """
-    check_version(version)
+    known = require_version(version)
     labels = list(paths)
     check_unique(labels, "label path")
     for path in labels:
         if not path.strip("/") or path.startswith("/"):
             raise ValueError(f"{path!r} is not a path below the labels group.")
-    return wrap_content({"labels": labels}, version)
+    return wrap_content({"labels": labels}, known)
 
 
 def dump_plate(plate: PlateMetadata, version: str) -> JSON:
@@ -119,7 +115,7 @@ def dump_plate(plate: PlateMetadata, version: str) -> JSON:
         Where names are not alphanumeric or not unique, a well's path is not "row name/
         column name" of its indices, or there is no row, column or well.
     """
-    check_version(version)
+    known = require_version(version)
     for what, names in (("row", plate.rows), ("column", plate.columns)):
         check_unique(names, f"{what} name")
         for name in names:
@@ -130,7 +126,7 @@ def dump_plate(plate: PlateMetadata, version: str) -> JSON:
     content: JSON = {"name": plate.name} if plate.name else {}
     content["rows"] = [{"name": name} for name in plate.rows]
     content["columns"] = [{"name": name} for name in plate.columns]
-    content["wells"] = dump_wells(plate, version)
+    content["wells"] = dump_wells(plate, known)
     if plate.field_count is not None:
         if plate.field_count < 1:
             raise ValueError(f"field_count must be over 0, not {plate.field_count}.")
@@ -138,9 +134,9 @@ def dump_plate(plate: PlateMetadata, version: str) -> JSON:
     if plate.acquisitions:
         content["acquisitions"] = dump_acquisitions(plate)
     # From 0.6 on the version is stated once, in "ome".
-    if version <= "0.5":
-        content["version"] = version
-    return wrap_content({"plate": content}, version)
+    if known.has_part_versions:
+        content["version"] = known
+    return wrap_content({"plate": content}, known)
 
 
 def dump_well(well: WellMetadata, version: str) -> JSON:
@@ -152,46 +148,46 @@ def dump_well(well: WellMetadata, version: str) -> JSON:
         Where there is no field, or a field's path is there twice or has characters
         that the version does not allow (alphanumeric, from 0.6 on also ``-_.``).
     """
-    check_version(version)
+    known = require_version(version)
     if not well.fields:
         raise ValueError("A well needs at least one field.")
     check_unique([field.path for field in well.fields], "field path")
-    allowed = NODE_NAME if version == "0.6" else ALPHANUMERIC
+    allowed = NODE_NAME if known.has_systems else ALPHANUMERIC
     images: list[JSON] = []
     for field in well.fields:
         if not allowed.fullmatch(field.path):
-            raise ValueError(f"{field.path!r} is not a path of a field in {version}.")
+            raise ValueError(f"{field.path!r} is not a path of a field in {known}.")
         images.append({"path": field.path})
         if field.acquisition is not None:
             images[-1]["acquisition"] = int(field.acquisition)
     content: JSON = {"images": images}
     # See `dump_plate`.
-    if version <= "0.5":
-        content["version"] = version
-    return wrap_content({"well": content}, version)
+    if known.has_part_versions:
+        content["version"] = known
+    return wrap_content({"well": content}, known)
 
 
-def wrap_content(content: JSON, version: str) -> JSON:
+def wrap_content(content: JSON, version: Version) -> JSON:
     """Put `content` under the key that the version uses."""
-    if version <= "0.4":
-        return content
-    return {"ome": {"version": version, **content}}
+    if version.has_ome_key:
+        return {"ome": {"version": version, **content}}
+    return content
 
 
-def dump_multiscale(multiscale: Multiscale, version: str) -> JSON:
+def dump_multiscale(multiscale: Multiscale, version: Version) -> JSON:
     """Return one entry of ``multiscales``."""
     check_axes(multiscale.axes, version)
     check_levels(multiscale, version)
     # 0.5 moved the version of images to "ome", that of plates and labels stayed.
-    entry: JSON = {"version": version} if version <= "0.4" else {}
+    entry: JSON = {} if version.has_ome_key else {"version": version}
     if multiscale.name:
         entry["name"] = multiscale.name
-    if version == "0.3":
+    if version.has_axis_names_only:
         entry["axes"] = list(multiscale.axis_names)
-    elif version in ("0.4", "0.5"):
-        entry["axes"] = [dump_axis(axis, version) for axis in multiscale.axes]
-    elif version == "0.6":
+    elif version.has_systems:
         entry |= dump_systems(multiscale)
+    elif version.has_axes:
+        entry["axes"] = [dump_axis(axis, version) for axis in multiscale.axes]
     intrinsic = multiscale.intrinsic or INTRINSIC
     levels = multiscale.levels
     entry["datasets"] = [dump_level(level, intrinsic, version) for level in levels]
@@ -201,16 +197,16 @@ def dump_multiscale(multiscale: Multiscale, version: str) -> JSON:
     return entry
 
 
-def dump_level(level: Level, intrinsic: str, version: str) -> JSON:
+def dump_level(level: Level, intrinsic: str, version: Version) -> JSON:
     """Return one entry of ``datasets``; the transformations from 0.4 on."""
-    if version <= "0.3":
+    if not version.has_transformations:
         return {"path": level.path}
     # One scale, then at most one translation, in this order (MUST of 0.4 and 0.5).
     steps: list[JSON] = [{"type": "scale", "scale": [float(s) for s in level.scale]}]
     if any(level.translation):
         offset = [float(t) for t in level.translation]
         steps.append({"type": "translation", "translation": offset})
-    if version == "0.6":
+    if version.has_systems:
         # 0.6: exactly one transformation per dataset, which names both its ends.
         whole = steps[0]
         if len(steps) > 1:
@@ -220,9 +216,9 @@ def dump_level(level: Level, intrinsic: str, version: str) -> JSON:
     return {"path": level.path, "coordinateTransformations": steps}
 
 
-def dump_omero(omero: Omero, version: str) -> JSON:
+def dump_omero(omero: Omero, version: Version) -> JSON:
     """Return the ``omero`` block."""
-    content: JSON = {"version": version} if version <= "0.4" else {}
+    content: JSON = {} if version.has_ome_key else {"version": version}
     if omero.name is not None:
         content["name"] = omero.name
     content["channels"] = [dump_channel(c, i) for i, c in enumerate(omero.channels)]
@@ -260,12 +256,12 @@ def dump_channel(channel: Channel, index: int) -> JSON:
     return content
 
 
-def dump_label(label: LabelInfo, version: str) -> JSON:
+def dump_label(label: LabelInfo, version: Version) -> JSON:
     """Return the ``image-label`` block, without empty lists (``minItems`` is 1).
 
     Without a `LabelInfo.source` no image is named.
     """
-    content: JSON = {"version": version} if version <= "0.5" else {}
+    content: JSON = {"version": version} if version.has_part_versions else {}
     given = dict(label.colors)
     properties = {
         int(value): dump_properties(value, row)
@@ -299,7 +295,7 @@ def dump_properties(value: int, row: JSON) -> JSON:
     return content
 
 
-def dump_wells(plate: PlateMetadata, version: str) -> list[JSON]:
+def dump_wells(plate: PlateMetadata, version: Version) -> list[JSON]:
     """Return the wells; their indices from 0.4 on."""
     check_unique([well.path for well in plate.wells], "well path")
     wells: list[JSON] = []
@@ -314,7 +310,7 @@ def dump_wells(plate: PlateMetadata, version: str) -> list[JSON]:
         if well.path != path:
             raise ValueError(f"Well {well.path!r} must be at {path!r}.")
         wells.append({"path": path})
-        if version >= "0.4":
+        if version.has_well_indices:
             wells[-1] |= {"rowIndex": int(well.row), "columnIndex": int(well.column)}
     return wells
 
@@ -336,12 +332,13 @@ def dump_acquisitions(plate: PlateMetadata) -> list[JSON]:
     return entries
 
 
-def check_version(version: str) -> None:
-    """Refuse a version that is not one of `VERSIONS`."""
+def require_version(version: str) -> Version:
+    """Return one of `VERSIONS`; refuse another text."""
     if version not in VERSIONS:
         raise ValueError(
             f"Cannot write OME-Zarr {version!r}: choose one of {', '.join(VERSIONS)}."
         )
+    return Version(version)
 
 
 def check_unique(values: Sequence[Any], what: str) -> None:
@@ -351,16 +348,16 @@ def check_unique(values: Sequence[Any], what: str) -> None:
         raise ValueError(f"The {what} {twice[0]!r} is there twice.")
 
 
-def check_axes(axes: Sequence[Axis], version: str) -> None:
+def check_axes(axes: Sequence[Axis], version: Version) -> None:
     """Refuse axes, or an order of axes, that the version does not allow."""
     names = [axis.name for axis in axes]
     text = ", ".join(names)
-    if version in ("0.1", "0.2") and names != list("tczyx"):
+    if not version.has_axes and names != list("tczyx"):
         raise ValueError(f"OME-Zarr {version} needs the axes t, c, z, y, x, not {text}")
     check_unique(names, "axis name")
     if not all(names) or not 2 <= len(names) <= 5:
         raise ValueError(f"OME-Zarr needs 2 to 5 named axes, not {len(names)} ({text})")
-    if version == "0.3":
+    if version.has_axis_names_only:
         if names != [name for name in "tczyx" if name in names]:
             raise ValueError(f"OME-Zarr 0.3 needs axes in the order tczyx, not {text}")
         return
@@ -375,7 +372,7 @@ def check_axes(axes: Sequence[Axis], version: str) -> None:
         )
 
 
-def check_levels(multiscale: Multiscale, version: str) -> None:
+def check_levels(multiscale: Multiscale, version: Version) -> None:
     """Refuse levels whose paths or transformations the version cannot state."""
     if not multiscale.levels:
         raise ValueError(f"Multiscale {multiscale.name!r} needs at least one level.")
@@ -394,13 +391,13 @@ def check_levels(multiscale: Multiscale, version: str) -> None:
             )
         # 0.6 demands a scale over 0; before it a negative one (a flipped axis) is
         # valid.
-        lowest = min(level.scale) if version == "0.6" else min(map(abs, level.scale))
+        lowest = min(level.scale if version.has_systems else map(abs, level.scale))
         if lowest <= 0:
             raise ValueError(f"Level {level.path!r} has a scale of {lowest:g}.")
-    if multiscale.links and version < "0.6":
+    if multiscale.links and not version.has_systems:
         raise ValueError(f"OME-Zarr {version} cannot state links between systems.")
     finest = multiscale.levels[0]
-    if version <= "0.3" and (
+    if not version.has_transformations and (
         any(scale != 1 for scale in finest.scale)
         or any(finest.translation)
         or any(axis.unit for axis in multiscale.axes)

@@ -21,6 +21,7 @@ from napari_ngff.metadata.systems import (
 
 if TYPE_CHECKING:
     from napari_ngff.metadata.transform import Transformation
+    from napari_ngff.metadata.version import Version
 
 __all__ = [
     "JSON",
@@ -363,7 +364,7 @@ class GroupMetadata:
         Of a group with images in common systems (0.6), or None.
     """
 
-    version: str | None = None
+    version: Version | None = None
     image: ImageMetadata | None = None
     labels: tuple[str, ...] | None = None
     plate: PlateMetadata | None = None

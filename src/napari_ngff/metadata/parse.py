@@ -6,7 +6,6 @@ and every deviation becomes a `Problem`. Nothing is raised for any JSON value.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 from xml.parsers import expat
 
@@ -16,6 +15,7 @@ from napari_ngff.metadata.multiscales import parse_multiscales
 from napari_ngff.metadata.plate_parse import parse_plate, parse_well
 from napari_ngff.metadata.rendering import parse_label, parse_omero
 from napari_ngff.metadata.systems_parse import is_draft_scene, parse_scene
+from napari_ngff.metadata.version import UNSTATED, V0_1, V0_3, V0_4, V0_5, V0_6, Version
 
 if TYPE_CHECKING:
     from napari_ngff.metadata.model import Problem
@@ -58,7 +58,8 @@ def parse_attributes(attributes: object, zarr_format: int) -> GroupMetadata:
     if not has_keys(home):
         # A version alone counts in "ome"; at the root of Zarr v2 it may be any
         # program's.
-        version = home.at("version").read_text() if home.where else None
+        text = home.at("version").read_text() if home.where else None
+        version = None if text is None else Version(text)
         return GroupMetadata(version, problems=tuple(problems))
     stated, minor = find_version(home, zarr_format)
     return GroupMetadata(
@@ -99,12 +100,12 @@ def find_home(root: Cursor, zarr_format: int) -> Cursor:
     return root
 
 
-def find_version(home: Cursor, zarr_format: int) -> tuple[str, int]:
+def find_version(home: Cursor, zarr_format: int) -> tuple[Version, int]:
     """Read the first stated version, or infer it from the form of the document.
 
     Returns
     -------
-    str, int
+    Version, int
         The version as written, or inferred where none is; and its minor number, 4 for
         0.4, inferred where the written version does not exist.
     """
@@ -124,11 +125,9 @@ def find_version(home: Cursor, zarr_format: int) -> tuple[str, int]:
                 "version-missing", 'SHOULD contain "version".', consequence
             )
         return implied, int(implied[-1])
-    version = stated.value if isinstance(stated.value, str) else implied
-    # "0.6.dev3" and "0.5-dev-spatialdata" count as 0.6 and 0.5, but "0.45" as none.
-    known = re.match(r"0\.([1-6])(?![0-9])", version)
-    minor = int(known[1] if known else implied[-1])
-    if stated.value != version or not re.fullmatch(r"0\.[1-5]|0\.6.*", version):
+    version = Version(stated.value) if isinstance(stated.value, str) else implied
+    minor = version.exact_minor or int(implied[-1])
+    if stated.value != version or not version.is_known:
         text = f"The version must be 0.1 to 0.6, is {stated.describe_value()}"
         stated.report_warning("version-unknown", text, f"It is read as 0.{minor}.")
     elif (minor >= 5) != (zarr_format != 2):
@@ -137,23 +136,23 @@ def find_version(home: Cursor, zarr_format: int) -> tuple[str, int]:
     return version, minor
 
 
-def implied_version(home: Cursor, zarr_format: int) -> str:
+def implied_version(home: Cursor, zarr_format: int) -> Version:
     """Infer the version from the form of the document."""
     first = next(iter(home.at("multiscales").children()), home.at("multiscales"))
     scene = home.at("scene").is_present or is_draft_scene(home)
     if scene or first.at("coordinateSystems").is_present:
-        return "0.6"
+        return V0_6
     # Each clue is in no earlier version: systems in 0.6, Zarr v3 in 0.5, axes as
     # objects and indices of wells in 0.4, axes as strings in 0.3.
     if zarr_format != 2:
-        return "0.5"
+        return V0_5
     axes = first.at("axes").children()
     if axes:
-        return "0.3" if isinstance(axes[0].value, str) else "0.4"
+        return V0_3 if isinstance(axes[0].value, str) else V0_4
     wells = home.at("plate").at("wells").children()
     if wells:
-        return "0.4" if any(well.at("rowIndex").is_present for well in wells) else "0.1"
-    return "0.1" if first.is_present else "0.4"
+        return V0_4 if any(well.at("rowIndex").is_present for well in wells) else V0_1
+    return V0_1 if first.is_present else UNSTATED
 
 
 def parse_image(home: Cursor, minor: int) -> ImageMetadata | None:

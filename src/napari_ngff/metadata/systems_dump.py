@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from napari_ngff.metadata.transform_dump import dump_transformation
+from napari_ngff.metadata.version import V0_6
 
 if TYPE_CHECKING:
     from napari_ngff.metadata.model import JSON, Axis, Multiscale
     from napari_ngff.metadata.systems import CoordinateSystem, Reference, SystemLink
+    from napari_ngff.metadata.version import Version
 
 __all__ = ["INTRINSIC", "dump_axis", "dump_link", "dump_system", "dump_systems"]
 
@@ -32,7 +34,7 @@ def dump_systems(multiscale: Multiscale) -> JSON:
     # programs; first where it is new.
     position = next((i for i, s in enumerate(multiscale.systems) if s.name == name), 0)
     dumped = [dump_system(system) for system in systems]
-    axes = [dump_axis(axis, "0.6") for axis in multiscale.axes]
+    axes = [dump_axis(axis, V0_6) for axis in multiscale.axes]
     dumped.insert(position, {"name": name, "axes": axes})
     content: JSON = {"coordinateSystems": dumped}
     if multiscale.links:
@@ -45,17 +47,17 @@ def dump_system(system: CoordinateSystem) -> JSON:
     """Return one coordinate system."""
     if not system.name or not system.axes:
         raise ValueError(f"A coordinate system needs a name and axes: {system}.")
-    return {"name": system.name, "axes": [dump_axis(a, "0.6") for a in system.axes]}
+    return {"name": system.name, "axes": [dump_axis(a, V0_6) for a in system.axes]}
 
 
-def dump_axis(axis: Axis, version: str) -> JSON:
+def dump_axis(axis: Axis, version: Version) -> JSON:
     """Return one axis as 0.4 and newer state it."""
     entry: JSON = {"name": axis.name}
     if axis.type is not None:
         entry["type"] = axis.type
     if axis.unit is not None:
         entry["unit"] = axis.unit
-    if axis.discrete and version == "0.6":  # earlier versions imply it for channels
+    if axis.discrete and version.has_systems:  # earlier versions imply it for channels
         entry["discrete"] = True
     return entry
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import OMEZarrError, error_text
 from napari_ngff.metadata.model import Consequence, GroupKind, Problem, Severity
+from napari_ngff.metadata.version import Version
 from napari_ngff.plate.mosaic_level import MosaicLevel
 from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.check.repair import REPAIRS, put_back, repair_problems
@@ -416,7 +417,7 @@ def homes_of(layer: Layer) -> dict[str, Node | None]:
 def is_named(layer: Layer) -> bool:
     """Return whether the version of a layer's image names coordinate systems."""
     node = node_of(layer)
-    return node is not None and (node.metadata.version or "") >= "0.6"
+    return node is not None and (node.metadata.version or Version()).has_systems
 
 
 # --- texts to show and to copy

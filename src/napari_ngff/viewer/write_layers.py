@@ -18,6 +18,7 @@ from napari_ngff.metadata.model import ImageMetadata, Multiscale
 from napari_ngff.metadata.systems import CoordinateSystem, Reference, SystemLink
 from napari_ngff.metadata.systems_dump import INTRINSIC
 from napari_ngff.metadata.transform import Affine
+from napari_ngff.metadata.version import LABEL_VERSIONS, V0_4, V0_5, Version
 from napari_ngff.store.arrays.new_array import group_documents
 from napari_ngff.store.arrays.stored_objects import join_key
 from napari_ngff.store.pyramids.pyramid_plan import PyramidPlan
@@ -38,15 +39,12 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.layer_plan import LayerData
 
 __all__ = [
-    "VERSIONS",
     "Progress",
     "complete_path",
     "layers_to_save",
     "with_ending",
     "write",
 ]
-
-VERSIONS = ("0.4", "0.5", "0.6")
 
 ENDINGS = (".zarr", SINGLE)
 
@@ -174,12 +172,12 @@ def _choose_form(
 ) -> tuple[str, bool]:
     """Return version and shards; explicit choices are kept, or refused."""
     single = target.suffix.lower() == SINGLE
-    if version == "0.4" and (single or shards):
+    if version == V0_4 and (single or shards):
         what = "in a single file" if single else "in shards"
         raise UnsupportedError(f"OME-Zarr 0.4 cannot be {what}: write 0.5 or newer.")
     chosen = version or version_to_write()
-    if chosen == "0.4":
-        return ("0.5", True) if single else ("0.4", False)
+    if chosen == V0_4:
+        return (V0_5, True) if single else (V0_4, False)
     return chosen, single or (shards_to_write() if shards is None else shards)
 
 
@@ -225,11 +223,12 @@ class _PlannedWrite:
         self.groups: dict[str, JSON] = {}
         self.parts: list[tuple[str, LayerPart, PyramidPlan]] = []
         image = composition.image
-        if version not in VERSIONS:
-            msg = f"OME-Zarr {version} is not written, only {', '.join(VERSIONS)}."
+        if version not in LABEL_VERSIONS:
+            known = ", ".join(LABEL_VERSIONS)
+            msg = f"OME-Zarr {version} is not written, only {known}."
             raise UnsupportedError(msg)
         for part in composition.labels if image is None else (image,):
-            if part.place.affine is not None and version < "0.6":
+            if part.place.affine is not None and not Version(version).has_systems:
                 msg = (
                     f"{part.name} is turned, sheared or mirrored, which OME-Zarr"
                     f" {version} cannot state. Choose 0.6 in Preferences ▸ OME-Zarr."

@@ -17,8 +17,8 @@ import pytest
 import zarr
 
 from napari_ngff import open_node
-from napari_ngff.metadata.dump import VERSIONS
 from napari_ngff.metadata.model import Severity
+from napari_ngff.metadata.version import VERSIONS
 from napari_ngff.store.check.visit_groups import check_hierarchy
 from napari_ngff.store.hierarchy.node import read_node
 from napari_ngff.store.sources.folder_source import FolderSource

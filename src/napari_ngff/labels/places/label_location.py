@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from napari_ngff.errors import UnsupportedError
 from napari_ngff.metadata.model import LabelInfo
+from napari_ngff.metadata.version import LABEL_VERSIONS, Version
 from napari_ngff.store.arrays.stored_objects import join_key
 from napari_ngff.store.hierarchy.location import Location, is_url
 from napari_ngff.store.hierarchy.node import read_node
@@ -30,9 +31,6 @@ __all__ = [
 
 TAKEN = ("zarr.json", ".zgroup", ".zattrs", ".zarray", ".zmetadata")
 """Names of Zarr's own documents, v3 and v2."""
-
-# Up to 0.3 nothing can state where labels lie (docs/design/005).
-VERSIONS = ("0.4", "0.5", "0.6")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +59,15 @@ class LabelLocation:
     image: str = ""
 
     @property
-    def version(self) -> str:
+    def version(self) -> Version:
         """Version that is written, without the number of a draft."""
         return written_version(self.stated)
 
     @property
     def zarr_format(self) -> int:
         """2 or 3."""
-        return 2 if self.version == "0.4" else 3
+        # "", a version that cannot have labels, counts as a new one.
+        return self.version.zarr_format if self.version else 3
 
     def list_entry(self, name: str) -> str:
         """Path of a label image as the list has it."""
@@ -214,6 +213,7 @@ def why_not_created(source: Source) -> str:
     return ""
 
 
-def written_version(stated: str) -> str:
+def written_version(stated: str) -> Version:
     """Return a version without the number of its draft; "" where labels cannot be."""
-    return next((version for version in VERSIONS if stated.startswith(version)), "")
+    version = Version(stated)
+    return next((v for v in LABEL_VERSIONS if version.belongs_to(v)), Version())

@@ -28,6 +28,7 @@ from napari_ngff.labels.places.label_location import (
 from napari_ngff.labels.places.sidecar import forget_sidecar as forget_sidecar
 from napari_ngff.labels.places.sidecar import image_path, name_of, source_of
 from napari_ngff.metadata.model import GroupKind
+from napari_ngff.metadata.version import UNSTATED
 from napari_ngff.store.arrays.stored_objects import join_key
 from napari_ngff.store.hierarchy.consolidated import update_copies
 from napari_ngff.store.hierarchy.location import METADATA_NAMES, Location, is_url
@@ -327,7 +328,7 @@ def _remove_merged(item: LabelMerge) -> None:
     """Remove a label image from its sidecar, and the sidecar where it was the last."""
     source, path = item.label.location.source, item.label.location.path
     root = read_node(Location(source))
-    home = LabelLocation(source, "", root.metadata.version or "0.4")
+    home = LabelLocation(source, "", root.metadata.version or UNSTATED)
     # All files that are not of this label image. New labels in another window may not
     # be listed yet, so the list alone does not tell whether it was the last.
     others = {

@@ -25,6 +25,7 @@ from napari_ngff.labels.places.label_location import (
     written_version,
 )
 from napari_ngff.metadata.model import Consequence, Problem, Severity
+from napari_ngff.metadata.version import UNSTATED, V0_5
 from napari_ngff.store.arrays.stored_objects import join_key
 from napari_ngff.store.hierarchy.location import Location, is_url
 from napari_ngff.store.hierarchy.node import Node, read_node
@@ -51,7 +52,7 @@ __all__ = [
 
 SUFFIX = ".labels.ome.zarr"
 
-OLDER = "0.5"
+OLDER = V0_5
 """Version of the sidecar of an image older than 0.4, which cannot state labels."""
 
 
@@ -228,7 +229,7 @@ def sidecar_location(
         ):
             msg = f"{path} holds labels of another image."
             raise UnsupportedError(msg, remedy="Choose another folder.")
-        stated = root.metadata.version or "0.4"
+        stated = root.metadata.version or UNSTATED
     image_address = address.path_of(image.location.path)
     return LabelLocation(
         FolderSource(str(path)), "", stated, image.location.path, image_address

@@ -29,6 +29,7 @@ from napari_ngff.metadata.rules.rule import (
     find_absent,
 )
 from napari_ngff.metadata.systems_parse import is_draft_scene
+from napari_ngff.metadata.version import Version
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -77,15 +78,14 @@ def list_versions(home: Cursor) -> Iterator[Cursor]:
 def unknown_versions(home: Cursor) -> Iterator[Cursor]:
     """Find versions that do not exist."""
     for version in list_versions(home):
-        if not re.fullmatch(r"0\.[1-5]|0\.6.*", str(version.value)):
+        if not Version(str(version.value)).is_known:
             yield version
 
 
 def draft_versions(home: Cursor) -> Iterator[Cursor]:
     """Find drafts of 0.6."""
     for version in list_versions(home):
-        # "0.6rc0" is a release candidate, not an editor's draft.
-        if re.fullmatch(r"0\.6.+", str(version.value)) and version.value != "0.6rc0":
+        if Version(str(version.value)).is_draft:
             yield version
 
 
@@ -275,8 +275,8 @@ def minor_of(home: Cursor, zarr_format: int, version: str | None) -> int:
     # Problems of the version are reported by the rules, so these are dropped.
     quiet = Cursor(home.value, home.where, [])
     stated = next(list_versions(home), None)
-    known = re.match(r"0\.([1-6])", version or "") if stated is None else None
-    return int(known[1]) if known else find_version(quiet, zarr_format)[1]
+    known = Version(version or "").minor if stated is None else None
+    return known or find_version(quiet, zarr_format)[1]
 
 
 def check_home(home: Cursor, minor: int) -> None:

@@ -7,6 +7,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from napari_ngff.metadata.version import Version
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -60,15 +62,15 @@ class NewArray:
         """
         # Up to OME-Zarr 0.4 arrays are of Zarr v2; versions compare as text, since all
         # are "0.n".
-        if version <= "0.4":
-            return ".zarray", _dump_json(self._v2_document(version))
+        if Version(version).zarr_format == 2:
+            return ".zarray", _dump_json(self._v2_document(Version(version)))
         return "zarr.json", _dump_json(self._v3_document())
 
     @property
     def _shuffled(self) -> bool:
         return self.shuffle and self.dtype.itemsize > 1
 
-    def _v2_document(self, version: str) -> JSON:
+    def _v2_document(self, version: Version) -> JSON:
         if self.shards is not None:
             msg = f"OME-Zarr {version} has no shards: write 0.5 or newer."
             raise ValueError(msg)
@@ -91,7 +93,7 @@ class NewArray:
             "order": "C",
             "filters": None,
             # 0.2: "chunks are nested" (its changelog); 0.1 had Zarr's usual ".".
-            "dimension_separator": "." if version == "0.1" else "/",
+            "dimension_separator": "/" if version.has_nested_chunks else ".",
         }
 
     def _v3_document(self) -> JSON:
@@ -183,7 +185,7 @@ def shard_shape(shape: Shape, chunks: Shape, itemsize: int) -> Shape | None:
 
 def group_documents(attributes: JSON, version: str) -> dict[str, bytes]:
     """Write the metadata documents of a group: name -> text."""
-    if version <= "0.4":
+    if Version(version).zarr_format == 2:
         return {
             ".zgroup": _dump_json({"zarr_format": 2}),
             ".zattrs": _dump_json(attributes),

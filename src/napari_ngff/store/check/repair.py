@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from napari_ngff.errors import NodeNotFoundError, OMEZarrError, UnsupportedError
 from napari_ngff.metadata.rules import stated_version
+from napari_ngff.metadata.version import V0_5, Version
 from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.arrays.stored_objects import join_key
 from napari_ngff.store.check.branches import label_paths
@@ -287,7 +288,7 @@ def add_versions(home: JSON, group: Node) -> None:
     if group.zarr_format == 2:
         inner += list_objects(home.get("multiscales"))
     # Of the versions with Zarr v3, only 0.5 repeats it in these objects.
-    elif str(version)[:3] != "0.5":
+    elif not Version(version or "").belongs_to(V0_5):
         inner = []
     for place in inner:
         fill_key(place, "version", version)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -14,6 +13,7 @@ from napari_ngff.errors import NodeNotFoundError, OMEZarrError
 from napari_ngff.metadata.model import Consequence, GroupKind, Problem, Severity
 from napari_ngff.metadata.parse import parse_attributes
 from napari_ngff.metadata.rules import check_attributes, stated_version
+from napari_ngff.metadata.version import V0_6, Version
 from napari_ngff.store.check.archives import (
     check_archive,
     check_embedded,
@@ -294,11 +294,10 @@ def judge_attributes(
     implied = (
         stated or version or parse_attributes(attributes, zarr_format).version or ""
     )
-    known = re.match(r"0\.([1-6])", implied)
     return JudgedDocument(
         check_attributes(attributes, zarr_format, version),
         stated,
-        int(known[1]) if known else 4,
+        Version(implied).minor or 4,
         tuple(parameters_of(attributes)),
     )
 
@@ -332,8 +331,9 @@ def check_place(
             f" Here it is {stated[:20]} below {tour.version[:20]}."
         )
         # The sentence is in the text since 0.5, and drafts of 0.6 are read alike.
-        drafts = stated.startswith("0.6") and tour.version.startswith("0.6")
-        lax = (document.minor < 5 and tour.version < "0.5") or drafts
+        version = Version(tour.version)
+        drafts = Version(stated).belongs_to(V0_6) and version.belongs_to(V0_6)
+        lax = (document.minor < 5 and not version.must_be_consistent) or drafts
         severity = Severity.WARNING if lax else Severity.ERROR
         yield Problem(
             "version-differs", severity, "", text, "Each is read by its own version."

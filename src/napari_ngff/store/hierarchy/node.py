@@ -25,6 +25,7 @@ from napari_ngff.metadata.model import (
     Severity,
 )
 from napari_ngff.metadata.parse import image_names, parse_attributes
+from napari_ngff.metadata.version import UNSTATED
 from napari_ngff.store.arrays.codecs import unknown_key, unknown_keys
 from napari_ngff.store.hierarchy.location import Location, find_location
 from napari_ngff.store.hierarchy.long_lists import cut_long_lists
@@ -32,6 +33,8 @@ from napari_ngff.store.limits import parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from napari_ngff.metadata.version import Version
 
 __all__ = ["Node", "OpenedGroups", "open_node"]
 
@@ -176,7 +179,7 @@ class Node:
             )
         return OpenedGroups(opened.label_images, tuple(problems))
 
-    def label_paths(self, version: str | None) -> tuple[str, ...]:
+    def label_paths(self, version: Version | None) -> tuple[str, ...]:
         """List the paths of the label images of a ``labels`` group, relative to it.
 
         `version` is that of the image above: the group itself states none before 0.5.
@@ -184,7 +187,7 @@ class Node:
         listed = self.metadata.labels
         # From 0.4 on the list is complete: "All label images SHOULD be listed". Before,
         # a list was optional.
-        if listed is not None and (version or "0.4") >= "0.4":
+        if listed is not None and (version or UNSTATED).has_complete_label_list:
             return listed
         names = self.location.source.list_names(self.location.path) or ()
         unlisted = [n for n in names if not n.startswith((".", "zarr.json"))]

@@ -15,6 +15,7 @@ from napari_ngff.metadata.compound import compose_steps
 from napari_ngff.metadata.model import CoordinateSystem, Reference, SystemLink
 from napari_ngff.metadata.systems_dump import dump_link, dump_system
 from napari_ngff.metadata.transform import Affine, Scale, Transformation, Translation
+from napari_ngff.metadata.version import Version
 from napari_ngff.store.hierarchy.coordinate_systems import intrinsic_of
 from napari_ngff.store.hierarchy.edit_document import change_document
 
@@ -72,8 +73,8 @@ def save_transform(
     if not np.isfinite(matrix).all() or len(axes) != len(matrix) - 1:
         msg = f"{image}: these numbers are not a position for {len(axes)} axes."
         raise UnsupportedError(msg)
-    version = image.metadata.version or ""
-    if not name.strip() and (scene is not None or version >= "0.6"):
+    version = image.metadata.version or Version()
+    if not name.strip() and (scene is not None or version.has_systems):
         msg = "A coordinate system needs a name."
         raise UnsupportedError(msg, remedy="Choose one.")
     if scene is not None:
@@ -81,7 +82,7 @@ def save_transform(
         start = len(scene.location.path)
         path = image.location.path[start:].strip("/")
         return _save_in_scene(scene, image, path, name, (matrix, axes))
-    if version >= "0.6":
+    if version.has_systems:
         system = CoordinateSystem(name, axes)
         link = SystemLink(
             Reference(name=intrinsic_of(image).name),
@@ -105,8 +106,10 @@ def save_transform(
     )
     # 0.4, "coordinateTransformations": "MUST contain exactly one scale", and a
     # translation at most.
-    if version < "0.4" or not flat or (factors <= 0).any():
-        what = "nothing of the kind" if version < "0.4" else "a scale and a translation"
+    if not version.has_transformations or not flat or (factors <= 0).any():
+        what = "nothing of the kind"
+        if version.has_transformations:
+            what = "a scale and a translation"
         msg = (
             f"{image} is OME-Zarr {version}, which can state {what} for an image, not"
             " a rotation, a shear or a flip. Export it as 0.6 to save this."
@@ -161,7 +164,8 @@ def _save_in_scene(
     place: tuple[Matrix, tuple[Axis, ...]],
 ) -> str:
     """Add a system to a scene, and the transformation from the image to it."""
-    if scene.metadata.scene is None or (scene.metadata.version or "") < "0.6":
+    version = scene.metadata.version or Version()
+    if scene.metadata.scene is None or not version.has_systems:
         msg = f"{scene} is not a scene of OME-Zarr 0.6."
         raise UnsupportedError(msg, remedy="Save into the image itself.")
     matrix, axes = place

@@ -18,6 +18,7 @@ from napari_ngff.metadata.model import (
     Problem,
     Severity,
 )
+from napari_ngff.metadata.version import Version
 from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.limits import check_chunk
 from napari_ngff.store.threads import LOCAL_CONCURRENCY, share_work
@@ -45,8 +46,6 @@ VIEW = 2048
 
 MOST_CHUNKS = 100_000
 """Chunks in a view; the window would wait far more than ten seconds for more."""
-
-WITHOUT_TRANSFORMATIONS = ("0.1", "0.2", "0.3")
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,8 +250,8 @@ def _fit_axes(
         raise UnsupportedError(msg)
     if len(axes) == ndim:
         return _keep_two_axes(axes, array.path, problems), found
-    version = node.metadata.version or ""
-    if axes and not version.startswith(("0.1", "0.2")):
+    version = node.metadata.version or Version()
+    if axes and version.has_axes:
         names = ", ".join(axis.name for axis in axes)
         msg = (
             f"{node}: the array {array.path} has {ndim} axes, but the metadata names"
@@ -359,8 +358,8 @@ def _check_arrays(
             problems.append(
                 _level_problem("dimension-names", array.path, text, "The axes win.")
             )
-        stated = not (node.metadata.version or "").startswith(WITHOUT_TRANSFORMATIONS)
-        stated = stated and level.transformation is None
+        version = node.metadata.version or Version()
+        stated = version.may_have_transformations and level.transformation is None
         # Before 0.4 levels had no transformations.
         drift = stated and _measure_drift(
             multiscale.levels[0], first.shape, level, array.shape

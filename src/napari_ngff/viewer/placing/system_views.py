@@ -9,6 +9,7 @@ import numpy as np
 
 from napari_ngff.errors import UnsupportedError
 from napari_ngff.metadata.model import Reference
+from napari_ngff.metadata.version import Version
 from napari_ngff.store.hierarchy.coordinate_systems import intrinsic_of
 from napari_ngff.store.pyramids.resampled import BentImage
 from napari_ngff.viewer.placing.placement import SystemView
@@ -104,7 +105,7 @@ def first_system(node: Node) -> Reference:
     """
     intrinsic = intrinsic_of(node)
     image = node.metadata.image
-    if image is None or (node.metadata.version or "") >= "0.6":
+    if image is None or (node.metadata.version or Version()).has_systems:
         return intrinsic
     links = image.multiscales[0].links
     names = [link.output.name for link in links if link.input.name == intrinsic.name]

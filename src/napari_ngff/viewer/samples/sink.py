@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from napari_ngff.labels.level_reduction import LevelReduction
-from napari_ngff.metadata.dump import VERSIONS, dump_image, dump_labels
+from napari_ngff.metadata.dump import dump_image, dump_labels
 from napari_ngff.metadata.model import (
     Axis,
     Channel,
@@ -23,6 +23,7 @@ from napari_ngff.metadata.model import (
     Multiscale,
     Omero,
 )
+from napari_ngff.metadata.version import VERSIONS, Version
 from napari_ngff.store.arrays.new_array import group_documents
 from napari_ngff.store.pyramids.pyramid_plan import PyramidPlan
 from napari_ngff.store.pyramids.pyramid_writer import MeanReducer, PyramidWriter
@@ -94,7 +95,7 @@ class SampleSink:
     """
 
     draft: NewHierarchy
-    version: str
+    version: Version
     chunk: int
     shards: bool
 
@@ -150,7 +151,7 @@ class SampleSink:
         self, spacing: Mapping[str, float], origin: Mapping[str, float]
     ) -> dict[str, tuple[float, float]]:
         """Return scale and translation by axis letter, where the version has any."""
-        if self.version <= "0.3":
+        if not self.version.has_transformations:
             return {}
         return {n: (spacing.get(n, 1.0), origin.get(n, 0.0)) for n in "tczyx"}
 
@@ -164,7 +165,7 @@ class SampleSink:
         name: str,
     ) -> None:
         """Write a pyramid and the metadata of `image`, which has no multiscale yet."""
-        if self.version <= "0.2":  # which know 5D only
+        if not self.version.has_axes:  # 5D only
             missing = [i for i, letter in enumerate("tczyx") if letter not in axes]
             pixels, axes = np.expand_dims(pixels, missing), "tczyx"
         is_label = image.label is not None
@@ -202,7 +203,7 @@ class SampleSink:
             self.draft, arrays, reducers, self.version, outline.tile
         )
         cascade.write_levels(PlainSource(pixels))
-        if self.version == "0.3":
+        if self.version.has_axis_names_only:
             names = json.dumps({"_ARRAY_DIMENSIONS": list(axes)}).encode()
             for level, _ in arrays:
                 self.draft.put(f"{level}/.zattrs", names)
@@ -239,14 +240,14 @@ def open_sink(
     shards = options.get("shards", single)
     if version not in VERSIONS:
         raise ValueError(f"{version!r} is none of the versions {', '.join(VERSIONS)}.")
-    if version <= "0.4" and (single or shards):
+    if Version(version).zarr_format == 2 and (single or shards):
         what = "an .ozx file" if single else "sharded"
         raise ValueError(f"OME-Zarr {version} cannot be {what}: write 0.5 or newer.")
     chunk = options.get("chunk", 256)
     if chunk % 2:
         raise ValueError(f"The side of a chunk must be even, not {chunk}.")
     with NewHierarchy(where, overwrite=options.get("overwrite", False)) as draft:
-        yield SampleSink(draft, version, chunk, shards)
+        yield SampleSink(draft, Version(version), chunk, shards)
 
 
 def describe_channels(name: str, channels: Pixels, axes: str) -> Omero:
