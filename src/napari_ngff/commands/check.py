@@ -105,7 +105,7 @@ def run(options: argparse.Namespace) -> int:
 def check_path(
     path: str, options: argparse.Namespace
 ) -> tuple[list[Finding], list[RepairedFile]]:
-    """Repair what is asked for, and check; backups are deleted if the check passes."""
+    """Repair what was asked for, and check; delete backups if the check passes."""
     file = Path(path)
     # Not "zarr.json" and the like, which stand for the group that they are in.
     if file.suffix == ".json" and file.name not in METADATA_NAMES and file.is_file():
@@ -150,12 +150,12 @@ def check_document(file: Path) -> list[Problem]:
 
 
 def is_error(finding: Finding) -> bool:
-    """Tell what makes a hierarchy invalid."""
+    """Return whether a finding makes a hierarchy invalid."""
     return finding[1].severity is Severity.ERROR
 
 
 def join_findings(findings: Sequence[Finding]) -> str | None:
-    """Put what was found into one line; None where nothing was."""
+    """Join findings in one line; None if there are none."""
     rows = []
     for path, problem in findings[:MOST]:
         place_text = "/".join(part for part in (path, problem.where) if part)
@@ -169,7 +169,7 @@ def join_findings(findings: Sequence[Finding]) -> str | None:
 def describe_findings(
     path: str, findings: list[Finding], valid: bool, repaired: list[RepairedFile]
 ) -> list[str]:
-    """Describe what was found, place by place, and what was repaired."""
+    """Describe all findings, group by group, and what was repaired."""
     lines = [path]
     # Findings come group by group, as `groupby` needs them.
     for group, group_findings in groupby(findings, key=lambda finding: finding[0]):

@@ -39,7 +39,7 @@ def add_measure(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 
 def run(options: argparse.Namespace) -> int:
-    """Measure; returns the exit code, 1 where fields had to be left out."""
+    """Measure; return the exit code, 1 if fields had to be left out."""
     # Before anything is measured, which may take hours.
     check_target(options.out)
     # Each chunk is read once, so keeping it would only take memory.

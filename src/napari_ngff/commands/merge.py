@@ -58,6 +58,7 @@ def run(options: argparse.Namespace) -> int:
             name=options.name,
             overwrite=options.overwrite,
             remove=options.remove,
+            # No progress in the log of a batch job.
             goes_on=_print_progress if sys.stderr.isatty() else None,
         )
     except ValueError as error:

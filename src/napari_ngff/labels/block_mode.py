@@ -1,4 +1,4 @@
-"""The most frequent id of each block of voxels, quickly."""
+"""Finds the most frequent id of each block of voxels, quickly."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Indices = npt.NDArray[np.int64]
 
 
 def block_mode(block: Array, lengths: tuple[int, ...], inside: Sequence[Any]) -> Array:
-    """Take the id that most voxels of each block have, of several the smallest.
+    """Take the most frequent id of each block; the smallest of equally frequent ones.
 
     Parameters
     ----------
@@ -162,7 +162,7 @@ def _find_corners(
 
 
 def _most_frequent(ids: list[Array]) -> Array:
-    """Take the most frequent of the ids at each place, of several the smallest.
+    """Take the most frequent id at each place; the smallest of equally frequent ones.
 
     Parameters
     ----------

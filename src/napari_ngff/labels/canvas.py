@@ -102,7 +102,7 @@ class Canvas:
             return _rebuild_canvas, (sources, *seen, self.edits, self._in_file())
 
     def copy(self) -> Canvas:
-        """Make a canvas of its own with the same edits over the same pyramid."""
+        """Make an independent canvas with the same edits over the same pyramid."""
         twin = Canvas([level.source for level in self.levels], self._budget)
         with self.lock:
             twin.change_dtype(self.dtype)
@@ -214,7 +214,7 @@ class Canvas:
             self.rasterise_chunk(number, chunk)
 
     def take_rasterised(self, drawn: Canvas) -> None:
-        """Take over what was rasterised on a canvas of `copy_with`, if it still holds.
+        """Take over the patches of a canvas of `copy_with`, if they still hold.
 
         It holds while the edits there are the first ones here, of the same type.
         """
@@ -245,7 +245,7 @@ class Canvas:
             raise OverflowError(msg)
 
     def begin_step(self) -> None:
-        """Let the edits from now on be one step of undo, until `close_step`."""
+        """Let all edits from now on be one step of undo, until `close_step`."""
         with self.lock:
             self.log.begin_step()
 
@@ -419,7 +419,7 @@ class Canvas:
         )
 
     def _fill_covered(self, number: int, chunk: Chunk, inside: Any, out: Any) -> bool:
-        """Fill in a part of a chunk unread, if the edits cover all of it."""
+        """Fill in a part of a chunk without reading it, if edits cover the chunk."""
         with self.lock:
             patch = self._patches.get((number, chunk))
             # Not where later edits are still to be applied, which may depend on what is

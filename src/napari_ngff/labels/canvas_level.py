@@ -1,4 +1,4 @@
-"""One level of a canvas: what is below, with the edits of the moment it is read."""
+"""One level of a canvas: stored labels, and the current edits on top of them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Chunk = tuple[int, ...]
 
 
 class LevelOwner(Protocol):
-    """The canvas of a level, which has the edits.
+    """What a level needs of its canvas, which has the edits.
 
     Attributes
     ----------
@@ -49,10 +49,10 @@ class LevelOwner(Protocol):
     reversals: int
 
     def saved_count(self, level: CanvasLevel) -> int:
-        """Tell how many of the edits stand in what is read below them."""
+        """Return how many of the edits the source of a level contains already."""
 
     def copy(self) -> LevelOwner:
-        """Copy it with its edits."""
+        """Copy the canvas with its edits."""
 
     def read(self, number: int, box: Box) -> np.ndarray[Any, Any]:
         """Read a box of a level with its edits."""
@@ -170,7 +170,7 @@ class CanvasLevel:
         return self.canvas.read(self.number, box)
 
     def read_below(self, box: Box) -> np.ndarray[Any, Any]:
-        """Read a box without the edits, but those that are saved in it."""
+        """Read a box without edits, except those that the file contains."""
         source = self.saved if self.canvas.saved_count(self) else self.source
         assert source is not None
         return source.read(box).astype(self.dtype, copy=False)
@@ -225,11 +225,11 @@ class CanvasLevel:
         return out.reshape(shape)
 
     def chunk_box(self, chunk: Chunk) -> Box:
-        """Rectangle of a chunk."""
+        """Return the box of a chunk."""
         return box_of(chunk, self.chunks, self.shape)
 
     def edit_reach(self, box: Box) -> Box:
-        """Rectangle of level 0 in which an edit must lie to change a box of this level.
+        """Return the box of level 0 in which an edit must lie to change a box here.
 
         One voxel of this level wider: planes are rounded otherwise than blocks.
         """
@@ -247,7 +247,7 @@ class CanvasLevel:
         return cells_in(box, self.chunks)
 
     def split_at_chunks(self, box: Box) -> Iterator[tuple[Chunk, Any, Any]]:
-        """Cut a box at the chunks: each with its part of the box and of the chunk."""
+        """Split a box at the chunks: chunk, slices of the box, slices of the chunk."""
         for chunk in self.chunks_in(box):
             cut = intersect_boxes(box, self.chunk_box(chunk))
             inner = slice_inside(cut, self.chunk_box(chunk))

@@ -135,7 +135,7 @@ class ChunkPatch:
         step: int,
         note: bool,
     ) -> bool:
-        """Apply an edit in a part of the chunk; whether there is anything to it."""
+        """Apply an edit in a part of the chunk; return whether it has any effect."""
         cover: Any
         label: Any
         cover, label = edit.cover_and_values(self.grid, region)
@@ -184,7 +184,7 @@ class ChunkPatch:
         return True
 
     def revert_to(self, end: int) -> bool:
-        """Go back to before the step that begins with edit `end`.
+        """Go back to the state before the step that begins with edit `end`.
 
         Returns
         -------
@@ -206,11 +206,11 @@ class ChunkPatch:
         return True
 
     def forget_before(self, start: int) -> None:
-        """Drop what was noted before edit `start` of the log."""
+        """Drop the records of steps before edit `start` of the log."""
         self._noted_from = max(self._noted_from, start)
         self._records = {i: r for i, r in self._records.items() if i >= start}
 
 
 def _array_bytes(array: Any) -> int:
-    """Bytes that an array really takes: none where one value stands for all."""
+    """Return the bytes that an array really takes, 0 for a broadcast value."""
     return 0 if array is None or 0 in array.strides else int(array.nbytes)

@@ -86,7 +86,7 @@ class NewLabels:
         ]
 
     def register(self, info: LabelInfo | None = None) -> None:
-        """Write the group's metadata, and then enter it into the list of labels.
+        """Write the document of the group, then enter it into the list of labels.
 
         Where all is saved together both wait for `Transaction.commit`.
 
@@ -125,7 +125,7 @@ class NewLabels:
         self.tree.close()
 
     def abandon(self) -> None:
-        """Remove what is not registered; a label image that it replaces is back."""
+        """Remove labels that are not registered; those they would replace come back."""
         self.tree.abandon()
 
 
@@ -199,7 +199,7 @@ def create_labels(
 
 
 def documents_of(home: LabelLocation, name: str, multiscale: Multiscale) -> list[str]:
-    """Paths of the groups and arrays that change with a label image."""
+    """Return the paths of the groups and arrays that change with a label image."""
     path = home.path_of(name)
     levels = (join_key(path, level.path) for level in multiscale.levels)
     return [home.group, path, *levels]
@@ -256,7 +256,7 @@ def _plan_levels(
 
 
 def level_factors(pyramid: Pyramid, number: int) -> np.ndarray[Any, Any]:
-    """Find how much larger the voxels of a level are than those of the finest.
+    """Find how much larger the voxels of a level are than those of level 0.
 
     As the transformations state, where the shapes agree to a voxel; else by the ratio
     of the shapes. New labels lie by this, whatever translation the level states: one
@@ -288,7 +288,7 @@ def _place_level(number: int, scale: Any, translation: Any, factors: Any) -> Lev
 def put_array(
     transaction: Transaction, path: str, array: NewArray, home: LabelLocation
 ) -> None:
-    """Write the metadata document of an array at a path of the home's hierarchy."""
+    """Write the document of an array at a path of the label location's hierarchy."""
     name, text = array.make_document(V0_4 if home.zarr_format == 2 else V0_5)
     transaction.put(join_key(path, name), text)
 
@@ -296,7 +296,7 @@ def put_array(
 def put_group(
     transaction: Transaction, path: str, attributes: JSON, *, now: bool = False
 ) -> None:
-    """Write the metadata of a group: of zarr v3 where its attributes have "ome"."""
+    """Write the document of a group: zarr v3 if its attributes have "ome", else v2."""
     version = V0_5 if "ome" in attributes else V0_4
     # At once where others change the document, too: under the lock of `take_turn`.
     put = transaction.put_document if now else transaction.put
@@ -338,7 +338,7 @@ def change_list(
     home: LabelLocation,
     change: Callable[[list[str] | None], list[str]],
 ) -> None:
-    """Change the list of labels, None where there is none, and nothing else.
+    """Change the list of labels (None if there is none), and nothing else.
 
     Raises
     ------

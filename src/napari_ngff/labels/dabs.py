@@ -1,4 +1,4 @@
-"""Dabs of a round brush: the voxels of one, and those that the dab before had not.
+"""Dabs of a round brush: their voxels, and those that the dab before did not paint.
 
 Most voxels of a large dab were painted by the dab before it. Only the thin crescent
 beyond that one is computed, compared and coloured in a step of a stroke.
@@ -73,7 +73,7 @@ def part_of(dab: Dab, box: Sequence[tuple[int, int]]) -> Dab:
 
 
 def reached_mask(dab: Dab, square: float, exact: bool) -> NDArray[np.bool_]:
-    """Tell which voxels of its box a dab reaches.
+    """Return which voxels of its box a dab reaches.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def fills_box(dab: Dab, square: float) -> bool:
 
 
 def crescent_boxes(dab: Dab, before: Dab, square: float) -> list[Box]:
-    """Cover with a few boxes what a dab reaches and the one before does not.
+    """Cover the voxels that a dab reaches, and the dab before did not, with few boxes.
 
     Parameters
     ----------

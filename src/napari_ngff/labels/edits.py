@@ -84,7 +84,7 @@ class Edit:
         return self.source is not None or bool(self.spared)
 
     def replaced_mask(self, there: np.ndarray[Any, Any]) -> Any:
-        """Tell which of the present values it replaces."""
+        """Return which of the present values it replaces."""
         matches: Any = np.ones(there.shape, bool)
         if self.source is not None:
             matches = there == self.source
@@ -100,7 +100,7 @@ class Edit:
         return tuple(spans[axis] for axis in range(len(spans)))
 
     def region_in(self, grid: LevelGrid, box: Box) -> Box | None:
-        """Part of a box of a level that the edit may change; None for nothing."""
+        """Return the part of a level's box that the edit may change, or None."""
         spans = {
             axis: (p, p + 1)
             for axis, i in self.fixed
@@ -156,7 +156,7 @@ class Edit:
         return cut
 
     def covered_voxels(self, grid: LevelGrid, region: Box) -> Cover:
-        """Tell which voxels of a region, as `region_in` gives it, the shape covers.
+        """Return which voxels of a region (see `region_in`) the shape covers.
 
         Returns
         -------
@@ -172,7 +172,7 @@ class Edit:
     def cover_and_values(
         self, grid: LevelGrid, region: Box
     ) -> tuple[Cover, np.ndarray[Any, Any]]:
-        """Tell which voxels of a region, as `region_in` gives it, change, and to what.
+        """Return which voxels of a region (see `region_in`) change, and their values.
 
         Returns
         -------
@@ -223,11 +223,11 @@ class EditLog:
 
     @property
     def last_edit(self) -> Edit | None:
-        """The last edit that holds."""
+        """The last edit that is not undone."""
         return self.edits[self.end - 1] if self.end else None
 
     def begin_step(self) -> None:
-        """Let what is added from now on be one step."""
+        """Let all edits from now on be one step of undo."""
         if self._open is None:
             self._open = self.end
 
@@ -329,7 +329,7 @@ def _join_strokes(first: Edit, second: Edit) -> Stroke | None:
 
 
 def dump_edit(edit: Edit) -> dict[str, Any]:
-    """Write an edit as what `json` takes."""
+    """Convert an edit into what `json` takes."""
     shape = edit.shape
     # The names of these classes are part of the file format of journals.
     described: dict[str, Any] = {"kind": type(shape).__name__.lower()}
@@ -354,7 +354,7 @@ def dump_edit(edit: Edit) -> dict[str, Any]:
 
 
 def load_edit(data: dict[str, Any]) -> Edit:
-    """Read what `dump_edit` wrote, also after a way through JSON.
+    """Read what `dump_edit` returned, also from JSON.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Writes labels as files of other programs, aside and renamed."""
+"""Writes labels as files of other programs; each file appears when it is complete."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def save_boxes(
 
 
 class _CancelFlag:
-    """Asks whether to stop, and remembers a yes for who comes after."""
+    """Asks whether to stop, and remembers that the answer was yes."""
 
     def __init__(self, ask: Callable[[], bool] | None) -> None:
         self._ask = ask

@@ -40,7 +40,7 @@ _writing = threading.Lock()
 
 @dataclass(frozen=True, slots=True)
 class FieldState:
-    """What is known of one field.
+    """The annotation state of one field.
 
     Attributes
     ----------
@@ -111,7 +111,7 @@ class FieldStates:
         return self._known.get(field, FieldState()).state
 
     def set_state(self, field: str, state: str) -> None:
-        """Note a state; what others noted meanwhile of other fields is kept.
+        """Note a state; states of other fields that others noted meanwhile are kept.
 
         Raises
         ------
@@ -146,7 +146,7 @@ class FieldStates:
         return {state: states.count(state) for state in STATES}
 
     def next_to_do(self, fields: Sequence[str], after: str = "") -> str | None:
-        """Find the next field to do after a given one, going on at the first one."""
+        """Find the next field to do after a given one, and then from the first on."""
         start = fields.index(after) + 1 if after in fields else 0
         ordered = [*fields[start:], *fields[:start]]
         return next(

@@ -50,7 +50,7 @@ def flood_region(
 
 
 class _FloodRegions:
-    """The regions of the chunks met so far, and what is left to do."""
+    """The regions of the chunks that were read so far, and the rest to be done."""
 
     def __init__(
         self, level: CanvasLevel, seed: Sequence[int], axes: Sequence[int], budget: int

@@ -1,4 +1,4 @@
-"""Edits that are not in their file yet, on the local disk, for after a crash.
+"""Unsaved edits on the local disk, from which they are recovered after a crash.
 
 A journal is a folder in the user's data: ``edits.jsonl``, to which every change of the
 log is appended, and ``before.bin``, with the blocks that a save has overwritten
@@ -180,7 +180,7 @@ class Journal:
             self._report(error)
 
     def sync(self) -> None:
-        """Append what changed since; it is on the disk when this returns.
+        """Append what changed since the last call, and wait until it is on the disk.
 
         Raises
         ------
@@ -238,7 +238,7 @@ class Journal:
         return True
 
     def flush_records(self) -> None:
-        """Return once all that was noted is on the disk, or reported not to be."""
+        """Wait until all records are on the disk, or report that they are not."""
         with self._guard:
             if self._unflushed and not self._closed:
                 try:
@@ -262,7 +262,7 @@ class Journal:
             self._note_save("saving", edits, {"token": token})
 
     def note_saved(self, edits: tuple[Edit, ...]) -> None:
-        """Note that they are in the file, on the disk, at all levels.
+        """Note that these edits are in the file, on the disk, at all levels.
 
         A loss of power may take this note away: then edits are recovered that the file
         has already, which changes nothing. Where it cannot be written, the edits of
@@ -291,7 +291,7 @@ class Journal:
         return True
 
     def _restart_file(self) -> None:
-        """Write all anew when there is something to write; needs no room now."""
+        """Empty the file, which needs no room, and write everything anew later."""
         with contextlib.suppress(OSError):
             # Not removed: the lock and the before-images of this journal are still in
             # use.
@@ -302,7 +302,7 @@ class Journal:
             self._repeats_saved = True
 
     def _append_records(self, *records: dict[str, Any]) -> None:
-        """Write all of some records, or none where that fails."""
+        """Write all of some records, or none if that fails."""
         assert self._file is not None
         self._file.append(b"".join(map(dump_record, records)))
         self._unflushed = True
@@ -320,7 +320,7 @@ class Journal:
                 self._close_files()
 
     def remove(self) -> None:
-        """Delete the journal: all is saved, or nobody wants it."""
+        """Delete the journal: all is saved, or was given up."""
         with self._guard:
             self._close_files()
             shutil.rmtree(self.folder, ignore_errors=True)
@@ -353,7 +353,7 @@ def find_journals(store: str, path: str) -> list[Path]:
 
 
 def delete_journal(folder: Path) -> JournalContent:
-    """Delete a journal that nobody wants any more; return what it held.
+    """Delete a journal that is not needed any more; return what it held.
 
     Raises
     ------
@@ -396,7 +396,7 @@ def _error_cause(error: Exception | None) -> tuple[object, ...]:
 
 
 def _open_for_append(folder: Path) -> IO[bytes]:
-    """Open the edits to append whole lines, also where a crash cut the last one off."""
+    """Open the edits for appending, without a last line that a crash cut off."""
     path = folder / EDITS
     if path.exists():
         # The last line without its end is one that a crash or a full disk cut off.
@@ -412,7 +412,7 @@ _ticker: list[threading.Thread] = []
 
 
 def _watch_journal(journal: Journal) -> None:
-    """Look at a journal's log from now on, for as long as it is used."""
+    """Write a journal's edits from now on in the thread of all journals."""
     _journals.add(journal)
     if not _ticker:
         thread = threading.Thread(

@@ -62,31 +62,32 @@ class KeptEdits:
 
     @property
     def name(self) -> str:
-        """Of the label image."""
+        """Name of the label image."""
         return self.head.subject.name
 
     @property
     def place(self) -> str:
-        """Path of the label image, whether it is there or not."""
+        """Path of the label image, whether it exists yet or not."""
         return place_text(self.head.store, self.head.path)
 
 
 def address_text(node: Node) -> str:
-    """Path or URL of a group, the same however it was opened; "" for one in memory."""
+    """Return path or URL of a group, however it was opened; "" for one in memory."""
     address = address_of(node)
     return "" if address is None else address.path_of(node.location.path)
 
 
 def place_text(store: str, path: str) -> str:
-    """Path of a group whose hierarchy may be still to be made; "" for no place."""
+    """Return the path of a group, which need not exist yet; "" for no path."""
     if not store:
         return ""
+    # As `Address.root`, so that both are equal through links and relative paths.
     root = store if is_url(store) else os.path.realpath(store)
     return f"{root}/{path}" if path else root
 
 
 def image_of_label(label: Node) -> str:
-    """Path or URL of the image that labels belong to, from where they lie."""
+    """Return path or URL of the image of labels, by where the labels are."""
     address = address_text(label)
     if f"{LABELS}{label.name}" in address:
         return address.rpartition(LABELS)[0]
@@ -98,7 +99,7 @@ def image_of_label(label: Node) -> str:
 def find_kept_edits(
     nodes: Iterable[Node], places: Iterable[str] = ()
 ) -> list[KeptEdits]:
-    """List journals that nobody holds, of images or labels at or below some groups.
+    """List free journals of images or labels that are at or below some groups.
 
     Those of which the file lacks nothing are deleted. Reads every journal's first line.
 
@@ -140,7 +141,7 @@ def find_kept_edits(
 
 
 def is_below(text: str, top: str) -> bool:
-    """Whether a path equals another one, or lies below it."""
+    """Return whether a path equals another one, or lies below it."""
     return bool(text) and (text == top or text.startswith(f"{top.rstrip('/')}/"))
 
 
@@ -167,6 +168,7 @@ def _read_kept(folder: Path, head: JournalHead, image: str) -> Iterator[KeptEdit
 def _image_of(head: JournalHead) -> str:
     if head.subject.image:
         return head.subject.image
+    # A slash before, so that "labels/nuclei" of an image at the root is found, too.
     path = f"/{head.path}"
     if LABELS not in path:
         return ""
@@ -174,7 +176,7 @@ def _image_of(head: JournalHead) -> str:
 
 
 class _OlderSidecars:
-    """Finds the image of journals of older versions, of labels in its sidecars."""
+    """Finds the image of older journals, whose labels are in sidecars of a group."""
 
     def __init__(self, node: Node) -> None:
         address = address_of(node)
@@ -184,7 +186,7 @@ class _OlderSidecars:
         self._prefix = f"{path}." if path else ""
 
     def image_of(self, head: JournalHead) -> str:
-        """Address of the node, where the journal is of its labels; else ""."""
+        """Return the address of the group if a journal is of its labels, else ""."""
         store = os.path.realpath(head.store) if head.store else ""
         known = store in map(str, self._places)
         return self._image if known and head.path.startswith(self._prefix) else ""

@@ -50,7 +50,7 @@ def read_label_info(node: Node) -> LabelInfo:
 def write_label_info(
     node: Node, info: LabelInfo, transaction: Transaction | None = None
 ) -> bool:
-    """Replace colours and properties of a label image; nothing where they are equal.
+    """Replace colours and properties of a label image, if they differ.
 
     Parameters
     ----------
@@ -161,7 +161,7 @@ def with_label_info(home: JSON, info: LabelInfo, version: Version) -> None:
 
 
 def _join_entries(old: Any, new: list[JSON], replaced_key: str | None) -> list[JSON]:
-    """Join a list of the file with what shall be in it, in the order of the file.
+    """Join a list of the file with the new one, in the order of the file.
 
     Parameters
     ----------

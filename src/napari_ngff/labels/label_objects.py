@@ -1,4 +1,4 @@
-"""Lists the objects of a label image, one id each, and splits them."""
+"""Lists the objects of a label image (one id each), and splits objects."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LISTED = 1 << 26
 
 
 def known_ids(canvas: Canvas, most: int = LISTED) -> Indices:
-    """List the ids of the finest level of at most `most` voxels, ascending, without 0.
+    """List the ids, ascending, without 0, of the finest level of at most `most` voxels.
 
     Slow, so call it in a worker. Small objects may be missing in levels above 0.
     """

@@ -64,7 +64,7 @@ __all__ = ["LabelWriter"]
 
 
 class LabelWriter:
-    """A label image, and the canvas over it.
+    """Saves the edits of a canvas into the files of a label image.
 
     Made before anything of the canvas is read: from then on the canvas reads through
     it, and shows the pyramid as it was opened with all edits, saved or not.
@@ -177,7 +177,7 @@ class LabelWriter:
 
     @property
     def has_unsaved(self) -> bool:
-        """Whether the file is not what the canvas shows."""
+        """Whether the file differs from what the canvas shows."""
         log = self.canvas.log
         end, saved = log.end, self._saved
         # An edit stands at its place in the log for as long as those before it do.
@@ -194,18 +194,18 @@ class LabelWriter:
 
     @property
     def unsaved_edits(self) -> tuple[Edit, ...]:
-        """The edits that the file lacks, after those that were taken back since."""
+        """Saved edits that were undone since, then the edits that the file lacks."""
         edits = self.canvas.edits
         same = count_common(self._saved, edits)
         return self._saved[same:] + edits[same:]
 
     @property
     def unsaved_cells(self) -> frozenset[Cell]:
-        """Blocks of level 0 that a save was to write, and has not."""
+        """Blocks of level 0 that a save was to write and did not."""
         return self._dirty.wanted_cells
 
     def adopt_journal(self, content: JournalContent) -> None:
-        """Go on where a process that is gone has left off.
+        """Continue the work of a process that ended.
 
         A block that is neither what was there before, nor what a save made of it, was
         changed by another program since: it counts as it is, and edits go on top.
@@ -247,7 +247,7 @@ class LabelWriter:
             )
 
     def sweep_leftovers(self, dead: Sequence[str]) -> None:
-        """Remove what a process that is gone left aside."""
+        """Remove unfinished files of a process that ended."""
         for array in self.arrays:
             self.transaction.remove_leftovers(array.path, dead)
 
@@ -374,7 +374,7 @@ class LabelWriter:
         return SavePass(files, self.before_images, self._dirty, snapshot, state)
 
     def _flush_undo_data(self) -> None:
-        """Bring to the disk what could restore each block that is overwritten."""
+        """Wait until everything that restores overwritten blocks is on the disk."""
         # Both before any object gets its name (docs/design/005, "what before what").
         self.before_images.flush_blocks()
         if self.journal is not None:
@@ -383,7 +383,7 @@ class LabelWriter:
     def _commit_save(
         self, state: SaveRun, describe: Callable[[], None] | None = None
     ) -> None:
-        """Save what was put; with it what makes the labels known, once complete."""
+        """Commit what was put, and register new labels once they are complete."""
         register = None if self._dirty else self._register
         together = self.transaction.saves_together
         if together and self._dirty and self._register is not None:
@@ -425,7 +425,7 @@ class LabelWriter:
             self.canvas.reread_sources()
 
     def reload(self) -> None:
-        """Read again what others changed on disk; all edits lie on top of it then.
+        """Read objects again that others changed; all edits are applied on top of them.
 
         An edit that was saved there before is applied once more by the next save.
         """

@@ -1,4 +1,4 @@
-"""Relates the voxels of a level to those of level 0, in whole numbers.
+"""Converts between the voxels of a level and those of level 0, in whole numbers.
 
 napari takes the ratio of two shapes as the factor between them, whole or not; so a
 level always covers level 0 exactly, and each voxel of level 0 belongs to one *block*:
@@ -24,7 +24,7 @@ Indices = np.ndarray[Any, np.dtype[np.int64]]
 
 @dataclass(frozen=True, slots=True)
 class LevelGrid:
-    """The voxels of one level over those of level 0.
+    """The grid of one level over that of level 0.
 
     Attributes
     ----------
@@ -38,30 +38,30 @@ class LevelGrid:
     sizes: tuple[int, ...]
 
     def on_axes(self, axes: Sequence[int]) -> LevelGrid:
-        """Keep some axes."""
+        """Return the grid of some axes."""
         return LevelGrid(
             tuple(self.full[a] for a in axes), tuple(self.sizes[a] for a in axes)
         )
 
     def holder_index(self, axis: int, index: Any) -> Any:
-        """Index on the level of the voxel that holds a voxel of level 0."""
+        """Return the index of the level's voxel that holds a voxel of level 0."""
         # floor((index + 1/2) / factor): by the centre of the voxel, in integers, since
         # floats would put some voxels into the next block.
         return (2 * index + 1) * self.sizes[axis] // (2 * self.full[axis])
 
     def block_start(self, axis: int, index: Any) -> Any:
-        """First voxel of level 0 in the block of a voxel."""
+        """Return the first voxel of level 0 in the block of a voxel."""
         # The inverse of `holder_index`: ceil(index * factor - 1/2), as -floor(-x).
         full, size = self.full[axis], self.sizes[axis]
         return -((size - 2 * full * index) // (2 * size))
 
     def block_sample(self, axis: int, index: Any) -> Any:
-        """Voxel of level 0 in the middle of a voxel's block."""
+        """Return the voxel of level 0 in the middle of a voxel's block."""
         # floor((index + 1/2) * factor): the voxel that contains the block's centre.
         return (2 * index + 1) * self.full[axis] // (2 * self.sizes[axis])
 
     def plane_index(self, axis: int, index: int) -> int:
-        """Index on the level of the plane that napari shows for one of level 0.
+        """Return the index of the plane that napari shows for one of level 0.
 
         Along an axis that is not displayed, napari divides by the factor and rounds
         (``_ScalarFieldSliceRequest._thick_slice_at_level``).
@@ -71,7 +71,7 @@ class LevelGrid:
         return int(np.round(min(index / factor, self.sizes[axis] - 1)))
 
     def block_bounds(self, axis: int, span: tuple[int, int], touch: bool) -> Any:
-        """First and last voxel of level 0 that count for each voxel of a span.
+        """Return first and last voxel of level 0 that count for each voxel of a span.
 
         Parameters
         ----------

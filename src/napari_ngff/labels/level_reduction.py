@@ -1,4 +1,4 @@
-"""Reduces label ids to coarser levels; each id is one of those in its block.
+"""Reduces label ids to coarser levels; each id of a coarser level occurs in its block.
 
 *nearest* takes one voxel of each block, as a rule the first, ``fine[::f]``; *mode* the
 id that most voxels of the block have, of several the smallest. A block follows from the
@@ -28,7 +28,7 @@ Method = Literal["nearest", "mode"]
 
 
 def method_named(name: str | None) -> Method:
-    """Choose how ids are reduced by the ``type`` of a multiscale.
+    """Choose the method of ids by the ``type`` of a multiscale.
 
     Whatever it says of an image, ids cannot be averaged: all but mode is nearest.
     """
@@ -145,7 +145,7 @@ class LevelReduction:
         method: Method = "nearest",
         ratios: Sequence[float] | None = None,
     ) -> LevelReduction:
-        """Compare the shapes of two levels.
+        """Find the reduction between the shapes of two levels.
 
         Parameters
         ----------
@@ -171,7 +171,7 @@ class LevelReduction:
         return cls(tuple(steps), method)
 
     def target_box(self, box: Box) -> Box | None:
-        """Part of the coarser level that depends on a box of the finer one."""
+        """Return the part of the coarser level that a box of the finer one changes."""
         spans = tuple(
             steps.blocks_meeting(*span)
             if self.method == "mode"
@@ -186,7 +186,7 @@ class LevelReduction:
         fine: tuple[int, ...],
         coarse: tuple[int, ...],
     ) -> dict[Cell, list[tuple[Cell, Box]]]:
-        """Find what of the coarser level depends on cells of the finer one.
+        """Find the cells of the coarser level that depend on cells of the finer one.
 
         Parameters
         ----------
@@ -211,7 +211,7 @@ class LevelReduction:
         return targets
 
     def source_box(self, box: Box) -> Box:
-        """Part of the finer level that a box of the coarser one is made of."""
+        """Return the part of the finer level that makes a box of the coarser one."""
         if self.method == "mode":
             return tuple(
                 (int(steps.block_start(a)), int(steps.block_stop(b - 1)))
@@ -223,7 +223,7 @@ class LevelReduction:
         )
 
     def reduce(self, block: Array, box: Box) -> Array:
-        """Make a box of the coarser level.
+        """Compute a box of the coarser level.
 
         Parameters
         ----------
@@ -246,7 +246,7 @@ class LevelReduction:
         return list(zip(self.steps, box, strict=True))
 
     def _sample_index(self, steps: AxisSteps, span: tuple[int, int]) -> Any:
-        """Index of the sampled voxel of each block, counted in the source of a span."""
+        """Return the index of each block's sampled voxel, in the source of a span."""
         ends = steps.block_start(span[1] - 1) + steps.offset
         # A slice instead of indices wherever no block is cut off: a view, not a copy.
         if steps.factor is not None and ends < steps.fine:

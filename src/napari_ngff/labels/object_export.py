@@ -161,7 +161,7 @@ def find_boxes(
     region: Box | None = None,
     cancel: Callable[[], bool] | None = None,
 ) -> dict[int, Box]:
-    """Find the bounding box of each label, chunk by chunk: of any size of image.
+    """Find the bounding box of each label, chunk by chunk, in an image of any size.
 
     Parameters
     ----------

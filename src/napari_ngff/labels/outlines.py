@@ -42,7 +42,7 @@ class OutlinePolygon:
 
 
 def find_polygons(mask: npt.NDArray[np.bool_]) -> list[OutlinePolygon]:
-    """Outline what is set in a mask.
+    """Outline the voxels that are set in a mask.
 
     Pieces that touch at a corner only are apart. No ring meets itself ("simple",
     OGC 06-103r4, 6.1.11).
@@ -78,7 +78,7 @@ def _label_pieces(mask: npt.NDArray[np.bool_]) -> npt.NDArray[Any]:
 
 
 def _piece_of(ring: Ring, pieces: npt.NDArray[Any], inner: bool = False) -> int:
-    """Find the piece that a ring bounds, by its topmost edge.
+    """Return the number of the piece that a ring bounds, by its topmost edge.
 
     Below that edge lies the piece; or a hole, and the piece above it.
     """
@@ -91,7 +91,7 @@ def _piece_of(ring: Ring, pieces: npt.NDArray[Any], inner: bool = False) -> int:
 
 
 def _double_area(ring: Ring) -> int:
-    """Twice the area inside; negative for a hole."""
+    """Return twice the area inside a ring; negative for a hole."""
     # Shoelace formula.
     y, x = ring.T
     after = np.roll(x, -1), np.roll(y, -1)

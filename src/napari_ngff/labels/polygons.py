@@ -1,4 +1,4 @@
-"""Filled polygons as runs of voxels, by the rule that napari paints them with.
+"""Filled polygons as runs of voxels, exactly as napari paints them.
 
 napari fills with Pillow's ``ImageDraw.polygon``, whose treatment of corners and whose
 single-precision rounding differ between releases and machines. So Pillow itself says

@@ -70,13 +70,13 @@ class Raster:
         )
 
     def covered_voxels(self, grid: LevelGrid, box: Box, touch: bool) -> Cover:
-        """Tell which voxels of a box of a level it covers."""
+        """Return which voxels of a box of a level it covers."""
         return self.cover_and_values(grid, box)[0]
 
     def cover_and_values(
         self, grid: LevelGrid, box: Box
     ) -> tuple[Cover, npt.NDArray[Any]]:
-        """Tell which voxels of a box of a level it covers, and their labels.
+        """Return which voxels of a box of a level it covers, and their labels.
 
         The labels of voxels that it does not cover are any.
         """
@@ -88,7 +88,7 @@ class Raster:
         return (covered if covered.any() else False), values
 
     def _sample_values(self, grid: LevelGrid, box: Box) -> tuple[Any, npt.NDArray[Any]]:
-        """Tell which voxels of a box of a level lie in the picture, and its values."""
+        """Return which voxels of a level's box lie in the picture, and their values."""
         inside: Any = np.ones(box_shape(box), bool)
         index = []
         for axis, span in enumerate(box):
@@ -105,7 +105,7 @@ class Raster:
         return inside, values
 
     def dump(self) -> dict[str, Any]:
-        """Write it as what `json` takes."""
+        """Convert it into what `json` takes."""
         # A journal may be recovered on another machine: the byte order is stated.
         dtype = self.values.dtype.newbyteorder("<")
         packed = zlib.compress(self.values.astype(dtype).tobytes(), 1)
@@ -120,7 +120,7 @@ class Raster:
 
     @classmethod
     def load(cls, data: dict[str, Any]) -> Raster:
-        """Read what `dump` wrote, also after a way through JSON.
+        """Read what `dump` returned, also from JSON.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""Sets of voxels as runs along the last axis, which are small and exact.
+"""Sets of voxels as runs along the last axis: small and exact.
 
 A table of runs has the axes (run, column), sorted by columns: the index along each
 axis but the last, then start and stop along the last.
@@ -54,7 +54,7 @@ def sort_runs(parts: Sequence[Indices]) -> Indices:
 
 
 def cover_runs(runs: Indices, grid: LevelGrid, box: Box, touch: bool) -> Any:
-    """Tell which voxels of a box of a level the runs cover.
+    """Return which voxels of a box of a level the runs cover.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ def cover_runs(runs: Indices, grid: LevelGrid, box: Box, touch: bool) -> Any:
 
 
 def _fills_rows(rows: list[Indices], whole: Any, box: Box) -> bool:
-    """Tell whether every row of a box has a run from end to end."""
+    """Return whether every row of a box has a run from end to end."""
     # At a coarser level several runs fall into one row, which counts once.
     shape = [high - low for low, high in box[:-1]]
     count = int(np.prod(shape))

@@ -1,4 +1,4 @@
-"""Shapes that an edit covers, in voxels of level 0; values that never change.
+"""Shapes of edits, in voxels of level 0, as immutable values.
 
 Each answers two questions about a level: which voxels does it *touch*, that is, of
 whose block does it cover any voxel; and which *samples* does it cover. At level 0 both
@@ -47,7 +47,7 @@ GATHERED = 1 << 18
 
 @dataclass(frozen=True, slots=True)
 class Stroke:
-    """What a round brush leaves on its way along some points.
+    """The dabs of a round brush along some points.
 
     A row of dabs at whole voxels, as napari paints it: for each way from one point to
     the next ``steps`` dabs at equal distances, the first point left out, or a single
@@ -86,7 +86,7 @@ class Stroke:
         return tuple(box)
 
     def followed_by(self, other: Stroke) -> Stroke | None:
-        """Join a stroke of the same brush that goes on where this one ends."""
+        """Join a stroke of the same brush that begins where this one ends."""
         same = (self.radius, self.weights) == (other.radius, other.weights)
         if not same or self.points[-1] != other.points[0]:
             return None
@@ -154,7 +154,7 @@ class Stroke:
         return dabs[keep]
 
     def _is_full(self, dabs: Indices, bounds: list[Any]) -> bool:
-        """Whether one dab alone covers the whole box: its farthest corner."""
+        """Return whether one dab covers the whole box, up to the farthest corner."""
         total = np.zeros(len(dabs))
         for axis, (low, high) in enumerate(bounds):
             # First and last block of the box; a block counts by its nearest voxel.
@@ -180,7 +180,7 @@ class Stroke:
     def _put_each(
         self, mask: Any, dabs: Indices, bounds: list[Any], spans: Indices
     ) -> None:
-        """Put dabs into the mask one by one; of a large one, what is new."""
+        """Put dabs into the mask one by one; of a large dab only its crescent."""
         square, before = self.radius**2, None
         for centre, span in zip(dabs, spans.tolist(), strict=True):
             parts = [
@@ -258,7 +258,7 @@ class Stroke:
 
 @lru_cache(maxsize=1024)
 def _unique_centres(stroke: Stroke) -> Indices:
-    """Centres of the dabs, each once, on their way: it is asked chunk after chunk."""
+    """Return the centres of the dabs in order, each once; cached."""
     dabs = stroke.dab_centres()
     if len(dabs) == 1:
         return dabs

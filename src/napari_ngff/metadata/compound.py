@@ -1,4 +1,4 @@
-"""Transformations made of others, or of a field of vectors."""
+"""Transformations that consist of others, or use a field of vectors."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Sequence(Transformation):
 
     @property
     def is_linear(self) -> bool:
-        """Whether all steps are."""
+        """Whether all steps are linear."""
         return all(step.is_linear for step in self.steps)
 
     def matrix(self, ndim: int) -> Matrix:
@@ -96,7 +96,7 @@ class ByDimension(Transformation):
 
     @property
     def is_linear(self) -> bool:
-        """Whether all parts are."""
+        """Whether all parts are linear."""
         return all(part.transformation.is_linear for part in self.parts)
 
     def matrix(self, ndim: int) -> Matrix:
@@ -146,7 +146,7 @@ class Bijection(Transformation):
 
     @property
     def is_linear(self) -> bool:
-        """Whether `forward` is."""
+        """Whether `forward` is linear."""
         return self.forward.is_linear
 
     def matrix(self, ndim: int) -> Matrix:
@@ -319,7 +319,7 @@ def compose_steps(*steps: Transformation) -> Transformation:
 
 
 def smooth_fields(transformation: Transformation) -> Transformation:
-    """Replace nearest by linear interpolation in fields."""
+    """Replace nearest by linear interpolation in all fields of a transformation."""
     # A field of nearest vectors has no slope, and maps to few points only: Newton's
     # method cannot invert it.
     match transformation:

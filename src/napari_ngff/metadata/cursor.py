@@ -92,7 +92,7 @@ class Cursor:
         return self.is_present
 
     def describe_value(self) -> str:
-        """Describe the value in short, also one of any depth and size."""
+        """Describe the value in a few words, whatever its depth and size."""
         # `repr` of a value that is nested deeply would exceed Python's stack. `bool`
         # comes before `int`, of which it is a subclass.
         match self.value:

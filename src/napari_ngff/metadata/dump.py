@@ -46,7 +46,7 @@ NODE_NAME = re.compile(r"(?!__)(?!\.+$)[A-Za-z0-9_.-]+")  # 0.6: a Zarr node nam
 
 
 def dump_image(image: ImageMetadata, version: str) -> JSON:
-    """Return the attributes of an image or, where ``image.label`` is given, a label.
+    """Return the attributes of an image, or of a label image if it has a `label`.
 
     Parameters
     ----------
@@ -168,7 +168,7 @@ def dump_well(well: WellMetadata, version: str) -> JSON:
 
 
 def wrap_content(content: JSON, version: Version) -> JSON:
-    """Put `content` under the key that the version uses."""
+    """Put `content` under "ome", from 0.5 on."""
     if version.has_ome_key:
         return {"ome": {"version": version, **content}}
     return content

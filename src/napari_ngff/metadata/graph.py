@@ -52,7 +52,7 @@ class SystemGraph:
         return self.find_ways(start).get(goal)
 
     def find_ways(self, start: Reference) -> dict[Reference, Transformation]:
-        """Find the transformations from one system to all that can be reached."""
+        """Find the transformations from one system to all systems in reach."""
         if start not in self.systems:
             return {}
         ways: dict[Reference, Transformation] = {}
@@ -76,7 +76,7 @@ class SystemGraph:
     def list_steps(
         self, system: Reference
     ) -> Iterator[tuple[Reference, Transformation]]:
-        """Yield the systems next to one, with the transformations to them."""
+        """Yield the systems linked to one, each with the transformation to it."""
         for link in self.links:
             if link.input == system:
                 yield link.output, link.transformation

@@ -109,7 +109,7 @@ class Problem:
 
     @property
     def is_loss(self) -> bool:
-        """Whether something of the file is not shown because of it."""
+        """Whether something of the file is not shown because of this problem."""
         return isinstance(self.consequence, Consequence) and self.consequence.is_loss
 
 

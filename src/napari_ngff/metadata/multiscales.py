@@ -96,7 +96,7 @@ def parse_multiscale(multiscale: Cursor, minor: int) -> Multiscale | None:
 
 
 def are_alternatives(shared: Sequence[Cursor]) -> bool:
-    """Return whether transformations lead to different systems, and are not steps.
+    """Return whether transformations lead to different systems; else they are steps.
 
     SpatialData lists them so, with versions such as "0.5-dev-spatialdata": each leads
     from the system of the levels to another one. A single one that only scales and
@@ -130,7 +130,7 @@ def parse_levels(
     shared: Sequence[Cursor],
     axes: Sequence[Axis],
 ) -> tuple[Level, ...]:
-    """Read the levels: path and transformations of each, and those `shared` by all."""
+    """Read the levels: paths, own transformations, and those `shared` by all."""
     chains = [list(flatten_transforms(given)) for _, given in datasets]
     last = list(flatten_transforms(shared))
     # Without axes the longest vector tells how many there are at least.
@@ -275,7 +275,7 @@ def flatten_transforms(
 
 
 def type_of(transform: Cursor) -> object:
-    """Return the type as written, or by the parameters where it is missing."""
+    """Return the type as written; if it is missing, by the parameters."""
     stated = transform.at("type")
     known = ("scale", "translation")
     default = next((key for key in known if transform.at(key).is_present), None)
@@ -283,7 +283,7 @@ def type_of(transform: Cursor) -> object:
 
 
 def stated_length(chain: Sequence[Cursor]) -> int:
-    """Return the greatest length of a scale or translation, where there are no axes."""
+    """Return the greatest length of a scale or translation in a chain."""
     vectors = (step.at(key) for step in chain for key in ("scale", "translation"))
     return max((len(vector.children()) for vector in vectors), default=0)
 

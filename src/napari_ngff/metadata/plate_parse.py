@@ -51,6 +51,7 @@ def parse_plate(plate: Cursor, minor: int) -> PlateMetadata | None:
     for item in listed.list_items():
         path = item.at("path").read_path() if item.is_object() else None
         if path in wells:
+            # Less the period at the end of the description.
             text = f"The well {item.at('path').describe_value()[:-1]} is listed before."
             item.report_error("well-duplicate", text)
         elif path is not None:
@@ -167,6 +168,7 @@ def parse_acquisitions(items: Cursor) -> tuple[Acquisition, ...]:
         if item.is_object():
             stated.require_value('MUST contain the key "id".', Consequence.LEFT_OUT)
         identity = stated.read_integer()
+        # Fields name their acquisition by it, so a second one could not be chosen.
         if identity in result:
             item.report_error(
                 "acquisition-duplicate", f"The id {identity} MUST be unique."

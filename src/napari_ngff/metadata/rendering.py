@@ -32,6 +32,7 @@ def parse_omero(omero: Cursor) -> Omero | None:
         'If "omero" is there, it MUST have "channels".', "None is set."
     )
     rdefs = omero.at("rdefs")
+    # Only to report another value, from which nothing is read.
     rdefs.is_object()
     return Omero(
         omero.at("name").read_text(),
@@ -52,6 +53,7 @@ def parse_index(index: Cursor) -> int | None:
 
 
 def parse_channel(channel: Cursor) -> Channel:
+    # Reports another value, of which no setting is read: the channel keeps its place.
     channel.is_object()
     return Channel(
         channel.at("label").read_name(),
@@ -126,6 +128,7 @@ def parse_label(label: Cursor, beside: Cursor) -> LabelInfo | None:
     if not label.is_object():
         return LabelInfo() if label.is_present else None
     colors = {
+        # A label without a usable colour gets one from the viewer.
         value: color
         for value, entry in by_value(label.at("colors")).items()
         if (color := parse_rgba(entry.at("rgba"))) is not None

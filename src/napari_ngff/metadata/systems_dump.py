@@ -1,4 +1,4 @@
-"""Coordinate systems, and transformations between them, to JSON; strict."""
+"""Writes coordinate systems and links between them as JSON; strict."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ the model gives none.
 
 
 def dump_systems(multiscale: Multiscale) -> JSON:
-    """Return the systems of a multiscale, the intrinsic one in its place, and links.
+    """Return the systems of a multiscale, the intrinsic one among them, and the links.
 
     Raises
     ------
@@ -63,7 +63,7 @@ def dump_axis(axis: Axis, version: Version) -> JSON:
 
 
 def dump_link(link: SystemLink) -> JSON:
-    """Return a transformation with its ends.
+    """Return a link with its ends.
 
     Raises
     ------

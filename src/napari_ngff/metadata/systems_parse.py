@@ -1,4 +1,4 @@
-"""Coordinate systems, and transformations between them, of JSON: 0.6 and its drafts."""
+"""Parses coordinate systems and links between them: 0.6 and its drafts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["is_draft_scene", "parse_links", "parse_scene", "parse_systems"]
 
 
 def parse_scene(home: Cursor) -> Scene | None:
-    """Read ``scene``, or what drafts have at the group itself."""
+    """Read ``scene``; in drafts it is the group itself."""
     scene = home.at("scene")
     if not scene.is_object():
         if not is_draft_scene(home):

@@ -1,4 +1,4 @@
-"""Coordinate transformations as values that are applied, inverted, or made matrices.
+"""Coordinate transformations as values that can be applied, inverted, or made matrices.
 
 A transformation is a function "from input points to output points" (0.6) by position;
 the names of axes do not matter to it. Points are rows of an array (points, axes). A
@@ -43,7 +43,7 @@ ORTHONORMAL = 1e-6
 
 
 class Transformation(ABC):
-    """Base class; one that is not linear overrides `is_linear` and `apply`."""
+    """Base class; not all are linear: those override `is_linear` and `apply`."""
 
     __slots__ = ()
 
@@ -59,7 +59,7 @@ class Transformation(ABC):
 
     @property
     def is_linear(self) -> bool:
-        """Whether it can be written as a matrix: there is no field in it."""
+        """Whether it can be written as a matrix: it contains no field."""
         return True
 
     @abstractmethod
@@ -177,6 +177,7 @@ class MapAxis(Transformation):
 
     def inverse(self) -> MapAxis:
         """Return the inverse permutation."""
+        # Output `order[i]` of the inverse is input i.
         return MapAxis(tuple(self.order.index(i) for i in range(len(self.order))))
 
 
@@ -201,6 +202,7 @@ class ProjectAxis(Transformation):
         kept = [i for i in range(ndim) if i not in self.dropped]
         filled = [i for i in range(count) if i not in self.created]
         linear = np.zeros((count, ndim))
+        # Each output that was not created is the next input that was not dropped.
         linear[filled, kept] = 1
         return join_matrix(linear, np.zeros(count))
 
@@ -211,13 +213,13 @@ class ProjectAxis(Transformation):
 
 @dataclass(frozen=True, slots=True)
 class Affine(Transformation):
-    """y = A x + b; M `rows` of N + 1 numbers, b their last."""
+    """y = A x + b; `rows` are M rows of N + 1 numbers, of which b is the last one."""
 
     rows: Rows
 
     @classmethod
     def from_matrix(cls, whole: Matrix) -> Affine:
-        """Make it of a homogeneous matrix."""
+        """Make an affine of a homogeneous matrix."""
         return cls(rows_of(whole[:-1]))
 
     def count_outputs(self, ndim: int) -> int:
@@ -232,7 +234,7 @@ class Affine(Transformation):
         return np.array([*self.rows, (0.0,) * ndim + (1.0,)])
 
     def inverse(self) -> Affine | None:
-        """Invert A; None where it loses an input."""
+        """Invert A; None if that loses an input axis."""
         # The pseudoinverse where A has more rows than columns: of a point that no input
         # maps to, it gives the input whose output is nearest.
         ndim = len(self.rows[0]) - 1
@@ -262,7 +264,7 @@ class Rotation(Transformation):
         return join_matrix(np.array(self.rows), np.zeros(self.count_outputs(ndim)))
 
     def inverse(self) -> Transformation | None:
-        """Transpose R; or invert it, where it is not a rotation."""
+        """Transpose R; if it is not a rotation, invert it."""
         linear = np.array(self.rows)
         # Files round the entries, and some state other matrices as rotations.
         if np.abs(linear @ linear.T - np.eye(len(linear))).max() < ORTHONORMAL:

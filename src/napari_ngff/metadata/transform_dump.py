@@ -1,4 +1,4 @@
-"""Transformations to JSON as 0.6 spells them; strict where the parser is lenient."""
+"""Writes transformations as JSON of 0.6; strict where the parser is lenient."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def dump_transformation(transformation: Transformation) -> JSON:
 
 
 def dump_projection(transformation: ProjectAxis) -> JSON:
-    """Return the axes that are left out and made."""
+    """Return the dropped and the created axes."""
     axes = {
         "droppedInputs": list(transformation.dropped),
         "createdOutputs": list(transformation.created),
@@ -81,7 +81,7 @@ def dump_projection(transformation: ProjectAxis) -> JSON:
 
 
 def dump_compound(transformation: Transformation) -> JSON:
-    """Return what consists of others, or of nothing."""
+    """Return a transformation that consists of others, or the identity."""
     match transformation:
         case Sequence(steps):
             if not steps:
@@ -111,7 +111,7 @@ def dump_compound(transformation: Transformation) -> JSON:
 
 
 def finite_numbers(numbers: Iterable[float]) -> list[float]:
-    """Return plain numbers, or refuse one that JSON cannot state."""
+    """Return plain numbers; refuse those that JSON cannot state."""
     plain = [float(number) for number in numbers]
     if not all(map(math.isfinite, plain)):
         raise ValueError(f"JSON has no numbers such as these: {plain}.")

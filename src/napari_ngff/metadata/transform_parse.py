@@ -1,4 +1,4 @@
-"""Transformations of JSON: 0.6 exactly, and the spellings of its drafts; lenient.
+"""Parses transformations: 0.6 exactly, and the spellings of its drafts; lenient.
 
 Drafts (0.6.dev1 to dev4) differ in: ``transforms`` for ``transformations``,
 ``input_axes`` and names in place of ``inputAxes`` and indices, ``mapAxis`` as an object
@@ -58,7 +58,7 @@ INTERPOLATIONS = {
 
 @dataclass(frozen=True, slots=True)
 class ParseScope:
-    """What is known where a transformation stands.
+    """What is known about the place of a transformation.
 
     Attributes
     ----------
@@ -104,7 +104,7 @@ def parse_transformation(
 
 
 def type_by_parameters(transform: Cursor) -> str | None:
-    """Tell a type that is not stated by the field that it needs."""
+    """Find the type by the fields that are present."""
     return next((k for k in PARSERS if transform.at(k).is_present), None)
 
 
@@ -230,7 +230,7 @@ def axis_index(value: Cursor, names: tuple[str, ...] | None) -> int | None:
 
 
 def parse_project_axis(transform: Cursor, scope: ParseScope) -> Transformation | None:
-    """Read ``projectAxis``: axes to leave out and to make, one of them at least."""
+    """Read ``projectAxis``: axes that are dropped and created, at least one."""
     axes_by_key: dict[str, tuple[int, ...]] = {}
     for key in ("droppedInputs", "createdOutputs"):
         if transform.at(key).is_present:
@@ -251,7 +251,7 @@ def parse_project_axis(transform: Cursor, scope: ParseScope) -> Transformation |
 
 
 def inner_list(transform: Cursor) -> Cursor:
-    """Go to what a transformation consists of."""
+    """Go to the list of transformations inside of one."""
     if transform.at("transforms").is_present:  # up to 0.6.dev2
         report_draft(
             transform.at("transforms"), '"transformations" is the name of this field.'
@@ -316,7 +316,7 @@ def parse_part(transform: Cursor, scope: ParseScope) -> DimensionPart | None:
 def part_axes(
     transform: Cursor, inner: Cursor, end: str, names: tuple[str, ...] | None
 ) -> tuple[int, ...] | None:
-    """Read the axes of a part: ``inputAxes``, or as one of the drafts has them."""
+    """Read the axes of a part: ``inputAxes``, or what drafts have in its place."""
     stated = transform.at(f"{end}Axes")
     if not stated.is_present:
         # dev1 to dev4: beside the transformation, or in it.

@@ -1,1 +1,1 @@
-"""Screens: wells and fields as one lazy picture."""
+"""Plates: wells and fields as one lazy picture."""

@@ -1,4 +1,4 @@
-"""Levels for a whole plate that are coarser than all of its images.
+"""Adds levels to the model of a mosaic that are coarser than those of all images.
 
 napari reads the coarsest level whole. Of a plate whose images have one level only, or
 few, that would be more than there is memory.
@@ -22,7 +22,7 @@ __all__ = ["add_coarse_levels"]
 def add_coarse_levels(
     model: Pyramid, far: tuple[int, int], size: tuple[int, int], itemsize: int
 ) -> Pyramid:
-    """Add levels to the pyramid of an image until a plate of such images is small.
+    """Add levels to an image's pyramid until the coarsest plane of the plate is small.
 
     Fields have no array for those levels: every n-th voxel of another one is shown, see
     `napari_ngff.plate.level_view`.

@@ -1,4 +1,4 @@
-"""The fields of a well at their places, from the documents of its images."""
+"""Places the fields of a well, by the documents of its images."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class PlacedField:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WellArrangement:
-    """The fields of a well that can be read, in file order.
+    """The readable fields of a well, in file order.
 
     Attributes
     ----------
@@ -99,7 +99,7 @@ class WellArrangement:
 
 
 class ScreenArrangements:
-    """The arrangements of all wells, each read once; safe to use from several threads.
+    """The arrangements of all wells, each read once; for several threads.
 
     Parameters
     ----------
@@ -127,11 +127,11 @@ class ScreenArrangements:
     def read_before(
         self, well: str | None, acquisition: int | None
     ) -> WellArrangement | None:
-        """Give what was made before; reads nothing."""
+        """Return an arrangement that was read before; reads nothing."""
         return self._made.get((well, acquisition))
 
     def read_well(self, well: str | None, acquisition: int | None) -> WellArrangement:
-        """Read the documents of a well and of its images, where not done before.
+        """Read the documents of a well and of its images, unless that was done before.
 
         Parameters
         ----------
@@ -165,7 +165,7 @@ class ScreenArrangements:
     def note_reason(
         self, well: str | None, text: str, *, passing: bool = False
     ) -> None:
-        """Keep why something of a well is not shown; the first reason counts."""
+        """Note why something of a well is not shown; the first reason counts."""
         with self._lock:
             self.problems.setdefault(well, text)
             if passing:
@@ -197,6 +197,7 @@ class ScreenArrangements:
         try:
             listed = self.screen.list_fields(well)
         except (OMEZarrError, OSError) as error:
+            # A plate lists wells that were never imaged.
             gone = isinstance(error, NodeNotFoundError)
             return WellArrangement(
                 problems=(("", str(error)),),
@@ -249,6 +250,7 @@ def _place_fields(
         grid = grid_offsets(len(listed), height, width)
         offsets = tuple(grid[i] for i in indices)
     elif corners:
+        # Of all fields; in a grid the place of the first field has to do.
         top_left = min(y for y, _ in corners), min(x for _, x in corners)
     return WellArrangement(
         tuple(

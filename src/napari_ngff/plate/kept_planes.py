@@ -39,7 +39,7 @@ MOST_PLANES = 32
 
 @dataclass(slots=True, eq=False)
 class KeptPlane:
-    """What is kept of a plane of a level, and which tiles have been drawn into it.
+    """The kept part of a level's plane, and which tiles have been drawn into it.
 
     Attributes
     ----------
@@ -59,11 +59,11 @@ class KeptPlane:
 
     @classmethod
     def of_box(cls, box: Box, dtype: np.dtype[Any]) -> KeptPlane:
-        """Make room for a rectangle."""
+        """Make an empty plane for a box."""
         return cls(box, np.zeros(box_shape(box), dtype))
 
     def holds_box(self, box: Box) -> bool:
-        """Tell whether a rectangle lies inside."""
+        """Return whether a box lies inside."""
         return intersect_boxes(self.box, box) == box
 
     def tiles_left(self, numbers: Iterable[int], attempt: int) -> list[int]:
@@ -75,11 +75,11 @@ class KeptPlane:
         ]
 
     def view_box(self, box: Box) -> Pixels:
-        """View the pixels of a rectangle that lies inside."""
+        """Return a view of the pixels of a box that lies inside."""
         return self.pixels[slice_inside(box, self.box)]
 
     def move_to(self, box: Box, meeting: Callable[[Box], Iterable[int]]) -> KeptPlane:
-        """Make room for another rectangle; what both have in common is there.
+        """Make a plane for another box, with the pixels that both have in common.
 
         Parameters
         ----------
@@ -113,7 +113,7 @@ kept: ByteCache[KeptPlane] = ByteCache(8 * PLANE_BYTES, least=2)
 
 
 def make_room(channels: int, nbytes: int = PLANE_BYTES) -> None:
-    """Keep planes of all channels: that of the level on the screen and the coarsest."""
+    """Raise the limit so that two planes fit per channel: on screen and coarsest."""
     # It only grows: another mosaic of the same window may be on screen.
     most = MOST_PLANES * PLANE_BYTES
     kept.limit = max(kept.limit, min(2 * channels * nbytes, most))
@@ -121,7 +121,7 @@ def make_room(channels: int, nbytes: int = PLANE_BYTES) -> None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LevelPlanes:
-    """What is kept of one level.
+    """The kept planes of one level.
 
     Attributes
     ----------
@@ -156,13 +156,13 @@ class LevelPlanes:
         return math.prod(shape[-2:]) * self.dtype.itemsize
 
     def known_plane(self, lead: Lead) -> KeptPlane | None:
-        """Give what is kept of a plane."""
+        """Return what is kept of a plane, or None."""
         return kept.get((self._token, lead))
 
     def plane_at(
         self, lead: Lead, area: Box, meeting: Callable[[Box], Iterable[int]]
     ) -> KeptPlane:
-        """Find what is kept of a plane, or make room for a rectangle of it.
+        """Return what is kept of a plane, or a new plane for a box of it.
 
         Parameters
         ----------
@@ -186,7 +186,7 @@ class LevelPlanes:
             return plane
 
     def stand_in(self, lead: Lead, number: int, area: Box) -> Pixels | None:
-        """Make a part of a tile of what coarser levels have of it, enlarged."""
+        """Enlarge a part of a tile from coarser levels; None if none of them has it."""
         # From the next coarser level on: the finest one that has the tile.
         level = self.coarser
         while level is not None:

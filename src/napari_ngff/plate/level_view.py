@@ -22,7 +22,7 @@ ALIKE = 1.5
 
 
 class WantedLevel(Protocol):
-    """What a level of a mosaic is like."""
+    """A level of a mosaic, for which images are to be read."""
 
     @property
     def model(self) -> Pyramid:
@@ -40,7 +40,7 @@ class WantedLevel(Protocol):
 def view_of(
     image: FieldImage, size: tuple[int, int], wanted: WantedLevel, *, lent: bool = True
 ) -> ArrayWindow:
-    """Find the level of an image that a level of a mosaic shows.
+    """Find the level of an image that fits a level of a mosaic.
 
     The one of the same name, if the image has the levels and axes of the model. Else
     the one with voxels of similar size, or every n-th voxel of the next finer one.
@@ -114,14 +114,14 @@ def _nearest_level(
 
 
 def can_hold(dtype: np.dtype[Any], other: np.dtype[Any]) -> bool:
-    """Tell whether a type has room for all values of another."""
+    """Return whether a type has room for all values of another."""
     return dtype == other or np.can_cast(other, dtype, "safe")
 
 
 def cast_pixels(
     pixels: np.ndarray[Any, Any], dtype: np.dtype[Any]
 ) -> np.ndarray[Any, Any]:
-    """Change the type of pixels; values beyond its range become the nearest in it."""
+    """Convert pixels to a type; values beyond its range become the nearest in it."""
     if can_hold(dtype, pixels.dtype):
         return pixels
     if dtype.kind in "iu":

@@ -56,7 +56,7 @@ ALL_READ = 16
 
 @dataclass(frozen=True, slots=True)
 class WellChoice:
-    """What of the wells is shown.
+    """What is shown of the wells.
 
     Attributes
     ----------
@@ -93,7 +93,7 @@ class MosaicPyramid:
 
     @property
     def known_fields(self) -> tuple[WellArrangement, ...]:
-        """The fields of the wells that were read by now."""
+        """The arrangements of the wells that were read already."""
         arrangements = (self.tiles.known_fields(tile) for tile in self.tiles.tiles)
         return tuple(
             arrangement for arrangement in arrangements if arrangement is not None
@@ -106,7 +106,7 @@ def open_mosaic(
     choice: WellChoice | None = None,
     on_error: OnError | None = None,
 ) -> MosaicPyramid:
-    """Join wells into one picture.
+    """Join wells into one pyramid.
 
     Reads the plate's first readable well: its document, two documents of each of its
     images and one for each further level of the first; of at most `ALL_READ` wells
@@ -213,7 +213,7 @@ def _open_image(
     placed: PlacedField,
     choice: WellChoice,
 ) -> FieldImage:
-    """Open what a mosaic shows of an image: its labels, or the image itself."""
+    """Open the image that a mosaic shows: labels of an image, or the image itself."""
     if not choice.inside:
         return placed.image
     return arrangements.screen.open_image(path, placed.field.path, choice.inside)
@@ -241,7 +241,7 @@ def _find_template(
     choice: WellChoice,
     on_error: OnError | None,
 ) -> MosaicTemplate:
-    """Open the first image that can be."""
+    """Open the first readable image."""
     reasons: list[str] = []
     failures = 0
     for number, path in enumerate(paths):
@@ -279,7 +279,7 @@ def _list_images(
     known: Sequence[WellArrangement],
     choice: WellChoice,
 ) -> Iterator[FieldImage]:
-    """List the images of the mosaic that were opened by now."""
+    """List the images of the mosaic that are open already."""
     for arrangement in known:
         for placed in arrangement.fields:
             if not choice.inside:
@@ -294,7 +294,7 @@ def _list_images(
 
 
 def _find_bounds(template: Pyramid, images: Sequence[FieldImage]) -> MosaicBounds:
-    """Make room for all planes, channels and values of images that are known."""
+    """Find the room for all planes, channels and values of the known images."""
     names = template.multiscale.axis_names
     lead = list(template.levels[0].shape[:-2])
     dtype = template.levels[0].dtype
@@ -316,7 +316,7 @@ def _find_bounds(template: Pyramid, images: Sequence[FieldImage]) -> MosaicBound
 def _move_corner(
     multiscale: Multiscale, image: FieldImage, corner: tuple[float, float]
 ) -> Multiscale:
-    """Let the mosaic begin where its first cell does instead of its model."""
+    """Move all levels so that the mosaic begins where its first cell is."""
     first = image.multiscale.levels[0]
     # In units of the axes. A negative scale flips the image, not the plate.
     shift = [

@@ -1,4 +1,4 @@
-"""One level of a mosaic: which wells a rectangle meets, and drawing them."""
+"""One level of a mosaic: finds the wells that a box meets, and draws them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ Piece = tuple[tuple[slice, ...], Pixels]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MosaicLevel:
-    """One level of a mosaic; see `napari_ngff.store.arrays.lazy_array.ArraySource`.
+    """One level of a mosaic, as an `ArraySource` of `store/arrays/lazy_array.py`.
 
     Attributes
     ----------
@@ -137,7 +137,7 @@ class MosaicLevel:
         )
 
     def read(self, box: Box) -> Pixels:
-        """Read a rectangle; only the wells that it meets are opened."""
+        """Read a box; only the wells that it meets are opened."""
         met = self.tiles_meeting(box)
         if self._by_planes(box, met):
             return self._read_planes(box, met)
@@ -146,7 +146,7 @@ class MosaicLevel:
         return out
 
     def _by_planes(self, box: Box, met: list[int]) -> bool:
-        """Whether to keep what is drawn: what is quick is read again."""
+        """Return whether drawn planes are used; what is quick is read anew instead."""
         if len(self.tiles.tiles) <= FEW and self.tiles.concurrency == 1:
             return False
         quick = self._is_quick(met)
@@ -161,12 +161,12 @@ class MosaicLevel:
         )
 
     def _is_quick(self, numbers: list[int]) -> bool:
-        """Whether wells are few, local, and have arrays of this level."""
+        """Return whether wells are few, local, and have arrays of this level."""
         has_array = bool(self.model.multiscale.levels[self.number].path)
         return has_array and len(numbers) <= FEW and self.tiles.concurrency == 1
 
     def draw_box(self, box: Box, stop: Callable[[], bool] = lambda: False) -> bool:
-        """Draw what a rectangle needs, so that reading it costs nothing.
+        """Draw all wells of a box, so that reading it is quick.
 
         Parameters
         ----------
@@ -185,7 +185,7 @@ class MosaicLevel:
         return not stop()
 
     def tiles_meeting(self, box: Box) -> list[int]:
-        """List the tiles that a rectangle meets, by number."""
+        """List the numbers of the tiles that a box meets."""
         rows, columns = (
             range(bisect_right(edges, start) - 1, bisect_left(edges, stop))
             for edges, (start, stop) in zip(self.edges, box[-2:], strict=True)
@@ -216,7 +216,7 @@ class MosaicLevel:
     def _stand_in(
         self, lead: tuple[int, ...], numbers: list[int], area: Box, out: Pixels
     ) -> None:
-        """Put what coarser levels have of wells where they are still missing."""
+        """Fill missing wells from coarser levels."""
         for number in numbers:
             spans, places = [], []
             tile = self.tiles.tiles[number]
@@ -300,7 +300,7 @@ class MosaicLevel:
     def _read_pieces(
         self, tile: WellCell, met: list[tuple[PlacedField, Box]], box: Box, out: Pixels
     ) -> Iterable[Piece | None]:
-        """Read fields, and tell in their order what to put where in a rectangle.
+        """Read fields; return in their order the pieces of a box that they fill.
 
         One by one they are put there at once where that is possible.
         """
@@ -326,7 +326,7 @@ class MosaicLevel:
         box: Box,
         out: Pixels | None = None,
     ) -> Piece | None:
-        """Read what of a field is inside a rectangle, and say where in it.
+        """Read the part of a field that is inside a box.
 
         None where nothing is, or where it was put into `out`.
         """
@@ -360,7 +360,7 @@ class MosaicLevel:
         *,
         lent: bool = True,
     ) -> Piece | None:
-        """Read where a field and a rectangle meet; see `FieldImage.like_opened`."""
+        """Read the intersection of a field and a box; see `FieldImage.like_opened`."""
         view = self._choose_view(tile, placed, lent=lent)
         if view is None:
             return None
@@ -390,7 +390,7 @@ class MosaicLevel:
     def _field_spans(
         self, tile: WellCell, placed: PlacedField, limits: tuple[int, int]
     ) -> Box:
-        """Start and stop of a field along y and x, in voxels of this level."""
+        """Return start and stop of a field along y and x, in voxels of this level."""
         spans = []
         for axis, factor in enumerate(self.factors):
             corner = tile.corner[axis] + placed.offset[axis]
@@ -404,7 +404,7 @@ class MosaicLevel:
     def _choose_view(
         self, tile: WellCell, placed: PlacedField, *, lent: bool = True
     ) -> ArrayWindow | None:
-        """Find the array of a field that suits this level; None where there is none."""
+        """Find the array of a field that fits this level; None if there is none."""
         path = placed.image.location.path
         if lent and path in self._views:
             return self._views[path]

@@ -1,4 +1,4 @@
-"""The wells of a plate and their images, each opened once, when something needs it."""
+"""The wells of a plate and their images, each opened once, when it is needed."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class FieldImage:
     _kin: Kin = field(default_factory=dict)
 
     def like_opened(self, level: int) -> ChunkedArray:
-        """Open one level, or take it to be stored like that of an image that is alike.
+        """Open one level, or assume that it is stored like that of an alike image.
 
         Images are alike if their documents say the same and the documents of their
         levels 0 are equal. If a chunk of the array cannot be read, `open_level` reads
@@ -96,7 +96,7 @@ class FieldImage:
         return array
 
     def open_level(self, level: int) -> ChunkedArray:
-        """Open one level, by its index in `multiscale`; once.
+        """Open one level, by its index in `multiscale`; later calls return the same.
 
         Raises
         ------
@@ -120,12 +120,12 @@ class FieldImage:
         return opened
 
     def is_opened(self, level: int) -> bool:
-        """Tell whether a level was opened."""
+        """Return whether a level was opened."""
         return level in self._arrays
 
     @property
     def opened_level(self) -> ChunkedArray | None:
-        """Level 0, where it was opened already."""
+        """Level 0 if it was opened already, else None."""
         opened = self._arrays.get(0)
         return None if isinstance(opened, Exception) else opened
 
@@ -137,7 +137,7 @@ class FieldImage:
 
     @property
     def corner(self) -> tuple[float, float]:
-        """Where voxel 0 lies along y and x, in voxels of level 0."""
+        """Position of voxel 0 along y and x, in voxels of level 0."""
         level = self.multiscale.levels[0]
         y, x = (level.translation[i] / level.scale[i] for i in (-2, -1))
         return y, x
@@ -153,7 +153,7 @@ def _copy_error(error: Exception) -> Exception:
 
 
 class PlateContents:
-    """What is in a plate, in a well, or in a collection of images.
+    """The wells and images of a plate, of a well, or of a collection.
 
     Safe to use from several threads. What cannot be opened raises a copy of the first
     error each time, and is not read again, unless a server did not give it: that may
@@ -177,7 +177,7 @@ class PlateContents:
         self._wells: dict[bytes, tuple[WellField, ...]] = {}
 
     def list_fields(self, well: str | None) -> tuple[WellField, ...]:
-        """Read which images a well has: one document.
+        """Read the list of a well's images, from one document.
 
         Parameters
         ----------
@@ -203,7 +203,7 @@ class PlateContents:
         return fields
 
     def opened_before(self, path: str) -> FieldImage | None:
-        """Give an image that was opened before, by its inner path; reads nothing."""
+        """Return an image that was opened before, by its inner path; reads nothing."""
         image = self._images.get(path)
         return None if isinstance(image, Exception) else image
 
@@ -237,7 +237,7 @@ class PlateContents:
         raise UnsupportedError(msg)
 
     def location_of(self, well: str | None, field: str, inside: str = "") -> Location:
-        """Give the location of an image, or of something in it ("labels/nuclei")."""
+        """Return the location of an image, or of something in it ("labels/nuclei")."""
         parts = (part for part in (well or "", field, inside) if part)
         return self.node.location.join_path("/".join(parts))
 
@@ -290,7 +290,7 @@ class PlateContents:
     def _choose_formats(
         self, well: str | None, field: str, inside: str
     ) -> tuple[int, ...]:
-        """Choose the Zarr formats to ask for: of labels that of their image."""
+        """Choose the Zarr formats to try; for labels that of their image."""
         if inside:
             try:
                 return (self.open_image(well, field).zarr_format,)
@@ -389,7 +389,7 @@ PLAIN = [{"type", "scale"}, {"type", "translation"}]
 
 
 def _move_levels(multiscale: Multiscale, translations: Translations) -> Multiscale:
-    """Put the levels of a multiscale at other places."""
+    """Give the levels of a multiscale other translations."""
     if not any(translations) or len(translations) != len(multiscale.levels):
         return multiscale
     levels = tuple(

@@ -107,7 +107,7 @@ class PlateMap:
 
 
 def map_plate(plate: PlateMetadata, geometry: int | None = None) -> PlateMap:
-    """Put the wells of a plate on a map.
+    """Place the wells of a plate on a map.
 
     Rows named by letters and columns by numbers lie where plates have them, listed or
     not: "B" is the second row even where "A" is not listed. All others lie in the
@@ -164,7 +164,7 @@ plates have at most 48."""
 
 
 def row_letters(index: int) -> str:
-    """Name a row by its 0-based index: A to Z, then AA, AB..."""
+    """Return the name of a row by its 0-based index: A to Z, then AA, AB..."""
     letters = ""
     number = index + 1
     while number:
@@ -175,7 +175,7 @@ def row_letters(index: int) -> str:
 
 
 def letters_index(name: str) -> int | None:
-    """Tell which row letters name, the inverse of `row_letters`; None for others."""
+    """Return the 0-based index of a row by its letters; None for other names."""
     if not 0 < len(name) <= 2 or any(c not in ascii_uppercase for c in name.upper()):
         return None
     index = 0
@@ -199,7 +199,7 @@ def _in_order(wells: list[MapWell]) -> tuple[MapWell, ...]:
 
 
 def grid_offsets(count: int, height: int, width: int) -> tuple[Offset, ...]:
-    """Lay tiles of one size out row by row in a grid as square as can be."""
+    """Place tiles of one size row by row, in a grid that is as square as possible."""
     columns = max(1, math.ceil(math.sqrt(count)))
     return tuple(
         (float(i // columns * height), float(i % columns * width)) for i in range(count)

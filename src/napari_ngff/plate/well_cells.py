@@ -1,4 +1,4 @@
-"""The wells of a mosaic, and what it has room for."""
+"""The wells of a mosaic, each in its cell."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = ["Defer", "MosaicBounds", "WellCell", "WellCells"]
 
 @dataclass(frozen=True, slots=True)
 class WellCell:
-    """A well of a mosaic.
+    """A well of a mosaic, and the corner of its cell.
 
     Attributes
     ----------
@@ -89,20 +89,20 @@ class WellCells:
 
     @property
     def concurrency(self) -> int:
-        """Threads that are of use: requests over a network wait, local reads do not."""
+        """Number of threads that are of use: one for local files."""
         # One thread for local files: decoding many small chunks holds the interpreter,
         # so a second one makes it slower (docs/design/007).
         most = self.arrangements.screen.node.location.source.concurrency
         return most if most > LOCAL_CONCURRENCY else 1
 
     def known_fields(self, tile: WellCell) -> WellArrangement | None:
-        """Give the fields of a well that was read before."""
+        """Return the arrangement of a well that was read before, or None."""
         return self.arrangements.read_before(tile.well, self.acquisition)
 
     def image_at(
         self, y: float, x: float
     ) -> tuple[str | None, WellField | None] | None:
-        """Tell which well, and which image in it, lie at a place; reads nothing.
+        """Find the well, and the image in it, at a place; reads nothing.
 
         Parameters
         ----------
@@ -128,7 +128,7 @@ class WellCells:
         return None
 
     def corners_of(self, well: str | None) -> tuple[Place, Place] | None:
-        """Give the upper left and lower right corner of a well, as (y, x) in voxels.
+        """Return the upper left and lower right corner of a well, as (y, x) in voxels.
 
         None for a well that is not in the mosaic.
         """
@@ -142,7 +142,7 @@ class WellCells:
         return None
 
     def read_fields(self, tile: WellCell, on_error: OnError | None) -> WellArrangement:
-        """Read where the fields of a well are; tells once what is broken."""
+        """Read where the fields of a well are; report once what is broken."""
         arrangement = self.arrangements.read_well(tile.well, self.acquisition)
         # Wells and fields that are absent are usual, and no error.
         if arrangement.problems and not arrangement.missing:
@@ -160,7 +160,7 @@ class WellCells:
         *,
         passing: bool = False,
     ) -> None:
-        """Tell, once for each well, that something of it cannot be read."""
+        """Report, once for each well, that something of it cannot be read."""
         self.arrangements.note_reason(tile.well, str(error), passing=passing)
         # Many chunks of a well may fail at the same time, in several threads.
         with self._lock:
@@ -212,7 +212,7 @@ class WellCells:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MosaicBounds:
-    """What a mosaic has room for.
+    """The axes of a mosaic, its size along them, and its type.
 
     Attributes
     ----------
@@ -228,5 +228,5 @@ class MosaicBounds:
 
     @property
     def channel_count(self) -> int:
-        """How many there are."""
+        """Number of channels."""
         return dict(zip(self.axes, self.lead, strict=False)).get("c", 1)

@@ -1,4 +1,4 @@
-"""Copies a label image into another hierarchy, if possible object by object.
+"""Copies a label image into another hierarchy, object by object if possible.
 
 Memory, for each thread: a stored object, or a decoded chunk three times where the zarr
 format changes and where copies are compared; what the process keeps of decoded chunks
@@ -59,7 +59,7 @@ MOST_COPIED = 16 * 2**30
 
 
 def decoded_size(label: Node) -> int:
-    """Bytes of a label image as it is decoded, all levels."""
+    """Return the bytes of a label image when decoded, of all levels."""
     return sum(
         array.size * array.dtype.itemsize for array in open_arrays(label).values()
     )
@@ -178,7 +178,7 @@ class LabelCopy:
     folder: str
 
     def write(self, transaction: Transaction, goes_on: GoesOn | None = None) -> bool:
-        """Copy the arrays, and then the group's metadata.
+        """Copy the arrays, then the document of the group.
 
         Returns
         -------
@@ -210,7 +210,7 @@ class LabelCopy:
         return True
 
     def _can_copy_raw(self, array: ChunkedArray) -> bool:
-        """Whether stored objects can be taken as they are."""
+        """Return whether stored objects can be copied as they are."""
         # Keys and bytes of objects are the same only in the same zarr format, with a
         # separator that is stated, and if the type can be painted on.
         known = array.ndim < 2 or array.layout.keys.separator is not None
@@ -280,7 +280,7 @@ class LabelCopy:
         _for_each_object(array, convert_object, tally)
 
     def _copy_attributes(self) -> JSON:
-        """Attributes of the copy: those of the label image, with another source."""
+        """Return the attributes of the label image with a new source."""
         source, home = self.location.source_image(self.name), self.location
         given = self.label.attributes
         # Of the same version: as written, with all that this package does not know.
@@ -300,7 +300,7 @@ class LabelCopy:
         return {**others, **state_version(made, home)}
 
     def compare_voxels(self) -> None:
-        """Compare all voxels with those of the label image, as it is now.
+        """Compare all voxels with those of the label image as it is now.
 
         Raises
         ------
@@ -329,7 +329,7 @@ class LabelCopy:
 
 
 class _CopyTally:
-    """Counts what is done, in all threads."""
+    """Counts finished objects, in all threads."""
 
     def __init__(self, total: int, goes_on: GoesOn | None) -> None:
         self.stopped = False

@@ -35,7 +35,7 @@ TAKEN = ("zarr.json", ".zgroup", ".zattrs", ".zarray", ".zmetadata")
 
 @dataclass(frozen=True, slots=True)
 class LabelLocation:
-    """The group that lists label images of one image, and what is stated there.
+    """The group that lists the label images of one image.
 
     Attributes
     ----------
@@ -70,16 +70,16 @@ class LabelLocation:
         return self.version.zarr_format if self.version else 3
 
     def list_entry(self, name: str) -> str:
-        """Path of a label image as the list has it."""
+        """Return the path of a label image as it stands in the list."""
         return f"{self.prefix}{name}"
 
     @property
     def prefix(self) -> str:
-        """What the names of this image's labels begin with in the list."""
+        """The beginning of the names of this image's labels in the list."""
         return self.below.replace("/", ".") + "." if self.below else ""
 
     def path_of(self, name: str) -> str:
-        """Path of a label image in the hierarchy."""
+        """Return the path of a label image in the hierarchy."""
         return join_key(self.group, self.list_entry(name))
 
     def open_label(self, name: str) -> Node:
@@ -117,7 +117,7 @@ class LabelLocation:
         return [path[len(start) :] for path in listed if path.startswith(start)]
 
     def source_image(self, name: str) -> str:
-        """Path from a label image to its image, or the image's URL.
+        """Return the path from a label image to its image, or the image's URL.
 
         A relative path, as the text wants it, wherever there is one: not for URLs, nor
         for another drive of Windows.
@@ -139,7 +139,7 @@ class LabelLocation:
 
 
 def location_inside(image: Node) -> LabelLocation:
-    """Return the image's own ``labels`` group, whether there is one yet or not.
+    """Return the image's own ``labels`` group, which need not exist yet.
 
     Raises
     ------
@@ -193,7 +193,7 @@ def name_problem(name: str, taken: Sequence[str] = ()) -> str:
 
 
 def is_name(path: str) -> bool:
-    """Whether a label image may be called so: a name, or a path of names.
+    """Return whether a label image may have this name, or path of names.
 
     It stays below its list, and is no document of it.
     """
@@ -214,6 +214,6 @@ def why_not_created(source: Source) -> str:
 
 
 def written_version(stated: str) -> Version:
-    """Return a version without the number of its draft; "" where labels cannot be."""
+    """Return a version without the number of its draft; "" if it has no labels."""
     version = Version(stated)
     return next((v for v in LABEL_VERSIONS if version.belongs_to(v)), Version())

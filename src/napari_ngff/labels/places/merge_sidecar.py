@@ -47,7 +47,7 @@ __all__ = ["LabelMerge", "merge"]
 
 @dataclass(frozen=True, slots=True)
 class LabelMerge:
-    """One label image to be merged, or merged.
+    """A label image of a sidecar, and where it is merged.
 
     Attributes
     ----------
@@ -228,7 +228,7 @@ def _check_free(item: LabelMerge, overwrite: bool) -> None:
 
 
 def _check_fit(item: LabelMerge) -> None:
-    """Refuse a label image of another size than the image: it is of another one.
+    """Refuse a label image whose size differs from that of the image.
 
     Along each axis either the voxels are as many, or they reach as far, up to one of
     the labels', or the label image has one only.
@@ -273,7 +273,7 @@ def _target_folder(item: LabelMerge) -> str:
 
 
 def _merge_label(item: LabelMerge, overwrite: bool, goes_on: GoesOn | None) -> bool:
-    """Merge, unless another process merges labels of that name into that image."""
+    """Merge one label image; return False if it was cancelled."""
     home, path = item.location, item.location.path_of(item.name)
     transaction = begin_transaction(home.source)
     transaction.recover(path)
@@ -303,7 +303,7 @@ def _merge_label(item: LabelMerge, overwrite: bool, goes_on: GoesOn | None) -> b
 
 
 def _old_documents(item: LabelMerge) -> list[str]:
-    """Paths of the groups and arrays of the label image that is in the image now."""
+    """Return the paths of group and arrays of the label image that is replaced."""
     try:
         label = item.location.open_label(item.name)
     except (OMEZarrError, OSError):
@@ -325,7 +325,7 @@ def _remove_from_list(transaction: Transaction, home: LabelLocation, name: str) 
 
 
 def _remove_merged(item: LabelMerge) -> None:
-    """Remove a label image from its sidecar, and the sidecar where it was the last."""
+    """Remove a label image from its sidecar, and the sidecar if it was the last one."""
     source, path = item.label.location.source, item.label.location.path
     root = read_node(Location(source))
     home = LabelLocation(source, "", root.metadata.version or UNSTATED)

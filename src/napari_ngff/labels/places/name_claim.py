@@ -1,4 +1,4 @@
-"""Claims the name of a new label image, which is free or is to be replaced."""
+"""Reserves the name of a new label image, whether it is free or to be replaced."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def claim_place(
 
 
 def require_free(transaction: Transaction, path: str) -> None:
-    """Refuse a place where something is.
+    """Refuse a path at which something exists.
 
     Raises
     ------

@@ -57,7 +57,7 @@ OLDER = V0_5
 
 
 def sidecar_folder() -> Path:
-    """Return the folder of sidecars that cannot be next to their image."""
+    """Return the folder for sidecars that cannot be beside their image."""
     return user_data_path("napari-ngff", appauthor=False) / "sidecars"
 
 
@@ -96,7 +96,7 @@ class Address:
         return Path(self.root).parent / f"{self.stem}{SUFFIX}"
 
     def in_folder(self, folder: Path) -> Path:
-        """Return the sidecar in a folder that is for many."""
+        """Return the path of the sidecar in a folder of many sidecars."""
         beside = self.beside
         if beside is not None and os.path.realpath(folder) == str(beside.parent):
             return beside
@@ -104,11 +104,11 @@ class Address:
 
     @property
     def note(self) -> Path:
-        """The document that names its sidecars in folders that the user chose."""
+        """Path of the document that lists sidecars in folders of the user's choice."""
         return sidecar_folder() / f"{self.digest}.json"
 
     def path_of(self, path: str) -> str:
-        """Path or URL of a group of the hierarchy."""
+        """Return path or URL of a group of the hierarchy."""
         return "/".join(part for part in (self.root, self.inside, path) if part)
 
 
@@ -190,7 +190,7 @@ def choose_location(
 def sidecar_location(
     image: Node, folder: str | os.PathLike[str] | None = None
 ) -> LabelLocation:
-    """Return the group for labels of an image in its sidecar, whether there is one yet.
+    """Return the group for labels of an image in its sidecar; it need not exist yet.
 
     Parameters
     ----------
@@ -290,14 +290,14 @@ def _write_note(address: Address, sidecars: list[str]) -> None:
 
 
 def sidecar_candidates(address: Address) -> tuple[Path, ...]:
-    """List where sidecars of a hierarchy can be, whether they are there or not."""
+    """List the paths where sidecars of a hierarchy can be."""
     places = [address.beside, address.in_folder(sidecar_folder())]
     places += [Path(text) for text in _read_note(address)]
     return tuple(dict.fromkeys(path for path in places if path is not None))
 
 
 def sidecars_of(address: Address) -> list[Path]:
-    """List the sidecars of a hierarchy that are there: two looks, and one per note."""
+    """List the sidecars of a hierarchy that exist."""
     unique = sidecar_candidates(address)
     # Not `Path.is_dir`: in Python 3.11 it raises where a folder above is not readable.
     return [path for path in unique if os.path.isdir(path)]
@@ -305,7 +305,7 @@ def sidecars_of(address: Address) -> list[Path]:
 
 @dataclass(frozen=True, slots=True)
 class SidecarLabels:
-    """Label images that sidecars hold of one image.
+    """The label images of one image that are in sidecars.
 
     Attributes
     ----------
@@ -320,7 +320,7 @@ class SidecarLabels:
 
 
 def open_sidecars(image: Node) -> SidecarLabels:
-    """Open the label images that sidecars hold of an image; asks no server anything."""
+    """Open the label images of an image that are in sidecars; asks no server."""
     address = address_of(image)
     if address is None:
         return SidecarLabels({})
@@ -366,7 +366,7 @@ def _sidecar_problem(path: Path, text: str) -> Problem:
 
 
 def image_path(label: Node) -> str:
-    """Path of a label's image in the image's hierarchy.
+    """Return the path of a label's image in the image's hierarchy.
 
     What its source ends with and its own name begins with.
     """
@@ -379,12 +379,12 @@ def image_path(label: Node) -> str:
 
 
 def name_of(label: Node) -> str:
-    """Name of a label image of a sidecar, without the path of its image."""
+    """Return the name of a sidecar's label image without the path of its image."""
     return label.name[len(image_path(label).replace("/", ".")) :].lstrip(".")
 
 
 def source_of(label: Node) -> str:
-    """Path or URL of a label's image, wherever that is."""
+    """Return path or URL of a label's image, which need not exist."""
     image = label.metadata.image
     stated = image.label.source if image is not None and image.label else ""
     if is_url(stated):
@@ -394,7 +394,7 @@ def source_of(label: Node) -> str:
 
 
 def _leads_to(label: Node, image: str) -> bool:
-    """Tell whether a label may be one of an image: one that was moved with it, too."""
+    """Return whether a label belongs to an image, or may: both may have been moved."""
     source = source_of(label)
     if is_url(source) or is_url(image):
         return source == image or not (is_url(source) or os.path.exists(source))

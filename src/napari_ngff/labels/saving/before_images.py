@@ -1,4 +1,4 @@
-"""The blocks of a file as they were before edits were saved into it.
+"""Blocks of a file as they were before edits were saved into it (before-images).
 
 A canvas shows its edits over the pyramid *as it was opened*, also when they are in the
 file by now: so every step can be undone, and saving always computes a block anew from
@@ -59,7 +59,7 @@ CODEC = Zstd(1)
 
 @dataclass(frozen=True, slots=True)
 class _BlockRecord:
-    """Where a block is; `layout` is None where it is kept in our own way."""
+    """Where a block is kept; `layout` is None if this class encoded it."""
 
     file: IO[bytes] | None
     offset: int
@@ -135,7 +135,7 @@ class BeforeImages:
         return len(self._records)
 
     def put_block(self, level: int, cell: Cell, block: Array | EncodedVoxels) -> None:
-        """Keep a block; one that is kept already stays."""
+        """Keep a block, unless an earlier state of it is kept already."""
         with self._lock:
             # The first one is the original; what follows are results of our own saves.
             if (level, cell) in self._records:
@@ -196,7 +196,7 @@ class BeforeImages:
         return self._append_log.append(record)
 
     def flush_blocks(self) -> None:
-        """Return once all that was kept is on the disk."""
+        """Wait until all blocks are on the disk."""
         if not self._durable:
             return
         # A second caller waits: what the first is flushing is not on the disk yet.
@@ -256,7 +256,7 @@ class BeforeImages:
         self._open_log.truncate(end)
 
     def _load_records(self, file: IO[bytes]) -> int:
-        """Read all records that are whole; return where they end."""
+        """Read all complete records; return where the last one ends."""
         file.seek(0)
         end = 0
         while line := file.readline():
@@ -278,7 +278,7 @@ class BeforeImages:
 
 
 def _parse_record(head: Mapping[str, Any], offset: int) -> _BlockRecord:
-    """Read what is written before a block."""
+    """Read the line before the bytes of a block."""
     layout = None
     if "steps" in head:
         steps = tuple((str(name), int(size)) for name, size in head["steps"])
@@ -299,7 +299,7 @@ def _chunk_layout(
     order: Literal["C", "F"],
     steps: tuple[tuple[str, int], ...],
 ) -> ArrayLayout:
-    """Describe no more than how one chunk is decoded; the same object for all."""
+    """Describe how one chunk is decoded; equal arguments give the same object."""
     kind = np.dtype(dtype)
     return ArrayLayout(
         zarr_format=3,
@@ -317,7 +317,7 @@ def _chunk_layout(
 
 
 class BeforeImagesCopy(dict[tuple[int, Cell], Array]):
-    """The blocks of a `BeforeImages` in another process, by level and cell."""
+    """The blocks of a `BeforeImages` for another process, by level and cell."""
 
     def get_block(self, level: int, cell: Cell) -> Array | None:
         """Return a block as it was; None where it was never overwritten."""
@@ -330,7 +330,7 @@ class BeforeImagesCopy(dict[tuple[int, Cell], Array]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OriginalLevel:
-    """A level as it was before anything was saved; itself an `ArraySource`.
+    """A level as it was before anything was saved into it, as an `ArraySource`.
 
     Attributes
     ----------
@@ -429,5 +429,5 @@ def reopen_array(array: ChunkedArray, source: Source) -> ChunkedArray:
 
 
 def cell_shape(array: ChunkedArray) -> tuple[int, ...]:
-    """Shape of what is changed at once; see `ArrayWriter.cell`."""
+    """Return the shape of a cell; see `ArrayWriter.cell`."""
     return array.chunks if array.direct else array.shards or array.chunks

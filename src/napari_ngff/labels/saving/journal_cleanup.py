@@ -1,4 +1,4 @@
-"""Journals whose label images are gone for good.
+"""Deletes journals whose label images were deleted.
 
 A store that is not there may be on a disk that is only unplugged, and its edits can be
 recovered when it is back. So a journal goes only where its store was deleted for sure:

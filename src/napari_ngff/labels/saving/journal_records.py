@@ -1,4 +1,4 @@
-"""What stands in a journal: its head, edits, and notes of saves, a line for each."""
+"""The records of a journal, one per line: its head, edits, and notes of saves."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class JournalHead:
     subject: JournalSubject
 
     def dump(self, above: list[int] | None) -> dict[str, Any]:
-        """Write it as what `json` takes.
+        """Convert it into what `json` takes.
 
         Parameters
         ----------
@@ -90,7 +90,7 @@ class JournalHead:
 
     @classmethod
     def load(cls, record: dict[str, Any]) -> JournalHead:
-        """Read what `dump` wrote.
+        """Read what `dump` returned.
 
         Raises
         ------
@@ -105,7 +105,7 @@ class JournalHead:
 
 @dataclass(frozen=True, slots=True)
 class JournalContent:
-    """What a journal holds.
+    """The content of a journal.
 
     Attributes
     ----------
@@ -140,7 +140,7 @@ class JournalContent:
 
 
 def read_head(folder: Path) -> JournalHead | None:
-    """Read whose edits a journal holds; None where nothing can be read.
+    """Read the head of a journal; None if it cannot be read.
 
     Raises
     ------
@@ -198,13 +198,13 @@ def _read_records(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def dump_record(record: dict[str, Any]) -> bytes:
-    """Write a line."""
+    """Convert a record into a line of JSON."""
     text = json.dumps(record, separators=(",", ":"), default=_to_plain)
     return text.encode() + b"\n"
 
 
 def _to_plain(value: Any) -> Any:
-    """Turn numbers of NumPy, of which plugins make shapes, into those of Python."""
+    """Convert NumPy's numbers, which plugins use in shapes, into Python's."""
     if isinstance(value, np.generic | np.ndarray):
         return value.tolist()
     msg = f"{type(value).__name__} cannot be written into a journal."

@@ -47,7 +47,7 @@ MOST_OFFSETS = 64
 
 @dataclass(frozen=True, slots=True)
 class LevelRule:
-    """How one level follows from the next finer one.
+    """The rule by which one level follows from the next finer one.
 
     Attributes
     ----------
@@ -196,7 +196,7 @@ def _find_closest(stated: LevelReduction, boxes: Sequence[_ComparedBox]) -> Leve
 
 
 def _mark_borders(pixels: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-    """Find voxels that are of another label than one of those before them."""
+    """Find voxels whose label differs from the one before them along any axis."""
     differs = np.zeros(pixels.shape, bool)
     # z, y and x: along t labels differ without a border between them.
     for axis in range(max(0, pixels.ndim - 3), pixels.ndim):

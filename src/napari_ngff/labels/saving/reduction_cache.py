@@ -1,4 +1,4 @@
-"""Parts of coarser levels, reduced from blocks while these are in memory.
+"""Keeps parts of coarser levels that were reduced while finer blocks were in memory.
 
 A block that was just written need not be read again for the next level. Parts are
 compressed where room gets scarce; where there is none left, blocks are read again.
@@ -95,7 +95,7 @@ class ReductionCache:
                 self._parts[number, cell] = _CachedPart(target, raw.dtype, packed, data)
 
     def get_part(self, number: int, cell: Cell, part: Box) -> Array | None:
-        """Return a part of the next level; None where it is to be read.
+        """Return a part of the next level; None if it has to be read.
 
         Parameters
         ----------
@@ -114,13 +114,13 @@ class ReductionCache:
         return pixels[slice_inside(part, cached.box)]
 
     def drop_blocks(self, number: int, cells: Iterable[Cell]) -> None:
-        """Forget what was made from blocks that were not written after all."""
+        """Forget the parts of blocks that were not written after all."""
         with self._lock:
             for cell in cells:
                 self._drop_part(number, cell)
 
     def drop_level(self, number: int) -> None:
-        """Forget what was made from blocks of a level: the next one is written."""
+        """Forget the parts of a level's blocks, after the next level was written."""
         with self._lock:
             for level, cell in list(self._parts):
                 if level == number:

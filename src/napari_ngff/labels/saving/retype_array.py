@@ -38,7 +38,7 @@ def retype_arrays(
 def retype_array(
     array: ChunkedArray, dtype: np.dtype[Any], transaction: Transaction
 ) -> ChunkedArray:
-    """Give an array another type of integers; all else stays as it is.
+    """Give an array another integer type, and change nothing else.
 
     A copy is made beside it, block by block, and takes its place when it is complete;
     see `Transaction.replace_tree`.
@@ -113,7 +113,7 @@ def _copy_objects(
 
 
 def _retype_document(document: JSON, dtype: np.dtype[Any]) -> JSON:
-    """Change the type in the document of an array, and what goes with it."""
+    """Return the document of an array with another type, and codecs that fit it."""
     if document["zarr_format"] == 2:
         # v2 states the byte order in the type, v3 in the codec "bytes".
         big = document["dtype"].startswith(">")

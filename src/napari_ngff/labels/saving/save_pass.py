@@ -1,4 +1,4 @@
-"""One save of a label image: level 0 from the edits, other levels from the next finer.
+"""One pass of a save: level 0 from the edits, each other level from the next finer.
 
 Only blocks that edits touch are read, and of coarser levels only those whose finer
 blocks came out differently.
@@ -64,21 +64,21 @@ class DirtyCells:
 
     @classmethod
     def of_levels(cls, levels: int) -> DirtyCells:
-        """Begin with nothing to write."""
+        """Return an object without any cells."""
         return cls(set(), [set() for _ in range(levels)])
 
     def __bool__(self) -> bool:
         return bool(self.pending) or any(self.stale)
 
     def add_cells(self, cells: Iterable[Cell]) -> None:
-        """Write cells of level 0 that edits touch."""
+        """Add cells of level 0 that edits touch."""
         wanted = set(cells)
         self.pending |= wanted
         self.doubted -= wanted
 
     @property
     def wanted_cells(self) -> frozenset[Cell]:
-        """Cells of level 0 that edits touch and that are to be written."""
+        """Cells of level 0 that edits touch and that are not written yet."""
         return frozenset(self.pending) - self.doubted
 
     def recheck_written(self, retained: BeforeImages) -> None:
@@ -92,7 +92,7 @@ class DirtyCells:
 
 @dataclass(frozen=True, slots=True)
 class LabelFiles:
-    """Where a label image is written.
+    """The arrays of a label image, and how they are written.
 
     Attributes
     ----------
@@ -120,7 +120,7 @@ class LabelFiles:
 
 @dataclass(slots=True)
 class SavePass:
-    """Writes the dirty cells of all levels; see the module.
+    """Writes the dirty cells of all levels; see the top of the module.
 
     Attributes
     ----------
@@ -236,7 +236,7 @@ class SavePass:
     def _note_change(
         self, number: int, writer: ArrayWriter, box: Box, block: Any
     ) -> None:
-        """Pass new voxels on to the next level."""
+        """Reduce a new block for the next level, and note that this depends on it."""
         cell = cell_at(box, writer.cell)
         self._reductions.add_block(number, cell, box, block)
         if number + 1 < len(self.files.arrays):

@@ -26,7 +26,7 @@ ARCHIVE = -1
 
 @dataclass(frozen=True, slots=True)
 class SaveOutcome:
-    """What a save did.
+    """The result of a save.
 
     Attributes
     ----------
@@ -97,7 +97,7 @@ class SaveRun:
         )
 
     def note_refused(self, error: Exception) -> None:
-        """Note why something stays as it is."""
+        """Note why an object was not written."""
         self.refused.append(str(error))
         self.conflict |= isinstance(error, ConflictError)
 

@@ -58,7 +58,7 @@ class Snapshot:
             self._log.add_edit(edit)
 
     def with_edits(self, box: Box, before: Array, order: AxisOrder) -> Array:
-        """Apply the edits to a copy of what stood in a box of the file.
+        """Return what a box of the file should hold: its original with the edits.
 
         Parameters
         ----------
@@ -104,7 +104,7 @@ class Snapshot:
 def touched_cells(
     edits: Sequence[Edit], grid: LevelGrid, order: AxisOrder, cell: tuple[int, ...]
 ) -> Iterator[tuple[int, ...]]:
-    """List the cells of level 0 that edits may change, some perhaps twice.
+    """List the cells of level 0 that edits may change; some may occur twice.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Validates the metadata of a label image after it was written."""
+"""Checks the metadata of a label image after a save."""
 
 from __future__ import annotations
 

@@ -30,12 +30,12 @@ TYPES_0_6 = ("array", *TYPES_TO_0_5, "coordinate", "displacement")
 
 
 def is_name(value: object) -> bool:
-    """Tell a string that is not empty."""
+    """Return whether a value is a string that is not empty."""
     return is_text(value) and value != ""
 
 
 def list_types(axes: Cursor) -> list[str]:
-    """List the types as written, for they and not the names have rules."""
+    """List the types as written: rules are about types, not about names."""
     stated = [axis.at("type").value for axis in axes.children()]
     return [kind if isinstance(kind, str) else "" for kind in stated]
 
@@ -47,7 +47,7 @@ def wrong_number(axes: Cursor) -> Iterator[Cursor]:
 
 
 def without_plane(axes: Cursor) -> Iterator[Cursor]:
-    """Find other than 2 or 3 axes of space, where not all are of type array."""
+    """Find lists without 2 or 3 axes of space, unless all are of type array."""
     types = list_types(axes)
     # Of an empty list only the number is wrong; systems of arrays (0.6) need no space.
     if types and set(types) != {"array"} and types.count("space") not in (2, 3):
@@ -64,7 +64,7 @@ def find_unordered(axes: Cursor) -> Iterator[Cursor]:
 
 
 def find_crowded(axes: Cursor) -> Iterator[Cursor]:
-    """Find several axes of time, or several that are neither time nor space."""
+    """Find lists with several axes of time, or several neither of time nor of space."""
     if set(types := list_types(axes)) != {"array"}:
         others = [kind for kind in types if kind not in ("time", "space")]
         if types.count("time") > 1 or len(others) > 1:
@@ -83,7 +83,7 @@ def unordered_planes(axes: Cursor) -> Iterator[Cursor]:
 
 
 def without_unit(axes: Cursor) -> Iterator[Cursor]:
-    """Find axes of space and time without a unit; others have none to give."""
+    """Find axes of space and time without a unit."""
     for axis in axes.children():
         # Not of channels: nobody can state a unit of them.
         if axis.at("type").value in ("space", "time"):
@@ -100,7 +100,7 @@ def foreign_units(axes: Cursor) -> Iterator[Cursor]:
 
 
 def strings_out_of_order(axes: Cursor) -> Iterator[Cursor]:
-    """Find axes of 0.3 that are known, and not in the order tczyx."""
+    """Find known axes of 0.3 in another order than tczyx."""
     names = [axis.value for axis in axes.children()]
     # An unknown name is reported by the other rule, and has no place in the order.
     if set(map(str, names)) <= set("tczyx") and names != sorted(
@@ -110,7 +110,7 @@ def strings_out_of_order(axes: Cursor) -> Iterator[Cursor]:
 
 
 def unknown_letters(axes: Cursor) -> Iterator[Cursor]:
-    """Find axes of 0.3 that are none of t, c, z, y, x, or there twice."""
+    """Find axes of 0.3 that are not t, c, z, y or x, or are repeated."""
     seen: list[object] = []
     for axis in axes.children():
         if axis.value not in tuple("tczyx") or axis.value in seen:
@@ -119,6 +119,7 @@ def unknown_letters(axes: Cursor) -> Iterator[Cursor]:
         seen.append(axis.value)
 
 
+# 0.1 and 0.2 have no axes: their arrays are always tczyx.
 NUMBER = FormatRule(
     "axes-number",
     MUST,
@@ -245,6 +246,7 @@ AXES = (
     ),
 )
 
+# Systems of a scene are in no array, so neither a number nor an order holds for them.
 SCENE_AXES = (
     FormatRule(
         "axes-space",
@@ -294,7 +296,7 @@ SYSTEMS = (
 
 
 def check_axes(axes: Cursor, minor: int) -> None:
-    """Report what breaks the rules of a list of axes, objects or in 0.3 strings."""
+    """Report broken rules of a list of axes: objects, or strings in 0.3."""
     if minor == 3:
         apply_rules(LETTERS, axes, minor)
     elif minor > 3:

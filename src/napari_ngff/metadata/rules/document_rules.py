@@ -1,4 +1,4 @@
-"""The attributes of one group, judged as a whole."""
+"""Checks the attributes of one group as a whole."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def stray_systems(home: Cursor) -> Iterator[Cursor]:
 
 
 def find_nulls(home: Cursor) -> Iterator[Cursor]:
-    """Find keys of the specification that are null where none may be."""
+    """Find keys of the specification that are null and may not be."""
     waiting = [home]  # not by recursion: a document may be nested ever so deeply
     while waiting:
         current = waiting.pop()
@@ -125,7 +125,7 @@ def find_nulls(home: Cursor) -> Iterator[Cursor]:
 
 
 def repeated_multiscales(home: Cursor) -> Iterator[Cursor]:
-    """Find multiscales that are there twice."""
+    """Find multiscales that occur twice."""
     # A list, since dicts cannot be hashed.
     seen: list[object] = []
     for multiscale in home.at("multiscales").children():
@@ -220,7 +220,7 @@ SCENE = (
 def check_attributes(
     attributes: object, zarr_format: int, version: str | None = None
 ) -> tuple[Problem, ...]:
-    """Judge the attributes of one group.
+    """Check the attributes of one group.
 
     Parameters
     ----------
@@ -255,7 +255,7 @@ def check_attributes(
 
 
 def lower_severity(problem: Problem, minor: int) -> Problem:
-    """Make a warning of what cannot be shown, but breaks no rule of the version."""
+    """Make a warning of an error that breaks no rule of the version."""
     if minor <= UNFORBIDDEN.get(problem.code, 0):
         return replace(problem, severity=SHOULD)
     return problem
@@ -271,7 +271,7 @@ def stated_version(attributes: object, zarr_format: int) -> str | None:
 
 
 def minor_of(home: Cursor, zarr_format: int, version: str | None) -> int:
-    """Return 4 for the rules of 0.4: of the version stated, given, or implied."""
+    """Return the version whose rules hold, as its minor number: 4 for 0.4."""
     # Problems of the version are reported by the rules, so these are dropped.
     quiet = Cursor(home.value, home.where, [])
     stated = next(list_versions(home), None)
@@ -280,7 +280,7 @@ def minor_of(home: Cursor, zarr_format: int, version: str | None) -> int:
 
 
 def check_home(home: Cursor, minor: int) -> None:
-    """Apply the rules of everything that a group is."""
+    """Apply the rules of every kind that a group has."""
     apply_rules(DOCUMENT, home, minor)
     for multiscale in home.at("multiscales").children():
         check_multiscale(multiscale, minor)
@@ -302,7 +302,7 @@ def check_home(home: Cursor, minor: int) -> None:
 
 
 def merge_problems(parsed: list[Problem], broken: list[Problem]) -> tuple[Problem, ...]:
-    """Join what reading reported with what the rules found, each said once.
+    """Join problems of reading with those of the rules, without repetition.
 
     Of two with the same code and place the more severe stays. A generic problem of
     reading (a missing key, a wrong value) is dropped where a rule says more about the
@@ -328,7 +328,7 @@ def merge_problems(parsed: list[Problem], broken: list[Problem]) -> tuple[Proble
 
 
 def transformation_of(where: str) -> str | None:
-    """Return the place of the transformation that a place is in, None outside."""
+    """Return the place of the transformation around a place, None outside of one."""
     matched = re.match(r".*coordinateTransformations/\d+", where)
     return matched[0] if matched else None
 
@@ -350,7 +350,7 @@ class ReadProblems:
         self._lengths = {code: {*map(len, w)} for code, w in self._places.items()}
 
     def has_same(self, problem: Problem) -> bool:
-        """Tell whether a problem of the rules is one of these in other words."""
+        """Return whether reading has reported a problem of the rules in other words."""
         kinds = self._errors.get(problem.where)
         if kinds and (True in kinds or problem.code in GENERIC):
             return True
@@ -366,11 +366,11 @@ class ReadProblems:
 
 
 def is_among(place: str, places: list[str]) -> bool:
-    """Tell whether a place is one of those, which are sorted."""
+    """Return whether a place is in a sorted list."""
     index = bisect_left(places, place)
     return index < len(places) and places[index] == place
 
 
 def is_below(where: str, above: str) -> bool:
-    """Tell whether a place is inside another."""
+    """Return whether a place is inside another one."""
     return not above or where.startswith(f"{above}/")

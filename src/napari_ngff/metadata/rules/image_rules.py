@@ -29,7 +29,7 @@ __all__ = ["DATASET", "MULTISCALE", "check_multiscale"]
 
 
 def bad_chains(place: Cursor) -> Iterator[Cursor]:
-    """Find lists other than one scale, or one scale and one translation (to 0.5)."""
+    """Find lists other than one scale, or a scale and a translation (up to 0.5)."""
     steps = place.at("coordinateTransformations")
     types = [step.at("type").value for step in steps.children()]
     # An empty list is reported by a rule of its own.
@@ -44,7 +44,7 @@ def empty_chain(place: Cursor) -> Iterator[Cursor]:
 
 
 def bad_steps(place: Cursor) -> Iterator[Cursor]:
-    """Find what is no scale, identity, or sequence of scale and translation (0.6)."""
+    """Find anything but a scale, an identity, or a scale with a translation (0.6)."""
     for step in place.at("coordinateTransformations").children():
         types = [s.at("type").value for s in step.at("transformations").children()]
         # "identity" is allowed in place of a scale only, not inside a sequence.
@@ -77,7 +77,7 @@ def wrong_outputs(place: Cursor) -> Iterator[Cursor]:
 
 
 def other_inputs(place: Cursor) -> Iterator[Cursor]:
-    """Find inputs of another path than the dataset's."""
+    """Find inputs whose path is not that of the dataset."""
     for step in place.at("coordinateTransformations").children():
         stated = step.at("input").at("path")
         # A missing input is reported by `wrong_inputs`.
@@ -90,6 +90,7 @@ MULTISCALE = (
         "axes-missing",
         MUST,
         "Each multiscales dictionary MUST contain the field axes.",
+        # From 0.6 on axes are in `coordinateSystems`.
         find_absent("axes"),
         since=3,
         until=5,
@@ -116,6 +117,7 @@ MULTISCALE = (
         SHOULD,
         "It SHOULD contain the field version, which indicates the version of the "
         "multiscale metadata of this image.",
+        # From 0.5 on "ome" states the version of the whole document.
         find_absent("version"),
         until=4,
     ),
@@ -216,7 +218,7 @@ DATASET = (
 
 
 def check_multiscale(multiscale: Cursor, minor: int) -> None:
-    """Report what breaks the rules of one entry of ``multiscales``."""
+    """Report broken rules of one entry of ``multiscales``."""
     apply_rules(MULTISCALE, multiscale, minor)
     if minor < 6:
         check_axes(multiscale.at("axes"), minor)

@@ -88,19 +88,19 @@ LINKS = (
 
 
 def name_of(end: Cursor) -> str:
-    """Return the name of an input or output, "" where it has none."""
+    """Return the name of an input or output, "" if it has none."""
     name = end.at("name").value
     return name if isinstance(name, str) else ""
 
 
 def system_of(end: Cursor) -> System:
-    """Return what an input or output refers to."""
+    """Return the system that an input or output refers to."""
     path = end.at("path").value
     return path.strip("/") if isinstance(path, str) else "", name_of(end)
 
 
 def sizes_of(place: Cursor) -> dict[str, int]:
-    """Return the number of axes of each coordinate system of a place, by name."""
+    """Return the number of axes of each coordinate system, by its name."""
     sizes: dict[str, int] = {}
     for system in place.at("coordinateSystems").children():
         name = name_of(system)

@@ -52,7 +52,7 @@ def odd_names(place: Cursor) -> Iterator[Cursor]:
 
 
 def colliding_names(place: Cursor) -> Iterator[Cursor]:
-    """Find names that differ from one before in upper and lower case alone."""
+    """Find names that differ from an earlier one only in upper and lower case."""
     for key in ("rows", "columns"):
         # Names that are equal as written break another rule, and are reported there.
         same = {name.where for name in find_repeated("name")(place.at(key))}
@@ -230,10 +230,10 @@ WELL = (
 
 
 def check_plate(plate: Cursor, minor: int) -> None:
-    """Report what breaks the rules of a ``plate`` object."""
+    """Report broken rules of a ``plate`` object."""
     apply_rules(PLATE, plate, minor)
 
 
 def check_well(well: Cursor, minor: int) -> None:
-    """Report what breaks the rules of a ``well`` object."""
+    """Report broken rules of a ``well`` object."""
     apply_rules(WELL, well, minor)

@@ -42,7 +42,7 @@ COLOR = FormatRule(
     "Each object in channels MUST contain the field color, which is a string of 6 "
     "hexadecimal digits specifying the color of the channel in RGB format.",
     search_entries("channels", find_absent("color")),
-    until=4,
+    until=4,  # see `OMERO` for later versions
     consequence="It gets a colour of napari's.",
 )
 WINDOW = FormatRule(
@@ -110,10 +110,10 @@ LABEL = (
 
 
 def check_omero(omero: Cursor, minor: int) -> None:
-    """Report what breaks the rules of an ``omero`` object."""
+    """Report broken rules of an ``omero`` object."""
     apply_rules(OMERO, omero, minor)
 
 
 def check_label(label: Cursor, minor: int) -> None:
-    """Report what breaks the rules of an ``image-label`` object."""
+    """Report broken rules of an ``image-label`` object."""
     apply_rules(LABEL, label, minor)

@@ -71,7 +71,7 @@ class FormatRule:
 
 
 def apply_rules(rules: Iterable[FormatRule], place: Cursor, minor: int) -> None:
-    """Report what at `place` breaks those rules that hold in version 0.`minor`."""
+    """Report what breaks those rules at `place` that hold in version 0.`minor`."""
     # Missing keys are places, too: the cursor of one says where it should be.
     for rule in rules:
         if rule.since <= minor <= rule.until:
@@ -94,7 +94,7 @@ def find_absent(*keys: str) -> Search:
 
 
 def find_other_values(right: Callable[[object], bool], *keys: str) -> Search:
-    """Find keys of an object whose values are there and not `right`."""
+    """Find keys of an object whose values are present and not `right`."""
 
     def search(place: Cursor) -> Iterator[Cursor]:
         for key in keys:
@@ -116,7 +116,7 @@ def search_entries(key: str, search: Search) -> Search:
 
 
 def find_repeated(key: str, form: Callable[[str], str] = str) -> Search:
-    """Find entries of the list at a place whose text at `key` was there before."""
+    """Find entries of a list whose text at `key` repeats that of an earlier one."""
 
     def search(place: Cursor) -> Iterator[Cursor]:
         seen: set[str] = set()
@@ -131,33 +131,33 @@ def find_repeated(key: str, form: Callable[[str], str] = str) -> Search:
 
 
 def is_text(value: object) -> bool:
-    """Tell a string."""
+    """Return whether a value is a string."""
     return isinstance(value, str)
 
 
 def is_number(value: object) -> bool:
-    """Tell a number."""
+    """Return whether a value is a number."""
     # JSON's true is no number; Python's is.
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def is_integer(value: object) -> bool:
-    """Tell an integer, in JSON also ``1.0``."""
+    """Return whether a value is an integer, in JSON also ``1.0``."""
     # Not `float.is_integer`: integers beyond 1.8e308 have no float.
     return is_number(value) and value == value // 1  # type: ignore[operator]
 
 
 def is_index(value: object) -> bool:
-    """Tell an integer from 0 on."""
+    """Return whether a value is an integer from 0 on."""
     return is_integer(value) and value >= 0  # type: ignore[operator]
 
 
 def is_count(value: object) -> bool:
-    """Tell an integer from 1 on."""
+    """Return whether a value is an integer from 1 on."""
     return is_integer(value) and value >= 1  # type: ignore[operator]
 
 
 def match_pattern(pattern: str) -> Callable[[object], bool]:
-    """Tell strings of a pattern; leaves values of other types to other rules."""
+    """Make a test of strings by a pattern; values of other types pass."""
     compiled = re.compile(pattern)
     return lambda value: not isinstance(value, str) or bool(compiled.fullmatch(value))

@@ -54,7 +54,7 @@ INTERPOLATIONS = ("nearest", "linear", "cubic")
 
 @dataclass(frozen=True, slots=True)
 class TransformPlace:
-    """Where a transformation stands.
+    """What is known about the place of a transformation.
 
     Attributes
     ----------
@@ -76,13 +76,13 @@ class TransformPlace:
 
 
 def read_kind(transform: Cursor) -> str:
-    """Return the type, "" where it has none that exists."""
+    """Return the type, "" if it has none or an unknown one."""
     stated = transform.at("type").value
     return stated if isinstance(stated, str) and stated in KEYS else ""
 
 
 def find_incomplete(transform: Cursor) -> Iterator[Cursor]:
-    """Find fields that the type needs."""
+    """Find missing fields that the type needs."""
     kind = read_kind(transform)
     # "path" takes the place of an inline matrix.
     if kind in MATRICES and transform.at("path").is_present:
@@ -91,7 +91,7 @@ def find_incomplete(transform: Cursor) -> Iterator[Cursor]:
 
 
 def find_unreadable(transform: Cursor) -> Iterator[Cursor]:
-    """Find parameters that are not of the form that the type gives them."""
+    """Find parameters of another form than the type demands."""
     kind = read_kind(transform)
     value = transform.at(kind)
     if kind in ("scale", "translation") and value.is_present:
@@ -117,7 +117,7 @@ def find_unreadable(transform: Cursor) -> Iterator[Cursor]:
 
 
 def read_indices(value: Cursor) -> list[int] | None:
-    """Read a list of integers from 0 on; None where it is none."""
+    """Read a list of integers from 0 on; None if it is not one."""
     numbers = [index.value for index in value.children()]
     if not isinstance(value.value, list) or not all(map(is_index, numbers)):
         return None
@@ -126,14 +126,14 @@ def read_indices(value: Cursor) -> list[int] | None:
 
 
 def is_positive(value: object) -> bool:
-    """Tell a number over 0."""
+    """Return whether a value is a number over 0."""
     return is_number(value) and value > 0  # type: ignore[operator]
 
 
 def read_matrix(
     value: Cursor,
 ) -> np.ndarray[tuple[int, int], np.dtype[np.float64]] | None:
-    """Read a list of rows of equal length; None where it is none."""
+    """Read a list of rows of equal length; None if it is not one."""
     rows = [row.children() for row in value.children()]
     if not rows or not rows[0] or len({len(row) for row in rows}) != 1:
         return None
@@ -144,7 +144,7 @@ def read_matrix(
 
 
 def find_skewed(transform: Cursor) -> Iterator[Cursor]:
-    """Find rotation matrices that are no rotation."""
+    """Find rotation matrices that are not rotations."""
     value = transform.at("rotation")
     matrix = read_matrix(value) if read_kind(transform) == "rotation" else None
     if matrix is None:
@@ -160,7 +160,7 @@ def find_skewed(transform: Cursor) -> Iterator[Cursor]:
 
 
 def not_permuted(transform: Cursor) -> Iterator[Cursor]:
-    """Find a mapAxis that does not have each index once."""
+    """Find a mapAxis that does not have each index exactly once."""
     value = transform.at("mapAxis")
     if read_kind(transform) == "mapAxis" and value.is_present:
         order = read_indices(value)
@@ -171,7 +171,7 @@ def not_permuted(transform: Cursor) -> Iterator[Cursor]:
 
 
 def wrongly_projected(transform: Cursor) -> Iterator[Cursor]:
-    """Find a projectAxis without, or with unusable, indices."""
+    """Find a projectAxis whose indices are missing or unusable."""
     if read_kind(transform) != "projectAxis":
         return
     keys = ("droppedInputs", "createdOutputs")
@@ -184,7 +184,7 @@ def wrongly_projected(transform: Cursor) -> Iterator[Cursor]:
 
 
 def find_unwrapped(transform: Cursor) -> Iterator[Cursor]:
-    """Find items of a byDimension without their three fields, or with others."""
+    """Find items of a byDimension without their three fields."""
     if read_kind(transform) != "byDimension":
         return
     for item in transform.at("transformations").children():
@@ -195,7 +195,7 @@ def find_unwrapped(transform: Cursor) -> Iterator[Cursor]:
 
 
 def repeated_outputs(transform: Cursor) -> Iterator[Cursor]:
-    """Find outputs of a byDimension that an item before has."""
+    """Find outputs of a byDimension that an earlier item has, too."""
     seen: set[int] = set()
     if read_kind(transform) == "byDimension":
         for item in transform.at("transformations").children():
@@ -304,7 +304,7 @@ TRANSFORMATION = (
 
 
 def check_transformation(transform: Cursor, frame: TransformPlace) -> None:
-    """Report on one transformation and those in it, up to `MAX_NESTING` deep."""
+    """Check a transformation and those inside of it, up to `MAX_NESTING` deep."""
     if not transform.is_object() or frame.depth > MAX_NESTING:
         return
     apply_rules(TRANSFORMATION, transform, frame.minor)
@@ -317,7 +317,7 @@ def check_transformation(transform: Cursor, frame: TransformPlace) -> None:
 def wrapped_by(
     transform: Cursor, frame: TransformPlace
 ) -> Iterator[tuple[Cursor, int | None, int | None]]:
-    """Yield the transformations inside one, and how many axes they go from and to."""
+    """Yield the transformations inside of one, with their numbers of axes."""
     items = transform.at("transformations").children()
     if read_kind(transform) == "sequence":
         for index, step in enumerate(items):
@@ -340,7 +340,7 @@ def wrapped_by(
 
 
 def check_lengths(transform: Cursor, frame: TransformPlace) -> None:
-    """Report parameters of another length than the number of axes."""
+    """Report parameters whose length is not the number of axes."""
     for key, rows, columns in list_lengths(transform):
         sides = ((rows, frame.outputs, "output"), (columns, frame.inputs, "input"))
         for length, axes, side in sides:
@@ -362,7 +362,7 @@ def check_lengths(transform: Cursor, frame: TransformPlace) -> None:
 
 
 def list_lengths(transform: Cursor) -> Iterator[tuple[str, int, int]]:
-    """Yield the key of the parameters, and of how many outputs and inputs they are."""
+    """Yield the key of the parameters, and their numbers of outputs and inputs."""
     kind = read_kind(transform)
     value = transform.at(kind)
     if kind in ("scale", "translation", "mapAxis") and isinstance(value.value, list):
@@ -373,7 +373,7 @@ def list_lengths(transform: Cursor) -> Iterator[tuple[str, int, int]]:
 
 
 def check_outputs(transform: Cursor, outputs: int) -> None:
-    """Report outputs that no item of a byDimension has, or that do not exist."""
+    """Report outputs that no item of a byDimension has, and those that do not exist."""
     stated = {
         index
         for item in transform.at("transformations").children()

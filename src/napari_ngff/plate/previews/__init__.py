@@ -1,1 +1,1 @@
-"""Thumbnails: made in threads, kept on disk."""
+"""Thumbnails: made in threads, and kept on disk."""

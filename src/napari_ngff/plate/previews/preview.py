@@ -1,4 +1,4 @@
-"""Thumbnails of images: pixels of a coarse level, and the picture made of them.
+"""Thumbnails of images: reads pixels of a coarse level, and mixes their channels.
 
 A plate's images are taken to have the levels, axes and channels of the first one that
 is read, until they turn out not to: then a thumbnail costs two small reads, that of
@@ -71,7 +71,7 @@ Limits = tuple[float, float]
 
 
 class PreviewPlace(NamedTuple):
-    """What a thumbnail is wanted of.
+    """The image or the well of a thumbnail.
 
     Attributes
     ----------
@@ -125,7 +125,7 @@ class PreviewPixels:
 
 @dataclass(frozen=True, slots=True)
 class PreviewPattern:
-    """Where an image keeps what its thumbnail is made of.
+    """Which array, plane and channels of an image its thumbnail is made of.
 
     Attributes
     ----------
@@ -220,7 +220,7 @@ class PreviewReader:
             return self._pattern
 
     def _read_image(self, source: Source, place: PreviewPlace) -> PreviewPattern:
-        """Read the metadata of an image."""
+        """Read from the metadata of an image what its thumbnail is made of."""
         node = read_node(Location(source, place.path), self._zarr_format)
         field = ""
         if place.well:
@@ -270,7 +270,7 @@ class PreviewReader:
 
 
 def reduce_channels(array: ChunkedArray, pattern: PreviewPattern) -> Pixels:
-    """Read the channels of one plane, each as the means of blocks.
+    """Read the channels of one plane, reduced to means of blocks.
 
     Raises
     ------
@@ -362,7 +362,7 @@ def _describe_pattern(names: Sequence[str], level: ArraySource) -> str:
 def _choose_plane(
     names: Sequence[str], shape: Sequence[int], omero: Omero | None
 ) -> tuple[float, ...]:
-    """Choose the plane: that of ``rdefs``, else the middle z of the first t."""
+    """Choose the plane of ``rdefs``, else the middle z of the first t."""
     wanted = {"t": omero.default_t, "z": omero.default_z} if omero is not None else {}
     fractions = []
     for name, size in zip(names, shape, strict=True):
@@ -376,7 +376,7 @@ def _choose_plane(
 
 
 def _choose_channels(omero: Omero | None, count: int) -> tuple[PreviewChannel, ...]:
-    """Choose the channels to be mixed, and their colours."""
+    """Choose the channels of a thumbnail, and their colours."""
     given = list(omero.channels) if omero is not None else []
     # As many as the array has, whatever the metadata lists.
     channels = (given + [Channel()] * count)[:count]

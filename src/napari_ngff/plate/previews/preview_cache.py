@@ -82,7 +82,7 @@ class CacheEntry:
 
 
 class PreviewCache:
-    """Pixels of thumbnails by place, each with the state of the files they are of.
+    """Pixels of thumbnails on disk, each with the state of its files.
 
     The state is the revision of every object that was read. Files behind a URL are
     taken to change once a day. Safe to use from several threads and processes. Where
@@ -104,7 +104,7 @@ class PreviewCache:
 
     @contextlib.contextmanager
     def open_entry(self, source: Source, name: str) -> Iterator[CacheEntry]:
-        """Look a thumbnail up; what the caller sets is kept when the block ends.
+        """Look a thumbnail up; at the end of the block, keep what the caller set.
 
         Nothing is kept of a store in memory, whose name tells it from no other.
 
@@ -163,7 +163,7 @@ class PreviewCache:
         self._shrink_cache(buffer.tell())
 
     def _shrink_cache(self, added: int) -> None:
-        """Delete what was not used for longest, down to nine tenths of the limit."""
+        """Delete the least recently used entries, down to nine tenths of the limit."""
         with self._lock:
             # The folder is listed once; other processes' entries are counted next time.
             if self._size is None:
@@ -197,7 +197,7 @@ def list_entries(folder: Path) -> list[tuple[str, int, float]]:
 
 
 def state_of(reads: ReadLog) -> Any:
-    """State of the objects that were read; None if that is unknown."""
+    """Return the state of the objects that were read; None if it is unknown."""
     if is_url(reads.name):
         # Asking a server for each object would cost as much as reading it.
         return int(time.time() // DAY)
@@ -206,7 +206,7 @@ def state_of(reads: ReadLog) -> Any:
 
 
 def is_current(source: Source, state: Any) -> bool:
-    """Tell whether the objects still have the state that was noted."""
+    """Return whether the objects still have the state that was noted."""
     if not isinstance(state, dict):
         return is_url(source.name) and bool(state == time.time() // DAY)
     return bool(state) and all(
@@ -215,5 +215,5 @@ def is_current(source: Source, state: Any) -> bool:
 
 
 def numbers_of(revision: Revision | None) -> list[int] | None:
-    """Give a revision as JSON gives it back."""
+    """Convert a revision into what JSON returns for it."""
     return None if revision is None else revision.numbers

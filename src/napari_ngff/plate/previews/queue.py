@@ -66,7 +66,7 @@ class WellThumbnail:
 
 
 class PlateContrast:
-    """Limits that all thumbnails of a plate share, channel by channel.
+    """Contrast limits that all thumbnails of a plate share, channel by channel.
 
     The limits of the file; else percentiles of the pixels of the thumbnails so far,
     computed again each time their number has doubled.
@@ -78,7 +78,7 @@ class PlateContrast:
         self._computed: dict[int, Limits] = {}
 
     def add_preview(self, preview: PreviewPixels) -> bool:
-        """Take a thumbnail into account; tell whether limits have moved."""
+        """Add a thumbnail to the sample; return whether limits have moved."""
         if self._count >= SAMPLED:
             return False
         self._count += 1
@@ -95,7 +95,7 @@ class PlateContrast:
         return self._update_limits()
 
     def limits_of(self, preview: PreviewPixels) -> list[Limits]:
-        """Contrast of each channel of a thumbnail, in intensity."""
+        """Return the contrast of each channel of a thumbnail, in intensity."""
         return [
             look.limits or self._computed.get(look.index, (0.0, 1.0))
             for look in preview.looks
@@ -123,7 +123,7 @@ class PlateContrast:
 
 
 class PreviewQueue:
-    """Makes thumbnails in threads of its own, which end when nothing is wanted.
+    """Makes thumbnails in its own threads, which end when none are wanted.
 
     Parameters
     ----------
@@ -176,13 +176,13 @@ class PreviewQueue:
         return [p for p, version in self._drawn.items() if version != self._version]
 
     def take_ready(self) -> dict[PreviewPlace, WellThumbnail]:
-        """Return what was made since the last call."""
+        """Return the thumbnails that were made since the last call."""
         with self._lock:
             out, self._out = self._out, {}
         return out
 
     def close(self) -> None:
-        """Stop: nothing is asked for or given any more."""
+        """Stop: no thumbnails are requested or returned any more."""
         # What threads are reading is dropped when they hand it over.
         with self._lock:
             self._closed = True
@@ -238,7 +238,7 @@ class PreviewQueue:
     def _hand_over(
         self, place: PreviewPlace, thumbnail: WellThumbnail, version: int
     ) -> bool:
-        """Keep a thumbnail until it is taken; tell whether it is the first."""
+        """Keep a thumbnail until it is taken; return whether it is the first one."""
         # Only the first one calls `ready`: one call for all that come until they are
         # taken.
         with self._lock:

@@ -1,1 +1,1 @@
-"""Tables of a screen, and measuring its labels."""
+"""Tables of plates, and measuring labels."""

@@ -49,7 +49,7 @@ WORDS = {"true": 1, "false": 0, "yes": 1, "no": 0}
 
 @dataclass(frozen=True, slots=True)
 class ColumnCondition:
-    """One test of one column.
+    """A test of one column.
 
     Attributes
     ----------
@@ -66,7 +66,7 @@ class ColumnCondition:
     value: str
 
     def rows_meeting(self, frame: Any) -> Any:
-        """Tell which rows meet it; those whose value is missing never do.
+        """Return which rows meet it; rows without a value never do.
 
         Numbers are compared as numbers, text without regard to case, dates as
         `as_dates` says.
@@ -166,7 +166,7 @@ def parts_of(text: str) -> tuple[str, ...]:
 
 
 def is_condition(part: str) -> bool:
-    """Tell whether a part of a line is a test of a column."""
+    """Return whether a part of a line is a test of a column."""
     return TEST.fullmatch(part) is not None
 
 

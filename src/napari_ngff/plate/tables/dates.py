@@ -1,4 +1,4 @@
-"""Dates in columns of text, written as in ISO 8601, whose text sorts by time."""
+"""Dates in columns of text, in forms of ISO 8601 whose text sorts by time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MIDNIGHT = "00:00:00.000000000"
 
 
 def is_date(text: str) -> bool:
-    """Tell whether a text in lower case is a date, with or without a time."""
+    """Return whether a text in lower case is a date, with or without a time."""
     return DATE.fullmatch(text) is not None
 
 

@@ -1,4 +1,4 @@
-"""Tables in files, and those that ngio and others keep in a plate, a well or an image.
+"""Reads tables from files, and from the groups in which ngio and others keep them.
 
 OME-Zarr has no tables. By ngio's convention a group ``tables`` lists them in its
 attributes; each is a group that says its ``backend``:
@@ -162,12 +162,12 @@ def _read_parquet(raw: bytes, where: str) -> Any:
 
 
 def _plain_index(frame: Any) -> Any:
-    """Make columns of an index that has names."""
+    """Convert an index with names into columns."""
     return frame.reset_index() if any(frame.index.names) else frame
 
 
 def table_names(node: Node) -> tuple[str, ...]:
-    """Read which tables a plate, a well or an image has; () for none."""
+    """Read the names of the tables of a plate, a well or an image; () for none."""
     try:
         listed = node.child("tables").attributes.get("tables")
     except NodeNotFoundError:
@@ -177,7 +177,7 @@ def table_names(node: Node) -> tuple[str, ...]:
 
 
 def find_table(node: Node, name: str) -> tuple[Any, str]:
-    """Read one of `table_names` as it is.
+    """Read one of `table_names` as a frame, with the name of its labels.
 
     Returns
     -------
@@ -239,7 +239,7 @@ def _read_json(group: Node) -> Any:
 
 
 def _read_anndata(group: Node) -> Any:
-    """Join what AnnData keeps of objects: ``obs``, and ``X`` with its names."""
+    """Join what AnnData keeps of objects: ``obs``, and ``X`` with its column names."""
     import pandas as pd
     import zarr
 
@@ -277,7 +277,7 @@ def read_listed_table(
 
 
 def check_target(path: str | os.PathLike[str]) -> None:
-    """Find out whether `write_frame` can write there, ahead of the work for a table.
+    """Check whether `write_frame` can write to a path, before the table is made.
 
     Raises
     ------
@@ -299,7 +299,7 @@ def check_target(path: str | os.PathLike[str]) -> None:
 
 
 def write_frame(frame: Any, path: str | os.PathLike[str]) -> None:
-    """Write a table, aside and renamed: CSV, or Parquet where the name ends so.
+    """Write a table: Parquet if the name ends so, else CSV.
 
     Raises
     ------
@@ -323,7 +323,7 @@ def write_frame(frame: Any, path: str | os.PathLike[str]) -> None:
 
 @contextmanager
 def _name_path(where: Path) -> Iterator[None]:
-    """Name the place of a table where it cannot be written.
+    """Let errors name the path of a table, not that of a temporary file.
 
     Raises
     ------

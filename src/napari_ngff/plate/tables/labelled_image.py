@@ -1,4 +1,4 @@
-"""An image with labels of it, ready to be measured block by block."""
+"""An image with its labels, ready to be measured block by block."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ Outer = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LabelledImage:
-    """A level of an image, and level 0 of labels that has the same size.
+    """A level of an image, and level 0 of its labels, which has the same size.
 
     Attributes
     ----------
@@ -75,7 +75,7 @@ class LabelledImage:
 
     @property
     def outer_axes(self) -> tuple[int, ...]:
-        """Axes along which labels are other objects: time, and what is not space."""
+        """Axes that are not of space: along them labels are other objects."""
         return tuple(
             i for i, a in enumerate(self.axes) if a.type not in (None, "space")
         )
@@ -151,7 +151,7 @@ class LabelledImage:
             yield ArrayWindow(self.image, self.order, tuple(spans)).read(box)
 
     def tabulate_parts(self, parts: Mapping[Outer, LabelStatistics]) -> Any:
-        """Tabulate what was measured.
+        """Make a table of measured blocks.
 
         Returns
         -------
@@ -216,7 +216,7 @@ class LabelledImage:
 
 
 def open_labelled(node: Node, label: str | Node) -> LabelledImage:
-    """Open an image and labels of it.
+    """Open an image and its labels.
 
     Parameters
     ----------
@@ -266,7 +266,7 @@ def open_labelled(node: Node, label: str | Node) -> LabelledImage:
 
 
 def labels_of(node: Node, name: str) -> Node | None:
-    """Open labels of an image; None where it has none of that name.
+    """Open labels of an image; None if it has none of that name.
 
     Raises
     ------
@@ -282,7 +282,7 @@ def labels_of(node: Node, name: str) -> Node | None:
 def _match_axes(
     image: Pyramid, labels: Pyramid, order: tuple[int, ...], node: Node
 ) -> tuple[int | None, ...]:
-    """Find the axis of the labels for each of the image's."""
+    """Find the axis of the labels for each axis of the image."""
     names = [axis.name.lower() for axis in labels.multiscale.axes]
     theirs = [image.multiscale.axes[i].name.lower() for i in order]
     for name, size in zip(names, labels.levels[0].shape, strict=True):
@@ -316,7 +316,7 @@ def _find_level(
     order: tuple[int, ...],
     matched: tuple[int | None, ...],
 ) -> int:
-    """Find the level of the image that has the size of the labels."""
+    """Find the level of the image that has the same size as the labels."""
     shape = labels.levels[0].shape
     for number, source in enumerate(image.levels):
         sizes = (source.shape[i] for i in order)
@@ -336,7 +336,7 @@ def _find_level(
 
 
 def _name_channels(node: Node, count: int, channel: int | None) -> tuple[str, ...]:
-    """Name channels; by numbers where the file does not, or names two alike."""
+    """Name channels, with numbers where names are missing or equal."""
     if channel is None:
         return ("",)
     image = node.metadata.image

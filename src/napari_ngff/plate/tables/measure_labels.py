@@ -101,7 +101,7 @@ class MeasureResult:
 
 
 def places_of(node: Node, wells: Iterable[str] | None = None) -> tuple[FieldPath, ...]:
-    """Read which fields there are; wells that cannot be read are left out.
+    """Read the list of fields; wells that cannot be read are left out.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ def places_of(node: Node, wells: Iterable[str] | None = None) -> tuple[FieldPath
 def _list_fields(
     node: Node, wells: Iterable[str] | None
 ) -> tuple[tuple[FieldPath, ...], tuple[str, ...]]:
-    """Read which fields there are, and why wells are left out."""
+    """Read the list of fields, and why wells are left out."""
     screen = PlateContents(node)
     plate = node.metadata.plate
     listed: list[str | None] = [None]
@@ -136,7 +136,7 @@ def _list_fields(
 
 
 def measure_field(location: Location, zarr_format: int, label: str) -> Any:
-    """Measure one image: a task for a worker.
+    """Measure one image; a task for a worker.
 
     Returns
     -------
@@ -147,7 +147,7 @@ def measure_field(location: Location, zarr_format: int, label: str) -> Any:
 
 
 def count_field(location: Location, zarr_format: int, label: str) -> Any:
-    """Count the labels of one image, which are not 0: a task like `measure_field`."""
+    """Count the labels of one image; a task like `measure_field`."""
     return _apply_to_labels(location, zarr_format, label, LabelledImage.count_labels)
 
 
@@ -166,7 +166,7 @@ def _apply_to_labels(
 
 
 def table_of_field(location: Location, zarr_format: int, name: str) -> Any:
-    """Read the table of a name of one image: a task like `measure_field`."""
+    """Read a table of one image; a task like `measure_field`."""
 
     def read_frame() -> Any:
         node = read_node(location, zarr_format)
@@ -198,7 +198,7 @@ def measure(
     goes_on: Callable[[int, int], bool] | None = None,
     task: Callable[..., Any] = measure_field,
 ) -> MeasureResult | None:
-    """Measure labels.
+    """Measure the labels of an image, or of all images of a plate, well or collection.
 
     Parameters
     ----------
@@ -256,7 +256,7 @@ class _MeasureRun:
     task: Callable[..., Any]
 
     def yield_results(self, tasks: Iterable[Any], total: int) -> Iterator[Any]:
-        """Yield what tasks return, in order; ends early with None if given up."""
+        """Yield the results of tasks in order; ends with `GIVEN_UP` if cancelled."""
         waiting, done = iter(tasks), 0
         # A batch at a time, so that it can be given up in between.
         while part := list(islice(waiting, self.batch)):
@@ -274,7 +274,7 @@ GIVEN_UP = object()
 def _open_compute(
     scheduler: str | None,
 ) -> Iterator[tuple[Callable[[list[Any]], Sequence[Any]], int]]:
-    """Give a function that computes tasks, and how many it should get at once."""
+    """Give a function that computes tasks, and the number of tasks for one call."""
     from dask.base import compute
 
     if scheduler is None:

@@ -51,7 +51,7 @@ def statistics_of_block(
     channels: Iterable[npt.NDArray[Any]],
     corner: Sequence[int],
 ) -> LabelStatistics:
-    """Measure one block.
+    """Measure the labels of one block.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ def statistics_of_block(
 
 
 def add_up(parts: Sequence[LabelStatistics]) -> LabelStatistics:
-    """Add up what was measured of several blocks, at least one."""
+    """Add up the statistics of several blocks, at least one."""
     if len(parts) == 1:
         return parts[0]
     ids, rows = _rows_of(np.concatenate([part.labels for part in parts]))

@@ -1,4 +1,4 @@
-"""Tables of wells, fields or objects: rows that belong to places on a plate."""
+"""Tables of wells, fields or objects: rows that belong to wells of a plate."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ SHOWN = 12
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WellTable:
-    """Rows of values, each of a well.
+    """A table whose rows belong to wells.
 
     Attributes
     ----------
@@ -79,7 +79,7 @@ class WellTable:
 
     @property
     def place_columns(self) -> tuple[str, ...]:
-        """Which of `FIELD` and `LABEL` there are."""
+        """Those of `FIELD` and `LABEL` that the table has."""
         return tuple(c for c in (FIELD, LABEL) if c in self.frame.columns)
 
     @property
@@ -88,7 +88,7 @@ class WellTable:
         return tuple(c for c in self.columns if self.is_numeric(c))
 
     def is_numeric(self, column: str) -> bool:
-        """Tell whether a column holds numbers; true and false are 1 and 0."""
+        """Return whether a column holds numbers; true and false are 1 and 0."""
         return self.frame[column].dtype.kind in "biuf"
 
     def rows_where(self, conditions: Iterable[ColumnCondition]) -> WellTable:
@@ -105,7 +105,7 @@ class WellTable:
         return WellTable(self.name, frame, self.region)
 
     def of_field(self, well: str, field: str) -> WellTable:
-        """Keep the rows of one image; of a table without fields those of its well.
+        """Keep the rows of one image; if the table has no fields, those of its well.
 
         Parameters
         ----------
@@ -119,7 +119,7 @@ class WellTable:
         return WellTable(self.name, frame, self.region)
 
     def by_well(self, column: str, how: str) -> dict[str, float]:
-        """Make one value of all rows of each well.
+        """Combine all rows of each well into one value.
 
         Missing values do not count. A well whose values are all missing is left out,
         but for `count`, which is 0 there.
@@ -154,14 +154,14 @@ class WellTable:
         return {str(k): float(v) for k, v in by_key.dropna().items()}
 
     def list_texts(self, column: str) -> tuple[str, ...]:
-        """List what a column holds, as text, each once and in no order."""
+        """List the different values of a column as text, in no order."""
         texts = (_name_text(value) for value in self.frame[column].dropna().unique())
         return tuple(text for text in texts if text)
 
     def category_by_well(
         self, wells: Iterable[str], column: str
     ) -> dict[str, str | None]:
-        """Give the most frequent text of each well, by its path.
+        """Return the most frequent text of each well, by its path.
 
         Of texts that are equally frequent the first in the alphabet; None for wells
         without any.
@@ -199,7 +199,7 @@ class WellTable:
         return {path: by_path.get(path) for path in paths}
 
     def describe_well(self, path: str) -> tuple[tuple[str, str], ...]:
-        """Sum up the rows of one well, for people.
+        """Summarise the rows of one well, for people.
 
         Returns
         -------
@@ -229,7 +229,7 @@ class WellTable:
         return f"{counts.index[0]} ({counts.iloc[0]:,} of {len(known):,})"
 
     def wells_of(self, wells: Iterable[str]) -> dict[str, str]:
-        """Find the wells of a plate that rows belong to.
+        """Find the wells of a plate that the rows belong to.
 
         Parameters
         ----------
@@ -247,7 +247,7 @@ class WellTable:
     def value_by_well(
         self, wells: Iterable[str], column: str, how: str
     ) -> dict[str, float | None]:
-        """Give `by_well` by the paths of wells; None where there is no value."""
+        """Return `by_well` by the paths of wells; None for a well without a value."""
         paths = tuple(wells)
         places = self.wells_of(paths)
         by_path = {
@@ -257,7 +257,7 @@ class WellTable:
 
 
 def well_key(name: str) -> str:
-    """Write the name of a well in the one way in which tables are joined.
+    """Return the name of a well in the form in which tables are joined.
 
     "B3", "b03", "B/3", "B-03" and "B_3" are all "B/3".
     """
@@ -272,7 +272,7 @@ def well_key(name: str) -> str:
 
 
 def known_as(path: str) -> tuple[str, ...]:
-    """Give the keys of a well: its name, and with the row as a number from 1 on."""
+    """Return the keys of a well: its name, and with its row as a number from 1 on."""
     key = well_key(path)
     row, _, column = key.partition("/")
     number = ROW_NUMBERS.get(row)
@@ -282,7 +282,7 @@ def known_as(path: str) -> tuple[str, ...]:
 def make_table(
     frame: Any, name: str, place: Mapping[str, str] | None = None, region: str = ""
 ) -> WellTable:
-    """Find out which wells the rows of a frame belong to.
+    """Find the well of each row of a frame.
 
     Columns of places are known by their usual names ("well", or "row" and "column";
     "field", "label"), in either case. Rows without a well are left out.
@@ -352,7 +352,7 @@ def make_table(
 
 
 def _number_names(names: list[str]) -> list[str]:
-    """Add numbers to names that are there already, as pandas does."""
+    """Add numbers to repeated names, as pandas does."""
     unique: list[str] = []
     for name in names:
         others = (f"{name}.{number}" for number in count(1))
@@ -365,7 +365,7 @@ def _first_present(names: Mapping[str, str], usual: Iterable[str]) -> str | None
 
 
 def _column_texts(column: Any) -> Any:
-    """Write a column of names as text; see `_name_text`."""
+    """Convert a column of names to text; see `_name_text`."""
     return _apply_once(column, _name_text)
 
 
@@ -384,7 +384,7 @@ def _pair_key(text: str) -> str:
 
 
 def _name_text(value: Any) -> str:
-    """Write a name as text: 3 for 3.0, "" for what is missing."""
+    """Convert a name to text: 3 for 3.0, "" for a missing value."""
     if isinstance(value, float):
         # NaN is the one float that does not equal itself.
         if value != value:
@@ -396,7 +396,7 @@ def _name_text(value: Any) -> str:
 
 
 def _is_truth(column: Any) -> bool:
-    """Tell whether a column holds true, false and nothing else, but may lack some."""
+    """Return whether a column holds only true, false and missing values."""
     from pandas.api.types import infer_dtype
 
     kind = infer_dtype(column, skipna=True) if column.dtype == object else ""
@@ -404,14 +404,14 @@ def _is_truth(column: Any) -> bool:
 
 
 def _has_numbers(column: Any) -> bool:
-    """Tell whether a column holds any number; a name, or a treatment, is no id."""
+    """Return whether a column holds any number; a name or a treatment is no id."""
     import pandas as pd
 
     return not len(column) or bool(pd.to_numeric(column, errors="coerce").notna().any())
 
 
 def _label_integers(column: Any, label: str, name: str) -> Any:
-    """Take ids of labels as integers.
+    """Convert ids of labels to integers.
 
     Raises
     ------
