@@ -1,8 +1,9 @@
 """Creates a label image for an image of OME-Zarr 0.4, 0.5 or 0.6.
 
-The arrays come first, then what is painted, then the metadata of the group, and last
-its entry in the list of labels: until then no reader knows of it. Up to 0.3 a file
-cannot state where its pixels are, and so not that labels fit: docs/design/005.
+The arrays are written first, then the labels that were painted, then the document of
+the group, and last its entry in the list of labels: until then no reader knows of it.
+Up to 0.3 a file cannot state where its pixels are, so labels could lie off:
+docs/design/005.
 """
 
 from __future__ import annotations

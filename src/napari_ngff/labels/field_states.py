@@ -1,8 +1,8 @@
 """The annotation state of each field, in a small JSON file beside the plate.
 
-``NAME.annotation.json`` next to the plate's folder, so that it goes where the plate
-goes, and no metadata of anybody is touched; in the user's data where that folder
-cannot be written. See docs/annotate.md.
+The file is ``NAME.annotation.json`` beside the plate's folder, so that it is moved with
+the plate, and the plate's metadata stay as they are. Where that folder cannot be
+written, it is in the user's data. See docs/annotate.md.
 """
 
 from __future__ import annotations

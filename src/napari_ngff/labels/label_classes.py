@@ -1,9 +1,9 @@
 """Named classes of labels, stored in the colours and properties of the label image.
 
-In ``image-label.properties`` an entry that has the key `NAME` is a class; its other
-keys are those of `KEYS`, each left out where it says nothing. A plain "class" is often
-that of an object, of which there are many. The colour stands in ``image-label.colors``,
-where every program looks. See docs/annotate.md.
+An entry of ``image-label.properties`` is a class if it has the key `NAME`. Its other
+keys are those of `KEYS`; defaults are left out. A key "class" would not do: programs
+use it for the class of an object, and there are many objects. The colour is in
+``image-label.colors``, where every program looks. See docs/annotate.md.
 """
 
 from __future__ import annotations

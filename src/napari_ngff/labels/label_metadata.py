@@ -1,7 +1,7 @@
 """Colours and properties of labels, written into the metadata of their label image.
 
-Only the two lists are replaced; what else stands in ``image-label``, or in an entry of
-``colors``, stays as it is. The arrays are never touched.
+Only these two lists are replaced. All other keys of ``image-label``, and of the entries
+of ``colors``, stay as they are. The arrays are never touched.
 """
 
 from __future__ import annotations

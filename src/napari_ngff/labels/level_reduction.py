@@ -1,8 +1,8 @@
 """Reduces label ids to coarser levels; each id of a coarser level occurs in its block.
 
-*nearest* takes one voxel of each block, as a rule the first, ``fine[::f]``; *mode* the
-id that most voxels of the block have, of several the smallest. A block follows from the
-shapes of two levels alone, so that a part can be made again exactly as the whole was.
+*nearest* takes one voxel of each block, usually the first (``fine[::f]``). *mode* takes
+the most frequent id of the block, of equally frequent ones the smallest. Blocks depend
+only on the shapes of two levels, so a part is computed exactly as the whole was.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """Filled polygons as runs of voxels, exactly as napari paints them.
 
-napari fills with Pillow's ``ImageDraw.polygon``, whose treatment of corners and whose
-single-precision rounding differ between releases and machines. So Pillow itself says
-which voxels are inside: in bands of rows, each as wide as napari's picture would be,
-which gives the same bits as that picture in one piece (a row of it depends on no
-other, and its rounding on the first column only).
+napari fills polygons with Pillow's ``ImageDraw.polygon``. How that treats corners, and
+rounds in single precision, differs between releases and machines. So Pillow is used
+here, too, in bands of rows as wide as napari's picture. The bits are the same as in one
+piece, since a row depends on no other row, and its rounding only on the first column.
 """
 
 from __future__ import annotations

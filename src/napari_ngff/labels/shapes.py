@@ -1,8 +1,8 @@
 """Shapes of edits, in voxels of level 0, as immutable values.
 
-Each answers two questions about a level: which voxels does it *touch*, that is, of
-whose block does it cover any voxel; and which *samples* does it cover. At level 0 both
-are the same.
+Each shape answers two questions about a level. Which voxels does it *touch*: it covers
+at least one voxel of their blocks? Which *samples* does it cover: the middle voxels of
+blocks? At level 0 both are the same.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Reads values of a JSON document leniently, and collects their problems.
 
-Every reading method returns None for a value that is absent or null, without a
-problem, and for one that is unusable, with a problem; callers whose key is required
-ask for it with `Cursor.required`. No method raises, whatever the value.
+Every reading method returns None, without a problem, for a value that is absent or
+null, and None with a problem for one that is unusable. For a required key a caller
+uses `Cursor.require_value`. No method raises, whatever the value is.
 """
 
 from __future__ import annotations

@@ -106,8 +106,8 @@ def dump_labels(paths: Iterable[str], version: str) -> JSON:
 def dump_plate(plate: PlateMetadata, version: str) -> JSON:
     """Return the attributes of a plate group.
 
-    ``maximumfieldcount`` equals `Plate.field_count` where there is one acquisition;
-    of several, the model does not know it.
+    ``maximumfieldcount`` equals `PlateMetadata.field_count` where there is one
+    acquisition; of several, the model does not know it.
 
     Raises
     ------

@@ -1,9 +1,9 @@
 """Parses multiscales of any version: levels with one scale and translation each.
 
-Transformations apply to a point in index coordinates of a level, in the order of
-their list: up to 0.5 those of the dataset and then those of the multiscale, which
-both "are applied sequentially and in order" (0.4); from 0.6 on the dataset's only,
-since those of the multiscale lead to further coordinate systems and are its links.
+Transformations are applied to a point in index coordinates of a level, in the order of
+their list ("applied sequentially and in order", 0.4). Up to 0.5 these are the dataset's
+and then the multiscale's. From 0.6 on they are the dataset's only: the multiscale's
+lead to other coordinate systems, and are its links.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ def parse_attributes(attributes: object, zarr_format: int) -> GroupMetadata:
 
     Returns
     -------
-    Metadata
+    GroupMetadata
         With a problem for each broken rule. Multiscales without any usable level are
         left out, and `GroupMetadata.image` is None where none remains.
         Where a multiscale has no axes, its scales and translations are as long as the

@@ -1,8 +1,7 @@
 """Parses ``plate`` and ``well``.
 
-The path of a well is that of its group; its position on the plate follows from the two
-names in the path, or from its indices. In published files of 0.4 and 0.6 the two
-disagree, so that neither alone is enough.
+The position of a well on the plate follows from the two names in its path, or from its
+indices. In published files of 0.4 and 0.6 these disagree, so neither alone is enough.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ def parse_plate(plate: Cursor, minor: int) -> PlateMetadata | None:
 
     Returns
     -------
-    Plate or None
+    PlateMetadata or None
         Its rows and columns are those listed, and after them those that only the
         wells' paths name. Wells of an unusable or a repeated path are left out.
     """

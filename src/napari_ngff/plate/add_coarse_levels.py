@@ -1,7 +1,7 @@
 """Adds levels to the model of a mosaic that are coarser than those of all images.
 
-napari reads the coarsest level whole. Of a plate whose images have one level only, or
-few, that would be more than there is memory.
+napari reads the coarsest level whole. For a plate whose images have only one level, or
+few, that would take more memory than there is.
 """
 
 from __future__ import annotations

@@ -142,7 +142,7 @@ class ScreenArrangements:
 
         Returns
         -------
-        Arrangement
+        WellArrangement
             An empty one where the well cannot be read.
         """
         key = well, acquisition

@@ -1,9 +1,9 @@
 """Wells as one lazy picture: every field at its place, at every level.
 
-What the picture is like (axes, levels, size of a cell, type) comes from the first well
-that can be read. A well that turns out not to fit, when it is looked at, is cut to its
-cell and noted in `WellCells.misfits`; opening the mosaic again makes room for all that
-is known by then. See docs/design/007-plate-mosaic.md.
+Axes, levels, type and size of a cell come from the first readable well. If a well turns
+out not to fit when it is drawn, it is cut to its cell and noted in `WellCells.misfits`;
+when the mosaic is opened again, it has room for all wells that are known by then. See
+docs/design/007-plate-mosaic.md.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Copies a label image into another hierarchy, object by object if possible.
 
-Memory, for each thread: a stored object, or a decoded chunk three times where the zarr
-format changes and where copies are compared; what the process keeps of decoded chunks
-(`napari_ngff.store.arrays.chunked_array.cache`) comes on top.
+Memory, for each thread: a stored object; or three decoded chunks where the zarr format
+changes, and where copies are compared. The process's cache of decoded chunks
+(`napari_ngff.store.arrays.chunked_array.cache`) is not included.
 """
 
 from __future__ import annotations
@@ -164,8 +164,8 @@ class LabelCopy:
     ----------
     label
         What is copied.
-    home
-        Where its copy belongs, in a folder.
+    location
+        The list of labels to which the copy belongs, in a folder.
     name
         Of the copy.
     folder

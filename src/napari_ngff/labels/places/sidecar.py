@@ -1,8 +1,8 @@
 """Sidecars: label images in an OME-Zarr of their own, for an image not written to.
 
-One sidecar serves a whole hierarchy, a plate with all its fields. Its root is a list of
-labels, and each entry is the path of the image in its hierarchy and a name:
-``nuclei``, ``B.3.0.nuclei``. Where it is and why: docs/design/006.
+One sidecar serves a whole hierarchy, such as a plate with all its fields. Its root is a
+list of labels. Each entry is made of the image's path in the hierarchy and a name:
+``nuclei``, or ``B.3.0.nuclei`` for the image ``B/3/0``. See docs/design/006.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Blocks of a file as they were before edits were saved into it (before-images).
 
-A canvas shows its edits over the pyramid *as it was opened*, also when they are in the
-file by now: so every step can be undone, and saving always computes a block anew from
-what it was and all edits. Nothing is ever applied to its own result.
+A canvas shows its edits over the pyramid *as it was opened*, also after they were
+saved. So every step can be undone, and a save computes each block anew, from the
+original block and all edits. No edit is ever applied to its own result.
 """
 
 from __future__ import annotations

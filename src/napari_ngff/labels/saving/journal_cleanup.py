@@ -1,9 +1,9 @@
 """Deletes journals whose label images were deleted.
 
-A store that is not there may be on a disk that is only unplugged, and its edits can be
-recovered when it is back. So a journal goes only where its store was deleted for sure:
-the very folder that held the store is there, on the same file system, and the store is
-not; and that after a long time, for it may yet be moved back.
+A missing store may be on a disk that is only unplugged, and its edits can be recovered
+when it is back. So a journal is deleted only if its store was certainly deleted: the
+same folder that held it exists, on the same file system, and the store does not. This
+is done only after a long time, since the store may have been moved, and come back.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Finds the rule by which the coarser levels of a label image were made.
 
 Programs take the first voxel of a block, another one, or the most frequent id, and
-seldom state which. What is saved has to follow the rule of the file: else the whole
-chunk that holds a painted voxel would change.
+seldom state which. A save has to follow the rule of the file: by any other rule
+unedited voxels of the same chunk would change, too.
 """
 
 from __future__ import annotations

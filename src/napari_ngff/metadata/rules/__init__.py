@@ -1,11 +1,11 @@
 """The specification's MUST and SHOULD as problems, each with the sentence it breaks.
 
-`check_attributes` is the judge of one document: it is valid where no problem is an
-error. `parse` reports whatever it had to make up for, with what it made of it; the
-rules of this package are what reading does not need. Tables of `Rule` say code,
-severity, sentence, search and versions; one module for each noun.
+`check_attributes` checks one document, which is valid if no problem is an error. The
+parser reports what it had to correct, and how; the rules of this package are about
+what reading does not need. A `FormatRule` has a code, a severity, a sentence of the
+specification, a search for what breaks it, and versions; there is a module per noun.
 
-What needs other documents, or arrays, is checked in `napari_ngff.store.check`.
+Rules about several documents, or about arrays, are in `napari_ngff.store.check`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Thumbnails of images: reads pixels of a coarse level, and mixes their channels.
 
-A plate's images are taken to have the levels, axes and channels of the first one that
-is read, until they turn out not to: then a thumbnail costs two small reads, that of
-the array's document and that of a chunk.
+Images of a plate are assumed to have the levels, axes and channels of the first one
+that is read, so that a thumbnail costs two small reads: the document of the array, and
+a chunk. An image for which that fails is read by its own metadata.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Reads tables from files, and from the groups in which ngio and others keep them.
 
-OME-Zarr has no tables. By ngio's convention a group ``tables`` lists them in its
-attributes; each is a group that says its ``backend``:
+OME-Zarr has no tables. By ngio's convention the attributes of a group ``tables`` list
+them, and each is a group whose attributes state its ``backend``:
 https://biovisioncenter.github.io/ngio/stable/table_specs/overview/
 """
 

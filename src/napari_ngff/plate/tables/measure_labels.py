@@ -220,7 +220,7 @@ def measure(
 
     Returns
     -------
-    Measured or None
+    MeasureResult or None
         None where it was given up.
 
     Raises
