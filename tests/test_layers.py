@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 SOURCE = Path(__file__).parents[1] / "src"
 # From the lowest up. Those of one layer do not know each other.
 LAYERS = (
+    ("addresses",),
     ("errors",),
     ("metadata",),
     ("store",),

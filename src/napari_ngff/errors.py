@@ -22,8 +22,11 @@ from __future__ import annotations
 
 import errno
 import logging
+import traceback
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Self
+
+from napari_ngff.addresses import hide_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -223,13 +226,15 @@ def error_text(error: BaseException) -> str:
     if isinstance(error, OMEZarrError) and str(error):
         return str(error)
     if isinstance(error, OSError) and str(error):
-        return f"{_system_text(error)} {remedy_of(error)}".rstrip()
+        text = f"{_system_text(error)} {remedy_of(error)}".rstrip()
+        return hide_secrets(text)
     if isinstance(error, ValueError):
-        return str(error)  # what is wrong with an input
-    logging.getLogger(__name__).error("Unexpected error", exc_info=error)
+        return hide_secrets(str(error))  # what is wrong with an input
+    trace = "".join(traceback.format_exception(error))
+    logging.getLogger(__name__).error("Unexpected error\n%s", hide_secrets(trace))
     if isinstance(error, MemoryError):
         return "There is not enough memory. Close other images, and try again."
-    return f"Unexpected {type(error).__name__}: {error}".rstrip(": ")
+    return hide_secrets(f"Unexpected {type(error).__name__}: {error}".rstrip(": "))
 
 
 def _system_text(error: OSError) -> str:

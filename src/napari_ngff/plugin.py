@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
+from napari_ngff.addresses import public_address
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.viewer import reader
 
@@ -92,7 +93,7 @@ def reported_in_window(path: str | Sequence[str], error: Exception) -> bool:
     from napari_ngff.viewer.window_services import show_messages, show_problems
     from napari_ngff.widgets.problem_sign import is_event_loop_running, is_window_shown
 
-    first = path if isinstance(path, str) else path[0]
+    first = public_address(path if isinstance(path, str) else path[0])
     is_user = is_event_loop_running()
     if is_user or not is_window_shown(viewer):
         show_messages((str(error),), f"Not opened: {shorten_name(last_part(first))}")

@@ -12,6 +12,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from napari_ngff.addresses import public_address
 from napari_ngff.errors import (
     CorruptDataError,
     NotOMEZarrError,
@@ -96,7 +97,8 @@ def run(options: argparse.Namespace) -> int:
         if options.json:
             print(json.dumps({"valid": not counted, "message": join_findings(counted)}))
         else:
-            print("\n".join(describe_findings(path, findings, not counted, repaired)))
+            shown = public_address(path)
+            print("\n".join(describe_findings(shown, findings, not counted, repaired)))
     # With --json the verdict is in the output, and 0 says that there is one (protocol
     # of the conformance tests).
     return 0 if valid or options.json else 1

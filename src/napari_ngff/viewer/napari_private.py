@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["make_current", "qt_viewer_of", "qt_window_of", "select_on_insert"]
+from napari_ngff.addresses import public_address
+
+__all__ = [
+    "hide_source_secrets",
+    "make_current",
+    "qt_viewer_of",
+    "qt_window_of",
+    "select_on_insert",
+]
 
 
 def qt_window_of(viewer: Any) -> Any:
@@ -32,6 +40,18 @@ def select_on_insert(viewer: Any, selects: bool) -> None:
     To select it and then another one leaves both marked in the list (napari 0.9).
     """
     viewer.layers._activate_on_insert = selects
+
+
+def hide_source_secrets(layer: Any) -> None:
+    """Make the address public that a layer was opened from.
+
+    napari shows the end of ``layer.source.path`` in the status bar; it can be set only
+    once (napari 0.7 to 0.9).
+    """
+    path = layer.source.path
+    if isinstance(path, str) and public_address(path) != path:
+        update = {"path": public_address(path)}
+        layer._source = layer.source.model_copy(update=update)
 
 
 def make_current(viewer: Any) -> None:

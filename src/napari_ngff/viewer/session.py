@@ -20,7 +20,7 @@ from napari_ngff.viewer.contrast import (
 )
 from napari_ngff.viewer.layer_plan import KEY, LayerOrigin, is_joined
 from napari_ngff.viewer.layers import MOST_CHANNELS, channel_count, image_layers
-from napari_ngff.viewer.napari_private import make_current
+from napari_ngff.viewer.napari_private import hide_source_secrets, make_current
 from napari_ngff.viewer.opened_layers import (
     keep_selected,
     select_inserted,
@@ -115,6 +115,7 @@ class Session:
 
     def _on_inserted(self, event: Any) -> None:
         layer = event.value
+        hide_source_secrets(layer)
         viewer = self._viewer()
         if viewer is not None and hasattr(layer, "saver"):
             window_services.watch_labels(viewer, layer)

@@ -13,10 +13,10 @@ import os
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from platformdirs import user_data_path
 
+from napari_ngff.addresses import public_address
 from napari_ngff.errors import NodeNotFoundError, OMEZarrError, UnsupportedError
 from napari_ngff.labels.places.label_location import (
     LabelLocation,
@@ -121,11 +121,7 @@ def address_of(image: Node) -> Address | None:
         return None
     name = source.name
     if is_url(name):
-        parts = urlsplit(name)
-        # No login in a file's name or a note, and no query, which may be a signature
-        # that changes by the hour.
-        host = parts.netloc.rpartition("@")[2]
-        return Address(f"{parts.scheme}://{host}{parts.path}")
+        return Address(public_address(name))
     # The name of a folder inside an archive is no path of the system; its beginning,
     # the archive, is one.
     root = os.path.realpath(name)

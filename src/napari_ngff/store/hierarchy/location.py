@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
+from napari_ngff.addresses import public_address
 from napari_ngff.errors import AccessError, NodeNotFoundError, NotOMEZarrError
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.sources.zip_source import open_zip
@@ -208,16 +209,20 @@ def _locate_in_archive(archive: str | os.PathLike[str], inner: str) -> Location:
 
 
 def _locate_url(url: str, options: dict[str, Any]) -> Location:
+    from napari_ngff.store.sources.address_secrets import (
+        AddressSecrets,
+        known_secrets,
+        remember_secrets,
+    )
     from napari_ngff.store.sources.remote_source import RemoteSource
 
-    parts = urlsplit(url)
-    names = parts.path.rstrip("/").split("/")
-    if names[-1] in METADATA_NAMES:
+    server, names = _split_address(public_address(url))
+    if names and names[-1] in METADATA_NAMES:
         names.pop()
-    if names[-1].lower().endswith(ZIP_SUFFIXES):
+    if names and names[-1].lower().endswith(ZIP_SUFFIXES):
         # Its directory is at the end, and each chunk a request of its own: too slow to
         # be of use.
-        msg = f"{url} is a zipped OME-Zarr."
+        msg = f"{public_address(url)} is a zipped OME-Zarr."
         raise NotOMEZarrError(msg, remedy="Download it and open the file.")
     # Plain HTTP has no listing, and a request for each folder above takes time: by
     # convention the root is the first name that ends in .zarr.
@@ -225,13 +230,20 @@ def _locate_url(url: str, options: dict[str, Any]) -> Location:
         (i + 1 for i, name in enumerate(names) if name.lower().endswith(".zarr")),
         len(names),
     )
-    # The query stays: signed addresses have their signature in it.
-    root = parts._replace(path="/".join(names[:cut]), fragment="").geturl()
-    source = RemoteSource(root, options)
+    if names and names[-1].lower().endswith(ZIP_SUFFIXES):
+        # Its directory is at the end, and each chunk a request of its own: too slow to
+        # be of use.
+        msg = f"{public_address(url)} is a zipped OME-Zarr."
     if root.startswith("s3://"):
         # Now, in the background: later the main thread would wait for the answer.
         source.ask_writable()
     return Location(source, "/".join(names[cut:]))
+
+
+def _split_address(address: str) -> tuple[str, list[str]]:
+    """Split an address into scheme and server, and the names of its path."""
+    parts = address.rstrip("/").split("/")
+    return "/".join(parts[:3]), parts[3:]
 
 
 def _locate_object(where: Any) -> Location:

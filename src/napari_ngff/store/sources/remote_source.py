@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from napari_ngff.addresses import public_address
 from napari_ngff.errors import (
     AccessError,
     CorruptDataError,
@@ -20,6 +21,8 @@ from napari_ngff.errors import (
     UnsupportedError,
 )
 from napari_ngff.store.limits import LARGEST_DOCUMENT, allowed_chunk, is_document
+from napari_ngff.store.sources.address_secrets import AddressSecrets
+from napari_ngff.store.sources.http_request import HttpRequest, fetch_bytes
 
 if TYPE_CHECKING:
     from napari_ngff.metadata.model import Problem
@@ -86,8 +89,8 @@ def resume_reading() -> None:
 class RemoteSource:
     """Read the objects below a URL of any scheme that fsspec knows.
 
-    A query (``?token=...``, a signed prefix) goes with every request and is kept out
-    of `name`, so that no message shows it.
+    A login (``me:secret@``) and a query (``?token=...``, a signed prefix) go with every
+    request, and are kept out of `name`, so that no message and no file has them.
 
     Raises
     ------
@@ -98,11 +101,12 @@ class RemoteSource:
     problems: tuple[Problem, ...] = ()
 
     def __init__(self, url: str, options: dict[str, Any] | None = None) -> None:
-        parts = urlsplit(url)
-        self.name = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
-        self._query = f"?{parts.query}" if parts.query else ""
-        self._options = dict(options or {})
-        self.files = _open_filesystem(parts.scheme, self._options)
+        scheme = urlsplit(url).scheme
+        self.name = public_address(url).rstrip("/")
+        self._secrets = AddressSecrets.from_address(url, options)
+        self.files = _open_filesystem(scheme, dict(self._secrets.options))
+        is_http = scheme in ("http", "https")
+        self._guest_files = _open_filesystem(scheme, {}) if is_http else None
         self._answer_lock = threading.Lock()
         self._writable_answer: Future[bool] | None = None
 
@@ -153,7 +157,8 @@ class RemoteSource:
         answer.set_result(writable)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.name + self._query, self._options)
+        secrets = self._secrets
+        return type(self), (secrets.complete_address(self.name), secrets.options)
 
     def get(
         self, key: str, start: int | None = None, length: int | None = None
@@ -176,35 +181,46 @@ class RemoteSource:
             except CorruptDataError:
                 raise
             # Every backend of fsspec raises its own kinds for a failed request.
-            except Exception as error:
-                if (
-                    isinstance(error, PermissionError)
-                    or _http_status(error) in FORBIDDEN
-                ):
-                    raise self._refusal_error(key) from error
+            except Exception as error:  # noqa: BLE001
                 pause = next(pauses, None) if _is_brief(error) else None
                 if pause is None or _stopped.is_set():
-                    late = time.monotonic() >= until
-                    reason = LATE.format(seconds) if late else _describe_failure(error)
-                    if self._query:
-                        reason = reason.replace(self._query, "")
-                    raise ServerError(f"{self.name}/{key}", reason) from error
+                    late = LATE.format(seconds) if time.monotonic() >= until else ""
+                    failure = self._failure_of(key, error, late)
+                    break
             _stopped.wait(pause)
+        # Not as the cause: errors of other libraries quote addresses and headers, and
+        # tracebacks show causes.
+        raise failure
+
+    def _failure_of(self, key: str, error: Exception, late: str) -> OMEZarrError:
+        """Describe a request that failed, without its secrets."""
+        address = f"{self.name}/{key}"
+        if isinstance(error, PermissionError) or _http_status(error) in FORBIDDEN:
+            return AccessError(
+                f"The server refuses to give {address}. The address may need a login or"
+                " a token, or may have expired."
+            )
+        reason = late or _describe_failure(error)
+        return ServerError(address, self._secrets.hide_in(reason))
 
     def _request_bytes(
         self, key: str, start: int | None, end: int | None, seconds: float
     ) -> bytes:
         """Read bytes; fails after `stop_reading`, or when the time is over."""
-        url = f"{self.name}/{key}{self._query}"
+        url = f"{self.name}/{key}"
+        address = self._secrets.complete_address(url)
         if not self.files.async_impl:
-            data: bytes = self.files.cat_file(url, start=start, end=end)
+            data: bytes = self.files.cat_file(address, start=start, end=end)
             return data
-        if self.name.startswith("http"):
+        if self._guest_files is not None:
             most = LARGEST_DOCUMENT if is_document(key) else allowed_chunk()
-            request = _fetch_bytes(self.files, url, start, end, most)
+            asked = HttpRequest(
+                url + self._secrets.query, self._secrets.authorization, start, end, most
+            )
+            reading = fetch_bytes(self.files, self._guest_files, asked)
         else:
-            request = self.files._cat_file(url, start=start, end=end)
-        answer = asyncio.run_coroutine_threadsafe(request, self.files.loop)
+            reading = self.files._cat_file(address, start=start, end=end)
+        answer = asyncio.run_coroutine_threadsafe(reading, self.files.loop)
         with _lock:
             _waiting.add(answer)
         try:
@@ -226,49 +242,11 @@ class RemoteSource:
         if self.name.startswith("http"):
             return None
         try:
-            paths = self.files.ls(f"{self.name}/{prefix}", detail=False)
+            address = self._secrets.complete_address(f"{self.name}/{prefix}")
+            paths = self.files.ls(address, detail=False)
         except FileNotFoundError:
             return ()
         return tuple(sorted(str(path).rstrip("/").rsplit("/", 1)[-1] for path in paths))
-
-    def _refusal_error(self, key: str) -> OMEZarrError:
-        return AccessError(
-            f"The server refuses to give {self.name}/{key}. The address may need a"
-            " login or a token, or may have expired."
-        )
-
-
-async def _fetch_bytes(
-    files: Any, url: str, start: int | None, end: int | None, most: int
-) -> bytes:
-    """Read an answer of HTTP, as far as it is needed, and `most` bytes at most.
-
-    Raises
-    ------
-    CorruptDataError
-        Where it is longer.
-    """
-    # As `HTTPFileSystem._cat_file` of fsspec, which has no limit of bytes.
-    settings = dict(files.kwargs)
-    if start is not None or end is not None:
-        if start == end:
-            return b""
-        limits = await files._process_limits(url, start, end)
-        settings["headers"] = {**settings.get("headers", {}), "Range": limits}
-    session = await files.set_session()
-    async with session.get(files.encode_url(url), **settings) as answer:
-        files._raise_not_found_for_status(answer, url)
-        # Some servers ignore the range and send the whole object: stop after the range.
-        needed = end if end is not None and (start or 0) >= 0 else None
-        data = bytearray()
-        async for part in answer.content.iter_any():
-            data += part
-            if needed is not None and len(data) >= needed:
-                break
-            if len(data) > most:
-                msg = f"{url.partition('?')[0]} has more than {most >> 20} MB"
-                raise CorruptDataError(f"{msg}, and is not read.")
-    return bytes(data)
 
 
 def _allowed_seconds() -> float:

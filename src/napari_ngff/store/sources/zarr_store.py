@@ -11,6 +11,7 @@ from zarr.core.buffer import default_buffer_prototype
 # loop that the store may be bound to.
 from zarr.core.sync import sync
 
+from napari_ngff.addresses import hide_secrets
 from napari_ngff.errors import AccessError
 from napari_ngff.store.threads import CORES
 
@@ -32,8 +33,8 @@ class StoreSource:
 
     @property
     def name(self) -> str:
-        """The text of the store itself."""
-        return str(self._store)
+        """The text of the store itself, without secrets of an address in it."""
+        return hide_secrets(str(self._store))
 
     @property
     def concurrency(self) -> int:

@@ -1,0 +1,51 @@
+"""Addresses without their secrets: what is shown, logged and saved.
+
+>>> public_address("https://me:secret@host/cells.ome.zarr?token=abc")
+'https://host/cells.ome.zarr'
+
+An address can hold a login, and its query a token or a signature. Only the requests
+themselves use these; nothing else gets an address that was not made public here.
+"""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["hide_secrets", "public_address"]
+
+MARK = "://"
+
+ADDRESS = re.compile(r"\b[A-Za-z][\w+.-]*://\S+")
+
+PUNCTUATION = ".,;:)]}'\""
+"""What may follow an address in a sentence."""
+
+HOST = re.compile(r"(?:\[[^\]]*\]|[^:]*)(?::\d*)?")
+"""A host with its port."""
+
+QUERY = re.compile(r"[?#].*", re.DOTALL)
+
+
+def public_address(where: str) -> str:
+    """Remove the login and the query of an address; a path stays as it is."""
+    scheme, mark, rest = where.partition(MARK)
+    if not mark or scheme.lower() == "file":
+        return where
+    host = re.match(r"[^/?#]*", rest)
+    length = host.end() if host else 0
+    name, tail = rest[:length].rpartition("@")[2], rest[length:]
+    if not HOST.fullmatch(name):
+        # A password with a "/" or "?" that should have been encoded.
+        _, mark, after = rest.rpartition("@")
+        name, tail = (after, "") if mark else (name.partition(":")[0], "")
+    return f"{scheme}{MARK}{name}{QUERY.sub('', tail)}"
+
+
+def hide_secrets(text: str) -> str:
+    """Make all addresses in a text public."""
+    return ADDRESS.sub(_replace_match, text) if MARK in text else text
+
+
+def _replace_match(found: re.Match[str]) -> str:
+    address = found[0].rstrip(PUNCTUATION)
+    return public_address(address) + found[0][len(address) :]

@@ -1,0 +1,125 @@
+"""A request of HTTP, read as far as it is needed; credentials stay on one server."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from napari_ngff.addresses import public_address
+from napari_ngff.errors import CorruptDataError
+
+__all__ = ["HttpRequest", "fetch_bytes"]
+
+REDIRECTS = (301, 302, 303, 307, 308)
+MOST_REDIRECTS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class HttpRequest:
+    """What is asked for.
+
+    Attributes
+    ----------
+    url
+        With its query, without a login.
+    authorization
+        Value of the header with the login; "" without one.
+    start, end
+        First byte and the one behind the last; a negative start counts from the end.
+    most
+        Bytes that are read at most.
+    """
+
+    url: str
+    authorization: str = ""
+    start: int | None = None
+    end: int | None = None
+    most: int = 0
+
+    @property
+    def range_header(self) -> dict[str, str]:
+        """The header that asks for a part; {} for all."""
+        if self.start is None:
+            return {}
+        if self.start < 0:
+            return {"Range": f"bytes={self.start}"}
+        last = "" if self.end is None else self.end - 1
+        return {"Range": f"bytes={self.start}-{last}"}
+
+
+async def fetch_bytes(files: Any, guest_files: Any, request: HttpRequest) -> bytes:
+    """Read an answer, and follow redirections.
+
+    Parameters
+    ----------
+    files
+        File system of fsspec with the options of the user: headers, cookies, logins.
+    guest_files
+        One without any, for other servers to which an answer leads.
+    request
+        What is asked for.
+
+    Raises
+    ------
+    CorruptDataError
+        Where it is longer than allowed.
+    OSError
+        Where redirections do not end, or lead out of HTTP.
+    """
+    # As `HTTPFileSystem._cat_file` of fsspec, which has no limit of bytes, and whose
+    # session follows redirections with all headers of the user.
+    if request.start is not None and request.start == request.end:
+        return b""
+    url = files.encode_url(request.url)
+    settings = _own_settings(files, request)
+    for _ in range(MOST_REDIRECTS):
+        session = await files.set_session()
+        async with session.get(url, **settings, allow_redirects=False) as answer:
+            target = answer.headers.get("Location")
+            if answer.status not in REDIRECTS or target is None:
+                files._raise_not_found_for_status(answer, request.url)
+                return await _read_body(answer, request)
+            following = answer.url.join(type(url)(target))
+        if following.scheme not in ("http", "https"):
+            raise OSError("it redirects to an address that does not start with http")
+        settings.pop("params", None)  # of the first address
+        if not _is_same_server(url, following):
+            files, settings = guest_files, {"headers": request.range_header}
+        url = following
+    raise OSError("it redirects without an end")
+
+
+def _own_settings(files: Any, request: HttpRequest) -> dict[str, Any]:
+    """Collect the arguments of the first request, with the login."""
+    settings = dict(files.kwargs)
+    session = files.client_kwargs
+    headers = {**settings.get("headers", {}), **request.range_header}
+    names = {name.lower() for name in (*headers, *session.get("headers", {}))}
+    has_login = bool({"auth"} & {*settings, *session}) or "authorization" in names
+    if request.authorization and not has_login:
+        headers["Authorization"] = request.authorization
+    return {**settings, "headers": headers}
+
+
+def _is_same_server(url: Any, other: Any) -> bool:
+    """Tell whether a server that gets a login may get it again at another address."""
+    if url.origin() == other.origin():
+        return True
+    # The same host, now encrypted.
+    ports = (url.scheme, url.port), (other.scheme, other.port)
+    return url.host == other.host and ports == (("http", 80), ("https", 443))
+
+
+async def _read_body(answer: Any, request: HttpRequest) -> bytes:
+    # Some servers ignore the range and send the whole object: stop after the range.
+    start, end = request.start or 0, request.end
+    needed = end if end is not None and start >= 0 else None
+    data = bytearray()
+    async for part in answer.content.iter_any():
+        data += part
+        if needed is not None and len(data) >= needed:
+            break
+        if len(data) > request.most:
+            msg = f"{public_address(request.url)} has more than {request.most >> 20} MB"
+            raise CorruptDataError(f"{msg}, and is not read.")
+    return bytes(data)

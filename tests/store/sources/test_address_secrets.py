@@ -1,0 +1,173 @@
+"""Logins, tokens and keys go to the server that they are for, and nowhere else."""
+
+from __future__ import annotations
+
+import base64
+import pickle
+import traceback
+from contextlib import ExitStack
+from urllib.parse import urlsplit
+
+import numpy as np
+import pytest
+
+from napari_ngff import open_node
+from napari_ngff.errors import OMEZarrError
+from napari_ngff.store.pyramids.pyramid import open_pyramid
+from napari_ngff.store.sources import address_secrets
+from napari_ngff.store.sources import remote_source as remote
+from napari_ngff.store.sources.address_secrets import AddressSecrets
+from napari_ngff.store.sources.remote_source import RemoteSource
+from plates import pixels, write_image
+from unreliable import BUSY, DROP, Handler, serving
+
+pytest.importorskip("aiohttp", reason="needs the extra [remote]")
+
+PASSWORD, TOKEN = "S3cr%2FetWord", "t0kenS3cr%2Bet"
+SECRETS = ("S3cr%2FetWord", "S3cr/etWord", "t0kenS3cr%2Bet", "t0kenS3cr+et")
+LOGIN = "Basic " + base64.b64encode(b"me:S3cr/etWord").decode()
+
+
+class LockedHandler(Handler):
+    """Serves to those who have the login and the token; notes what it was sent."""
+
+    def do_GET(self):
+        server = self.server
+        server.sent.append((self.path, dict(self.headers)))
+        target = server.redirect(self.path)
+        if target:
+            self.send_response(302)
+            self.send_header("Location", target)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return
+        has_login = not server.login or self.headers.get("Authorization") == LOGIN
+        has_token = not server.token or urlsplit(self.path).query == server.token
+        if not (has_login and has_token):
+            self.send_response(401)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return
+        super().do_GET()
+
+
+@pytest.fixture(autouse=True)
+def known(monkeypatch):
+    monkeypatch.setattr(remote, "PAUSES", ())
+    monkeypatch.setattr(address_secrets, "_known", {})
+
+
+@pytest.fixture
+def servers(tmp_path):
+    """Two servers of the same folder; each with `sent`, and a place to redirect to."""
+    write_image(tmp_path / "a.zarr", pixels(1, (2, 8, 8)), 3)
+    with ExitStack() as stack:
+        both = [stack.enter_context(serving(tmp_path, LockedHandler)) for _ in "12"]
+        for server in both:
+            server.sent, server.login, server.token = [], False, ""
+            server.redirect = lambda path: None
+        yield both
+
+
+def with_login(server):
+    server.login = True
+    return f"http://me:{PASSWORD}@127.0.0.1:{server.server_port}/a.zarr"
+
+
+def test_a_login_in_the_address_is_used_and_not_in_any_name(servers):
+    node = open_node(with_login(servers[0]))
+    level = open_pyramid(node).levels[0]
+    assert np.array_equal(level.read(((0, 2), (0, 8), (0, 8))), pixels(1, (2, 8, 8)))
+    assert str(node) == f"{servers[0].address}/a.zarr"
+    shown = repr((node, node.location, node.location.source, level, level.array))
+    assert not any(secret in shown for secret in SECRETS)
+
+
+def test_another_process_gets_the_login_and_the_token(servers):
+    server = servers[0]
+    server.token = f"token={TOKEN}"
+    source = open_node(f"{with_login(server)}?{server.token}").location.source
+    again = pickle.loads(pickle.dumps(source))
+    assert again.name == source.name
+    assert again.get("zarr.json")
+
+
+def test_the_public_address_is_enough_later_in_the_session(servers):
+    server = servers[0]
+    server.token = f"token={TOKEN}"
+    with pytest.raises(OMEZarrError, match="refuses"):
+        open_node(f"{server.address}/a.zarr")
+    node = open_node(f"{with_login(server)}?{server.token}")
+    assert open_node(str(node)).metadata == node.metadata
+    assert open_node(f"{node}/0").metadata == node.metadata
+
+
+@pytest.mark.parametrize("failure", [BUSY, DROP, 401, 403, 418])
+@pytest.mark.parametrize("redirected", [False, True])
+def test_no_error_has_a_secret(servers, failure, redirected):
+    first, second = servers
+    if redirected:
+        target = f"{second.address}/a.zarr/zarr.json?X-Amz-Signature={TOKEN}"
+        first.redirect = lambda path: target
+    (second if redirected else first).answer = lambda path: failure
+    options = {"headers": {"X-Key": "S3cr/etWord"}}
+    source = RemoteSource(f"{with_login(first)}?token={TOKEN}", options)
+    with pytest.raises(OMEZarrError) as caught:
+        source.get("zarr.json")
+    text = "".join(traceback.format_exception(caught.value)) + repr(caught.value)
+    assert f"{first.address}/a.zarr/zarr.json" in text
+    assert not any(secret in text for secret in SECRETS)
+    assert "X-Amz" not in text
+    assert caught.value.__context__ is None
+
+
+def test_another_server_gets_no_credentials(servers):
+    first, second = servers
+    first.redirect = lambda path: f"{second.address}{urlsplit(path).path}"
+    options = {
+        "headers": {"X-Api-Key": "S3cr/etWord", "Cookie": "id=S3cr/etWord"},
+        "client_kwargs": {"headers": {"X-Other": "S3cr/etWord"}},
+    }
+    source = RemoteSource(f"{with_login(first)}?token={TOKEN}", options)
+    assert source.get("zarr.json", 2, 5) == source.get("zarr.json")[2:7]
+    path, headers = first.sent[0]
+    assert path == f"/a.zarr/zarr.json?token={TOKEN}"
+    assert headers["Authorization"] == LOGIN
+    assert headers["X-Api-Key"] == headers["X-Other"] == "S3cr/etWord"
+    assert len(second.sent) == 2
+    assert second.sent[0][1]["Range"] == "bytes=2-6"
+    assert not any(secret in repr(second.sent) for secret in SECRETS)
+    assert "Authorization" not in repr(second.sent)
+
+
+def test_the_same_server_gets_the_login_again(servers):
+    first, second = servers
+    first.redirect = lambda path: "b" if path.endswith("zarr.json") else None
+    source = RemoteSource(with_login(first))
+    assert source.get("zarr.json") is None
+    assert [path for path, _ in first.sent] == ["/a.zarr/zarr.json", "/a.zarr/b"]
+    assert all(headers["Authorization"] == LOGIN for _, headers in first.sent)
+    # There and back again: what was left behind is not picked up.
+    first.redirect = lambda path: f"{second.address}/x"
+    second.redirect = lambda path: f"{first.address}/y"
+    with pytest.raises(OMEZarrError, match="redirects without an end"):
+        source.get("thing")
+    assert "Authorization" not in first.sent[-1][1]
+
+
+@pytest.mark.parametrize("target", ["file:///etc/hosts", "ftp://127.0.0.1/x"])
+def test_a_redirection_does_not_leave_http(servers, target):
+    servers[0].redirect = lambda path: target
+    with pytest.raises(OMEZarrError, match="does not start with http"):
+        RemoteSource(f"{servers[0].address}/a.zarr").get("zarr.json")
+
+
+def test_values_of_secret_options_are_hidden_in_texts():
+    options = {
+        "key": "AKIAEXAMPLE",
+        "client_kwargs": {"aws_session_token": ["longToken"], "region": "nowhere"},
+    }
+    secrets = AddressSecrets.from_address("s3://bucket/a", options)
+    text = "AKIAEXAMPLE and longToken in nowhere"
+    assert secrets.hide_in(text) == "… and … in nowhere"
+    assert "AKIA" not in repr(secrets)
