@@ -12,7 +12,7 @@ import itertools
 import threading
 from bisect import bisect_left
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from napari_ngff.store.arrays.boxes import Box
     from napari_ngff.store.arrays.lazy_array import ArraySource
 
-__all__ = ["BUDGET", "NOTED", "Canvas"]
+__all__ = ["BUDGET", "NOTED", "Canvas", "DrawnLevels"]
 
 BUDGET = 64 << 20
 """Bytes of rasterised chunks and undo records that a canvas keeps."""
@@ -42,6 +42,19 @@ MOST_CHUNKS = 4096
 
 LOOKED_AT = 1 << 26
 """Voxels of the coarsest level up to which it is read to find its largest value."""
+
+
+class DrawnLevels(Protocol):
+    """What a viewer can draw at once of slow levels, before any edit."""
+
+    def read(self, number: int, box: Box) -> np.ndarray[Any, Any] | None:
+        """Return what is there of a box of a level; None where true labels are needed.
+
+        What is missing may be labels of a coarser level.
+        """
+
+    def is_true(self, number: int, box: Box) -> bool:
+        """Return whether what was drawn of a box has only labels of the level."""
 
 
 class Canvas:
@@ -64,6 +77,8 @@ class Canvas:
         How many of the changes took something back, or showed coarser levels anew.
     highest
         The largest value that was painted or read so far.
+    drawn
+        Of labels whose reading takes long; None for others, and once edits were saved.
     """
 
     def __init__(self, sources: Sequence[ArraySource], budget: int = BUDGET) -> None:
@@ -76,6 +91,7 @@ class Canvas:
         self.token = f"{next(_counter)}-{_SESSION}"
         self.reversals = 0
         self.highest = 0
+        self.drawn: DrawnLevels | None = None
         # Reentrant: `undo` calls `close_step` while it holds the lock.
         self.lock = threading.RLock()
         self._budget = budget
@@ -330,6 +346,7 @@ class Canvas:
             Those that it has.
         """
         with self.lock:
+            self.drawn = None
             for level, source in zip(self.levels[1:], sources, strict=False):
                 level.saved = source
             self._saved, self._settled = tuple(edits), 0
@@ -359,6 +376,7 @@ class Canvas:
     def reread_sources(self) -> None:
         """Show the sources again after they were changed."""
         with self.lock:
+            self.drawn = None
             # Whether the coarser levels of the file contain these edits is unknown now.
             self._saved, self._settled = (), 0
             # Patches hold values of the old type.
@@ -368,6 +386,9 @@ class Canvas:
 
     def read(self, number: int, box: Box) -> np.ndarray[Any, Any]:
         """Read a box of a level with its edits."""
+        out = self._read_drawn(number, box)
+        if out is not None:
+            return out
         level = self.levels[number]
         out = np.empty(box_shape(box), self.dtype)
         for chunk, part, inside in level.split_at_chunks(box):
@@ -385,6 +406,18 @@ class Canvas:
                     self._overlay_patch(patch, inside, out[part])
         if out.size:
             # A new label gets a value above the largest one known; see `highest_known`.
+            self.highest = max(self.highest, int(out.max()))
+        return out
+
+    def _read_drawn(self, number: int, box: Box) -> np.ndarray[Any, Any] | None:
+        """Read what can be drawn now of slow levels; None for true labels."""
+        below = self.drawn.read(number, box) if self.drawn is not None else None
+        if below is None:
+            return None
+        out = np.array(below, self.dtype)  # the viewer paints on it
+        # Edits that ask for the labels below read true ones.
+        self.overlay_edits(number, box, out)
+        if out.size:
             self.highest = max(self.highest, int(out.max()))
         return out
 

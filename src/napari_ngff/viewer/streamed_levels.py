@@ -12,7 +12,8 @@ import math
 import threading
 import time
 from collections import OrderedDict
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,7 +27,8 @@ from napari_ngff.store.arrays.boxes import (
     intersect_boxes,
     slice_inside,
 )
-from napari_ngff.store.arrays.drawable_pixels import DrawablePixels
+from napari_ngff.store.arrays.drawable_pixels import DrawablePixels, RoundedLabels
+from napari_ngff.store.arrays.lazy_array import ArrayWindow
 from napari_ngff.store.pyramids.pyramid import LevelSource
 from napari_ngff.store.threads import LOCAL_CONCURRENCY, share_work
 from napari_ngff.viewer import window_services
@@ -35,12 +37,16 @@ from napari_ngff.viewer.browsing.streaming import at_once, is_slicing
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from napari_ngff.labels.canvas import Canvas
     from napari_ngff.store.arrays.boxes import Box, Cell
     from napari_ngff.store.arrays.lazy_array import ArraySource
 
 __all__ = [
     "ImageStream",
+    "StreamedCanvas",
     "StreamedLevel",
+    "drawing",
+    "stream_canvas",
     "stream_levels",
     "stream_of",
     "stream_signals",
@@ -114,7 +120,11 @@ class StreamedView:
             if index[0] < low or index[-1] >= high:
                 return False
             indices.append(index - low)
-        self.pixels[...] = other.pixels[np.ix_(*indices)]
+        # Axis by axis: several times as fast as `numpy.ix_`.
+        block = other.pixels
+        for axis, index in enumerate(indices[:-1]):
+            block = np.take(block, index, axis)
+        np.take(block, indices[-1], len(indices) - 1, out=self.pixels, mode="clip")
         return True
 
     def take_seen(self, other: StreamedView) -> None:
@@ -139,6 +149,17 @@ class StreamedView:
         if area is not None:
             self.pixels[slice_inside(area, self.box)] = pixels
             del self.missing[cell]  # last: another view copies what is not missing
+
+    def take_cached(self) -> None:
+        """Take the chunks whose pixels are in memory, however they got there."""
+        for cell, area in tuple(self.missing.items()):
+            chunk = self.level.array.cached_chunk(cell)
+            if chunk is not None:
+                whole = tuple(
+                    (at * size, (at + 1) * size)
+                    for at, size in zip(cell, self.level.chunks, strict=True)
+                )
+                self.put_chunk(cell, chunk[slice_inside(area, whole)])
 
     def retry_failed(self) -> None:
         """Let chunks be missing again that failed a while ago."""
@@ -190,7 +211,16 @@ class ImageStream:
             view.take_seen(other)
         for other in same:
             view.take_chunks(other)
+        view.take_cached()
         return view
+
+    def is_true(self, number: int, box: Box) -> bool:
+        """Tell whether what was drawn of a rectangle of a level is all true."""
+        for view in tuple(self._views.values()):
+            if view.level.number == number and intersect_boxes(view.box, box) == box:
+                cells = cells_in(box, view.level.chunks)
+                return not any(c in view.missing or c in view.failed for c in cells)
+        return False
 
     def _forget_old(self) -> None:
         sizes = [view.pixels.nbytes for view in self._views.values()]
@@ -222,6 +252,30 @@ class StreamedLevel(LevelSource):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return LevelSource, (self.array,)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StreamedCanvas:
+    """What can be drawn at once of the levels below a canvas; see `DrawnLevels`.
+
+    Attributes
+    ----------
+    stream
+        The levels as they are stored.
+    windows
+        The same with the axes and the type of the canvas.
+    """
+
+    stream: ImageStream
+    windows: tuple[ArraySource, ...]
+
+    def read(self, number: int, box: Box) -> Pixels | None:
+        """Read what is there, if napari draws."""
+        return self.windows[number].read(box) if is_drawn() else None
+
+    def is_true(self, number: int, box: Box) -> bool:
+        """Tell whether what was drawn of a box of the canvas is all true."""
+        return self.stream.is_true(number, _stored_box(self.windows[number], box))
 
 
 class PixelFetcher:
@@ -349,10 +403,24 @@ class PixelFetcher:
 fetcher = PixelFetcher()
 
 
+_drawing: list[bool] = []
+"""Not empty while `drawing` lasts; in the main thread."""
+
+
+@contextmanager
+def drawing() -> Iterator[None]:
+    """Read what can be drawn at once meanwhile, as napari does where it slices."""
+    _drawing.append(True)
+    try:
+        yield
+    finally:
+        _drawing.pop()
+
+
 def is_drawn() -> bool:
-    """Tell whether napari asks for pixels to draw them, and workers can read them."""
+    """Tell whether pixels are asked for to be drawn, and workers can read them."""
     main = threading.current_thread() is threading.main_thread()
-    return main and is_slicing() and not at_once()
+    return main and (bool(_drawing) or is_slicing()) and not at_once()
 
 
 def stream_levels(sources: Sequence[ArraySource]) -> Sequence[ArraySource]:
@@ -363,6 +431,45 @@ def stream_levels(sources: Sequence[ArraySource]) -> Sequence[ArraySource]:
     return ImageStream(plain).levels
 
 
+def stream_canvas(canvas: Canvas) -> None:
+    """Let a canvas over remote labels be drawn at once."""
+    windows = [level.source for level in canvas.levels]
+    stored = [_stored_source(window) for window in windows]
+    levels = stream_levels(stored)
+    first = levels[0]
+    if isinstance(first, StreamedLevel) and first.stream is not None:
+        pairs = zip(windows, levels, strict=True)
+        streamed = tuple(_exchange_source(window, level) for window, level in pairs)
+        canvas.drawn = StreamedCanvas(first.stream, streamed)
+
+
+WRAPPERS = ArrayWindow, DrawablePixels, RoundedLabels
+"""Sources that show another one."""
+
+
+def _stored_source(source: ArraySource) -> ArraySource:
+    """Find the level of the file that a source shows."""
+    while isinstance(source, WRAPPERS):
+        source = source.source
+    return source
+
+
+def _exchange_source(source: ArraySource, level: ArraySource) -> ArraySource:
+    """Show another level in the same way."""
+    if not isinstance(source, WRAPPERS):
+        return level
+    return replace(source, source=_exchange_source(source.source, level))
+
+
+def _stored_box(source: ArraySource, box: Box) -> Box:
+    """Convert a box of a source to one of the level of the file."""
+    while isinstance(source, WRAPPERS):
+        if isinstance(source, ArrayWindow):
+            box = source.box_below(box)
+        source = source.source
+    return box
+
+
 def is_remote(source: LevelSource) -> bool:
     """Tell whether reading a level waits for a server."""
     return source.array.source.concurrency > LOCAL_CONCURRENCY
@@ -370,6 +477,9 @@ def is_remote(source: LevelSource) -> bool:
 
 def stream_of(layer: Any) -> ImageStream | None:
     """Find the stream of a layer; None where its pixels are not streamed."""
+    drawn = getattr(getattr(layer, "canvas", None), "drawn", None)
+    if isinstance(drawn, StreamedCanvas):
+        return drawn.stream
     level = layer.data[0] if layer.multiscale else layer.data
     source = getattr(getattr(level, "window", None), "source", None)
     source = source.source if isinstance(source, DrawablePixels) else source

@@ -28,6 +28,7 @@ __all__ = [
     "WindowServices",
     "attempt_work",
     "can_ask",
+    "current_runner",
     "hold_drawing",
     "is_open",
     "name_taken",
@@ -103,6 +104,11 @@ def set_runner(
     """
     _runner[0], _later[0] = runner, later
     _in_main[0], _teller[0] = in_main, teller
+
+
+def current_runner() -> Runner:
+    """Return what runs work now; see `set_runner`."""
+    return _runner[0]
 
 
 def run_work(work: Callable[[], Any], done: Callable[[Any], None]) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from napari_ngff.errors import ChunkError, CorruptDataError, NodeNotFoundError
 from napari_ngff.store.arrays.boxes import Box, whole_box
 from napari_ngff.store.arrays.codecs import IndirectError, parse_array
-from napari_ngff.store.arrays.region_read import RegionRead, cache
+from napari_ngff.store.arrays.region_read import RegionRead, cache, cached_chunk
 from napari_ngff.store.arrays.stored_objects import DOCUMENTS, ArrayObjects, join_key
 from napari_ngff.store.arrays.zarr_fallback import ZarrReader
 
@@ -264,6 +264,13 @@ class ChunkedArray:
                 raise error
             on_error(error)
         return region.out
+
+    def cached_chunk(self, cell: Shape) -> np.ndarray[Any, Any] | None:
+        """Return a decoded chunk of a remote array if it is in memory.
+
+        It has the shape of a chunk also where the array ends in it.
+        """
+        return cached_chunk(self._objects, cell)
 
 
 def normalise_index(index: Any, shape: Shape) -> tuple[Box, tuple[bool, ...]]:

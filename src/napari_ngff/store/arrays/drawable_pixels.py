@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from napari_ngff.store.arrays.boxes import Box
     from napari_ngff.store.arrays.lazy_array import ArraySource
 
-__all__ = ["DrawablePixels", "drawable_labels", "drawable_pixels"]
+__all__ = ["DrawablePixels", "RoundedLabels", "drawable_labels", "drawable_pixels"]
 
 
 @dataclass(frozen=True, slots=True)

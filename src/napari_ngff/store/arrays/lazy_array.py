@@ -172,14 +172,21 @@ class ArrayWindow:
         """Read a box of the window; all of it by default."""
         if box is None:
             box = whole_box(self.shape)
+        picks = [slice(None)] * len(self.box)
+        for axis in self.order:
+            if axis is not None:
+                picks[axis] = slice(None, None, self.steps[axis])
+        block = self.source.read(self.box_below(box))
+        return order_block(block[tuple(picks)], self.order)
+
+    def box_below(self, box: Box) -> Box:
+        """Return the box of the source that a box of the window shows."""
         # Dropped axes are read at their one element; the loop sets the others.
         spans = [(start, start + 1) for start, _ in self.box]
-        picks = [slice(None)] * len(spans)
         for axis, (start, stop) in zip(self.order, box, strict=True):
             if axis is not None:
                 spans[axis] = self._span_below(axis, start, stop)
-                picks[axis] = slice(None, None, self.steps[axis])
-        return order_block(self.source.read(tuple(spans))[tuple(picks)], self.order)
+        return tuple(spans)
 
     def __getitem__(self, index: Any) -> np.ndarray[Any, Any]:
         window = self.select_index(index)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from napari_ngff.store.arrays.zarr_fallback import ZarrReader
     from napari_ngff.store.sources.revision import Revision
 
-__all__ = ["RegionRead", "cache"]
+__all__ = ["RegionRead", "cache", "cached_chunk"]
 
 Array = npt.NDArray[Any]
 
@@ -288,6 +288,11 @@ class RegionRead:
 
     def _add_failure(self, key: str, cause: Exception) -> None:
         self.failures.append(self.objects.chunk_error(key, cause))
+
+
+def cached_chunk(objects: ArrayObjects, cell: Shape) -> Array | None:
+    """Return a decoded chunk of a source without revisions, if it is in memory."""
+    return cache.get((objects.token, cell, None))
 
 
 def shard_of(cell: Shape, grid: Shape) -> Shape:

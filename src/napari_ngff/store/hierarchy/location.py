@@ -230,10 +230,13 @@ def _locate_url(url: str, options: dict[str, Any]) -> Location:
         (i + 1 for i, name in enumerate(names) if name.lower().endswith(".zarr")),
         len(names),
     )
-    if names and names[-1].lower().endswith(ZIP_SUFFIXES):
-        # Its directory is at the end, and each chunk a request of its own: too slow to
-        # be of use.
-        msg = f"{public_address(url)} is a zipped OME-Zarr."
+    root = "/".join([server, *names[:cut]])
+    secrets = AddressSecrets.from_address(url, options)
+    if secrets:
+        remember_secrets(root, secrets)
+    else:
+        secrets = known_secrets(root)
+    source = RemoteSource(secrets.complete_address(root), dict(secrets.options))
     if root.startswith("s3://"):
         # Now, in the background: later the main thread would wait for the answer.
         source.ask_writable()

@@ -177,6 +177,10 @@ def _join_boxes(whole: Box, piece: Box) -> Box:
 
 def reread_layer(layer: Layer) -> None:
     """Draw a layer again with what can be read now."""
+    # napari colors all of a picture of labels again, which takes 40 ms.
+    show_arrived = getattr(layer, "show_arrived", None)
+    if show_arrived is not None and show_arrived():
+        return
     # napari 0.9 keeps the coarsest level of layers of two axes, once it was read.
     forget = getattr(layer, "_reset_thumbnail_level_data", None)
     if forget is not None:
@@ -184,11 +188,18 @@ def reread_layer(layer: Layer) -> None:
     layer.refresh(extent=False)
 
 
+_tried: list[tuple[object, bool]] = []
+"""What runs work, and whether that does it at once."""
+
+
 def at_once() -> bool:
     """Tell whether there are no worker threads."""
-    ran: list[bool] = []
-    window_services.run_work(lambda: True, ran.append)
-    return bool(ran)
+    runner = window_services.current_runner()
+    if not _tried or _tried[0][0] is not runner:
+        ran: list[bool] = []
+        window_services.run_work(lambda: True, ran.append)
+        _tried[:] = [(runner, bool(ran))]
+    return _tried[0][1]
 
 
 Misfit = tuple[int | None, str, str | None]

@@ -7,12 +7,16 @@ last move, which its canvas delivers too late); Ctrl or Alt erases while it is h
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from napari.layers import Labels
 from napari.layers.labels._labels_constants import Mode
 from napari.utils.notifications import show_info
+
+from napari_ngff.viewer import window_services
+from napari_ngff.viewer.window_services import attempt_work
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -132,7 +136,13 @@ def _read_screen(layer: Any, tile: Any, points: Any) -> Any:
 
 
 def pick_label(layer: Any, event: Any) -> None:
-    """Select the label under the mouse, as it is on screen."""
+    """Select the label that is under the mouse; later where it is still to be read."""
+    if layer._slice_input.ndisplay == 2:
+        coming = layer.coming_voxel(layer.world_to_data(event.position))
+        if coming is not None:
+            read = partial(attempt_work, partial(layer.canvas.read, *coming))
+            window_services.run_work(read, partial(_select_read, layer, layer.canvas))
+            return
     value = layer.get_value(
         event.position,
         view_direction=event.view_direction,
@@ -142,6 +152,14 @@ def pick_label(layer: Any, event: Any) -> None:
     # Of several levels, napari's value is the level and the value.
     value = value[1] if isinstance(value, tuple) else value
     layer.selected_label = int(value or 0)
+
+
+def _select_read(layer: Any, canvas: Any, found: Any) -> None:
+    """Select the label that a worker has read, if the layer still shows it."""
+    if isinstance(found, str):
+        window_services.show_messages((found,), "No label was picked.")
+    elif layer.canvas is canvas:
+        layer.selected_label = int(found.max())
 
 
 def resize_brush(layer: Any, event: Any) -> None:

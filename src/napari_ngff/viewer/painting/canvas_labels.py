@@ -29,6 +29,7 @@ from napari_ngff.store.arrays.boxes import (
 from napari_ngff.viewer import window_services
 from napari_ngff.viewer.painting.canvas_data import CanvasData
 from napari_ngff.viewer.painting.screen_part import PaintedSlicing
+from napari_ngff.viewer.streamed_levels import drawing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -201,6 +202,42 @@ class CanvasLabels(Labels):  # type: ignore[misc]
             status["coordinates"] = f"{status['coordinates']}; {note}".lstrip("; ")
         return status
 
+    def _is_coming(self, number: int, box: Box) -> bool:
+        """Whether labels of a coarser level are drawn in a part of a level."""
+        drawn = self.canvas.drawn
+        return drawn is not None and not drawn.is_true(number, box)
+
+    def coming_voxel(self, position: Any) -> tuple[int, Box] | None:
+        """Find the level and the voxel under a position of the layer that are not read.
+
+        None where the label on the screen is the one of the file, and outside.
+        """
+        tile = self._slicing_state.screen_part()
+        if tile is None or self.canvas.drawn is None:
+            return None
+        at = np.round(self._transforms["tile2data"].inverse(position)).astype(int)
+        box = tuple(
+            (start + int(at[axis]), start + int(at[axis]) + 1)
+            if axis in tile.displayed
+            else (start, stop)
+            for axis, (start, stop) in enumerate(tile.box)
+        )
+        is_inside = intersect_boxes(box, tile.box) == box
+        is_coming = is_inside and self._is_coming(tile.level.number, box)
+        return (tile.level.number, box) if is_coming else None
+
+    def _get_value(self, position: Any) -> Any:
+        """Give the label at a position; none while it is not read."""
+        found = super()._get_value(position)
+        return found if self.coming_voxel(position) is None else (found[0], None)
+
+    def _get_value_ray(self, start: Any, end: Any, displayed: Any) -> Any:
+        """Give the label that a ray of a 3D view hits; none while one is not read."""
+        tile = self._slicing_state.screen_part()
+        if tile is not None and self._is_coming(tile.level.number, tile.box):
+            return None
+        return super()._get_value_ray(start, end, displayed)
+
     @property
     def locked_data_level(self) -> int | None:
         """The level to show, or None for the one that suits the zoom."""
@@ -280,7 +317,7 @@ class CanvasLabels(Labels):  # type: ignore[misc]
         tile = self._slicing_state.screen_part()
         if tile is None or tile.level is not level or self._pending:
             return False
-        if intersect_boxes(region, tile.box) != region:
+        if intersect_boxes(region, tile.box) != region or self._is_coming(0, region):
             return False
         cover, label = edit.cover_and_values(level.grid, region)
         pixels = tile.as_block(self._slice.image.raw)[slice_inside(region, tile.box)]
@@ -405,6 +442,23 @@ class CanvasLabels(Labels):  # type: ignore[misc]
             self._patch_regions(
                 tile, [tile.box], self._read_box if again else self._overlay_edits(0)
             )
+
+    def show_arrived(self) -> bool:
+        """Show what was read since the last slice; False where that needs a new one."""
+        tile = self._slicing_state.screen_part()
+        if tile is None or self.canvas.drawn is None or self.ndim_shown != 2:
+            return False
+        if not self._slice.image.raw.flags.writeable:
+            return False
+        with drawing():
+            self._patch_regions(tile, [tile.box], self._read_box)
+            self._refresh_thumbnail()
+        return True
+
+    @property
+    def ndim_shown(self) -> int:
+        """Number of axes on the screen."""
+        return len(self._slice_input.displayed)
 
     def _patch_regions(
         self, tile: ScreenPart, regions: Sequence[Box], update: Any

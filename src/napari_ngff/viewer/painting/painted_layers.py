@@ -17,6 +17,7 @@ from napari_ngff.store.write.begin import why_not_written
 from napari_ngff.viewer.layer_plan import KEY, LayerOrigin
 from napari_ngff.viewer.painting.label_target import TARGET
 from napari_ngff.viewer.saving.layer_description import JOINED
+from napari_ngff.viewer.streamed_levels import stream_canvas
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,6 +72,7 @@ def as_layer(data: LayerData, read_only: str = "") -> Layer:
     canvas = Canvas(sources)
     # Known without reading pixels: the next free label is above it.
     canvas.highest = _highest_label(keywords)
+    stream_canvas(canvas)
     reason = read_only or _why_read_only(data, sources)
     layer = OMEZarrLabels(canvas, read_only=reason, **keywords)
     attach_saver(layer)
@@ -160,6 +162,7 @@ def exchange_labels(layer: Any, data: LayerData) -> bool:
     sources = [_level_source(level) for level in levels]
     canvas = Canvas(sources)
     canvas.highest = _highest_label(keywords)
+    stream_canvas(canvas)
     for key in (KEY, TARGET, JOINED):  # the features of others come below
         layer.metadata.pop(key, None)
     layer.metadata.update(keywords["metadata"])
