@@ -165,7 +165,7 @@ def test_an_image_its_labels_and_a_plate(viewer, home, server, shown):
     hover(viewer)
     # New labels, and a copy of those of the file; painted, in a journal, then saved.
     viewer.layers.selection.active = viewer.layers[0]
-    show_new_labels(viewer).create()
+    show_new_labels(viewer).create_labels()
     new = viewer.layers.selection.active
     new.paint((20, 20), 4)
     nuclei = viewer.layers["nuclei"]
@@ -182,7 +182,9 @@ def test_an_image_its_labels_and_a_plate(viewer, home, server, shown):
     hover(viewer)
     inspector = show_dock(viewer, INSPECTOR)
     inspector.showPath(address(server, "cells.zarr"))
-    until(lambda: inspector.model.root() is not None and inspector.open.isEnabled())
+    until(
+        lambda: inspector.model.rootEntry() is not None and inspector.open.isEnabled()
+    )
     shown += texts_of_widgets()
     shown.append(metadata_text(viewer))
     assert not server.refused
@@ -216,7 +218,7 @@ def test_what_goes_wrong(viewer, home, server, shown):
     for name in ("gone.zarr", "broken.zarr", "torn.zarr"):
         form = show_open_url(viewer)
         form.address.value = address(server, name)
-        form.open()
+        form.open_address()
         until(lambda form=form: viewer.layers or form.button.enabled)
         shown += texts_of_widgets()
     assert viewer.layers, "of the torn image one level is left"
@@ -225,12 +227,12 @@ def test_what_goes_wrong(viewer, home, server, shown):
     for answer in (403, 404, 500, "drop"):
         server.answer = lambda path, answer=answer: answer
         form.address.value = address(server, "cells.zarr")
-        form.open()
+        form.open_address()
         until(lambda: form.button.enabled)
         assert form.status.value
         shown += texts_of_widgets()
     server.answer = lambda path: OK
-    form.open()
+    form.open_address()
     until(lambda: viewer.layers and not fetcher.is_busy)
     # The server refuses, and is gone, while pixels are looked at.
     for answer in (403, 500, "drop"):

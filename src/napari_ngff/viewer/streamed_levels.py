@@ -99,9 +99,11 @@ class StreamedView:
         Of these, those that no worker reads yet.
     failed
         Chunks that a server did not give, and when that was.
+    absent
+        Chunks of these when the view was drawn last.
     """
 
-    __slots__ = ("box", "failed", "level", "missing", "pixels", "todo")
+    __slots__ = ("absent", "box", "failed", "level", "missing", "pixels", "todo")
 
     def __init__(self, level: StreamedLevel, box: Box) -> None:
         self.level, self.box = level, box
@@ -109,6 +111,7 @@ class StreamedView:
         self.missing = cells_from_centre(box, level)
         self.todo: list[Cell] = []
         self.failed: dict[Cell, float] = {}
+        self.absent: frozenset[Cell] = frozenset()
 
     def take_coarser(self, other: StreamedView) -> bool:
         """Fill all from a coarser view, by nearest pixels; False if it is too small."""
@@ -198,6 +201,7 @@ class ImageStream:
             view.retry_failed()
         if view.missing:
             fetcher.fetch_view(self, view)
+        view.absent = frozenset(view.missing) | frozenset(view.failed)  # before pixels
         return view.pixels.copy() if view.missing else view.pixels
 
     def _begin_view(self, level: StreamedLevel, box: Box) -> StreamedView:
@@ -215,12 +219,17 @@ class ImageStream:
         return view
 
     def is_true(self, number: int, box: Box) -> bool:
-        """Tell whether what was drawn of a rectangle of a level is all true."""
-        for view in tuple(self._views.values()):
-            if view.level.number == number and intersect_boxes(view.box, box) == box:
-                cells = cells_in(box, view.level.chunks)
-                return not any(c in view.missing or c in view.failed for c in cells)
-        return False
+        """Tell whether what was drawn last of a rectangle of a level is all true."""
+        holding = [
+            view
+            for view in tuple(self._views.values())[-DRAWN_VIEWS:]
+            if view.level.number == number and intersect_boxes(view.box, box) == box
+        ]
+        return bool(holding) and not any(
+            cell in view.absent
+            for view in holding
+            for cell in cells_in(box, view.level.chunks)
+        )
 
     def _forget_old(self) -> None:
         sizes = [view.pixels.nbytes for view in self._views.values()]
