@@ -258,7 +258,7 @@ def write_scene(where: Path) -> Path:
     import numpy as np
     from scipy.ndimage import affine_transform
 
-    from napari_ngff.viewer.samples import cut, draw_field, single_frame
+    from napari_ngff.viewer.samples import cut_picture, draw_field, single_frame
     from napari_ngff.viewer.samples.monolayer import Population
     from napari_ngff.viewer.samples.phantom import PhantomPicture
     from napari_ngff.viewer.samples.sink import open_sink
@@ -274,7 +274,7 @@ def write_scene(where: Path) -> Path:
     with open_sink(where, "0.6", {}) as sink:
         for name, corner in TILES.items():
             matrix = np.eye(2)
-            tile = cut(whole, corner, shape)
+            tile = cut_picture(whole, corner, shape)
             if name == "turned":
                 matrix = turn
                 tile = PhantomPicture(

@@ -100,10 +100,10 @@ class TreeEntry:
 
     def read_node(self) -> Node:
         """Read the group, or the group of the array; raises what `read_node` does."""
-        place = self.location
+        location = self.location
         if self.is_array:
-            place = place.join_path("/".join(".." for _ in self.name.split("/")))
-        return read_node(place, self.zarr_format)
+            location = location.join_path("/".join(".." for _ in self.name.split("/")))
+        return read_node(location, self.zarr_format)
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,27 +276,27 @@ def judge_below(
     start = node.location.path
     places = {problem.where.partition(":")[0]: problem for problem in known}
     judged: set[str] = set()
-    for place, problem in places.items():
-        if place == start or not place.startswith(f"{start}/" if start else ""):
+    for path, problem in places.items():
+        if path == start or not path.startswith(f"{start}/" if start else ""):
             continue
-        group = _group_at(node, place)
+        group = _group_at(node, path)
         if group is None:
-            yield "", [describe_unreadable(place, problem.text)]
+            yield "", [describe_unreadable(path, problem.text)]
         elif group.location.path not in judged | {start}:
             judged.add(group.location.path)
             # Some known problems are not found again by the rules, such as impossible
             # places of the fields of a well.
-            fallback = [] if group.kind in SMALL else [(place, problem)]
+            fallback = [] if group.kind in SMALL else [(path, problem)]
             yield str(group.location), check_group(group) or fallback
 
 
-def _group_at(node: Node, place: str) -> Node | None:
+def _group_at(node: Node, group_path: str) -> Node | None:
     """Open the group at a path of the hierarchy, or the image whose level it is."""
     top = Location(node.location.source)
-    for path in (place, place.rpartition("/")[0]):
+    for path in (group_path, group_path.rpartition("/")[0]):
         with suppress(OMEZarrError, OSError):
             group = read_node(top.join_path(path), node.zarr_format)
-            if group.kind is not None and (path == place or group.kind in SMALL):
+            if group.kind is not None and (path == group_path or group.kind in SMALL):
                 return group
     return None
 
@@ -345,9 +345,9 @@ def find_problems(path: str, known: Sequence[Problem]) -> FileProblems:
         # Any error is a problem of the file.
         return FileProblems((describe_unreadable("", error_text(error)),), path)
     errors = errors_of(findings)
-    for place, below in groups:
-        if place and errors == errors_of(below):
-            return FileProblems(findings, place)
+    for address, below in groups:
+        if address and errors == errors_of(below):
+            return FileProblems(findings, address)
     return FileProblems(findings, path)
 
 

@@ -58,7 +58,7 @@ class ColorTable:
 
     @classmethod
     def from_colors(
-        cls, usual: np.ndarray, values: np.ndarray, own: np.ndarray
+        cls, usual: np.ndarray, values: np.ndarray, own_colors: np.ndarray
     ) -> Self:
         """Make a table.
 
@@ -66,7 +66,7 @@ class ColorTable:
         ----------
         usual
             Colours "rc" of the background, and of the cycle.
-        values, own
+        values, own_colors
             Labels, each once, and their own colours "rc".
         """
         cycle, first = len(usual) - 1, len(usual)
@@ -80,7 +80,7 @@ class ColorTable:
         near[values[is_near]] = rows[is_near]
         order = np.argsort(values[~is_near])
         far, far_rows = values[~is_near][order], rows[~is_near][order]
-        colors = np.concatenate([usual, own]).astype(np.float32)
+        colors = np.concatenate([usual, own_colors]).astype(np.float32)
         return cls(cycle, values, colors, near, far, far_rows)
 
     def rows_of(self, values: np.ndarray) -> Any:
@@ -114,11 +114,13 @@ class ColorTable:
         """Make the table in which some labels have other colours, or the usual one."""
         kept = ~np.isin(self.values, list(changes))
         new = {value: color for value, color in changes.items() if color is not None}
-        usual, own = np.split(self.colors, [self.cycle + 1])
+        usual, own_colors = np.split(self.colors, [self.cycle + 1])
         return self.from_colors(
             usual,
             np.concatenate([self.values[kept], np.array(list(new), np.int64)]),
-            np.concatenate([own[kept], np.array([*new.values()]).reshape(-1, 4)]),
+            np.concatenate(
+                [own_colors[kept], np.array([*new.values()]).reshape(-1, 4)]
+            ),
         )
 
 

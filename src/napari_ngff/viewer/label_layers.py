@@ -185,15 +185,15 @@ def _place_axis(
         return _stretch_axis(frame, frame_index)
     level = pyramid.multiscale.levels[0]
     factor = unit_factor(pyramid.multiscale.axes[index].unit, axis.unit)
-    place = level.scale[index] * factor, level.translation[index] * factor
+    placed = level.scale[index] * factor, level.translation[index] * factor
     single = pyramid.levels[0].shape[index] == 1
     if (
         frame_index is not None
         and single
-        and place[1] == frame.translation[frame_index]
+        and placed[1] == frame.translation[frame_index]
     ):
         return _stretch_axis(frame, frame_index)
-    return place
+    return placed
 
 
 def _place_layer(

@@ -46,8 +46,8 @@ def notice_text(messages: Sequence[str], result: str) -> str:
     result
         The first line, at most `MOST_IN_LINE` letters.
     """
-    shown = [shorten_message(message) for message in messages[:MOST_SHOWN]]
-    lines = [result, *shown]
+    lines_shown = [shorten_message(message) for message in messages[:MOST_SHOWN]]
+    lines = [result, *lines_shown]
     if len(messages) > MOST_SHOWN:
         lines.append(f"... and {len(messages) - MOST_SHOWN} more")
     paths = [p for text in messages[:MOST_SHOWN] for p in PATH.findall(text)]
@@ -61,7 +61,7 @@ def shorten_message(message: str) -> str:
     leading = LEADING.match(message)
     if leading is not None:
         message = f"{leading[2].rstrip()} ({leading[1]})"
-    return PATH.sub(lambda found: last_part(found[0]), message)
+    return PATH.sub(lambda match: last_part(match[0]), message)
 
 
 def shorten_name(name: str) -> str:

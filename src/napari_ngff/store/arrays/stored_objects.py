@@ -131,16 +131,16 @@ class ArrayObjects:
         return data
 
     def _read_bounded(self, key: str) -> bytes | None:
-        place = join_key(self.path, key)
+        full_key = join_key(self.path, key)
         most = max(LARGE, self.layout.most_stored)
-        revision = self.source.find_revision(place)
+        revision = self.source.find_revision(full_key)
         # A source that knows no revisions states no size either: such objects are read
         # whatever their size.
         if isinstance(revision, Revision) and revision.size > most:
             raise CorruptDataError(
                 f"it has {revision.size} bytes, more than any encoder"
             )
-        return self.source.get(place)
+        return self.source.get(full_key)
 
     def find_chunks(self, position: Shape) -> ShardChunks | None:
         """Find the chunks of a shard as it is now; None where there is no such object.

@@ -290,8 +290,8 @@ def add_versions(home: JSON, group: Node) -> None:
     # Of the versions with Zarr v3, only 0.5 repeats it in these objects.
     elif not Version(version or "").belongs_to(V0_5):
         inner = []
-    for place in inner:
-        fill_key(place, "version", version)
+    for holder in inner:
+        fill_key(holder, "version", version)
 
 
 def fill_key(place: JSON, key: str, value: object) -> None:
@@ -324,8 +324,8 @@ def rebuild_labels(
     node: Node, progress: Told | None, cancel: Callable[[], bool] | None
 ) -> tuple[RepairedFile, ...]:
     """Make the coarser levels of labels again where they hold strange ids."""
-    found = check_hierarchy(node, progress=progress, cancel=cancel, pixels=True)
-    paths = dict.fromkeys(path for path, p in found if p.code == INTERPOLATED)
+    findings = check_hierarchy(node, progress=progress, cancel=cancel, pixels=True)
+    paths = dict.fromkeys(path for path, p in findings if p.code == INTERPOLATED)
     done: list[RepairedFile] = []
     for path in paths:
         location = type(node.location)(node.location.source, path)

@@ -232,17 +232,17 @@ class _SystemSurvey:
         reference = Reference(location, name) if name else intrinsic_of(other)
         return reference if reference in self.systems else None
 
-    def _open_group(self, node: Node, place: str) -> None:
-        if place in self.nodes:
+    def _open_group(self, node: Node, path: str) -> None:
+        if path in self.nodes:
             return
         # None is kept, too: each missing group is asked for once.
-        # From the root, since `place` is a path below it; only the location of this
+        # From the root, since `path` is a path below it; only the location of this
         # node is used.
         root = replace(node, location=type(node.location)(node.location.source, ""))
         try:
-            self.add_group(root.child(place))
+            self.add_group(root.child(path))
         except (OMEZarrError, OSError):
-            self.nodes[place] = None
+            self.nodes[path] = None
 
     def _find_by_text(self, node: Node, text: str) -> Reference | None:
         """Find the system that a plain string of the drafts names.

@@ -231,7 +231,7 @@ def count_chunks_in_view(array: ChunkedArray) -> int:
 
 
 def _fit_axes(
-    node: Node, axes: tuple[Axis, ...], found: LevelArrays, problems: list[Problem]
+    node: Node, axes: tuple[Axis, ...], usable: LevelArrays, problems: list[Problem]
 ) -> tuple[tuple[Axis, ...], LevelArrays]:
     """Choose as many axes as the arrays have, or raise.
 
@@ -240,7 +240,7 @@ def _fit_axes(
     UnsupportedError
         Where the arrays cannot be shown, or have other axes than the metadata.
     """
-    array = found[0][1]
+    array = usable[0][1]
     ndim = array.ndim
     if ndim < 2 or array.dtype.kind not in "biufc":
         msg = (
@@ -249,7 +249,7 @@ def _fit_axes(
         )
         raise UnsupportedError(msg)
     if len(axes) == ndim:
-        return _keep_two_axes(axes, array.path, problems), found
+        return _keep_two_axes(axes, array.path, problems), usable
     version = node.metadata.version or Version()
     if axes and version.has_axes:
         names = ", ".join(axis.name for axis in axes)
@@ -271,7 +271,7 @@ def _fit_axes(
         raise UnsupportedError(msg)
     problems.append(_level_problem("axes-count", array.path, text, taken))
     return fitted, [
-        (_fit_level(level, ndim), level_array) for level, level_array in found
+        (_fit_level(level, ndim), level_array) for level, level_array in usable
     ]
 
 
@@ -297,7 +297,7 @@ def _fit_level(level: Level, ndim: int) -> Level:
 
 
 def _sort_levels(
-    node: Node, found: LevelArrays, problems: list[Problem]
+    node: Node, usable: LevelArrays, problems: list[Problem]
 ) -> LevelArrays:
     """Sort the levels from the finest to the coarsest, and leave out what grows.
 
@@ -305,16 +305,16 @@ def _sort_levels(
     transformation. Otherwise they are sorted by the size of their voxels, which padding
     does not change, or by shape where the sizes are equal.
     """
-    sizes = {level.path: math.prod(map(abs, level.scale)) for level, _ in found}
+    sizes = {level.path: math.prod(map(abs, level.scale)) for level, _ in usable}
     # By shapes first: napari places levels by them alone.
-    shapes = [array.shape for _, array in found]
+    shapes = [array.shape for _, array in usable]
     if all(_is_smaller(coarser, finer) for finer, coarser in pairwise(shapes)):
-        ordered = found
+        ordered = usable
     elif len(set(sizes.values())) > 1:
-        ordered = sorted(found, key=lambda item: sizes[item[0].path])
+        ordered = sorted(usable, key=lambda item: sizes[item[0].path])
     else:
-        ordered = sorted(found, key=lambda item: -math.prod(item[1].shape))
-    if [item[1].path for item in ordered] != [item[1].path for item in found]:
+        ordered = sorted(usable, key=lambda item: -math.prod(item[1].shape))
+    if [item[1].path for item in ordered] != [item[1].path for item in usable]:
         text = "The levels are not 'ordered from largest to smallest'."
         where = node.location.object_key("multiscales/datasets")
         problems.append(

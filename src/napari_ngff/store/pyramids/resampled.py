@@ -316,15 +316,15 @@ def place_level(
 ) -> tuple[PlacedAxis, ...]:
     """Place a coarser level relative to the finest, by the metadata of both."""
     levels = []
-    for i, place in enumerate(places):
+    for i, placed_axis in enumerate(places):
         # An axis of one voxel is not reduced, whatever its level states.
         if shape[i] == 1 or level is first:
-            levels.append(place)
+            levels.append(placed_axis)
             continue
-        unit = place.scale / first.scale[i]
-        offset = place.translation - unit * first.translation[i]
+        unit = placed_axis.scale / first.scale[i]
+        offset = placed_axis.translation - unit * first.translation[i]
         scale, translation = level.scale[i] * unit, level.translation[i] * unit
-        levels.append(PlacedAxis(place.axis, scale, translation + offset))
+        levels.append(PlacedAxis(placed_axis.axis, scale, translation + offset))
     return tuple(levels)
 
 
@@ -364,7 +364,7 @@ def slopes_at(
     pull: Transformation, points: Points, places: Sequence[PlacedAxis]
 ) -> np.ndarray[Any, Any]:
     """Return index coordinates per displayed coordinate near points, (points, N, M)."""
-    step = 0.5 * max(min(abs(place.scale) for place in places), 1e-12)
+    step = 0.5 * max(min(abs(placed_axis.scale) for placed_axis in places), 1e-12)
     columns = []
     # Central differences, half a voxel to both sides: a field of vectors has no formula
     # whose derivative could be taken.

@@ -240,11 +240,11 @@ class ZipArchive:
     def _read_end64(self, where: int, stop: int) -> tuple[int, int, int, int]:
         # `where` does not count what stands before the archive; then the record is
         # right before its locator.
-        for place in (where, stop - LOCATOR.size - END64.size):
-            data = self.file.read(place, END64.size) if place >= 0 else b""
+        for position in (where, stop - LOCATOR.size - END64.size):
+            data = self.file.read(position, END64.size) if position >= 0 else b""
             if len(data) == END64.size and data.startswith(END64_SIGNATURE):
                 count, length, offset = END64.unpack(data)[7:]
-                return place, count, length, offset
+                return position, count, length, offset
         raise self.damage_error("has a ZIP64 locator that points nowhere")
 
     def _index_names(self) -> tuple[dict[bytes, int], list[bytes]]:

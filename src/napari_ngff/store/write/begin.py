@@ -34,10 +34,10 @@ def why_not_written(source: Source, path: str = "") -> str:
         places = ()
     else:
         return f"{source.name} cannot be written in place."
-    for place in places:
+    for path_to_write in places:
         # Only asked, never tried: opening labels must not change the folder.
-        if not os.access(place, os.W_OK):
-            return f"there is no permission to write {place}."
+        if not os.access(path_to_write, os.W_OK):
+            return f"there is no permission to write {path_to_write}."
     return ""
 
 

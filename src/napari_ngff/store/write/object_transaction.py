@@ -307,27 +307,30 @@ class ObjectTransaction(WaitingTransaction):
         """Order the objects in steps; the objects of a step are put at once."""
         # Chunks, documents from the innermost, removed documents from the outermost,
         # and chunks of removed arrays.
-        gone = {_parent_folder(k) for k, one in self._staged.items() if one is None
-                and _is_document(k)}  # fmt: skip
+        gone = {
+            _parent_folder(key)
+            for key, staged in self._staged.items()
+            if staged is None and _is_document(key)
+        }
         steps: dict[tuple[int, int], list[str]] = {}
-        for key, one in self._staged.items():
+        for key, staged in self._staged.items():
             depth = key.count("/")
             if not _is_document(key):
                 last = any(key.startswith(f"{folder}/") for folder in gone)
-                step = (3, 0) if last and one is None else (0, 0)
+                step = (3, 0) if last and staged is None else (0, 0)
             else:
                 # An array before its group, and that before the list of labels above.
-                step = (1, -depth) if one is not None else (2, depth)
+                step = (1, -depth) if staged is not None else (2, depth)
             steps.setdefault(step, []).append(key)
         return [steps[step] for step in sorted(steps)]
 
     def _save_object(self, key: str) -> None:
-        one: StagedObject | None = self._staged[key]
+        staged: StagedObject | None = self._staged[key]
         try:
-            if one is None:
+            if staged is None:
                 self.bucket.delete_object(key, self._bases[key])
             else:
-                data = one.read_part(slice(0, one.length))
+                data = staged.read_part(slice(0, staged.length))
                 self.bucket.put_object(key, data, self._bases[key])
         except ConflictError as error:
             self._conflicts.append(str(error))

@@ -121,9 +121,9 @@ def _machine_code() -> str:
     # Others may see the same files. After a restart, and in another container, the
     # numbers of processes mean other processes.
     known = [socket.gethostname()]
-    for place in ("/proc/sys/kernel/random/boot_id", "/proc/self/ns/pid"):
+    for source in ("/proc/sys/kernel/random/boot_id", "/proc/self/ns/pid"):
         try:
-            path = Path(place)
+            path = Path(source)
             known.append(os.readlink(path) if path.is_symlink() else path.read_text())
         except OSError:
             known.append("")

@@ -134,11 +134,11 @@ class ArchiveEntry:
         extra = b""
         if large:
             extra = struct.pack(f"<HH{len(large)}Q", 1, 8 * len(large), *large)
-        size, length, place = (min(n, MAX32) for n in numbers)
+        size, length, start = (min(n, MAX32) for n in numbers)
         head = CENTRAL.pack(
             ENTRY_SIGNATURE, UNIX | VERSION, VERSION, self.flags, self.method,
             *self.stamp, crc, length, size, len(self.name), len(extra), 0, 0, 0,
-            self.mode, place,
+            self.mode, start,
         )  # fmt: skip
         return head + self.name + extra
 

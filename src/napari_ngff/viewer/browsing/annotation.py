@@ -129,11 +129,11 @@ class AnnotationRound:
         return positions, self.browser.label_classes(begun, self.name)
 
     def _on_fields_listed(
-        self, found: tuple[dict[str, Position], tuple[LabelClass, ...]]
+        self, listed: tuple[dict[str, Position], tuple[LabelClass, ...]]
     ) -> None:
         if self._closed:
             return
-        self._places, self._classes = found
+        self._places, self._classes = listed
         self.fields = tuple(self._places)
         self._add_classes(self.layer)
         if self.current_key is None and self.fields:

@@ -267,15 +267,15 @@ class Browser:
             self.show_field(None, path)
             return
 
-        def show_found(found: Node | str) -> None:
-            if isinstance(found, str):
+        def show_found(result: Node | str) -> None:
+            if isinstance(result, str):
                 window_services.show_messages(
-                    (found,), f"Not opened: {shorten_name(last_part(path))}"
+                    (result,), f"Not opened: {shorten_name(last_part(path))}"
                 )
-            elif found.kind in (GroupKind.IMAGE, GroupKind.LABEL):
+            elif result.kind in (GroupKind.IMAGE, GroupKind.LABEL):
                 self.show_field(None, path)
             else:
-                self.path_opened.emit(str(found))
+                self.path_opened.emit(str(result))
 
         window_services.run_work(
             partial(window_services.attempt_work, partial(self._node.child, path)),

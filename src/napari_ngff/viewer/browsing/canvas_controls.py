@@ -102,7 +102,7 @@ class CanvasClicks:
                 position = browser.position
         return None if position is None else self._watch_press(position, event)
 
-    def _watch_press(self, place: Position, event: Any) -> Iterator[None]:
+    def _watch_press(self, position: Position, event: Any) -> Iterator[None]:
         start, button = tuple(event.pos), event.button
         yield
         while event.type == "mouse_move":
@@ -112,9 +112,9 @@ class CanvasClicks:
                 return
             yield
         if button == LEFT:
-            self.clicked.emit(place)
+            self.clicked.emit(position)
         elif button == RIGHT:
-            self.menu_wanted.emit(place)
+            self.menu_wanted.emit(position)
 
     def _on_double(self, viewer: Any, event: Any) -> None:
         """Open the field of an overview; else do as napari does."""
@@ -184,6 +184,7 @@ class OverviewNames:
             Pixels of the screen per unit of the world.
         """
         height, width = (max(size * zoom, 1e-9) for size in self.cell)
+        # Every second or third name where wells are too small for all of them.
         rows = self.rows[:: max(1, int(np.ceil(HIGH / height)))]
         columns = self.columns[:: max(1, int(np.ceil(WIDE / width)))]
         return rows, columns, min(height, width) >= ROOMY
@@ -254,6 +255,7 @@ def names_of(browser: BrowsedImages) -> OverviewNames:
     compared = browser.compared_corners()
     images = tuple(PlacedName(title, y, x) for title, (y, x) in compared)
     cells = browser.well_cells() if browser.kind is GroupKind.PLATE else {}
+    # The name of a single well is in the corner of the window already.
     if len(cells) < 2:
         return OverviewNames(images=images)
     wells = [w for w in browser.map.wells if w.path in cells]
@@ -284,6 +286,7 @@ def name_headers(
         low, high = (corner[axis] for corner in cells[well.path])
         name = plate.rows[well.row] if axis == 0 else plate.columns[well.column]
         names_by_middle.setdefault((low + high) / 2, set()).add(name)
+    # Wells of several rows may be in one line of the mosaic, which no name would fit.
     if any(len(names) > 1 for names in names_by_middle.values()):
         return ()
     lined = sorted((middle, names.pop()) for middle, names in names_by_middle.items())
@@ -299,6 +302,7 @@ def lines_between(cells: Mapping[str, Corners]) -> np.ndarray[Any, Any]:
     lines = []
     for axis in (0, 1):
         edges = np.unique(np.round(corners[:, :, axis], 9))
+        # Without the outer edges, which are those of the image.
         for edge in edges[1:-1]:
             line = np.array([low, high])
             line[:, axis] = edge
@@ -383,6 +387,7 @@ class NavigationKeys:
         if overlay.text not in ("", self._shown):
             return  # the user's own
         self._shown = text
+        # Only from napari's own default: a corner that the user has chosen stays.
         if overlay.position == AT_FIRST:
             overlay.position = CORNER
         overlay.text = text

@@ -375,10 +375,10 @@ class Display:
 
     def _prefetch_neighbours(self) -> None:
         """Prepare the fields before and after in a worker, until another is wanted."""
-        shown, views = self.shown, self._layer_views()
+        fields, views = self.shown, self._layer_views()
         is_newest = self._task.current_turn().is_newest
         window_services.run_later(
-            lambda: self.resolver.prefetch_neighbours(shown, views, is_newest)
+            lambda: self.resolver.prefetch_neighbours(fields, views, is_newest)
         )
 
     def _labels_in_use(self) -> dict[Slot, LabelsInUse]:

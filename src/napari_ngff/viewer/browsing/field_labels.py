@@ -133,6 +133,7 @@ def _level_of(layer: OMEZarrLabels, image: Layer | None) -> int:
     """Return the level of the image that is as large as the finest of the labels."""
     if image is None or not image.multiscale:
         return 0
+    # By y and x: labels may lack other axes of the image.
     size = tuple(layer.canvas.shape[-2:])
     sizes = [tuple(map(int, shape[-2:])) for shape in image.level_shapes]
     return sizes.index(size) if size in sizes else 0
@@ -215,6 +216,7 @@ def call_after_saves(savers: Sequence[LayerSaver], done: Callable[[], None]) -> 
             done()
 
     for saver in savers:
+        # Connected before the first look, so that no end is missed.
         saver.saved.connect(check_ended)
         saver.failed.connect(check_ended)
     check_ended()

@@ -106,6 +106,7 @@ def color_numbers(
     known = [v for v in values.values() if v is not None and math.isfinite(v)]
     positive = [v for v in known if v > 0]
     log = bool(positive) and (suits_log(known) if is_log is None else is_log)
+    # A logarithm has no place for 0 and less.
     used = positive if log else known
     used_limits = (min(used), max(used)) if used else (0.0, 1.0)
     if limits is not None and not (log and limits[0] <= 0):
@@ -139,6 +140,7 @@ def color_categories(
     names
         All texts there are, also in wells that a filter leaves out: colours stay.
     """
+    # Sorted, so that colours do not depend on the order of rows.
     ordered = sorted(set(names), key=natural_key)
     categories = ordered
     if len(ordered) > MOST_CATEGORIES:
@@ -266,10 +268,12 @@ class JoinedTables:
     def add_table(self, offer: TableOffer, table: WellTable) -> None:
         """Take a table, instead of an earlier one of the same origin."""
         self.tables[offer] = table
+        # All caches: filters and colours may use any of the tables.
         self._kept = self._shown = self._values = None
 
     def title_columns(self) -> dict[TableColumn, str]:
         """Return all columns with titles that name the table where names clash."""
+        # Columns of all tables, in the order in which they were read.
         columns = [
             TableColumn(offer, name)
             for offer, table in self.tables.items()
@@ -321,11 +325,13 @@ class JoinedTables:
             Where a test cannot be read, or there is no such column.
         """
         parts = parts_of(text)
+        # A part without a comparison is a word for wells.
         tests = [part for part in parts if is_condition(part)]
         words = tuple(part for part in parts if part not in tests)
         if tests and chosen is None:
             raise ValueError("Choose a table first: there are no columns to test.")
         owners: dict[str, tuple[TableOffer, str]] = {}
+        # The chosen table first: of two columns with one name, its own is meant.
         for offer in self._in_order(chosen):
             table = self.tables[offer]
             for name in (*table.columns, *table.place_columns):
@@ -343,6 +349,7 @@ class JoinedTables:
         self, text: str, chosen: TableOffer | None, plate: PlateMap
     ) -> frozenset[str] | None:
         """Find the wells that a line means; None for all. Raises as `parse_line`."""
+        # The map asks several times per change; joining large tables takes long.
         key = text, chosen, plate
         if self._shown is not None and self._shown[0] == key:
             return self._shown[1]

@@ -101,6 +101,7 @@ class PinnedFields:
 
     def cancel_reading(self) -> None:
         """Stop reading; pinned fields stay."""
+        # Else the next pin would bring those back that the user has cancelled.
         self._wanted.clear()
         self._task.cancel()
         self._busy(False)
@@ -125,12 +126,14 @@ class PinnedFields:
             return acts, failed
 
         def change_layers(
-            found: tuple[list[tuple[Position, PreparedFields]], dict[Position, str]],
+            prepared_pins: tuple[
+                list[tuple[Position, PreparedFields]], dict[Position, str]
+            ],
         ) -> Iterator[None]:
             # Pins that were asked for meanwhile wait for the next task.
             del self._wanted[: len(wanted)]
             before, view = self.pinned_positions(viewer), self._note_view(viewer)
-            for position, prepared in found[0]:
+            for position, prepared in prepared_pins[0]:
                 yield from self._toggle_layers(viewer, position, prepared)
             if set(self.pinned_positions(viewer)).difference(before):
                 # Of several pins only the first changes a view the user has chosen.
@@ -138,7 +141,7 @@ class PinnedFields:
                 self._fit_camera(viewer)
             elif before:
                 self._return_camera(viewer)
-            self._display.notices.show_not_compared(found[1])
+            self._display.notices.show_not_compared(prepared_pins[1])
             self._changed()
 
         self._task.start(prepare_pins, change_layers, failed=self._show_failed)

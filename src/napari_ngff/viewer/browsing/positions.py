@@ -133,9 +133,9 @@ def placed_of(
     listed = arrangements.screen.list_fields(well)
     arranged = [arrangements.read_well(well, run) for run in runs_of(listed)]
     return {
-        p.field.path: (arrangement, p)
+        placed_field.field.path: (arrangement, placed_field)
         for arrangement in arranged
-        for p in arrangement.fields
+        for placed_field in arrangement.fields
     }
 
 
@@ -175,6 +175,7 @@ def fields_of(arrangements: ScreenArrangements, well: str | None) -> WellFields:
             continue
         _, placed_field = placed[field.path]
         multiscale = placed_field.image.multiscale
+        # A negative scale is a flip; sizes are positive.
         y, x = (abs(scale) for scale in multiscale.levels[0].scale[-2:])
         height, width = placed_field.size
         top, left = placed_field.offset
@@ -231,6 +232,7 @@ def label_classes(
 
 def spread_wells(wells: list[str | None]) -> list[str | None]:
     """Order wells so that the first ones are spread over the plate."""
+    # Labels are often made in some wells only, so neighbours are not asked first.
     last = len(wells) - 1
     some = [wells[i * last // (WELLS_ASKED - 1)] for i in range(WELLS_ASKED)]
     return list(dict.fromkeys([*some, *wells]))

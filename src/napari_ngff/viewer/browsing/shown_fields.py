@@ -157,14 +157,14 @@ class BrowsingState:
         """Forget what was asked for."""
         self.wanted = self.failed = None
 
-    def set_shown(self, asked: ShownFields, found: ShownFields) -> None:
+    def set_shown(self, asked: ShownFields, resolved: ShownFields) -> None:
         """Note what is shown now; acquisitions and labels may be chosen already."""
         chosen = self.shown.acquisitions
-        if found.acquisitions != asked.acquisitions:
+        if resolved.acquisitions != asked.acquisitions:
             # Only if resolving changed them; else a choice made meanwhile holds.
-            chosen = found.acquisitions  # the field is of another one
+            chosen = resolved.acquisitions  # the field is of another one
         labels = self.shown.labels
-        self.shown = ShownFields(found.wells, found.position, chosen, labels)
+        self.shown = ShownFields(resolved.wells, resolved.position, chosen, labels)
 
 
 class DisplayObserver(Protocol):

@@ -116,6 +116,7 @@ def find_offers(browser: Browser) -> tuple[TableOffer, ...]:
         labels = browser.label_names()
     except (OMEZarrError, OSError):
         pass  # a damaged list of tables; all else can be used
+    # States are no file of a table: they are offered as soon as one field has a state.
     with suppress(OMEZarrError, OSError):  # reported when a round of annotation begins
         offers.update(
             {TableOffer(TableOrigin.STATES, ""): None}
@@ -186,16 +187,16 @@ def gather_offer(
     return GatheredTable(table, _describe_result(offer, measured), measured.problems)
 
 
-def _describe_result(offer: TableOffer, found: MeasureResult) -> str:
+def _describe_result(offer: TableOffer, result: MeasureResult) -> str:
     counted = offer.source is TableOrigin.COUNT
-    count = found.frame["labels"].sum() if counted else len(found.frame)
+    count = result.frame["labels"].sum() if counted else len(result.frame)
     what = {
         TableOrigin.COUNT: "Labels counted",
         TableOrigin.MEASURED: "Labels measured",
     }
     title = what.get(offer.source, "Rows read")
-    sentence = f"{title}: {count:,} in {found.found:,} of {found.total:,} images."
-    lost = len(found.problems)
+    sentence = f"{title}: {count:,} in {result.found:,} of {result.total:,} images."
+    lost = len(result.problems)
     return f"{sentence} Left out: {lost:,}." if lost else sentence
 
 

@@ -225,6 +225,8 @@ class PlateTables:
         """Write the chosen table into a file, CSV or Parquet, in a worker."""
         table = self.table
         if table is not None:
+            # In the main thread, since it reads the map; only writing runs in the
+            # worker.
             frame = self._name_wells(table.frame)
             self._start_task(
                 lambda _: write_frame(frame, path),
@@ -253,14 +255,14 @@ class PlateTables:
         """Read each image in a worker; a note is shown at once, and in the end."""
         node = self.browser.node
 
-        def show_gathered(found: GatheredTable | None) -> None:
-            if found is not None:
-                self._take_table(offer, found.table)
-                self.message_sent.emit(f"{note} {found.summary}".strip())
-                if found.problems:
+        def show_gathered(gathered: GatheredTable | None) -> None:
+            if gathered is not None:
+                self._take_table(offer, gathered.table)
+                self.message_sent.emit(f"{note} {gathered.summary}".strip())
+                if gathered.problems:
                     # napari shows the first line, and the rest on a click.
-                    count = f"Left out: {len(found.problems):,}."
-                    window_services.show_messages(found.problems, count)
+                    count = f"Left out: {len(gathered.problems):,}."
+                    window_services.show_messages(gathered.problems, count)
 
         def gather_fields(turn: TaskTurn) -> GatheredTable | None:
             return gather_offer(node, offer, turn.report_progress, places, wells)
@@ -370,6 +372,7 @@ class PlateTables:
             Parts joined by "and": tests of columns, which a row of the well has to
             meet, and words for wells, see `matching_wells`.
         """
+        # Before the filter changes: the scale that is seen now is kept.
         coloring = self.color_map() if self.log is None else None
         if coloring is not None:
             self.log = coloring.is_log  # else fewer rows might have another scale

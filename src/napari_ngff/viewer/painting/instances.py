@@ -112,7 +112,7 @@ class ObjectRegrouping:
 
 
 def join_objects(
-    layer: OMEZarrLabels, at: Sequence[int], label: int
+    layer: OMEZarrLabels, voxel: Sequence[int], label: int
 ) -> ObjectRegrouping:
     """Prepare to give the connected object at a voxel another label.
 
@@ -123,15 +123,17 @@ def join_objects(
     ValueError
         Where there is no object, or it has that label already, is locked or too large.
     """
-    old = label_at(layer, at)
+    old = label_at(layer, voxel)
     if old in (0, label):
         raise ValueError("Click an object with another label.")
     _check_unlocked(layer, old)
-    runs = flood_region(layer.canvas.levels[0], at, _painted_axes(layer))
+    runs = flood_region(layer.canvas.levels[0], voxel, _painted_axes(layer))
     if runs is None:
         msg = f"The object is larger than {FILL_BUDGET >> 20} million pixels."
         raise ValueError(msg)
-    return ObjectRegrouping(layer, (_make_edit(layer, runs, at, label, old),), (old,))
+    return ObjectRegrouping(
+        layer, (_make_edit(layer, runs, voxel, label, old),), (old,)
+    )
 
 
 def cut_object(
@@ -174,8 +176,8 @@ def _painted_axes(layer: OMEZarrLabels) -> tuple[int, ...]:
 
 
 def _make_edit(
-    layer: OMEZarrLabels, runs: Indices, at: Sequence[int], label: int, old: int
+    layer: OMEZarrLabels, runs: Indices, voxel: Sequence[int], label: int, old: int
 ) -> Edit:
     axes = _painted_axes(layer)
-    fixed = tuple((i, int(at[i])) for i in range(layer.ndim) if i not in axes)
+    fixed = tuple((i, int(voxel[i])) for i in range(layer.ndim) if i not in axes)
     return Edit(Mask(runs), axes, fixed, label, old, True)

@@ -68,12 +68,12 @@ class LayerMeasuring:
         """Stop after the blocks that are being measured."""
         self._cancelled = True
 
-    def save_table(self, path: str, told: Callable[[str], None]) -> None:
+    def save_table(self, path: str, report: Callable[[str], None]) -> None:
         """Write the table in a worker, as CSV, or Parquet by the suffix of the name.
 
         Parameters
         ----------
-        told
+        report
             Called in the main thread with a sentence about the result.
         """
 
@@ -81,7 +81,7 @@ class LayerMeasuring:
             write_frame(self.frame, path)
             return f"Saved in {path}."
 
-        window_services.run_work(partial(window_services.attempt_work, work), told)
+        window_services.run_work(partial(window_services.attempt_work, work), report)
 
     def _goes_on(self, done: int, total: int) -> bool:
         self.done, self.total = done, total

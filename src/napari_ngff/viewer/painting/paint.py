@@ -180,10 +180,10 @@ class OMEZarrLabels(CanvasLabels):
         return axes, {i: voxel[i] for i in range(self.ndim) if i not in axes}
 
     def _add_shape(
-        self, shape: Shape, place: Any, label: int, source: int | None = None
+        self, shape: Shape, painted_place: Any, label: int, source: int | None = None
     ) -> None:
         """Add one edit; an existing label stays where that is asked for."""
-        axes, fixed = place
+        axes, fixed = painted_place
         # Thin strokes stay visible on coarser levels. Erasing must not touch there: a
         # thin stroke of background would hide whole blocks of labels.
         touch = label != self.colormap.background_value or source is not None
@@ -206,7 +206,7 @@ class OMEZarrLabels(CanvasLabels):
 
     def _make_stroke(self, start: Any, stop: Any, steps: int, label: int) -> None:
         self._validate_label_in_range(label)
-        axes, _ = place = self._painted_place(stop)
+        axes, _ = painted_place = self._painted_place(stop)
         # Sizes of voxels relative to the smallest: with them a brush is round on the
         # screen where voxels are not square.
         sizes = np.abs([self.scale[axis] for axis in axes])
@@ -214,7 +214,7 @@ class OMEZarrLabels(CanvasLabels):
         weights = tuple(float(w) for w in sizes / sizes.min())
         # As napari's brush: an odd number of voxels around the centre.
         radius = float(np.floor(self.brush_size / 2) + 0.5)
-        self._add_shape(Stroke(points, (steps,), radius, weights), place, label)
+        self._add_shape(Stroke(points, (steps,), radius, weights), painted_place, label)
 
     def paint(
         self, coord: Sequence[float], new_label: int, refresh: bool = True
@@ -271,14 +271,14 @@ class OMEZarrLabels(CanvasLabels):
         self._validate_label_in_range(new_label)
         # Cut, not rounded, as in napari.
         corners = np.array(points, dtype=int)
-        axes, _ = place = self._painted_place(corners[0].tolist())
+        axes, _ = painted_place = self._painted_place(corners[0].tolist())
         if len(axes) != 2:
             msg = "Polygon painting is implemented only in 2D."
             raise NotImplementedError(msg)
         shape = self.data.shape
         frame = shape[axes[0]], shape[axes[1]]
         outline = tuple((int(p[axes[0]]), int(p[axes[1]])) for p in corners)
-        self._add_shape(Polygon(outline, frame), place, new_label)
+        self._add_shape(Polygon(outline, frame), painted_place, new_label)
         self._partial_labels_refresh()
 
     def fill(
@@ -289,7 +289,7 @@ class OMEZarrLabels(CanvasLabels):
         Exact up to `FILL_BUDGET` voxels; of a larger region nothing is filled.
         """
         self._validate_label_in_range(new_label)
-        axes, _ = place = self._painted_place(coord)
+        axes, _ = painted_place = self._painted_place(coord)
         voxel = [int(np.round(c)) for c in coord]
         shape = self.data.shape
         if any(not 0 <= i < size for i, size in zip(voxel, shape, strict=True)):
@@ -309,12 +309,12 @@ class OMEZarrLabels(CanvasLabels):
                     " polygon tool, or close it with the brush first."
                 )
                 return
-            self._add_shape(Mask(runs), place, new_label, old)
+            self._add_shape(Mask(runs), painted_place, new_label, old)
         else:
             frame = tuple(shape[axis] for axis in axes)
             # No voxel is read for this: the edit says "all of this label in this
             # plane".
-            self._add_shape(Everywhere(frame), place, new_label, old)
+            self._add_shape(Everywhere(frame), painted_place, new_label, old)
         if refresh:
             self._partial_labels_refresh()
 

@@ -45,7 +45,10 @@ class SystemView:
 
 
 def arrange_axes(
-    axes: Sequence[Axis], shown: Sequence[Axis], matrix: Matrix, channel: int | None
+    axes: Sequence[Axis],
+    system_axes: Sequence[Axis],
+    matrix: Matrix,
+    channel: int | None,
 ) -> tuple[tuple[int | None, ...], tuple[Axis, ...], Matrix]:
     """Arrange the data of layers so that slicing them stays orthogonal.
 
@@ -58,7 +61,7 @@ def arrange_axes(
     ----------
     axes
         Of the image, N.
-    shown
+    system_axes
         Of the displayed system, M.
     matrix
         From the former to the latter, (M + 1, N + 1).
@@ -77,7 +80,7 @@ def arrange_axes(
     """
     # Rounding would otherwise look like a mixture of axes, and forbid to leave one out.
     linear, offset = clear_rounding(matrix[:-1, :-1]), matrix[:-1, -1]
-    rows, columns = kept_axes(linear, shown, channel)
+    rows, columns = kept_axes(linear, system_axes, channel)
     # Axes of the image that lead anywhere, and axes of the system that something leads
     # to.
     moving = [c for c in columns if linear[rows, c].any()]
@@ -99,11 +102,10 @@ def arrange_axes(
     if unmatched:
         # A plane at an angle in space: its thickness is perpendicular to it.
         filled = [i for i in range(len(order)) if i not in unmatched]
-        # Columns of `left` behind the first ones are perpendicular to all axes that are
-        # filled.
-        left, _, _ = np.linalg.svd(result[:-1, filled])
-        result[:-1, unmatched] = left[:, len(filled) :]
-    return order, (*(axes[c] for c in extra), *(shown[r] for r in rows)), result
+        # The last columns of `basis` are perpendicular to all axes that are filled.
+        basis, _, _ = np.linalg.svd(result[:-1, filled])
+        result[:-1, unmatched] = basis[:, len(filled) :]
+    return order, (*(axes[c] for c in extra), *(system_axes[r] for r in rows)), result
 
 
 def clear_rounding(linear: Matrix) -> Matrix:
@@ -113,7 +115,7 @@ def clear_rounding(linear: Matrix) -> Matrix:
 
 
 def kept_axes(
-    linear: Matrix, shown: Sequence[Axis], channel: int | None
+    linear: Matrix, system_axes: Sequence[Axis], channel: int | None
 ) -> tuple[list[int], list[int]]:
     """Choose the rows and columns that layers have axes for: without channel, unless
     it is mixed with others.
@@ -127,7 +129,7 @@ def kept_axes(
         if len(alone) == len(partners) <= 1:
             columns.remove(channel)
             rows = [r for r in rows if r not in alone]
-    rows = [r for r in rows if shown[r].type != "channel" or linear[r].any()]
+    rows = [r for r in rows if system_axes[r].type != "channel" or linear[r].any()]
     return rows, columns
 
 

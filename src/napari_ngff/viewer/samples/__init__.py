@@ -153,14 +153,14 @@ def write_plate(
         size = (1, math.ceil(fields / across) * shape[0], across * shape[1])
         for number, place in enumerate(plate.wells):
             sink.create_group(place.path, dump_well(well, version))
-            population = treat(place.row, place.column / max(1, grid[1] - 1))
+            population = treat_population(place.row, place.column / max(1, grid[1] - 1))
             seed = options.get("seed", 1) * 1000 + number
             whole = single_frame(draw_field(size, population, seed))
             for k in range(fields):
                 corner = (k // across * shape[0], k % across * shape[1])
                 sink.write_picture(
                     f"{place.path}/{k}",
-                    cut(whole, corner, shape),
+                    cut_picture(whole, corner, shape),
                     "cyx",
                     {"y": 0.65, "x": 0.65},
                     f"{place.path.replace('/', '')} field {k}",
@@ -174,20 +174,20 @@ def cells_path(folder: Path | None = None) -> Path:
 
     `folder` is that of this version in the user's cache if None.
     """
-    return ready("cells.ome.zarr", write_image, folder)
+    return write_once("cells.ome.zarr", write_image, folder)
 
 
 def stack_path(folder: Path | None = None) -> Path:
     """Path of a ready `write_stack`; see `cells_path`."""
-    return ready("spheroid.ome.zarr", write_stack, folder)
+    return write_once("spheroid.ome.zarr", write_stack, folder)
 
 
 def plate_path(folder: Path | None = None) -> Path:
     """Path of a ready `write_plate`; see `cells_path`."""
-    return ready("plate.ome.zarr", write_plate, folder)
+    return write_once("plate.ome.zarr", write_plate, folder)
 
 
-def ready(name: str, write: Callable[[Path], Path], folder: Path | None) -> Path:
+def write_once(name: str, write: Callable[[Path], Path], folder: Path | None) -> Path:
     """Write a sample into the cache unless it is there, and return its path."""
     if folder is None:
         try:
@@ -207,7 +207,7 @@ def ready(name: str, write: Callable[[Path], Path], folder: Path | None) -> Path
 # -------- what is on the pictures --------
 
 
-def treat(row: int, dose: float) -> Population:
+def treat_population(row: int, dose: float) -> Population:
     """Return what a dose (0 to 1) of the compound of a row leaves of the cells."""
     control = {"radius": 19.0, "density": 0.9, "mitotic": 0.04, "apoptotic": 0.015}
     effects = (
@@ -254,7 +254,7 @@ def single_frame(picture: PhantomPicture) -> PhantomPicture:
     )
 
 
-def cut(
+def cut_picture(
     picture: PhantomPicture, corner: tuple[int, int], shape: tuple[int, int]
 ) -> PhantomPicture:
     """Part of a picture without t axis; its labels are again 1 to n."""

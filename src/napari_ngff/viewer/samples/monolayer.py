@@ -13,9 +13,9 @@ import numpy as np
 
 from napari_ngff.viewer.samples.phantom import (
     PhantomPicture,
-    expose,
-    noise,
-    renumber,
+    expose_picture,
+    make_noise,
+    renumber_cells,
     soft_step,
 )
 
@@ -98,21 +98,21 @@ def draw_field(
     """
     rng = np.random.default_rng(seed)
     frames, *size = shape
-    tiles = NoiseTiles.generate(np.random.default_rng(7))
-    cells = populate((size[0], size[1]), population, rng)
+    tiles = NoiseTiles.generate_tiles(np.random.default_rng(7))
+    cells = scatter_cells((size[0], size[1]), population, rng)
     channels = np.empty((frames, 3, *size), np.uint16)
     labels = np.empty((frames, *size), np.int32)
     nuclei = np.empty_like(labels)
     for t in range(frames):
-        ground = settle(cells, (size[0], size[1]), t, tiles)
+        ground = divide_ground(cells, (size[0], size[1]), t, tiles)
         core = nuclear_distance(ground, cells, tiles)
         inside = (ground.near < 1) & (ground.edge < 0.99)
         labels[t] = np.where(inside, ground.owner + 1, 0)
         nuclei[t] = np.where(inside & (core < 1), ground.owner + 1, 0)
-        stains = stain(ground, core, cells, tiles, population)
+        stains = stain_cells(ground, core, cells, tiles, population)
         for c, light in enumerate(stains):
-            channels[t, c] = expose(light, (1.0, 1.0), 10.0, rng)
-    kinds = renumber(labels, nuclei, cells.kind)
+            channels[t, c] = expose_picture(light, (1.0, 1.0), 10.0, rng)
+    kinds = renumber_cells(labels, nuclei, cells.kind)
     return PhantomPicture(channels, labels, nuclei, kinds)
 
 
@@ -127,26 +127,28 @@ class NoiseTiles:
     threads: Floats
 
     @classmethod
-    def generate(cls, rng: np.random.Generator) -> NoiseTiles:
-        """Make all of them."""
+    def generate_tiles(cls, rng: np.random.Generator) -> NoiseTiles:
+        """Make all tiles."""
         square = (SIDE, SIDE)
         return cls(
-            soft=noise(square, (16, 16), rng),
-            spots=noise(square, (3.2, 3.2), rng),
-            grain=noise(square, (1.6, 1.6), rng),
-            fibres=noise(square, (0.9, 13), rng),
-            threads=noise(square, (2.1, 2.1), rng),
+            soft=make_noise(square, (16, 16), rng),
+            spots=make_noise(square, (3.2, 3.2), rng),
+            grain=make_noise(square, (1.6, 1.6), rng),
+            fibres=make_noise(square, (0.9, 13), rng),
+            threads=make_noise(square, (2.1, 2.1), rng),
         )
 
 
-def populate(
+def scatter_cells(
     size: tuple[int, int], population: Population, rng: np.random.Generator
 ) -> CellShapes:
-    """Throw cells on the ground so that none lies on another."""
+    """Place cells at random so that none covers another, and give them their shapes."""
     radius = population.radius
     reach = np.array(size) + 2 * radius
+    # Six for each square of one radius: enough to fill the ground.
     tries = int(6 * reach.prod() / radius**2)
     spots = rng.uniform(0, reach, (tries, 2)) - radius
+    # 14 % of variation between cells.
     radii = radius * rng.normal(1, 0.14, tries).clip(0.7, 1.4)
     taken: list[int] = []
     for i in range(tries):
@@ -154,24 +156,25 @@ def populate(
         if (gaps > 0.7 * (radii[taken] + radii[i])).all():
             taken.append(i)
     # Whole patches are free, as in a culture, rather than single places.
-    patches = noise((64, 64), (5, 5), rng)
+    patches = make_noise((64, 64), (5, 5), rng)
     row, column = (spots[taken] / reach * 63).astype(int).clip(0, 63).T
     rank = np.argsort(np.argsort(patches[row, column] + rng.normal(0, 0.5, len(taken))))
     keep = np.array(taken)[rank < max(1, round(population.density * len(taken)))]
+    # Mitotic and apoptotic cells are round and smaller.
     rounded = population.mitotic + population.apoptotic
     odds = [1 - rounded, population.mitotic, population.apoptotic]
     kinds = rng.choice(3, len(keep), p=odds)
     shrink = np.array([1.0, 0.72, 0.5])[kinds]
-    return equip(spots[keep], radii[keep] * shrink, kinds, rng)
+    return shape_cells(spots[keep], radii[keep] * shrink, kinds, rng)
 
 
-def equip(
+def shape_cells(
     centre: NDArray[np.float64],
     radius: NDArray[np.float64],
     kind: NDArray[np.int64],
     rng: np.random.Generator,
 ) -> CellShapes:
-    """Give each cell its shape, brightness and way."""
+    """Draw shape, brightness and movement of each cell at random."""
     n = len(centre)
     round_one = kind > 0
     angle = rng.uniform(0, np.pi, n)
@@ -210,15 +213,17 @@ def equip(
     )
 
 
-def settle(
+def divide_ground(
     cells: CellShapes, size: tuple[int, int], t: int, tiles: NoiseTiles
 ) -> CellGround:
     """Divide the ground among the cells in frame `t`."""
     y, x = np.indices(size, np.float32)
     indices = (np.indices(size) // 2) % SIDE
+    # Noise bends the coordinates, so that borders between cells are not straight.
     pull = 0.11 * float(np.median(cells.radius))
     y += pull * tiles.soft[indices[0], indices[1]]
     x += pull * tiles.soft[indices[1], indices[0]]
+    # Distances in radii of the nearest cell; 9 is farther than any cell reaches.
     near = np.full(size, 9, np.float32)
     second, u, v = near.copy(), np.zeros_like(near), np.zeros_like(near)
     owner = np.zeros(size, np.int32)
@@ -239,62 +244,68 @@ def settle(
         far = np.hypot(along / cells.length[i], across * cells.length[i]) / outline
         mine = far < near[part]
         second[part] = np.where(mine, near[part], np.minimum(second[part], far))
-        for whole, own in ((near, far), (u, along), (v, across), (owner, i)):
-            whole[part] = np.where(mine, own, whole[part])
+        for whole, drawn in ((near, far), (u, along), (v, across), (owner, i)):
+            whole[part] = np.where(mine, drawn, whole[part])
     return CellGround(owner, near, np.maximum(near, near / second), u, v)
 
 
 def nuclear_distance(
     ground: CellGround, cells: CellShapes, tiles: NoiseTiles
 ) -> Floats:
-    """Distance from the centre of the owner's nucleus, 1 at its outline."""
+    """Return the distance from the centre of the owner's nucleus, 1 at its outline."""
+    # Centre and half axes of the nucleus of the cell that owns each pixel, "yx" each.
     u, v, long, wide = np.moveaxis(cells.nucleus[ground.owner], -1, 0)
-    dent = 1 + 0.05 * tiles.soft.take(texel(ground, cells))
+    dent = 1 + 0.05 * tiles.soft.take(texture_index(ground, cells))
     core: Floats = np.hypot((ground.u - u) / long, (ground.v - v) / wide) * dent
     return core
 
 
-def texel(ground: CellGround, cells: CellShapes, zoom: float = 1.0) -> Integers:
-    """Flat index into a texture tile, in the coordinates of each cell, "yx"."""
+def texture_index(ground: CellGround, cells: CellShapes, zoom: float = 1.0) -> Integers:
+    """Return the flat index into a texture tile, in coordinates of each cell, "yx"."""
     scale = np.float32(GRAIN * zoom)
     row = (ground.v * scale).astype(np.int32) + cells.origin[:, 0].take(ground.owner)
     column = (ground.u * scale).astype(np.int32) + cells.origin[:, 1].take(ground.owner)
     return (row % SIDE) * np.int32(SIDE) + column % SIDE
 
 
-def stain(
+def stain_cells(
     ground: CellGround,
     core: Floats,
     cells: CellShapes,
     tiles: NoiseTiles,
     population: Population,
 ) -> tuple[Floats, Floats, Floats]:
-    """Light of DNA, actin and mitochondria before the microscope, in grey values."""
+    """Return light of DNA, actin and mitochondria before the optics, in grey values."""
     kind = cells.kind[ground.owner]
     inside = soft_step(1 - ground.edge, 0.015) * (ground.near < 1.2)
     bright = cells.brightness[ground.owner] * inside
-    texels = texel(ground, cells)
+    texels = texture_index(ground, cells)
     soft = tiles.soft.take(texels)
     body = np.clip(1 - ground.edge**2, 0, 1)
 
     chromatin = 0.8 + 0.1 * tiles.grain.take(texels) + 0.1 * soft
     nucleoli = soft_step(tiles.spots.take(texels) - 1.5, 0.12)
+    # Nucleoli have little DNA; they dissolve in mitosis.
     chromatin = np.where(kind == 0, chromatin * (1 - 0.45 * nucleoli), chromatin)
     condensed = np.array([1, 2.3, 2.6], np.float32)[kind]
     dna = 2600 * bright * soft_step(1 - core, 0.045) * chromatin * condensed
 
     bent = replace(ground, v=ground.v + 0.05 * soft + 0.12 * ground.u**2)
-    fibres = np.clip(tiles.fibres.take(texel(bent, cells)) + 0.2, 0, None)
+    fibres = np.clip(tiles.fibres.take(texture_index(bent, cells)) + 0.2, 0, None)
     fibres = fibres**1.5 * population.fibres * (kind == 0)
     fibres *= np.sqrt(body) * np.clip(0.65 + 0.45 * soft, 0.1, None)
     fibres *= 1 - 0.6 * soft_step(1 - core, 0.1)  # they pass below the nucleus
-    ruffle = np.clip(tiles.soft.take(texel(ground, cells, 1.7)) + 0.3, 0.12, None)
+    ruffle = np.clip(
+        tiles.soft.take(texture_index(ground, cells, 1.7)) + 0.3, 0.12, None
+    )
     rim = ruffle * np.exp(-(((ground.edge - 0.94) / 0.06) ** 2))
     thick = np.array([0.3, 0.9, 1.1], np.float32)[kind]
     actin = 1500 * bright * (thick * body + 0.6 * fibres + 0.7 * rim)
 
     threads = np.exp(-((tiles.threads.take(texels) / 0.36) ** 2))
-    threads *= soft_step(tiles.spots.take(texel(ground, cells, 0.7)) + 0.35, 0.25)
+    threads *= soft_step(
+        tiles.spots.take(texture_index(ground, cells, 0.7)) + 0.35, 0.25
+    )
     ring = soft_step(core - 1.05, 0.06) * np.exp(-(((core - 1.15) / 0.95) ** 2))
     diffuse = np.where(kind == 0, 0.06, 0.5) * body
     mitochondria = 4000 * bright * np.clip(0.8 + 0.35 * soft, 0.1, None)

@@ -1,4 +1,4 @@
-"""Pictures of cells that never lived: what the drawings of samples have in common.
+"""Common parts of the simulated pictures of cells that samples have.
 
 Cells share their ground as neighbours do: every pixel belongs to the cell that is
 nearest in units of that cell's own warped radius. All of it follows from a seed.
@@ -21,11 +21,11 @@ __all__ = [
     "Floats",
     "Integers",
     "PhantomPicture",
-    "expose",
-    "noise",
-    "renumber",
+    "blur_transfer",
+    "expose_picture",
+    "make_noise",
+    "renumber_cells",
     "soft_step",
-    "transfer",
 ]
 
 Floats = NDArray[np.float32]
@@ -58,26 +58,31 @@ class PhantomPicture:
     kinds: dict[int, str]
 
 
-def noise(
+def make_noise(
     shape: Sequence[int], sigma: Sequence[float], rng: np.random.Generator
 ) -> Floats:
-    """Periodic Gaussian noise of `shape`, smoothed by `sigma` pixels per axis."""
+    """Make periodic Gaussian noise of `shape`, smoothed by `sigma` pixels per axis."""
     white = rng.standard_normal(shape, np.float32)
-    smooth = convolve(white, transfer(shape, sigma))
+    smooth = convolve_image(white, blur_transfer(shape, sigma))
     normal: Floats = ((smooth - smooth.mean()) / smooth.std()).astype(np.float32)
     return normal
 
 
-def convolve(image: Floats, kernel: Floats) -> Floats:
-    """Convolve with a kernel given by its `transfer`; the image is periodic."""
+def convolve_image(image: Floats, kernel: Floats) -> Floats:
+    """Convolve with a kernel given by its `blur_transfer`; the image is periodic."""
     axes = range(image.ndim)
     spectrum = np.fft.rfftn(image, axes=axes) * kernel
     result = np.fft.irfftn(spectrum, image.shape, axes)
     return result.astype(np.float32)
 
 
-def transfer(shape: Sequence[int], sigma: Sequence[float], glow: float = 0.0) -> Floats:
-    """Fourier transform of a Gaussian; with a wide one, of what is out of focus."""
+def blur_transfer(
+    shape: Sequence[int], sigma: Sequence[float], glow: float = 0.0
+) -> Floats:
+    """Return the Fourier transform of a Gaussian, and of a wide one for the glow.
+
+    The wide Gaussian stands for light from out of focus.
+    """
 
     def gaussian(widths: Sequence[float]) -> Floats:
         exponent = np.zeros((), np.float32)
@@ -96,33 +101,39 @@ def transfer(shape: Sequence[int], sigma: Sequence[float], glow: float = 0.0) ->
 
 
 def soft_step(value: Floats, width: float) -> Floats:
-    """From 0 to 1 around 0, within about four times `width`."""
+    """Return values from 0 to 1 around 0, changing within about four times `width`."""
     step: Floats = 1 / (1 + np.exp(-np.clip(value / np.float32(width), -30, 30)))
     return step
 
 
-def expose(
+def expose_picture(
     light: Floats, sigma: Sequence[float], glow: float, rng: np.random.Generator
 ) -> NDArray[np.uint16]:
-    """Take the picture: blurred, darker towards the corners, with photon noise.
+    """Simulate the exposure: blur, darker corners, and photon noise.
 
     `sigma` is the blur along each axis in pixels; a part of the light goes `glow`
     times as far.
     """
+    # The Fourier transform is periodic: without margins, edges would glow over to the
+    # other side.
     margins = [math.ceil(2.5 * glow * width) for width in sigma]
     padded = np.pad(light, [(m, m) for m in margins], mode="edge")
-    seen = convolve(padded, transfer(padded.shape, sigma, glow))
+    seen = convolve_image(padded, blur_transfer(padded.shape, sigma, glow))
     seen = seen[tuple(slice(m, -m) for m in margins)]
     across = [np.linspace(-1, 1, n, dtype=np.float32) ** 2 for n in seen.shape[-2:]]
+    # Vignetting: 10 % less light at each edge.
     seen *= 1 - 0.1 * (across[0][:, None] + across[1])
     np.clip(seen, 0, None, out=seen)
+    # Variance of photons (1.6 per grey value) and of reading out the camera (60).
     grain = np.sqrt(1.6 * seen + 60) * rng.standard_normal(seen.shape, np.float32)
     counts = np.clip(seen + grain + OFFSET, 0, 65535)
     pixels: NDArray[np.uint16] = counts.astype(np.uint16)
     return pixels
 
 
-def renumber(labels: Integers, nuclei: Integers, kind: Integers) -> dict[int, str]:
+def renumber_cells(
+    labels: Integers, nuclei: Integers, kind: Integers
+) -> dict[int, str]:
     """Give the visible cells the numbers 1 to n, in place; return the kind of each."""
     visible = np.unique(labels)
     visible = visible[visible > 0]

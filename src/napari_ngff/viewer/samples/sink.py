@@ -1,4 +1,4 @@
-"""Where sample pictures go: one new OME-Zarr hierarchy of one version."""
+"""Writes sample pictures into one new OME-Zarr hierarchy of one version."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ KIND_COLORS = dict(
     zip(KINDS, ((66, 150, 255), (255, 64, 190), (255, 170, 20)), strict=True)
 )
 ALPHA = 100
-"""Of label colours, out of 255: the picture stays visible below."""
+"""Alpha of label colours, out of 255: the picture stays visible below."""
 
 
 class SampleOptions(TypedDict, total=False):
@@ -129,7 +129,7 @@ class SampleSink:
         name
             Of the image.
         """
-        placement = self.place(spacing, origin or {})
+        placement = self.place_axes(spacing, origin or {})
         omero = describe_channels(name, picture.channels, axes)
         self.write_image(
             path, picture.channels, axes, placement, ImageMetadata((), omero), name
@@ -147,7 +147,7 @@ class SampleSink:
                 key,
             )
 
-    def place(
+    def place_axes(
         self, spacing: Mapping[str, float], origin: Mapping[str, float]
     ) -> dict[str, tuple[float, float]]:
         """Return scale and translation by axis letter, where the version has any."""
@@ -167,6 +167,7 @@ class SampleSink:
         """Write a pyramid and the metadata of `image`, which has no multiscale yet."""
         if not self.version.has_axes:  # 5D only
             missing = [i for i, letter in enumerate("tczyx") if letter not in axes]
+            # In the order of 0.1 and 0.2, which have no "axes".
             pixels, axes = np.expand_dims(pixels, missing), "tczyx"
         is_label = image.label is not None
         kinds = tuple(
@@ -175,7 +176,7 @@ class SampleSink:
         )
         sizes = [place.get(n, (1.0, 0.0)) for n in axes]
         scale, start = zip(*sizes, strict=True)
-        outline = self.outline(pixels.shape, kinds, scale)
+        outline = self.plan_levels(pixels.shape, kinds, scale)
         multiscale = Multiscale(
             name,
             kinds,
@@ -204,11 +205,12 @@ class SampleSink:
         )
         cascade.write_levels(PlainSource(pixels))
         if self.version.has_axis_names_only:
+            # 0.3: "the axes values MUST be repeated in the field _ARRAY_DIMENSIONS".
             names = json.dumps({"_ARRAY_DIMENSIONS": list(axes)}).encode()
             for level, _ in arrays:
                 self.draft.put(f"{level}/.zattrs", names)
 
-    def outline(
+    def plan_levels(
         self, shape: tuple[int, ...], axes: tuple[Axis, ...], scale: tuple[float, ...]
     ) -> PyramidPlan:
         """Cut into at least three levels, and chunks of 16 planes."""

@@ -8,9 +8,9 @@ import numpy as np
 
 from napari_ngff.viewer.samples.phantom import (
     PhantomPicture,
-    expose,
-    noise,
-    renumber,
+    expose_picture,
+    make_noise,
+    renumber_cells,
     soft_step,
 )
 
@@ -47,20 +47,22 @@ def draw_spheroid(
     bright = rng.lognormal(0, 0.2, len(centres)).astype(np.float32)
     bright *= np.array([1, 2.2, 2.6], np.float32)[kind]
     width = [0.05 * radius / s for s in spacing]
-    chromatin = 0.85 + 0.22 * noise(shape, [3 * w for w in width], rng)
+    chromatin = 0.85 + 0.22 * make_noise(shape, [3 * w for w in width], rng)
     dna = 2600 * bright[owner] * chromatin * soft_step(size - core, 0.04)
     membrane = np.exp(-(((edge - 0.98) / 0.09) ** 2)) + 0.12 * np.clip(1 - edge, 0, 1)
+    # Light is scattered: deep sections are darker.
     depth = np.exp(-0.9 * np.linspace(0, 1, shape[0], dtype=np.float32))
+    # A microscope resolves less along z.
     blur = [1.6 * width[0], width[1], width[2]]
     channels = np.stack(
         [
-            expose(light * inside * depth[:, None, None], blur, 9.0, rng)
+            expose_picture(light * inside * depth[:, None, None], blur, 9.0, rng)
             for light in (dna, 1900 * membrane)
         ]
     )
     nuclei = np.where(inside & (core < size), labels, 0).astype(np.int32)
     labels = labels.astype(np.int32)
-    kinds = renumber(labels, nuclei, kind.astype(np.int32))
+    kinds = renumber_cells(labels, nuclei, kind.astype(np.int32))
     return PhantomPicture(channels, labels, nuclei, kinds)
 
 
@@ -85,15 +87,15 @@ def divide_volume(
     radius: float,
     rng: np.random.Generator,
 ) -> tuple[Integers, Floats, Floats, Floats]:
-    """Owner of each voxel, distances from its centre (plain, warped) and the edge.
+    """Return the owner of each voxel, and distances from its centre and its edge.
 
-    As `resolve_unsaved` does it, in radii and around the middle of the volume.
+    As `monolayer.divide_ground` does it, in radii and around the middle of the volume.
     """
     grid = [
         ((np.arange(n) - (n - 1) / 2) * s / radius).astype(np.float32)
         for n, s in zip(shape, spacing, strict=True)
     ]
-    dent = 1 + 0.09 * noise(shape, [0.35 * radius / s for s in spacing], rng)
+    dent = 1 + 0.09 * make_noise(shape, [0.35 * radius / s for s in spacing], rng)
     near = np.full(shape, 9, np.float32)
     second, core = near.copy(), near.copy()
     owner = np.zeros(shape, np.int32)
@@ -113,6 +115,6 @@ def divide_volume(
         plain = plain + np.float32(0.5) * (far - plain)
         mine = far < near[part]
         second[part] = np.where(mine, near[part], np.minimum(second[part], far))
-        for whole, own in ((near, far), (core, plain), (owner, i)):
-            whole[part] = np.where(mine, own, whole[part])
+        for whole, drawn in ((near, far), (core, plain), (owner, i)):
+            whole[part] = np.where(mine, drawn, whole[part])
     return owner, core, near, np.maximum(near, near / second)

@@ -56,7 +56,7 @@ def attach_saver(layer: OMEZarrLabels) -> None:
         layer.editable = False
         return
     multiscale = origin.picture.pyramid.multiscale
-    place = origin.node.location
+    location = origin.node.location
     image = origin.picture.image
     subject = JournalSubject(
         image_of_label(origin.node) if image is None else address_text(image.node),
@@ -65,7 +65,7 @@ def attach_saver(layer: OMEZarrLabels) -> None:
     )
     # Without edits nothing is written: the first stroke makes the file of the journal.
     journal = reported_journal(
-        place.source.name, place.path, layer.canvas, subject=subject
+        location.source.name, location.path, layer.canvas, subject=subject
     )
     try:
         writer = LabelWriter(
@@ -94,8 +94,8 @@ def _finish_interrupted_save(origin: LayerOrigin) -> bool:
     # Where a system cannot swap two folders, a level is nowhere between two renames.
     # Edits that were saved without it would leave it as it was.
     with suppress(OMEZarrError, OSError):
-        place = origin.node.location
-        begin_transaction(place.source).recover(place.path)
+        location = origin.node.location
+        begin_transaction(location.source).recover(location.path)
         return len(open_pyramid(origin.node).levels) > count
     return False
 
@@ -169,8 +169,8 @@ def _place_of(new: LabelTarget) -> tuple[str, str]:
         return new.home.source.name, new.home.path_of(new.name)
     if new.node is None:
         return "", new.name
-    place = new.node.location
-    return place.source.name, place.object_key(f"labels/{new.name}")
+    location = new.node.location
+    return location.source.name, location.object_key(f"labels/{new.name}")
 
 
 def rename_new(layer_name: str, name: str) -> str:

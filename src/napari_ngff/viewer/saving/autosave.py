@@ -91,7 +91,7 @@ def archive_of(store: str) -> Path | None:
     store
         Path of the hierarchy; of one in an archive, that of the file and then inside.
     """
-    place = Path(store)
-    existing = (path for path in (place, *place.parents) if path.exists())
+    store_path = Path(store)
+    existing = (path for path in (store_path, *store_path.parents) if path.exists())
     file = next(existing, None)
     return file if file is not None and file.is_file() else None

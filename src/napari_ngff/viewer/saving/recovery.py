@@ -91,8 +91,10 @@ def open_journal(saver: LayerSaver, folder: Path) -> Journal:
     OSError
         Where it cannot be read.
     """
-    own = saver.journal
-    return reported_journal(*own.place, own.canvas, folder, subject=own.subject)
+    current = saver.journal
+    return reported_journal(
+        *current.place, current.canvas, folder, subject=current.subject
+    )
 
 
 def discard_journal(folder: Path, saver: LayerSaver | None = None) -> None:
@@ -129,8 +131,8 @@ def describe_edits(
     day = {0: "today", 1: "yesterday"}.get(days, f"{then.day} {then:%b %Y}")
     file = file_of(kept.image or kept.place)
     file = f"{name}, {file.partition(' ')[0]}" if name else file
-    place = f"{file}, {day} {then:%H:%M}"
-    return f"{count_edits(kept)} ({place})"
+    where_and_when = f"{file}, {day} {then:%H:%M}"
+    return f"{count_edits(kept)} ({where_and_when})"
 
 
 def count_edits(kept: KeptEdits) -> str:
@@ -229,34 +231,34 @@ class EditRecovery:
         answered, self._answered = self._answered, set()
         window_services.run_work(
             partial(find_kept_edits, nodes, places),
-            lambda found: self._offer_edits(
-                [x for x in found if x.folder not in answered]
+            lambda kept_edits: self._offer_edits(
+                [x for x in kept_edits if x.folder not in answered]
             ),
         )
 
-    def _offer_edits(self, found: Sequence[KeptEdits]) -> None:
+    def _offer_edits(self, offered: Sequence[KeptEdits]) -> None:
         viewer = self._viewer()
         if viewer is None or self._asking:
             return
-        for kept in [kept for kept in found if kept.folder in self._wanted]:
+        for kept in [kept for kept in offered if kept.folder in self._wanted]:
             # The user chose to restore these earlier, when another image was on screen:
             # no second question.
             if self._restore_edits(viewer, kept):
                 self._wanted.discard(kept.folder)
-        found = [kept for kept in found if kept.folder not in self._wanted]
-        found = [kept for kept in found if kept.folder not in self._restoring]
-        if not found:
+        offered = [kept for kept in offered if kept.folder not in self._wanted]
+        offered = [kept for kept in offered if kept.folder not in self._restoring]
+        if not offered:
             return
         self._asking = True
         try:
             # A dialog with an event loop of its own: layers may be added while it is
             # open.
-            answer, chosen = window_services.offer_edits(viewer, found)
+            answer, chosen = window_services.offer_edits(viewer, offered)
         finally:
             self._asking = False
         # What was opened meanwhile is of the same opening: no second question for it.
         again = bool(self._nodes or self._places)
-        self._answered = {kept.folder for kept in found} if again else set()
+        self._answered = {kept.folder for kept in offered} if again else set()
         if answer == window_services.RESTORE:
             self.restore_edits(chosen)
         elif answer == window_services.DISCARD:
@@ -455,8 +457,8 @@ def _labels_of(viewer: ViewerModel, kept: KeptEdits) -> Any:
     """Return the layer with the labels of a journal; None where there is none."""
     for layer in viewer.layers:
         saver = getattr(layer, "saver", None)
-        place = "" if saver is None else place_text(*saver.journal.place)
-        if isinstance(layer, OMEZarrLabels) and place == kept.place != "":
+        layer_place = "" if saver is None else place_text(*saver.journal.place)
+        if isinstance(layer, OMEZarrLabels) and layer_place == kept.place != "":
             return layer
     return None
 

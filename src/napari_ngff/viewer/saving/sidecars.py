@@ -93,11 +93,11 @@ def home_choices(layer: Layer) -> list[tuple[str, bool | str]]:
     if picture is None or is_joined(picture):
         return []
     try:
-        place = sidecar_location(picture.node).source.name
+        sidecar_path = sidecar_location(picture.node).source.name
     except (OMEZarrError, OSError):
         return []
     # Known folders by a phrase, since their paths are long; others as they are.
-    folder, name = os.path.split(place)
+    folder, name = os.path.split(sidecar_path)
     near = os.path.dirname(os.path.realpath(picture.node.location.source.name))
     known = {near: "next to the image", str(sidecar_folder()): "in your data folder"}
     choices: list[tuple[str, bool | str]] = []
