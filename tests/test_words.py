@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import io
 import re
+import tokenize
 from pathlib import Path
 
 import pytest
@@ -182,3 +184,59 @@ def test_names_that_are_gone_are_found():
     assert missing_modules("`labels/canvass.py` and " + path) == ["labels/canvass.py"]
     assert missing_names(f"| canvas | a pyramid | `Canvas.no_such` in {path} |")
     assert missing_names(f"| canvas | a pyramid | `Canvas` in {path} |") == []
+
+
+MENTION = re.compile(r"(?<!`)`([A-Za-z_][\w.]*)`(?!`)")
+"""A name in a docstring or a comment."""
+
+FOREIGN = {"_cat_file", "HTTPFileSystem", "compute_multiscale_level", "inline_array"}
+"""Names of other packages in comments, which no module uses."""
+
+
+def used_names(tree):
+    """Names that a module defines, imports, uses, or has as a text."""
+    names = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.ClassDef(name=name) | ast.FunctionDef(name=name):
+                names.add(name)
+            case ast.AsyncFunctionDef(name=name) | ast.alias(name=name):
+                names.update(name.split("."))
+            case ast.Name(id=name) | ast.Attribute(attr=name) | ast.arg(arg=name):
+                names.add(name)
+            case ast.keyword(arg=str(name)) | ast.Constant(value=str(name)):
+                names.add(name)
+    return names
+
+
+def mentioned_names(text):
+    """Give the names in the docstrings and comments of a module, with their lines."""
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT or token.string.startswith('"""'):
+            for name in MENTION.findall(token.string):
+                yield token.start[0], name
+
+
+MODULES = {path: path.read_text(encoding="utf-8") for path in SOURCE.rglob("*.py")}
+KNOWN = FOREIGN.union(
+    *(used_names(ast.parse(text)) for text in MODULES.values()),
+    *(path.relative_to(SOURCE.parent).with_suffix("").parts for path in MODULES),
+)
+
+
+@pytest.mark.parametrize(
+    "package", sorted({path.parent for path in MODULES}), ids=lambda path: path.name
+)
+def test_names_in_docstrings_and_comments_exist(package):
+    assert [
+        f"{path.relative_to(SOURCE)}:{line}: {name}"
+        for path in sorted(package.glob("*.py"))
+        for line, name in mentioned_names(MODULES[path])
+        if not set(name.split(".")) <= KNOWN
+    ] == []
+
+
+def test_a_name_that_is_gone_is_seen():
+    text = 'def f():\n    """See `no_such_thing`."""  # and `Canvas`\n'
+    assert [name for _, name in mentioned_names(text)] == ["no_such_thing", "Canvas"]
+    assert "no_such_thing" not in KNOWN
