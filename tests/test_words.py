@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import io
+import keyword
 import re
 import tokenize
 from pathlib import Path
@@ -219,6 +220,7 @@ def mentioned_names(text):
 
 MODULES = {path: path.read_text(encoding="utf-8") for path in SOURCE.rglob("*.py")}
 KNOWN = FOREIGN.union(
+    keyword.kwlist,
     *(used_names(ast.parse(text)) for text in MODULES.values()),
     *(path.relative_to(SOURCE.parent).with_suffix("").parts for path in MODULES),
 )
