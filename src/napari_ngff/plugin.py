@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.addresses import public_address
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.viewer import reader
+from napari_ngff.viewer.napari_private import is_opened_by_user
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from napari.viewer import Viewer
 
     from napari_ngff.viewer.layer_plan import LayerData
+    from napari_ngff.widgets.opening import RemoteOpening
 
 __all__ = [
     "edit_copy",
@@ -42,7 +45,11 @@ def get_reader(path: str | Sequence[str]) -> Callable[[Any], list[Any]] | None:
     """
     # Each command begins so: napari may call any of them first.
     use_workers()
-    read = reader.get_reader(path)
+    opening = find_opening(path)
+    if opening is not None and is_opened_by_user():
+        return partial(open_later, opening)
+    find_reader = partial(reader.get_reader, path)
+    read = find_reader() if opening is None else opening.wait(find_reader)
     if read is None:
         from napari_ngff.viewer.reader import plain_reader
 
@@ -53,8 +60,10 @@ def get_reader(path: str | Sequence[str]) -> Callable[[Any], list[Any]] | None:
     from napari_ngff.viewer.painting.painted_layers import as_layers
 
     def read_layers(given: Any) -> list[Any]:
+        read_given = partial(read, given)
         try:
-            layers = as_layers(read(given))
+            found = read_given() if opening is None else opening.wait(read_given)
+            layers = as_layers(found)
         except (OMEZarrError, OSError) as error:
             if not reported_in_window(given, error):
                 raise
@@ -65,6 +74,26 @@ def get_reader(path: str | Sequence[str]) -> Callable[[Any], list[Any]] | None:
         return layers or [(None,)]
 
     return read_layers
+
+
+def find_opening(path: str | Sequence[str]) -> RemoteOpening | None:
+    """Prepare to open something remote in a window; None where there is none."""
+    if "qtpy" not in sys.modules:
+        return None
+    from napari_ngff.widgets.opening import begin_opening
+
+    return begin_opening(path)
+
+
+def open_later(opening: RemoteOpening, path: str | Sequence[str]) -> list[Any]:
+    """Begin to open something remote that a user opened; its layers come later."""
+
+    def done(layers: list[LayerData]) -> None:
+        opening.add_layers(layers)
+        offer_default()
+
+    opening.start(partial(reader.read_paths, path), done, partial(report_failure, path))
+    return [(None,)]
 
 
 def offer_default() -> None:
@@ -88,18 +117,28 @@ def reported_in_window(path: str | Sequence[str], error: Exception) -> bool:
     viewer = reader.current_viewer()
     if viewer is None:
         return False
+    from napari_ngff.widgets.problem_sign import is_event_loop_running, is_window_shown
+
+    is_user = is_event_loop_running()
+    if is_user or not is_window_shown(viewer):
+        report_failure(path, error)
+    return is_user
+
+
+def report_failure(path: str | Sequence[str], error: Exception) -> None:
+    """Show why a path was not opened: at once, and in the sign of problems."""
+    from napari_ngff.errors import error_text
     from napari_ngff.metadata.model import Problem, Severity
     from napari_ngff.viewer.notices import last_part, shorten_name
     from napari_ngff.viewer.window_services import show_messages, show_problems
-    from napari_ngff.widgets.problem_sign import is_event_loop_running, is_window_shown
 
     first = public_address(path if isinstance(path, str) else path[0])
-    is_user = is_event_loop_running()
-    if is_user or not is_window_shown(viewer):
-        show_messages((str(error),), f"Not opened: {shorten_name(last_part(first))}")
-        problem = Problem("node-unreadable", Severity.ERROR, "", str(error))
+    text = error_text(error)
+    show_messages((text,), f"Not opened: {shorten_name(last_part(first))}")
+    viewer = reader.current_viewer()
+    if viewer is not None:
+        problem = Problem("node-unreadable", Severity.ERROR, "", text)
         show_problems(viewer, first, (problem,))
-    return is_user
 
 
 def write_layers(path: str, layers: Sequence[LayerData]) -> list[str]:

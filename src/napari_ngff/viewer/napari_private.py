@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+import sys
+from typing import TYPE_CHECKING, Any
 
 from napari_ngff.addresses import public_address
 
+if TYPE_CHECKING:
+    from types import FrameType
+
 __all__ = [
     "hide_source_secrets",
+    "is_opened_by_user",
     "make_current",
     "qt_viewer_of",
     "qt_window_of",
@@ -40,6 +45,19 @@ def select_on_insert(viewer: Any, selects: bool) -> None:
     To select it and then another one leaves both marked in the list (napari 0.9).
     """
     viewer.layers._activate_on_insert = selects
+
+
+def is_opened_by_user() -> bool:
+    """Tell whether napari opens a path that was dropped, chosen or given in a shell.
+
+    Then nobody needs its layers at once, as a script does (napari 0.7 to 0.9).
+    """
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code.co_name == "_qt_open":
+            return True
+        frame = frame.f_back
+    return False
 
 
 def hide_source_secrets(layer: Any) -> None:

@@ -33,8 +33,8 @@ from napari_ngff.widgets.form_dialog import (
     main_window,
     shown_form,
 )
+from napari_ngff.widgets.opening import RemoteOpening
 from napari_ngff.widgets.theme_look import ThemeFollower, wrap_label
-from napari_ngff.widgets.workers import run_in_worker
 
 if TYPE_CHECKING:
     from napari.components import ViewerModel
@@ -81,16 +81,16 @@ class UrlForm(Container):  # type: ignore[type-arg]
         self.button.enabled = False
         self.status.value = "Reading…"
         session_of(self._viewer)
-        run_in_worker(
+        opening = RemoteOpening(self._viewer, url)
+        opening.start(
             lambda: read_node(open_node(url)),
-            lambda layers: self._add_layers(url, layers),
+            lambda layers: self._add_layers(opening, layers),
             lambda error: self._show_error(error_text(error)),
         )
 
-    def _add_layers(self, url: str, layers: list[Any]) -> None:
+    def _add_layers(self, opening: RemoteOpening, layers: list[Any]) -> None:
         # The layers are added although the dialog was closed while it read.
-        if is_window_open(self._viewer):
-            session_of(self._viewer).add(layers, url)
+        opening.add_layers(layers)
         if self._is_alive():
             close_form(self)
 

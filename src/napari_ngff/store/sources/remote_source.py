@@ -8,7 +8,7 @@ import os
 import threading
 import time
 from concurrent.futures import CancelledError, Future
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -25,9 +25,11 @@ from napari_ngff.store.sources.address_secrets import AddressSecrets
 from napari_ngff.store.sources.http_request import HttpRequest, fetch_bytes
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from napari_ngff.metadata.model import Problem
 
-__all__ = ["RemoteSource", "resume_reading", "stop_reading"]
+__all__ = ["ReadScope", "RemoteSource", "resume_reading", "stop_reading"]
 
 TIMEOUT = 20.0
 """Seconds without a byte before a request fails.
@@ -86,6 +88,51 @@ def resume_reading() -> None:
     _stopped.clear()
 
 
+class ReadScope:
+    """What one task reads: it can be cancelled without the reads of others.
+
+    Sources that are made within `active` belong to it, in whatever thread they read.
+
+    Attributes
+    ----------
+    is_cancelled
+        Whether all its reads fail from now on.
+    """
+
+    def __init__(self) -> None:
+        self.is_cancelled = False
+        self._answers: set[Future[bytes]] = set()
+
+    def cancel(self) -> None:
+        """Let its reads fail at once."""
+        self.is_cancelled = True
+        with _lock:
+            answers = list(self._answers)
+        for answer in answers:
+            answer.cancel()
+
+    @contextmanager
+    def active(self) -> Iterator[None]:
+        """Take the sources that this thread makes meanwhile."""
+        _current.scope = self
+        try:
+            yield
+        finally:
+            _current.scope = None
+
+    def add(self, answer: Future[bytes]) -> None:
+        """Note a request; the caller holds the lock of the module."""
+        self._answers.add(answer)
+
+    def discard(self, answer: Future[bytes]) -> None:
+        """Forget a request; the caller holds the lock of the module."""
+        self._answers.discard(answer)
+
+
+_current = threading.local()
+"""Its ``scope`` is the `ReadScope` that is active in a thread."""
+
+
 class RemoteSource:
     """Read the objects below a URL of any scheme that fsspec knows.
 
@@ -107,6 +154,7 @@ class RemoteSource:
         self.files = _open_filesystem(scheme, dict(self._secrets.options))
         is_http = scheme in ("http", "https")
         self._guest_files = _open_filesystem(scheme, {}) if is_http else None
+        self._scope: ReadScope = getattr(_current, "scope", None) or ReadScope()
         self._answer_lock = threading.Lock()
         self._writable_answer: Future[bool] | None = None
 
@@ -183,7 +231,7 @@ class RemoteSource:
             # Every backend of fsspec raises its own kinds for a failed request.
             except Exception as error:  # noqa: BLE001
                 pause = next(pauses, None) if _is_brief(error) else None
-                if pause is None or _stopped.is_set():
+                if pause is None or _stopped.is_set() or self._scope.is_cancelled:
                     late = LATE.format(seconds) if time.monotonic() >= until else ""
                     failure = self._failure_of(key, error, late)
                     break
@@ -223,9 +271,10 @@ class RemoteSource:
         answer = asyncio.run_coroutine_threadsafe(reading, self.files.loop)
         with _lock:
             _waiting.add(answer)
+            self._scope.add(answer)
         try:
             # After it was added: else `stop_reading` might miss it in between.
-            if _stopped.is_set():
+            if _stopped.is_set() or self._scope.is_cancelled:
                 answer.cancel()
             content: bytes = answer.result(seconds)
             return content
@@ -233,6 +282,7 @@ class RemoteSource:
             answer.cancel()
             with _lock:
                 _waiting.discard(answer)
+                self._scope.discard(answer)
 
     def find_revision(self, key: str) -> None:
         """Return None: it would take a request; see `Source.find_revision`."""
@@ -322,7 +372,7 @@ def _is_unreachable(error: Exception) -> bool:
 
 def _describe_failure(error: Exception) -> str:
     if isinstance(error, CancelledError):
-        return "the window was closed"
+        return "it was cancelled, or the window was closed"
     if _is_unreachable(error):
         return "the server cannot be reached; check the address and the network"
     if isinstance(error, TimeoutError):

@@ -1,0 +1,160 @@
+"""Far files are opened while the window goes on, and can be cancelled."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import numpy as np
+import pytest
+from napari.utils.progress import progress
+from qtpy.QtCore import QTimer
+
+from mouse import pump, until
+from napari_ngff.errors import OMEZarrError
+from napari_ngff.store.sources import remote_source as remote
+from napari_ngff.viewer import window_services
+from napari_ngff.viewer.streamed_levels import fetcher
+from napari_ngff.widgets.opening import OpeningBar
+from plates import pixels, write_image
+from unreliable import HANG, OK, Handler, serving
+
+pytest.importorskip("aiohttp", reason="needs the extra [remote]")
+
+LATENCY = 0.1
+
+
+class SlowHandler(Handler):
+    def do_GET(self):
+        time.sleep(LATENCY)
+        super().do_GET()
+
+
+@pytest.fixture
+def server(viewer, tmp_path):
+    for name in ("cells", "others"):
+        folder = tmp_path / f"{name}.ome.zarr"
+        write_image(folder, pixels(1, (2, 64, 64)), 3, labels=("nuclei",))
+    with serving(tmp_path, SlowHandler) as server:
+        yield server
+        server.answer = lambda path: OK
+        server.over.set()
+        until(lambda: not fetcher.is_busy)
+    remote.resume_reading()
+
+
+@pytest.fixture
+def askers(monkeypatch):
+    """Threads that wait for a server."""
+    threads = []
+    request = remote.RemoteSource._request_bytes
+
+    def note_thread(*arguments):
+        threads.append(threading.current_thread())
+        return request(*arguments)
+
+    monkeypatch.setattr(remote.RemoteSource, "_request_bytes", note_thread)
+    return threads
+
+
+@pytest.fixture
+def told(monkeypatch):
+    messages = []
+
+    def show(texts, result=""):
+        messages.append((result, *texts))
+
+    monkeypatch.setattr(window_services, "show_messages", show)
+    return messages
+
+
+def address(server, name="cells"):
+    return f"{server.address}/{name}.ome.zarr"
+
+
+def drop(viewer, path):
+    viewer.window._qt_viewer._qt_open([path], stack=False)
+
+
+def names(viewer):
+    return [layer.name for layer in viewer.layers]
+
+
+CELLS = ["cells: channel 0", "cells: channel 1", "nuclei"]
+
+
+def test_a_script_gets_the_layers_and_the_window_goes_on(viewer, server, askers):
+    beats = []
+    timer = QTimer()
+    timer.timeout.connect(lambda: beats.append(len(server.asked)))
+    timer.start(5)
+    layers = viewer.open(address(server), plugin="napari-ngff")
+    timer.stop()
+    assert [layer.name for layer in layers] == names(viewer) == CELLS
+    assert len(set(beats)) > 3, "the window answered between the requests"
+    assert askers
+    assert threading.main_thread() not in askers
+    assert np.array_equal(layers[1].data[0], pixels(1, (2, 64, 64))[1])
+
+
+def test_a_drop_returns_at_once(viewer, server, askers):
+    drop(viewer, address(server))
+    assert not viewer.layers
+    until(lambda: names(viewer) == CELLS and not fetcher.is_busy)
+    assert threading.main_thread() not in askers
+    assert viewer.layers[0].source.path == address(server)
+    # A second drop while the first is read.
+    drop(viewer, address(server))
+    drop(viewer, address(server, "others"))
+    until(lambda: len(viewer.layers) == 9)
+
+
+def test_a_failure_after_a_drop_is_shown(viewer, server, told):
+    drop(viewer, address(server, "gone"))
+    until(lambda: told)
+    assert told[0][0] == "Not opened: gone.ome.zarr"
+    with pytest.raises((OMEZarrError, ValueError)):
+        viewer.open(address(server, "gone"), plugin="napari-ngff")
+
+
+def test_an_opening_can_be_cancelled(viewer, server, told):
+    server.answer = lambda path: HANG
+
+    def bars():
+        return [bar for bar in progress._all_instances if isinstance(bar, OpeningBar)]
+
+    drop(viewer, address(server))
+    until(bars)
+    assert bars()[0].desc.startswith("Opening cells.ome.zarr")
+    bars()[0].cancel()
+    until(lambda: told)
+    assert "cancelled" in told[0][1]
+    assert not viewer.layers
+    assert not bars()
+    # One does not cancel the others, nor those that come later.
+    server.answer = lambda path: OK
+    drop(viewer, address(server))
+    until(lambda: names(viewer) == CELLS)
+
+
+def test_another_is_opened_while_one_waits(viewer, server, tmp_path):
+    inner = []
+
+    def open_others():
+        inner.extend(viewer.open(address(server, "others"), plugin="napari-ngff"))
+        local = str(tmp_path / "others.ome.zarr")
+        inner.extend(viewer.open(local, plugin="napari-ngff"))
+
+    QTimer.singleShot(50, open_others)
+    layers = viewer.open(address(server), plugin="napari-ngff")
+    assert [layer.name for layer in layers][:2] == CELLS[:2]
+    assert len(inner) == 6
+    assert len(viewer.layers) == 9
+
+
+def test_the_window_is_closed_while_one_waits(viewer, server):
+    server.answer = lambda path: HANG
+    QTimer.singleShot(200, viewer.close)
+    with pytest.raises(OMEZarrError):
+        viewer.open(address(server), plugin="napari-ngff")
+    pump(50)
