@@ -94,7 +94,7 @@ def test_a_script_gets_the_layers_and_the_window_goes_on(viewer, server, askers)
     assert len(set(beats)) > 3, "the window answered between the requests"
     assert askers
     assert threading.main_thread() not in askers
-    assert np.array_equal(layers[1].data[0], pixels(1, (2, 64, 64))[1])
+    assert np.array_equal(np.asarray(layers[1].data[0]), pixels(1, (2, 64, 64))[1])
 
 
 def test_a_drop_returns_at_once(viewer, server, askers):
