@@ -23,6 +23,8 @@ if TYPE_CHECKING:
         Well,
         check,
         measure,
+        pack,
+        unpack,
     )
     from napari_ngff.api import open_ome_zarr as open  # noqa: A004  like tifffile's
     from napari_ngff.errors import (
@@ -87,9 +89,11 @@ __all__ = [
     "open_node",
     "open_pyramid",
     "open_systems",
+    "pack",
     "read_layers",
     "save_alignment",
     "session_of",
+    "unpack",
     "view_in_3d",
     "work_here",
     "work_size",
@@ -99,7 +103,17 @@ __all__ = [
 __version__ = version("napari-ngff")
 
 _HOMES = {
-    "api": ("Collection", "Image", "LabelImage", "Plate", "Well", "check", "measure"),
+    "api": (
+        "Collection",
+        "Image",
+        "LabelImage",
+        "Plate",
+        "Well",
+        "check",
+        "measure",
+        "pack",
+        "unpack",
+    ),
     "errors": (
         "AccessError",
         "ChunkError",

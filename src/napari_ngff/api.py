@@ -11,15 +11,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from napari_ngff.errors import UnsupportedError
+from napari_ngff.errors import NodeNotFoundError, UnsupportedError
 from napari_ngff.metadata.model import GroupKind
 from napari_ngff.store.arrays.lazy_array import ArrayWindow, LazyArray
 from napari_ngff.store.check.visit_groups import check_hierarchy
 from napari_ngff.store.hierarchy.node import Node, open_node
 from napari_ngff.store.hierarchy.summary import list_branches
 from napari_ngff.store.pyramids.pyramid import Pyramid, open_pyramid
+from napari_ngff.store.write.zip_packing import pack_hierarchy
+from napari_ngff.store.write.zip_unpacking import unpack_hierarchy
 
 if TYPE_CHECKING:
     from napari_ngff.metadata.model import JSON, Acquisition, Channel, Problem
@@ -36,6 +39,8 @@ __all__ = [
     "check",
     "measure",
     "open_ome_zarr",
+    "pack",
+    "unpack",
 ]
 
 MemberT = TypeVar("MemberT")
@@ -363,3 +368,106 @@ def measure(
     return measure_labels.measure(
         open_node(source), label, wells=wells, scheduler=scheduler, goes_on=goes_on
     )
+
+
+def pack(
+    source: str | Path,
+    target: str | Path | None = None,
+    *,
+    overwrite: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> Path:
+    """Write a folder as one ``.ozx`` file (RFC-9); the folder stays.
+
+    Chunks are copied as they are.
+
+    Parameters
+    ----------
+    source
+        Folder of an OME-Zarr 0.5 or newer.
+    target
+        The file; by default ``NAME.ozx`` beside ``NAME.ome.zarr``.
+    overwrite
+        Whether to replace the file if it exists.
+    progress
+        Called with the bytes that are written, and their total; an error that it raises
+        ends the packing, and no file is left.
+
+    Returns
+    -------
+    Path
+        The file.
+
+    Raises
+    ------
+    FileExistsError
+        Where `target` exists and `overwrite` is False.
+    ValueError
+        Where RFC-9 does not allow it: OME-Zarr 0.4 and older.
+    CorruptDataError
+        Where a file changes while it is copied.
+    OSError
+        Where reading or writing fails.
+    """
+    folder = Path(source)
+    if not folder.is_dir():
+        raise NodeNotFoundError(
+            f"{folder} is not a folder.", remedy="Give the folder of an OME-Zarr."
+        )
+    file = folder.resolve().parent / f"{_bare_name(folder)}.ozx"
+    return pack_hierarchy(
+        folder, target or file, overwrite=overwrite, progress=progress
+    )
+
+
+def unpack(
+    source: str | Path,
+    target: str | Path | None = None,
+    *,
+    overwrite: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> Path:
+    """Write an ``.ozx`` file, or a zip file with one OME-Zarr, as a folder; it stays.
+
+    Each entry is compared with its checksum.
+
+    Parameters
+    ----------
+    source
+        The file.
+    target
+        The folder; by default ``NAME.ome.zarr`` beside ``NAME.ozx``.
+    overwrite
+        Whether to replace the folder if it is a zarr hierarchy.
+    progress
+        Called with the bytes that are written, and their total; an error that it raises
+        ends the unpacking, and no folder is left.
+
+    Returns
+    -------
+    Path
+        The folder.
+
+    Raises
+    ------
+    FileExistsError
+        Where `target` exists and `overwrite` is False, or it is not a zarr hierarchy.
+    OMEZarrError
+        Where the archive is not there, damaged, or not an OME-Zarr.
+    OSError
+        Where reading or writing fails.
+    """
+    file = Path(source)
+    folder = file.resolve().parent / f"{_bare_name(file)}.ome.zarr"
+    return unpack_hierarchy(
+        file, target or folder, overwrite=overwrite, progress=progress
+    )
+
+
+def _bare_name(path: Path) -> str:
+    """Return the name of a file or folder without the suffixes of OME-Zarr."""
+    name = path.resolve().name
+    for suffix in (".zip", ".ozx", ".zarr", ".ome"):
+        if name.lower().endswith(suffix):
+            name = name[: -len(suffix)]
+    return name

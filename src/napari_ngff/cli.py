@@ -1,4 +1,4 @@
-"""The command ``napari-ngff``: info, tree, check, merge, export, view, demo.
+"""The command ``napari-ngff``: info, tree, check, merge, measure and others.
 
 Exit codes: 0 done, 1 it could not be read or is not valid, 2 the call was wrong.
 """
@@ -17,6 +17,7 @@ from napari_ngff.commands.check import add_check
 from napari_ngff.commands.export import add_export
 from napari_ngff.commands.measure import add_measure
 from napari_ngff.commands.merge import add_merge
+from napari_ngff.commands.pack import add_pack
 from napari_ngff.errors import NotOMEZarrError, OMEZarrError, beyond_limits, error_text
 from napari_ngff.store.hierarchy.node import Node, open_node
 from napari_ngff.store.hierarchy.summary import list_branches, summarize_node
@@ -87,6 +88,7 @@ def _make_parser() -> argparse.ArgumentParser:
     add_merge(commands)
     add_measure(commands)
     add_export(commands)
+    add_pack(commands)
 
     view = commands.add_parser("view", help="open in napari")
     view.add_argument("paths", metavar="PATH", nargs="+")

@@ -15,6 +15,7 @@ from napari_ngff.store.write.named_errors import name_errors
 from napari_ngff.store.write.zip_packing import pack_hierarchy
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from types import TracebackType
 
     from napari_ngff.store.write.transaction import NewTree
@@ -102,15 +103,20 @@ class NewHierarchy:
 
     def put(self, key: str, data: bytes) -> None:
         """Write an object; from any thread, each key once."""
+        self.put_parts(key, (data,))
+
+    def put_parts(self, key: str, parts: Iterable[bytes]) -> None:
+        """Write an object that does not fit into memory; from any thread."""
         path = f"{self.root}/{key}"
         self._make_folder(path.rpartition("/")[0])
         # "x": each object is written once; a second writing would be a mistake of the
         # caller.
         with name_errors(path), open(path, "xb", buffering=0) as file:
-            unwritten = memoryview(data)
-            while unwritten:
-                # One call takes 2 GiB at most on Linux.
-                unwritten = unwritten[file.write(unwritten) :]
+            for part in parts:
+                unwritten = memoryview(part)
+                while unwritten:
+                    # One call takes 2 GiB at most on Linux.
+                    unwritten = unwritten[file.write(unwritten) :]
         if not self._is_single:
             self._flushing.add_file(path)
 

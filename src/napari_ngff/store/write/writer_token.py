@@ -24,7 +24,15 @@ from napari_ngff.store.write.file_lock import is_held
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-__all__ = ["SUFFIX", "aside_name", "is_dead", "is_left", "new_token", "remove_left"]
+__all__ = [
+    "SUFFIX",
+    "aside_name",
+    "is_aside",
+    "is_dead",
+    "is_left",
+    "new_token",
+    "remove_left",
+]
 
 SUFFIX = ".aside"
 """Suffix of unfinished files and folders, which readers of zarr ignore."""
@@ -53,6 +61,11 @@ def aside_name(path: str, token: str) -> str:
     return os.path.join(folder, f".{name}.{token}-{next(_numbers):x}{SUFFIX}")
 
 
+def is_aside(name: str) -> bool:
+    """Return whether a file or folder of that name is one that is being written."""
+    return OURS.fullmatch(name) is not None
+
+
 def token_of(name: str) -> str:
     """Return the token in the name of an unfinished file."""
     return name.removesuffix(SUFFIX).rpartition(".")[2].partition("-")[0]
@@ -75,7 +88,7 @@ def is_left(path: str, dead: Collection[str] = ()) -> bool:
     """
     name = os.path.basename(path)
     # A file that is not surely ours is never touched.
-    if OURS.fullmatch(name) is None:
+    if not is_aside(name):
         return False
     token = token_of(name)
     # Noted in a journal that no process holds: no need to ask the system.

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from napari_ngff.store.write.write_file import replace_when_done
+from napari_ngff.store.write.writer_token import is_aside
 from napari_ngff.store.write.zip_writer import ArchiveEntry, write_archive
 
 if TYPE_CHECKING:
@@ -104,6 +105,9 @@ def list_files(folder: str, prefix: str = "") -> Iterator[tuple[str, str, int]]:
     """Yield key, path and size in bytes of all files below a folder."""
     with os.scandir(folder) as entries:
         for entry in entries:
+            # What an unfinished save left is no part of the hierarchy.
+            if is_aside(entry.name):
+                continue
             if entry.is_dir():
                 yield from list_files(entry.path, f"{prefix}{entry.name}/")
             elif entry.is_file():

@@ -1,0 +1,73 @@
+"""Folder and archive from the command line and from Python."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zarr
+
+import napari_ngff
+from napari_ngff.cli import main
+from napari_ngff.testing import write_image
+
+
+@pytest.fixture
+def cells(tmp_path: Path) -> Path:
+    return write_image(tmp_path / "cells.ome.zarr", shape=(64, 80))
+
+
+def test_there_and_back(cells: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = zarr.open_group(cells, mode="r")["labels/nuclei/0"][...]
+    assert main(["pack", str(cells)]) == 0
+    assert capsys.readouterr().out == f"{cells.with_name('cells.ozx')}\n"
+    shutil.rmtree(cells)
+    assert main(["check", str(cells.with_name("cells.ozx"))]) == 0
+    assert main(["unpack", str(cells.with_name("cells.ozx"))]) == 0
+    assert capsys.readouterr().out.endswith(f"{cells}\n")
+    after = zarr.open_group(cells, mode="r")["labels/nuclei/0"][...]
+    assert np.array_equal(before, after)
+
+
+def test_nothing_is_replaced_unasked(
+    cells: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = cells.with_name("mine.ozx")
+    file.write_bytes(b"mine")
+    assert main(["pack", str(cells), str(file)]) == 1
+    assert "already exists" in capsys.readouterr().err
+    assert file.read_bytes() == b"mine"
+    assert main(["pack", str(cells), str(file), "--overwrite"]) == 0
+    assert napari_ngff.open(file).labels
+
+
+def test_an_older_version_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old = write_image(tmp_path / "old.ome.zarr", "0.4", shape=(64, 80))
+    assert main(["pack", str(old)]) == 1
+    assert "OME-Zarr 0.5 and newer" in capsys.readouterr().err
+    assert not (tmp_path / "old.ozx").exists()
+
+
+def test_what_is_not_there_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["pack", str(tmp_path / "none.ome.zarr")]) == 1
+    assert main(["unpack", str(tmp_path / "none.ozx")]) == 1
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 2
+    assert all("none" in line for line in lines)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_progress_ends_with_all_bytes(cells: Path) -> None:
+    seen: list[tuple[int, int]] = []
+    file = napari_ngff.pack(cells, progress=lambda *at: seen.append(at))
+    assert seen[-1][0] == seen[-1][1] > 0
+    seen.clear()
+    folder = cells.with_name("again.ome.zarr")
+    assert napari_ngff.unpack(file, folder, progress=lambda *at: seen.append(at)) == (
+        folder
+    )
+    assert seen[-1][0] == seen[-1][1] > 0
