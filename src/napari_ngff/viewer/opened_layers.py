@@ -93,15 +93,16 @@ MOST_FILES = 200
 def newest_labels(labels: Sequence[LayerPlan]) -> int:
     """Return the index of the labels that were changed last; 0 where it is not known.
 
-    It is known only of local folders. A save also writes the coarsest level, so its
-    files are as new as the last save.
+    It is known only of local folders, which come before labels of a server or an
+    archive: beside those, a folder is a sidecar with the user's own labels. A save
+    also writes the coarsest level, so its files are as new as the last save.
     """
     times = [_changed_at(label) for label in labels] if len(labels) > 1 else []
-    if not times or None in times:
+    known = {index: time for index, time in enumerate(times) if time is not None}
+    if not known:
         return 0
-    known = [time for time in times if time is not None]
-    newest = max(known)
-    return 0 if newest - known[0] < TOGETHER else known.index(newest)
+    first, newest = min(known), max(known, key=known.__getitem__)
+    return first if known[newest] - known[first] < TOGETHER else newest
 
 
 def _changed_at(label: LayerPlan) -> float | None:
