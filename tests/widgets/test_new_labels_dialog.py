@@ -6,6 +6,7 @@ import os
 
 import numpy as np
 import pytest
+from napari.components import ViewerModel
 from qtpy.QtCore import Qt
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QApplication
@@ -27,6 +28,7 @@ from napari_ngff.viewer.samples import write_image, write_plate
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.browser.host import browser_of
 from napari_ngff.widgets.form_dialog import FormDialog
+from napari_ngff.widgets.new_labels_form import NewLabelsForm
 from pointer import x
 
 
@@ -164,3 +166,21 @@ def test_the_first_label_of_the_demo_takes_four_actions(laptop, tmp_path):
     until(lambda: layer.unsaved)
     press_save(laptop, layer)  # 4
     assert open_node(plate / "A/1/0/labels/labels").metadata.image is not None
+
+
+def test_the_image_is_named_by_the_field_on_screen(qtbot, tmp_path):
+    plate = write_plate(tmp_path / "p.ome.zarr", grid=(1, 2), shape=(64, 64))
+    viewer = ViewerModel()
+    browser = session_of(viewer).browse(open_node(plate))
+    browser.show_field("A/1", "0")
+    viewer.add_image(np.zeros((64, 64), "u1"), name="other")
+    form = NewLabelsForm(viewer)
+    qtbot.addWidget(form.native)
+    field = viewer.layers[0]
+    form.choose_image(field)
+    form.called.value = "mitosis"
+    assert form.image.current_choice == "A1 - field 0"
+    browser.show_field("A/2", "0")
+    assert form.image.value is field
+    assert form.image.current_choice == "A2 - field 0"
+    assert form.called.value == "mitosis"

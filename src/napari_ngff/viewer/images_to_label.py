@@ -32,8 +32,15 @@ __all__ = [
 ]
 
 
-def image_choices(layers: Iterable[Layer]) -> list[tuple[str, Image]]:
+def image_choices(
+    layers: Iterable[Layer], browser: Browser | None = None
+) -> list[tuple[str, Image]]:
     """List images by name, each once whatever its number of channels.
+
+    Parameters
+    ----------
+    browser
+        If given, the field that it shows has the name of the caption on the canvas.
 
     Returns
     -------
@@ -48,7 +55,7 @@ def image_choices(layers: Iterable[Layer]) -> list[tuple[str, Image]]:
     counts: Counter[str] = Counter()
     choices = []
     for layer in first_channels.values():
-        name = _image_name(layer)
+        name = _image_name(layer, browser)
         counts[name] += 1
         number = f" [{counts[name]}]" if counts[name] > 1 else ""
         choices.append((f"{name}{number}", layer))
@@ -68,10 +75,16 @@ def _image_key(layer: Layer) -> str:
     return str(origin.node) if known else f"{id(layer)}"
 
 
-def _image_name(layer: Layer) -> str:
+def _image_name(layer: Layer, browser: Browser | None) -> str:
     origin = layer.metadata.get(KEY)
     picture = origin.picture if isinstance(origin, LayerOrigin) else None
-    return layer.name if picture is None else picture.name
+    if picture is None:
+        return layer.name
+    if browser is None or is_joined(picture) or not browser.owns_layer(layer):
+        return picture.name
+    position = browser.position
+    # Every field of a plate has the name of the plate.
+    return browser.name_field(position) if position is not None else picture.name
 
 
 def overview_browser(viewer: ViewerModel, layer: Layer | None) -> Browser | None:

@@ -34,6 +34,7 @@ from napari_ngff.viewer.painting.new_labels import (
     taken_names,
 )
 from napari_ngff.viewer.saving.sidecars import home_choices
+from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.dialogs import ask_name
 from napari_ngff.widgets.form_dialog import (
     FormDialog,
@@ -103,6 +104,9 @@ class NewLabelsForm(Container):  # type: ignore[type-arg]
         layers = self._viewer.layers.events
         for event in (layers.inserted, layers.removed):
             event.connect(self._on_layers)
+        self._browser = session_of(self._viewer).browser
+        if self._browser is not None:
+            self._browser.position_changed.connect(self._on_position)
         # The viewer outlives the form, and would call it when its boxes are gone.
         self.native.destroyed.connect(self._disconnect_layers)
 
@@ -116,9 +120,11 @@ class NewLabelsForm(Container):  # type: ignore[type-arg]
         layers = self._viewer.layers.events
         for event in (layers.inserted, layers.removed):
             event.disconnect(self._on_layers)
+        if self._browser is not None:
+            self._browser.position_changed.disconnect(self._on_position)
 
     def _list_images(self, _: Any = None) -> list[tuple[str, Image]]:
-        return image_choices(self._viewer.layers)
+        return image_choices(self._viewer.layers, session_of(self._viewer).browser)
 
     def _list_levels(self, _: Any = None) -> list[tuple[str, int]]:
         image = self.image.value
@@ -150,6 +156,17 @@ class NewLabelsForm(Container):  # type: ignore[type-arg]
 
     def _on_layers(self, _: Any = None) -> None:
         self.image.reset_choices()
+
+    def _on_position(self, _: Any = None) -> None:
+        """Rename the image: another field is shown by the same layers."""
+        image = self.image.value
+        # Its old name is removed first, which chooses another image for a moment.
+        with self.image.changed.blocked():
+            self.image.reset_choices()
+            if image in self.image.choices:
+                self.image.value = image
+        if self.image.value is not image:
+            self._on_image()
 
     def _on_image(self, _: Any = None) -> None:
         image, browser = self.image.value, self._find_browser()
