@@ -16,6 +16,7 @@ from napari_ngff.labels import create_labels
 from napari_ngff.plugin import get_reader
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.viewer.painting.new_labels import new_labels
+from napari_ngff.viewer.painting.paint import save_labels
 from napari_ngff.viewer.painting.painted_layers import as_layer
 from napari_ngff.viewer.samples import write_image, write_plate, write_stack
 
@@ -175,6 +176,23 @@ def test_labels_of_older_versions_go_to_a_sidecar(copy, told, tmp_path):
     assert main(["check", str(tmp_path / "old.labels.ome.zarr")]) == 0
     again = layers_of(path).layers["mine"]
     np.testing.assert_array_equal(np.asarray(again.data[0]), np.asarray(layer.data[0]))
+
+
+@pytest.mark.parametrize("sidecar", [False, True])
+def test_strokes_outside_of_the_image_alone_are_not_saved(copy, tmp_path, sidecar):
+    path = copy("0.5.ome.zarr")
+    model = layers_of(path)
+    layer = new_labels(model.layers[0], "mine", sidecar=sidecar)
+    model.add_layer(layer)
+    layer.paint((0, -50, -50), 3)
+    save_labels(layer)
+    assert layer.saver.note == "No changes"
+    assert not (path / "labels/mine").exists()
+    assert not list(tmp_path.glob("*.labels.ome.zarr"))
+    layer.paint((0, 20, 20), 3)
+    save_labels(layer)
+    assert (path / "labels/mine").exists() != sidecar
+    assert layer.saver.note.startswith("Saved ")
 
 
 def test_in_the_image_older_versions_are_told_to_convert(copy):

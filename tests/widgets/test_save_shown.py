@@ -14,9 +14,10 @@ from napari.utils.notifications import notification_manager
 from qtpy.QtCore import Qt
 from qtpy.QtTest import QTest
 
-from mouse import drag, pump, until
+from mouse import drag, press_save, pump, until
 from napari_ngff.plugin import use_workers
 from napari_ngff.store.arrays.array_writer import ArrayWriter
+from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.samples import write_image
 
 LEFT = Qt.MouseButton.LeftButton
@@ -91,6 +92,17 @@ def test_the_status_bar_tells_of_a_save_wherever_the_mouse_is(viewer, layer, ove
     layer.saver.save()
     until(lambda: not layer.saver.running)
     until(lambda: re.search(r"Saved \d\d:\d\d", str(viewer.status)))
+
+
+def test_ctrl_s_on_new_labels_without_a_stroke_shows_that_nothing_changed(
+    viewer, layer, folder
+):
+    new = viewer.add_layer(new_labels(viewer.layers[0], "mine"))
+    viewer.layers.selection.active = new
+    pump(100)
+    press_save(viewer, new)
+    until(lambda: viewer.status == "mine: No changes")
+    assert not (folder / "labels/mine").exists()
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from napari_ngff.viewer.browsing.field_labels import label_name
 from napari_ngff.viewer.browsing.pins import COMPARED
 from napari_ngff.viewer.painting.layer_classes import classes_of_layer
 from napari_ngff.viewer.painting.new_labels import new_labels
-from napari_ngff.viewer.painting.paint import OMEZarrLabels
+from napari_ngff.viewer.painting.paint import OMEZarrLabels, save_labels
 from napari_ngff.viewer.session import session_of
 from plates import write_plate
 
@@ -88,6 +88,22 @@ def test_labels_go_along_and_each_stroke_is_saved_into_its_field(viewer, root, b
     assert not (saved(root, "A/1/0") == 7).any()
     assert (np.asarray(layer.data[0]) == 5).any()
     assert viewer.layers.selection.active is layer
+
+
+def test_ctrl_s_in_a_field_without_a_stroke_writes_nothing(viewer, root, browser):
+    layer = add_labels(viewer)
+    paint(layer, 5)
+    browser.show_field("B/1")
+    save_labels(layer)
+    assert layer.saver.note == "No changes"
+    assert not (root / "B/1/0/labels").exists()
+    paint(layer, 5)
+    layer.undo()
+    save_labels(layer)
+    assert not (root / "B/1/0/labels").exists()
+    layer.redo()
+    save_labels(layer)
+    assert (saved(root, "B/1/0") == 5).any()
 
 
 def test_labels_of_the_same_name_in_the_next_field_are_shown(viewer, root, browser):

@@ -19,7 +19,7 @@ from napari_ngff.labels.label_metadata import (
     rebase_label_info,
     write_label_info,
 )
-from napari_ngff.labels.saving.save_run import ARCHIVE
+from napari_ngff.labels.saving.save_run import ARCHIVE, SaveOutcome
 from napari_ngff.viewer import window_services
 from napari_ngff.viewer.layer_plan import KEY, LayerOrigin
 from napari_ngff.viewer.saving.save_report import (
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from napari_ngff.labels.edits import Edit
     from napari_ngff.labels.journal import Journal
     from napari_ngff.labels.label_writer import LabelWriter
-    from napari_ngff.labels.saving.save_run import SaveOutcome
     from napari_ngff.metadata.model import LabelInfo
     from napari_ngff.viewer.saving.layer_description import (
         DescriptionSnapshot,
@@ -269,6 +268,8 @@ class LayerSaver(SaverSignals):
     def save(self, *, quiet: bool = False) -> None:
         """Save in a worker; strokes that are painted meanwhile are saved next time.
 
+        New labels without a stroke are not written; `save_now` writes them.
+
         Parameters
         ----------
         quiet
@@ -279,10 +280,20 @@ class LayerSaver(SaverSignals):
             # After this one: a second save at the same time would read what it writes.
             self._again |= not quiet
             return
+        if self._is_unpainted():
+            window_services.watch_save(self)
+            self._finish_save(SaveResult(SaveOutcome(idle=True)))
+            return
         # In the main thread, since it reads the layer; the worker gets it as a value.
         described = self._begin_save(quiet, asks=not quiet)
         window_services.watch_save(self)
         window_services.run_work(lambda: self._run_save(described), self._finish_save)
+
+    def _is_unpainted(self) -> bool:
+        """Return whether these are new labels without a stroke."""
+        layer = self._layer()
+        is_new = self.writer is None and not self.is_copy
+        return is_new and layer is not None and not self.has_unsaved(layer)
 
     def save_now(self) -> bool:
         """Save in this thread; return whether everything is saved."""
