@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from napari.layers import Labels
+from napari.utils.key_bindings import KeymapHandler, coerce_keybinding
 from ome_zarr.io import parse_url
 from ome_zarr.reader import Reader
 
@@ -98,6 +100,51 @@ def test_keys_paint_with_the_class_of_their_place(folder):
         classes.change_class(99, name="x")
     with pytest.raises(ValueError, match="to do, in progress"):
         classes.change_class(30, state="half")
+
+
+def save_classes(folder):
+    """Save two classes in the file, and close it."""
+    layer = opened(folder)
+    classes = classes_of_layer(layer)
+    classes.add_class("alpha", 1)
+    classes.add_class("beta", 2)
+    assert layer.saver.save_now()
+
+
+def press_number(layer, number):
+    """Press a key as the canvas does, with the labels selected."""
+    canvas = KeymapHandler()
+    canvas.keymap_providers = [layer]
+    assert canvas.press_key(str(number))
+    canvas.release_key(str(number))
+
+
+def test_keys_choose_saved_classes_without_any_dock(folder):
+    save_classes(folder)
+    layer = opened(folder)
+    press_number(layer, 2)
+    assert layer.selected_label == 2
+    assert str(layer.mode) == "pan_zoom"
+    press_number(layer, 1)
+    assert layer.selected_label == 1
+
+
+def test_keys_without_a_class_work_as_in_napari(folder, monkeypatch):
+    pressed = []
+    key = coerce_keybinding("3")
+    monkeypatch.setitem(Labels.class_keymap, key, pressed.append)
+    layer = opened(folder)
+    # No class is read for it, which takes long for many objects.
+    monkeypatch.setattr(LayerClasses, "_read_classes", None)
+    press_number(layer, 3)
+    assert pressed == [layer]
+    monkeypatch.undo()
+    monkeypatch.setitem(Labels.class_keymap, key, pressed.append)
+    save_classes(folder)
+    layer = opened(folder)
+    press_number(layer, 3)
+    assert pressed[1:] == [layer]
+    assert layer.selected_label == 1
 
 
 def test_a_locked_class_is_neither_painted_over_nor_merged(folder):

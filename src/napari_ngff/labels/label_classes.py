@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from napari_ngff.metadata.model import LabelInfo
 
 __all__ = [
+    "NAME",
     "PALETTE",
+    "PLACE",
     "STATES",
     "LabelClass",
     "classes_of",

@@ -11,6 +11,7 @@ import numpy as np
 from psygnal import Signal
 
 from napari_ngff.labels.label_classes import (
+    NAME,
     STATES,
     LabelClass,
     classes_of,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = [
     "KEYS",
     "LayerClasses",
+    "bind_class_keys",
     "classes_of_layer",
     "count_voxels",
     "read_classes_again",
@@ -71,8 +73,6 @@ class LayerClasses:
         self._tabulated = True
         self._read_classes(layer)
         layer.events.selected_label.connect(self._on_selected)
-        for number in range(1, KEYS + 1):
-            layer.bind_key(str(number), _make_key(number), overwrite=True)
 
     def _read_classes(self, layer: OMEZarrLabels) -> None:
         """Read the classes of the layer's file."""
@@ -272,11 +272,19 @@ class LayerClasses:
         layer.spared = tuple(item.value for item in self.items if item.locked)
 
 
+def bind_class_keys(layer: OMEZarrLabels) -> None:
+    """Let the number keys select the classes of a layer."""
+    for number in range(1, KEYS + 1):
+        layer.bind_key(str(number), _make_key(number), overwrite=True)
+
+
 def _make_key(number: int) -> Callable[[OMEZarrLabels], Any]:
     """Make the handler of a number key: select a class, else do what napari does."""
 
     def select_class(layer: OMEZarrLabels) -> None:
-        if classes_of_layer(layer).select_key(number):
+        # Without classes the description is not read: that takes long for many objects.
+        has_classes = layer in _classes or NAME in layer.features
+        if has_classes and classes_of_layer(layer).select_key(number):
             return
         # The layer's own binding hides that of its class, so this calls it.
         for owner in type(layer).__mro__:

@@ -61,6 +61,7 @@ def as_layer(data: LayerData, read_only: str = "") -> Layer:
     """
     from napari.layers import Layer
 
+    from napari_ngff.viewer.painting.layer_classes import bind_class_keys
     from napari_ngff.viewer.painting.paint import OMEZarrLabels
     from napari_ngff.viewer.saving.attachment import attach_saver
 
@@ -75,6 +76,7 @@ def as_layer(data: LayerData, read_only: str = "") -> Layer:
     stream_canvas(canvas)
     reason = read_only or _why_read_only(data, sources)
     layer = OMEZarrLabels(canvas, read_only=reason, **keywords)
+    bind_class_keys(layer)
     attach_saver(layer)
     return layer
 
