@@ -122,12 +122,15 @@ def test_module_keeps_to_its_layer(module: Path) -> None:
         ),
         ("labels/canvas.py", "from napari_ngff.plate.plate_layout import Layout"),
         ("plate/plate_layout.py", "from napari_ngff.labels.edits import Edit"),
-        ("viewer/session.py", "from napari_ngff.widgets.browser.dock import Browser"),
-        ("widgets/browser/dock.py", "from napari_ngff.cli import main"),
+        (
+            "viewer/session.py",
+            "from napari_ngff.widgets.browser.browser_dock import Browser",
+        ),
+        ("widgets/browser/browser_dock.py", "from napari_ngff.cli import main"),
         ("commands/check.py", "from napari_ngff.cli import main"),
         ("cli.py", "from napari_ngff.plugin import read"),
         ("plugin.py", "from napari_ngff.cli import main"),
-        ("widgets/browser/dock.py", "from .annotate import Annotate"),
+        ("widgets/browser/browser_dock.py", "from .annotate import Annotate"),
         ("labels/canvas.py", "from napari.layers import Labels"),
         ("store/hierarchy/node.py", "import napari.utils"),
         ("plate/previews/preview.py", "from qtpy.QtCore import QTimer"),
@@ -136,7 +139,7 @@ def test_module_keeps_to_its_layer(module: Path) -> None:
         ("viewer/session.py", "from napari import qt"),
         ("viewer/layers.py", "from magicgui import magicgui"),
         ("viewer/layers.py", "from superqt.utils import ensure_main_thread"),
-        ("widgets/browser/dock.py", "\n" * (LONGEST + 1)),
+        ("widgets/browser/browser_dock.py", "\n" * (LONGEST + 1)),
         ("store/sources/zip_directory.py", "import tempfile"),
         ("labels/journal.py", "def f(a, b):\n    os.replace(a, b)"),
         ("store/node.py", "def f(a):\n    os.fsync(a)"),
@@ -156,7 +159,10 @@ def test_violation_is_seen(path: str, text: str) -> None:
         ),
         ("labels/canvas.py", "from napari_ngff.errors import OMEZarrError"),
         ("viewer/session.py", "from napari.layers import Labels"),
-        ("widgets/browser/dock.py", "from napari.qt.threading import thread_worker"),
+        (
+            "widgets/browser/browser_dock.py",
+            "from napari.qt.threading import thread_worker",
+        ),
         ("cli.py", "from napari_ngff import __version__"),
         ("store/write/fsync.py", "def f(a):\n    os.fsync(a)"),
         ("store/hierarchy/location.py", "isinstance(source, FolderSource)"),
@@ -284,6 +290,8 @@ def test_tests_lie_where_their_modules_do() -> None:
     for path in MODULES:
         folder = path.parent.relative_to(SOURCE / "napari_ngff").as_posix()
         folders.setdefault(path.name, set()).add(folder)
+    shared = {name for name, where in folders.items() if len(where) > 1}
+    assert shared == {"__init__.py"}
     files = [path for path in TESTS.rglob("test_*.py") if path.parent != TESTS]
     assert len({path.name for path in files}) == len(files)
     misplaced = [

@@ -327,7 +327,7 @@ def inspector(folder: Path) -> None:
     import json
 
     from napari_ngff.viewer.samples import write_image
-    from napari_ngff.widgets.inspector.dock import PROBLEMS, Inspector
+    from napari_ngff.widgets.inspector.inspector_dock import PROBLEMS, Inspector
 
     path = write_image(folder / "cells.ome.zarr")
     for file in (path / "labels" / "zarr.json", path / "zarr.json"):
@@ -398,7 +398,7 @@ def tables(folder: Path) -> None:
 
 def open_annotate(viewer: Any) -> Any:
     """Open the dock as the menu does."""
-    from napari_ngff.widgets.annotate.dock import AnnotateDock
+    from napari_ngff.widgets.annotate.annotate_dock import AnnotateDock
     from napari_ngff.widgets.docking import ANNOTATE, show_dock
 
     return show_dock(viewer, ANNOTATE, AnnotateDock)

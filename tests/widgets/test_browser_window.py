@@ -18,8 +18,8 @@ from napari_ngff import open_node
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.viewer.samples import write_image
 from napari_ngff.viewer.session import session_of
+from napari_ngff.widgets.browser.browser_dock import BrowserDock
 from napari_ngff.widgets.browser.controls import CanvasMode
-from napari_ngff.widgets.browser.dock import BrowserDock
 from napari_ngff.widgets.browser.host import show_browser
 from napari_ngff.widgets.docking import BROWSER, full_name
 from plates import write_plate

@@ -19,8 +19,8 @@ from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.write.zip_packing import pack_hierarchy
 from napari_ngff.viewer import window_services
 from napari_ngff.viewer.samples import write_image, write_plate
-from napari_ngff.widgets.inspector import dock
-from napari_ngff.widgets.inspector.dock import JSON_TAB, Inspector
+from napari_ngff.widgets.inspector import inspector_dock
+from napari_ngff.widgets.inspector.inspector_dock import JSON_TAB, Inspector
 from napari_ngff.widgets.inspector.system_chooser import TransformDialog
 
 TITLE = "Inspector"
@@ -290,7 +290,7 @@ def test_why_an_archive_is_not_repaired_is_told(
 ):
     ome(folder / "labels", lambda home: home.update(labels=["nuclei"]))
     pack_hierarchy(folder, tmp_path / "cells.ozx")
-    monkeypatch.setattr(dock, "ask_question", lambda *_: "Repair")
+    monkeypatch.setattr(inspector_dock, "ask_question", lambda *_: "Repair")
     inspector.showPath(str(tmp_path / "cells.ozx"))
     settle(inspector)
     (button,) = inspector.problems.findChildren(QPushButton)
@@ -305,7 +305,7 @@ def test_a_repair_that_leaves_errors_can_be_undone(
 ):
     ome(folder / "labels", lambda home: home.update(labels=["nuclei", "ghost"]))
     before = (folder / "labels" / "zarr.json").read_bytes()
-    monkeypatch.setattr(dock, "ask_question", lambda *_: "Repair")
+    monkeypatch.setattr(inspector_dock, "ask_question", lambda *_: "Repair")
     inspector.showPath(str(folder))
     settle(inspector)
     assert inspector.undo.isHidden()
@@ -350,7 +350,7 @@ def test_an_unlisted_label_is_listed_on_consent(
         questions.append(text)
         return answer
 
-    monkeypatch.setattr(dock, "ask_question", reply)
+    monkeypatch.setattr(inspector_dock, "ask_question", reply)
     inspector.showPath(str(folder))
     settle(inspector)
     ((problem, rule, consequence),) = cells(inspector.problems)

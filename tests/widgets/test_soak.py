@@ -24,7 +24,7 @@ from qtpy.QtWidgets import QApplication
 
 from mouse import until
 from napari_ngff.plate import kept_planes
-from napari_ngff.plate.previews import queue
+from napari_ngff.plate.previews import preview_queue
 from napari_ngff.store.arrays.region_read import cache as chunks
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.browser.controls import CanvasMode
@@ -153,7 +153,7 @@ def test_nothing_piles_up(viewer, tmp_path, monkeypatch):
     for cache in (chunks, kept_planes.kept):
         monkeypatch.setattr(cache, "limit", CACHED)
     monkeypatch.setattr(kept_planes, "MOST_PLANES", 0)  # nor room for many channels
-    monkeypatch.setattr(queue, "LOADED", CACHED)
+    monkeypatch.setattr(preview_queue, "LOADED", CACHED)
     where = write_plate(tmp_path / "p.ome.zarr", grid=(16, 24), fields=4)
     viewer.open(str(where), plugin="napari-ngff")
     # Behind the text that names what is shown, napari draws a box, for which vispy

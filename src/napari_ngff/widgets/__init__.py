@@ -1,1 +1,1 @@
-"""Qt forms and docks: wires and looks, no decisions."""
+"""Qt forms and docks: how things look and are connected; decisions are made below."""

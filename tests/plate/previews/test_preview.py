@@ -24,7 +24,7 @@ from napari_ngff.plate.previews.preview import (
     mix_channels,
 )
 from napari_ngff.plate.previews.preview_cache import PreviewCache, clear_previews
-from napari_ngff.plate.previews.queue import PlateContrast, PreviewQueue
+from napari_ngff.plate.previews.preview_queue import PlateContrast, PreviewQueue
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.viewer.samples import write_image, write_plate
 from patience import PATIENCE, until
@@ -289,7 +289,7 @@ def test_a_closed_queue_gives_nothing():
 
 def test_no_error_ends_the_others(monkeypatch):
     """Whatever a thumbnail, drawing it or the map raises, the rest comes."""
-    from napari_ngff.plate.previews import queue as module
+    from napari_ngff.plate.previews import preview_queue as module
 
     told = []
     monkeypatch.setattr(threading, "excepthook", lambda found: told.append(found))

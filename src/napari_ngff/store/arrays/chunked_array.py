@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import ChunkError, CorruptDataError, NodeNotFoundError
 from napari_ngff.store.arrays.boxes import Box, whole_box
-from napari_ngff.store.arrays.codecs import IndirectError, parse_array
+from napari_ngff.store.arrays.parse_array import IndirectError, parse_array
 from napari_ngff.store.arrays.region_read import RegionRead, cache, cached_chunk
 from napari_ngff.store.arrays.stored_objects import DOCUMENTS, ArrayObjects, join_key
 from napari_ngff.store.arrays.zarr_fallback import ZarrReader

@@ -15,7 +15,7 @@ from google_crc32c import value as crc32c
 from numcodecs import get_codec
 
 from napari_ngff.store.arrays.chunk_layout import ABSENT, ArrayLayout, ShardIndex
-from napari_ngff.store.arrays.codecs import V3_CODECS, configuration_of, name_of
+from napari_ngff.store.arrays.parse_array import V3_CODECS, configuration_of, name_of
 from napari_ngff.store.limits import parse_json
 
 if TYPE_CHECKING:

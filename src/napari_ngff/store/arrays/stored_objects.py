@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_ngff.errors import ChunkError, CorruptDataError
-from napari_ngff.store.arrays.codecs import IndirectError, parse_array
+from napari_ngff.store.arrays.parse_array import IndirectError, parse_array
 from napari_ngff.store.limits import check_index
 from napari_ngff.store.lru_cache import ByteCache
 from napari_ngff.store.sources.revision import Revision

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from napari_ngff.errors import CorruptDataError, OMEZarrError, UnsupportedError
 from napari_ngff.store.arrays.chunk_layout import ArrayLayout, ChunkKeys
-from napari_ngff.store.arrays.codecs import IndirectError, codec_names, parse_keys
+from napari_ngff.store.arrays.parse_array import IndirectError, codec_names, parse_keys
 from napari_ngff.store.arrays.zarr_adapter import SourceStore
 from napari_ngff.store.limits import check_chunk, parse_json
 

@@ -26,7 +26,7 @@ from napari_ngff.metadata.model import (
 )
 from napari_ngff.metadata.parse import image_names, parse_attributes
 from napari_ngff.metadata.version import UNSTATED
-from napari_ngff.store.arrays.codecs import unknown_key, unknown_keys
+from napari_ngff.store.arrays.parse_array import unknown_key, unknown_keys
 from napari_ngff.store.hierarchy.location import Location, find_location
 from napari_ngff.store.hierarchy.long_lists import cut_long_lists
 from napari_ngff.store.limits import parse_json

@@ -1,1 +1,1 @@
-"""The dock that walks plates, wells and collections."""
+"""The dock that browses plates, wells and collections."""

@@ -21,7 +21,7 @@ from napari_ngff.widgets.browser.collection_view import CollectionView
 from napari_ngff.widgets.browser.controls import BrowserControls
 from napari_ngff.widgets.browser.picture_feed import PictureFeed
 from napari_ngff.widgets.browser.plate_map import PlateMapView
-from napari_ngff.widgets.browser.tables import TableBar, is_table
+from napari_ngff.widgets.browser.table_bar import TableBar, is_table
 from napari_ngff.widgets.browser.well_view import WellView
 from napari_ngff.widgets.drops import DropTarget
 

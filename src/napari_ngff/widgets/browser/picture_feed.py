@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from qtpy.QtGui import QImage
 
     from napari_ngff.plate.previews.preview import PreviewReader
-    from napari_ngff.plate.previews.queue import WellThumbnail
+    from napari_ngff.plate.previews.preview_queue import WellThumbnail
     from napari_ngff.widgets.browser.collection_view import CollectionView
     from napari_ngff.widgets.browser.plate_map import PlateMapView
     from napari_ngff.widgets.browser.well_view import WellView

@@ -9,14 +9,14 @@ from qtpy.compat import isalive
 from qtpy.QtCore import QObject, Signal  # type: ignore[attr-defined]
 from qtpy.QtGui import QImage
 
-from napari_ngff.plate.previews.queue import PreviewQueue
+from napari_ngff.plate.previews.preview_queue import PreviewQueue
 from napari_ngff.widgets.workers import main_calls
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from napari_ngff.plate.previews.preview import PreviewPlace, PreviewReader
-    from napari_ngff.plate.previews.queue import WellThumbnail
+    from napari_ngff.plate.previews.preview_queue import WellThumbnail
 
 __all__ = ["ThumbnailLoader", "image_of"]
 

@@ -1,1 +1,1 @@
-"""The dock that tells what a hierarchy is."""
+"""The dock that shows what a hierarchy contains."""

@@ -16,13 +16,13 @@ from napari_ngff.labels.field_states import FieldStates
 from napari_ngff.plate.tables.measure_labels import measure
 from napari_ngff.plate.tables.table import make_table
 from napari_ngff.viewer.browsing.joined_tables import TableColumn, color_categories
+from napari_ngff.viewer.browsing.plate_tables import PlateTables
 from napari_ngff.viewer.browsing.table_offers import (
     MeasureScope,
     TableOffer,
     TableOrigin,
     find_offers,
 )
-from napari_ngff.viewer.browsing.tables import PlateTables
 from napari_ngff.viewer.painting.layer_measuring import join_features, part_features
 from napari_ngff.viewer.session import session_of
 from plates import write_group, write_image, write_plate

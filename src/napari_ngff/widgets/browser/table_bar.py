@@ -25,8 +25,8 @@ from qtpy.QtWidgets import (
 
 from napari_ngff.plate.tables.files import SUFFIXES
 from napari_ngff.viewer.browsing.joined_tables import map_colors
+from napari_ngff.viewer.browsing.plate_tables import PlateTables
 from napari_ngff.viewer.browsing.table_offers import MeasureScope
-from napari_ngff.viewer.browsing.tables import PlateTables
 from napari_ngff.viewer.napari_private import qt_viewer_of
 from napari_ngff.widgets.browser.choice_box import ChoiceBox
 from napari_ngff.widgets.browser.controls import make_caption

@@ -24,7 +24,7 @@ from napari_ngff.viewer.browsing.table_offers import (
     TableOffer,
     TableOrigin,
 )
-from napari_ngff.widgets.browser.dock import BrowserDock
+from napari_ngff.widgets.browser.browser_dock import BrowserDock
 from plates import write_plate
 
 pytestmark = pytest.mark.slow

@@ -24,7 +24,7 @@ from napari_ngff.viewer.reader import browse_folder
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.browser.controls import CanvasMode, WaitingClick, mode_of
 from napari_ngff.widgets.browser.panel import BrowserPanel
-from napari_ngff.widgets.browser.tables import TableDrops
+from napari_ngff.widgets.browser.table_bar import TableDrops
 from napari_ngff.widgets.browser.well_menu import WellMenu
 from napari_ngff.widgets.docking import (
     ANNOTATE,
