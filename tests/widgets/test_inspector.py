@@ -299,7 +299,6 @@ def test_why_an_archive_is_not_repaired_is_told(
     assert inspector.problems.isEnabled()
 
 
-@pytest.mark.long
 def test_a_repair_that_leaves_errors_can_be_undone(
     viewer, inspector, folder, monkeypatch
 ):
@@ -316,7 +315,10 @@ def test_a_repair_that_leaves_errors_can_be_undone(
     until(lambda: (folder / "labels" / "zarr.json").read_bytes() == before)
     assert inspector.undo.isHidden()
     assert not list(folder.rglob("*.before-repair"))
-    until(lambda: inspector.problems.rowCount() == 2)
+    until(lambda: "undone" in inspector.status.text())
+    file = folder / "labels" / "zarr.json"
+    assert inspector.status.text().startswith(f"Repair undone. Restored: {file}. ")
+    assert inspector.problems.rowCount() == 2
 
 
 @pytest.mark.long
@@ -362,6 +364,10 @@ def test_an_unlisted_label_is_listed_on_consent(
     button.click()
     assert len(questions) == 1
     assert "label-unlisted" in questions[0]
+    assert (
+        "If the file is valid afterwards, the repair cannot be undone."
+        in (questions[0])
+    )
     if answer == "Cancel":
         assert ome(folder / "labels")["labels"] == ["nuclei"]
         return

@@ -78,13 +78,13 @@ def _image_key(layer: Layer) -> str:
 def _image_name(layer: Layer, browser: Browser | None) -> str:
     origin = layer.metadata.get(KEY)
     picture = origin.picture if isinstance(origin, LayerOrigin) else None
-    if picture is None:
-        return layer.name
-    if browser is None or is_joined(picture) or not browser.owns_layer(layer):
-        return picture.name
-    position = browser.position
-    # Every field of a plate has the name of the plate.
-    return browser.name_field(position) if position is not None else picture.name
+    name: str = layer.name if picture is None else picture.name
+    if picture is None or is_joined(picture):
+        return name
+    if browser is None or browser.position is None or not browser.owns_layer(layer):
+        return name
+    # The picture of every field of a plate has the name of the plate.
+    return browser.name_field(browser.position)
 
 
 def overview_browser(viewer: ViewerModel, layer: Layer | None) -> Browser | None:

@@ -375,8 +375,8 @@ def repair_all(entry: TreeEntry, code: str) -> PlaceDetails:
     return replace(describe_entry(entry), findings=findings, kept=kept)
 
 
-def undo_repair(entry: TreeEntry, kept: Iterable[str]) -> None:
-    """Put back the files that a repair of a group replaced.
+def undo_repair(entry: TreeEntry, kept: Iterable[str]) -> tuple[str, ...]:
+    """Put back the files that a repair of a group replaced; return their paths.
 
     Parameters
     ----------
@@ -389,8 +389,7 @@ def undo_repair(entry: TreeEntry, kept: Iterable[str]) -> None:
         Where the folder cannot be read or written any more.
     """
     node = entry.read_node()
-    for path in kept:
-        put_back(node, path)
+    return tuple(put_back(node, path) for path in kept)
 
 
 def homes_of(layer: Layer) -> dict[str, Node | None]:

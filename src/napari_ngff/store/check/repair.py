@@ -144,8 +144,8 @@ def repair_problems(
     return tuple(repaired for repaired in corrected if repaired is not None)
 
 
-def put_back(node: Node, kept: str) -> None:
-    """Undo a repair, in consolidated metadata as well.
+def put_back(node: Node, kept: str) -> str:
+    """Undo a repair, in consolidated metadata as well; return the restored path.
 
     Parameters
     ----------
@@ -169,6 +169,7 @@ def put_back(node: Node, kept: str) -> None:
         # zarr-python believes consolidated metadata, which still have the repaired
         # document.
         update_copies(transaction, ["" if path == "." else path])
+    return file
 
 
 def labels_group(node: Node, path: str) -> str:

@@ -85,6 +85,7 @@ class Inspector(DropTarget):
         self._entry: TreeEntry | None = None
         self._details = PlaceDetails("")
         self._stop = Event()
+        self._result = ""
         self.chooser = SystemChooser(napari_viewer, self)
         self.model = HierarchyModel(self)
         self.tree = QTreeView(self)
@@ -153,7 +154,7 @@ class Inspector(DropTarget):
         self.problems.wanted.connect(self.repairProblems)
         self.dropped.connect(self.showPath)
         self.chooser.reported.connect(self.status.setText)
-        self.undo.undone.connect(self.reloadTree)
+        self.undo.undone.connect(self._on_undone)
         self.undo.failed.connect(self.status.setText)
         self.open.clicked.connect(self.openLayers)
         self.reload.clicked.connect(self.reloadTree)
@@ -223,7 +224,8 @@ class Inspector(DropTarget):
             return
         question = (
             f"Repair {entry.location.name}: {REPAIRS[code]}?\n\nThis fixes all problems"
-            f" '{code}' in it and below. A backup is kept until the file is valid."
+            f" '{code}' in it and below. If the file is valid afterwards, the repair"
+            " cannot be undone. If errors remain, Undo repair restores the file."
         )
         if ask_question(self, "Repair", question, [REPAIR_ANSWER]) != REPAIR_ANSWER:
             return
@@ -307,7 +309,8 @@ class Inspector(DropTarget):
         self._details = details
         self._correct_sign(details.findings)
         self.facts.setDetails(details)
-        self.status.setText(details.error)
+        self.status.setText(details.error or self._result)
+        self._result = ""
         self._show_findings(details.findings)
         self.json.setDocument(details.document or {})
 
@@ -360,6 +363,11 @@ class Inspector(DropTarget):
         self.undo.offerUndo(entry, details.kept)
         kept = f" Backup: {', '.join(details.kept)}." if details.kept else ""
         self.status.setText(f"Repaired. Reopen the image to see the change.{kept}")
+
+    def _on_undone(self, result: str) -> None:
+        # Shown once the group is read again, which has messages of its own.
+        self._result = result
+        self.reloadTree()
 
     def _on_read(self, path_and_layers: tuple[str, Any] | str) -> None:
         if isinstance(path_and_layers, str):

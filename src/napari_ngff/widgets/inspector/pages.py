@@ -83,8 +83,8 @@ class JsonPage(QSearchableTreeWidget):
 class UndoRepair(QPushButton):
     """Undoes the last repair; visible only while there is one to undo."""
 
-    undone = Signal()
-    """Emitted when the repair is undone."""
+    undone = Signal(str)
+    """Emitted when the repair is undone, with a sentence about what was restored."""
 
     failed = Signal(str)
     """Emitted with the reason."""
@@ -112,9 +112,15 @@ class UndoRepair(QPushButton):
             partial(attempt_work, partial(undo_repair, entry, kept)), self._on_done
         )
 
-    def _on_done(self, error: str | None) -> None:
-        if isalive(self):  # type: ignore[no-untyped-call]
-            if error:
-                self.failed.emit(f"Not undone. {error}")
-            else:
-                self.undone.emit()
+    def _on_done(self, result: tuple[str, ...] | str) -> None:
+        if not isalive(self):  # type: ignore[no-untyped-call]
+            return
+        if isinstance(result, str):
+            self.failed.emit(f"Not undone. {result}")
+            return
+        first, more = result[0], len(result) - 1
+        others = f" and {more} more" if more else ""
+        self.undone.emit(
+            f"Repair undone. Restored: {first}{others}. Reopen the image to see the"
+            " change."
+        )
