@@ -814,7 +814,8 @@ def test_missing_label_is_named_and_the_rest_is_shown(tmp_path, capsys, notes):
     write_image(root / "labels/cells", pixels(20, 20), **{"image-label": {}})
     assert [layer.name for layer in build(root)] == ["a", "cells"]
     (note,) = notes()
-    assert "labels/gone" in note
+    listed = "gone is listed in a.zarr/labels but does not exist."
+    assert f"{listed} Remove it from the list, or restore it." in note
     assert "labels/gone" in described(root, capsys)
 
 

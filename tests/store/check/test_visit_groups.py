@@ -232,6 +232,18 @@ def test_a_missing_row_and_a_missing_well(sample):
     assert missing == ["A", "A/1"]
 
 
+def test_a_missing_label_is_named_before_the_rule(sample):
+    path = sample("image", "0.5")
+    edit(path / "labels", rename_label)
+    ((_, problem),) = [
+        found
+        for found in check_hierarchy(open_node(path))
+        if found[1].code == "label-missing"
+    ]
+    named = 'ghosts is listed but does not exist. "The key labels, whose value is'
+    assert problem.text.startswith(named)
+
+
 def test_the_rules_of_the_version_decide(sample):
     path = sample("image", "0.6")
     replace_array(path / "1", dtype="uint8")

@@ -216,7 +216,7 @@ def check_branch(
         child = node.child(branch.path)
     except NodeNotFoundError:
         if part is not OPTIONAL:
-            text = f'"{part.sentence}" There is no group.'
+            text = f'{branch.path} is listed but does not exist. "{part.sentence}"'
             yield (
                 path,
                 Problem(part.code, Severity.ERROR, "", text, Consequence.PART_LEFT_OUT),

@@ -131,10 +131,20 @@ class Node:
             try:
                 nodes.append(self.child(path))
             except (OMEZarrError, OSError) as error:
+                reason: Exception = error
+                if isinstance(error, NodeNotFoundError):
+                    reason = self._explain_missing(path) or error
                 problems.append(
-                    unreadable_problem(self.location.object_key(path), error)
+                    unreadable_problem(self.location.object_key(path), reason)
                 )
         return OpenedGroups(tuple(nodes), tuple(problems))
+
+    def _explain_missing(self, path: str) -> NodeNotFoundError | None:
+        """Explain that listed labels do not exist; None for other groups."""
+        if path not in (self.metadata.labels or ()):
+            return None
+        msg = f"{path} is listed in {self.location} but does not exist."
+        return NodeNotFoundError(msg, remedy="Remove it from the list, or restore it.")
 
     def parent(self) -> Node | None:
         """Open the group above; None at the root or where there is none."""
