@@ -11,7 +11,7 @@ from napari.layers import Image
 from napari_ngff.viewer import session, window_services
 from napari_ngff.viewer.browsing.camera import camera_of
 from napari_ngff.viewer.browsing.positions import Position
-from napari_ngff.viewer.layer_plan import KEY, LayerOrigin, is_joined
+from napari_ngff.viewer.layer_plan import is_joined, origin_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -69,15 +69,14 @@ def same_image(layer: Layer, choices: Iterable[tuple[str, Image]]) -> Image | No
 
 
 def _image_key(layer: Layer) -> str:
-    origin = layer.metadata.get(KEY)
-    known = isinstance(origin, LayerOrigin)
+    origin = origin_of(layer)
     # Layers of other origin are images of their own.
-    return str(origin.node) if known else f"{id(layer)}"
+    return str(origin.node) if origin is not None else f"{id(layer)}"
 
 
 def _image_name(layer: Layer, browser: Browser | None) -> str:
-    origin = layer.metadata.get(KEY)
-    picture = origin.picture if isinstance(origin, LayerOrigin) else None
+    origin = origin_of(layer)
+    picture = origin.picture if origin is not None else None
     name: str = layer.name if picture is None else picture.name
     if picture is None or is_joined(picture):
         return name
@@ -95,8 +94,8 @@ def overview_browser(viewer: ViewerModel, layer: Layer | None) -> Browser | None
     Browser or None
         None where the layer shows one image, or an overview that is not browsed.
     """
-    origin = layer.metadata.get(KEY) if layer is not None else None
-    picture = origin.picture if isinstance(origin, LayerOrigin) else None
+    origin = origin_of(layer)
+    picture = origin.picture if origin is not None else None
     if picture is None or not is_joined(picture):
         return None
     browser = session.session_of(viewer).browser

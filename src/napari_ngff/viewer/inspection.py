@@ -23,7 +23,7 @@ from napari_ngff.store.hierarchy.location import Location
 from napari_ngff.store.hierarchy.node import Node, has_group, open_node, read_node
 from napari_ngff.store.hierarchy.summary import list_branches
 from napari_ngff.viewer.describe_node import facts_of, facts_of_array, sentences_of
-from napari_ngff.viewer.layer_plan import KEY, LayerOrigin
+from napari_ngff.viewer.layer_plan import origin_of
 from napari_ngff.viewer.notices import count_noun
 
 if TYPE_CHECKING:
@@ -139,8 +139,8 @@ class PlaceDetails:
 
 def node_of(layer: Layer | None) -> Node | None:
     """Return the group that a layer shows; the plate or well of a joined one."""
-    origin = layer.metadata.get(KEY) if layer is not None else None
-    if not isinstance(origin, LayerOrigin):
+    origin = origin_of(layer)
+    if origin is None:
         return None
     levels = origin.picture.pyramid.levels if origin.picture is not None else ()
     if levels and isinstance(levels[0], MosaicLevel):

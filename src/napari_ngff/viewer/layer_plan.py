@@ -14,7 +14,7 @@ from napari_ngff.viewer.placing.placement import SystemView, arrange_axes
 from napari_ngff.viewer.placing.units import layer_units
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from napari_ngff.metadata.model import ContrastWindow as Contrast
     from napari_ngff.metadata.model import LabelInfo, Omero
@@ -32,6 +32,8 @@ __all__ = [
     "frame_of",
     "is_joined",
     "layer_arrays",
+    "origin_in",
+    "origin_of",
     "place_in_system",
     "start_of",
 ]
@@ -122,6 +124,18 @@ class LayerOrigin:
     def __deepcopy__(self, memo: dict[int, Any]) -> LayerOrigin:
         # napari copies a layer's metadata; this one never changes.
         return self
+
+
+def origin_of(layer: Any) -> LayerOrigin | None:
+    """Return where a layer came from; None for layers that are not ours, and None."""
+    return None if layer is None else origin_in(layer.metadata)
+
+
+def origin_in(metadata: Mapping[str, Any]) -> LayerOrigin | None:
+    """Return the origin in the metadata of a layer that is not made yet, or None."""
+    origin = metadata.get(KEY)
+    # Scripts may put anything under any key.
+    return origin if isinstance(origin, LayerOrigin) else None
 
 
 NAMELESS = Axis("")

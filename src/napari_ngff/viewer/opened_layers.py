@@ -11,7 +11,7 @@ from napari.layers import Labels
 from napari.utils.notifications import show_info
 
 from napari_ngff.store.sources.folder_source import local_folder
-from napari_ngff.viewer.layer_plan import KEY, LayerOrigin
+from napari_ngff.viewer.layer_plan import KEY, origin_of
 from napari_ngff.viewer.napari_private import select_on_insert
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def show_value_alone(viewer: ViewerModel) -> None:
     status, layer = viewer.status, viewer.layers.selection.active
     if layer is None or not layer.multiscale or not isinstance(status, dict):
         return
-    if not isinstance(layer.metadata.get(KEY), LayerOrigin):
+    if origin_of(layer) is None:
         return
     both = str(status.get("value", ""))
     level, _, value = both.partition(", ")
@@ -78,8 +78,8 @@ def _are_channels(first: Layer, second: Layer) -> bool:
     """Return whether two layers are channels of one image."""
     if {first._type_string, second._type_string} != {"image"}:
         return False
-    origins = [layer.metadata.get(KEY) for layer in (first, second)]
-    nodes = {str(x.node) for x in origins if isinstance(x, LayerOrigin)}
+    origins = [origin_of(layer) for layer in (first, second)]
+    nodes = {str(x.node) for x in origins if x is not None}
     return len(nodes) == 1
 
 

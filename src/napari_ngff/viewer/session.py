@@ -18,7 +18,7 @@ from napari_ngff.viewer.contrast import (
     slider_range,
     stated_range,
 )
-from napari_ngff.viewer.layer_plan import KEY, LayerOrigin, is_joined
+from napari_ngff.viewer.layer_plan import KEY, LayerOrigin, is_joined, origin_of
 from napari_ngff.viewer.layers import MOST_CHANNELS, channel_count, image_layers
 from napari_ngff.viewer.napari_private import hide_source_secrets, make_current
 from napari_ngff.viewer.opened_layers import (
@@ -122,8 +122,8 @@ class Session:
         self.recovery.notice_layer(layer)
         if viewer is not None and not self._is_hinted:
             self._is_hinted = show_memory_hint(viewer, layer)
-        origin = layer.metadata.get(KEY)
-        if isinstance(origin, LayerOrigin):
+        origin = origin_of(layer)
+        if origin is not None:
             self.finish_layer(layer, origin)
             # Layers of samples have no reader.
             if viewer is not None and (layer.source.path or layer.source.sample):
@@ -184,8 +184,8 @@ class Session:
         viewer = self._viewer()
         images: dict[str, LayerPlan] = {}
         for layer in viewer.layers if viewer is not None else ():
-            origin = layer.metadata.get(KEY)
-            image = host_image(origin) if isinstance(origin, LayerOrigin) else None
+            origin = origin_of(layer)
+            image = host_image(origin) if origin is not None else None
             if image is not None and not is_joined(image):
                 images.setdefault(str(image.node), image)
         names = [image.name for image in images.values()]
@@ -196,8 +196,8 @@ class Session:
 
     def system_of(self, layer: Layer | None) -> Reference | None:
         """Return the system in which a layer is shown; None for layers of others."""
-        origin = layer.metadata.get(KEY) if layer is not None else None
-        return shown_system(origin) if isinstance(origin, LayerOrigin) else None
+        origin = origin_of(layer)
+        return shown_system(origin) if origin is not None else None
 
     def show_system(self, system: Reference) -> tuple[str, ...]:
         """Show all layers that can be in one coordinate system, and bring them in view.
@@ -291,17 +291,17 @@ def session_of(viewer: ViewerModel) -> Session:
 def show_more_channels(viewer: ViewerModel) -> None:
     """Add the next channels of the image whose layer is selected."""
     layer = viewer.layers.selection.active
-    origin = None if layer is None else layer.metadata.get(KEY)
-    picture = origin.picture if isinstance(origin, LayerOrigin) else None
+    origin = origin_of(layer)
+    picture = origin.picture if origin is not None else None
     if picture is None or picture.image is not None or picture.label is not None:
         text = "Select a channel of an OME-Zarr image first."
         window_services.show_messages((text,), "No channel is selected.")
         return
-    origins = [one.metadata.get(KEY) for one in viewer.layers]
+    origins = [origin_of(one) for one in viewer.layers]
     known = {
         one.channel or 0
         for one in origins
-        if isinstance(one, LayerOrigin)
+        if one is not None
         and str(one.node) == str(picture.node)
         and (one.picture is None or one.picture.multiscale == picture.multiscale)
     }

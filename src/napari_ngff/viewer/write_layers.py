@@ -25,7 +25,7 @@ from napari_ngff.store.pyramids.pyramid_plan import PyramidPlan
 from napari_ngff.store.pyramids.pyramid_writer import MeanReducer, PyramidWriter
 from napari_ngff.store.write.new_hierarchy import SINGLE, NewHierarchy
 from napari_ngff.viewer.composing.composition import compose_layers
-from napari_ngff.viewer.layer_plan import KEY, LayerOrigin
+from napari_ngff.viewer.layer_plan import origin_in, origin_of
 from napari_ngff.viewer.settings import shards_to_write, version_to_write
 
 if TYPE_CHECKING:
@@ -140,9 +140,10 @@ def layers_to_save(layers: LayerList) -> tuple[list[Layer], str]:
 
 def is_lacking(layer: Layer) -> bool:
     """Return whether a layer is that of a channel which the image on screen lacks."""
-    origin = layer.metadata.get(KEY)
-    is_ours = isinstance(origin, LayerOrigin) and layer._type_string == "image"
-    return is_ours and origin.picture is None
+    origin = origin_of(layer)
+    return (
+        origin is not None and layer._type_string == "image" and origin.picture is None
+    )
 
 
 def with_ending(path: str | Path, ending: str) -> Path:
@@ -197,8 +198,8 @@ def _require_place(target: Path, layers: Sequence[LayerData]) -> None:
             msg = f"{target} is inside of {folder}, which is a zarr. Choose another."
             raise FileExistsError(msg)
     for _, keywords, _ in layers:
-        origin = keywords.get("metadata", {}).get(KEY)
-        if not isinstance(origin, LayerOrigin):
+        origin = origin_in(keywords.get("metadata", {}))
+        if origin is None:
             continue
         source = Path(os.path.realpath(origin.node.location.source.name))
         if source in (real, *real.parents) or real in source.parents:

@@ -13,7 +13,7 @@ from qtpy.QtCore import QEvent, QObject, QThread, QTimer
 from qtpy.QtWidgets import QApplication, QMainWindow, QMenu, QPushButton
 
 from napari_ngff.viewer.inspection import FileProblems, find_problems
-from napari_ngff.viewer.layer_plan import KEY, LayerOrigin
+from napari_ngff.viewer.layer_plan import origin_of
 from napari_ngff.viewer.napari_private import qt_window_of
 from napari_ngff.viewer.notices import count_noun, last_part
 from napari_ngff.viewer.session import session_of
@@ -259,9 +259,9 @@ class ProblemSign(QPushButton):
     def _on_removed(self, event: Any = None) -> None:
         if not isalive(self):  # type: ignore[no-untyped-call]
             return
-        origins = [layer.metadata.get(KEY) for layer in self._viewer.layers]
+        origins = [origin_of(layer) for layer in self._viewer.layers]
         # A label, or a field of a plate, lies below what was opened.
-        opened = [f"{x.node}/" for x in origins if isinstance(x, LayerOrigin)]
+        opened = [f"{x.node}/" for x in origins if x is not None]
         for path in list(self._known):
             if not any(node.startswith(f"{path}/") for node in opened):
                 del self._known[path]

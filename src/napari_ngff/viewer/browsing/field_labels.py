@@ -15,7 +15,7 @@ from napari_ngff.errors import OMEZarrError
 from napari_ngff.labels.field_states import TODO, FieldStates
 from napari_ngff.labels.label_classes import STATES
 from napari_ngff.viewer import settings, window_services
-from napari_ngff.viewer.layer_plan import KEY, LayerOrigin
+from napari_ngff.viewer.layer_plan import origin_of
 from napari_ngff.viewer.painting.brush import PAINTING
 from napari_ngff.viewer.painting.label_target import TARGET, LabelTarget
 from napari_ngff.viewer.painting.layer_classes import classes_of_layer
@@ -75,8 +75,8 @@ def label_name(layer: Layer | None) -> str | None:
         return None
     if layer.saver is not None and layer.saver.is_copy:
         return None
-    origin, target = layer.metadata.get(KEY), layer.metadata.get(TARGET)
-    if isinstance(origin, LayerOrigin):
+    origin, target = origin_of(layer), layer.metadata.get(TARGET)
+    if origin is not None:
         return str(origin.node.name)
     if not isinstance(target, LabelTarget):
         return None
@@ -88,10 +88,10 @@ def label_name(layer: Layer | None) -> str | None:
 
 def image_address(layer: Layer) -> str:
     """Return the address of the image that labels belong to, or that a layer shows."""
-    origin, target = layer.metadata.get(KEY), layer.metadata.get(TARGET)
+    origin, target = origin_of(layer), layer.metadata.get(TARGET)
     if isinstance(target, LabelTarget):
         return str(target.node)
-    if not isinstance(origin, LayerOrigin):
+    if origin is None:
         return ""
     picture = origin.picture
     if picture is not None and picture.image is not None:

@@ -13,7 +13,13 @@ from napari_ngff.plate.mosaic_level import MosaicLevel
 from napari_ngff.store.arrays.lazy_array import ArrayWindow, BlankArray, LazyArray
 from napari_ngff.viewer import window_services
 from napari_ngff.viewer.browsing.field_labels import label_name, labels_in_use
-from napari_ngff.viewer.layer_plan import KEY, LayerOrigin, is_joined
+from napari_ngff.viewer.layer_plan import (
+    KEY,
+    LayerOrigin,
+    is_joined,
+    origin_in,
+    origin_of,
+)
 from napari_ngff.viewer.layers import MOST_CHANNELS
 from napari_ngff.viewer.painting.layer_classes import classes_of_layer
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
@@ -104,10 +110,10 @@ class LayerSlots:
 
     def expected_slot(self, layer: Layer) -> Slot | None:
         """Return the slot of an expected layer; None for any other layer."""
-        origin = layer.metadata.get(KEY)
-        picture = origin.picture if isinstance(origin, LayerOrigin) else None
+        origin = origin_of(layer)
+        picture = origin.picture if origin is not None else None
         expected = self._expected.get(id(picture))
-        if expected is None or picture is None:
+        if expected is None or origin is None or picture is None:
             return None
         _, number, kind = expected
         return number, kind, picture.name if kind == "labels" else origin.channel or 0
@@ -145,15 +151,12 @@ class LayerSlots:
 
     def take_channel(self, viewer: ViewerModel, layer: Layer) -> bool:
         """Take a layer of a further channel of an image on screen, if it is one."""
-        origin = layer.metadata.get(KEY)
-        if not isinstance(origin, LayerOrigin) or origin.picture is None:
+        origin = origin_of(layer)
+        if origin is None or origin.picture is None:
             return False
         for (group, kind, _), other in self.current_layers(viewer).items():
-            other_origin = other.metadata.get(KEY)
-            same = (
-                isinstance(other_origin, LayerOrigin)
-                and other_origin.picture is origin.picture
-            )
+            other_origin = origin_of(other)
+            same = other_origin is not None and other_origin.picture is origin.picture
             if same and kind == "image" and other is not layer:
                 self.take_layer((group, "image", origin.channel or 0), layer)
                 return True
@@ -342,8 +345,8 @@ def is_painted(layer: Layer) -> TypeGuard[OMEZarrLabels]:
 
 def is_overview(metadata: Mapping[str, Any]) -> bool:
     """Tell whether a layer with these metadata shows many fields as one image."""
-    origin = metadata.get(KEY)
-    image = origin.picture if isinstance(origin, LayerOrigin) else None
+    origin = origin_in(metadata)
+    image = origin.picture if origin is not None else None
     return image is not None and is_joined(image)
 
 

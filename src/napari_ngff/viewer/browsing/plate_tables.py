@@ -34,7 +34,7 @@ from napari_ngff.viewer.browsing.table_offers import (
     read_offer,
 )
 from napari_ngff.viewer.latest_task import LatestTask
-from napari_ngff.viewer.layer_plan import KEY, LayerOrigin
+from napari_ngff.viewer.layer_plan import KEY, origin_of
 from napari_ngff.viewer.painting.layer_measuring import join_features, part_features
 
 if TYPE_CHECKING:
@@ -429,9 +429,9 @@ def labels_shown(
     labels: list[tuple[Labels, FieldPath]] = []
     root = browser.node.location.join_path(position.well or "").path
     for layer in viewer.layers:
-        origin = layer.metadata.get(KEY)
+        origin = origin_of(layer)
         is_label = layer._type_string == "labels" and browser.owns_layer(layer)
-        if is_label and isinstance(origin, LayerOrigin):
+        if is_label and origin is not None:
             picture = origin.picture
             image = picture.image if picture is not None else None
             image_path = image.node.location.path if image is not None else ""

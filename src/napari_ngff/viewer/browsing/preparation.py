@@ -26,7 +26,7 @@ from napari_ngff.viewer.browsing.shown_fields import (
     ShownFields,
     WellStep,
 )
-from napari_ngff.viewer.layer_plan import KEY, LayerOrigin, is_joined
+from napari_ngff.viewer.layer_plan import KEY, is_joined, origin_in
 from napari_ngff.viewer.layers import image_layers, layers_of
 from napari_ngff.viewer.node_contents import open_contents
 from napari_ngff.viewer.painting.new_labels import label_data
@@ -97,13 +97,11 @@ class PreparedFields:
     def image_addresses(self) -> set[str]:
         """Addresses of the images that are shown."""
         origins = [
-            data[1]["metadata"].get(KEY)
+            origin_in(data[1]["metadata"])
             for slot, data in self.layers.items()
             if slot[1] == "image"
         ]
-        return {
-            str(origin.node) for origin in origins if isinstance(origin, LayerOrigin)
-        }
+        return {str(origin.node) for origin in origins if origin is not None}
 
 
 def prepare_layers(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from napari_ngff.metadata.model import Channel, ContrastWindow
-from napari_ngff.viewer.layer_plan import KEY, LayerOrigin
+from napari_ngff.viewer.layer_plan import origin_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,8 +46,8 @@ def channel_of(keywords: Mapping[str, Any], dtype: np.dtype[Any]) -> Channel | N
     color, inverted = _brightest_color("gray" if colormap is None else colormap)
     start, end = _dtype_range(dtype) if limits is None else (float(n) for n in limits)
     low, high = _dtype_range(dtype)
-    origin = keywords.get("metadata", {}).get(KEY)
-    stated = origin.contrast if isinstance(origin, LayerOrigin) else None
+    origin = origin_in(keywords.get("metadata", {}))
+    stated = origin.contrast if origin is not None else None
     # The range of the slider, as the file had it: napari does not keep it in the layer.
     if stated is not None and stated.min is not None and stated.max is not None:
         low, high = stated.min, stated.max

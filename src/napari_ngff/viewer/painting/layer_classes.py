@@ -25,7 +25,7 @@ from napari_ngff.metadata.model import LabelInfo
 from napari_ngff.store.arrays.boxes import whole_box
 from napari_ngff.viewer.label_colors import recolor_labels
 from napari_ngff.viewer.label_layers import label_features
-from napari_ngff.viewer.layer_plan import KEY, LayerOrigin
+from napari_ngff.viewer.layer_plan import origin_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -304,8 +304,8 @@ def _file_description(layer: OMEZarrLabels) -> LabelInfo:
     description = layer.saver.description if layer.saver is not None else None
     if description is not None:
         return description.take_snapshot().join_with(description.info)
-    origin = layer.metadata.get(KEY)
-    picture = origin.picture if isinstance(origin, LayerOrigin) else None
+    origin = origin_of(layer)
+    picture = origin.picture if origin is not None else None
     info = (picture.label if picture is not None else None) or LabelInfo()
     return with_classes(info, layer.classes) if layer.classes is not None else info
 

@@ -11,7 +11,7 @@ from napari_ngff.plate.tables.files import write_frame
 from napari_ngff.plate.tables.measure_labels import measure
 from napari_ngff.plate.tables.table import FIELD, LABEL, WELL, make_table
 from napari_ngff.viewer import window_services
-from napari_ngff.viewer.layer_plan import KEY, LayerOrigin, is_joined
+from napari_ngff.viewer.layer_plan import is_joined, origin_of
 from napari_ngff.viewer.saving.layer_description import INDEX, JOINED
 
 if TYPE_CHECKING:
@@ -114,8 +114,8 @@ def nodes_of(layer: Layer) -> tuple[Node, Node]:
     UnsupportedError
         Where the layer shows no image, or several.
     """
-    origin = layer.metadata.get(KEY)
-    picture = origin.picture if isinstance(origin, LayerOrigin) else None
+    origin = origin_of(layer)
+    picture = origin.picture if origin is not None else None
     if layer._type_string != "labels" or picture is None or is_joined(picture):
         msg = (
             f"{layer.name} is not a saved label image of a single OME-Zarr image."

@@ -15,7 +15,11 @@ from napari_ngff.store.arrays.drawable_pixels import DrawablePixels
 from napari_ngff.store.arrays.lazy_array import ArrayWindow, BlankArray, LazyArray
 from napari_ngff.store.pyramids.pyramid import LevelSource
 from napari_ngff.viewer.label_layers import FIRST_COLORS, label_colormap
-from napari_ngff.viewer.layer_plan import KEY, LayerOrigin, is_joined
+from napari_ngff.viewer.layer_plan import (
+    is_joined,
+    origin_in,
+    origin_of,
+)
 from napari_ngff.viewer.painting.label_target import TARGET, LabelTarget
 
 if TYPE_CHECKING:
@@ -71,8 +75,8 @@ class LabelChoices:
 
 def taken_names(layer: Image) -> list[str]:
     """List the names of the label images of a layer's image, also those in sidecars."""
-    origin = layer.metadata.get(KEY)
-    if not isinstance(origin, LayerOrigin):
+    origin = origin_of(layer)
+    if origin is None:
         return []
     names = [node.name for node in origin.node.labels().nodes]
     return [*names, *open_sidecars(origin.node).labels]
@@ -88,11 +92,11 @@ def free_name(layer: Image, others: Sequence[str] = (), wish: str = "labels") ->
 
 def storage_problem(layer: Image) -> str:
     """Return why labels of an image layer could not be saved; "" where they can."""
-    origin = layer.metadata.get(KEY)
+    origin = origin_of(layer)
     finest = layer.data[0] if layer.multiscale else layer.data
-    if isinstance(origin, LayerOrigin) and origin.is_compared:
+    if origin is not None and origin.is_compared:
         return COMPARED_FIELD
-    if not isinstance(origin, LayerOrigin) or _axis_order(finest) is not None:
+    if origin is None or _axis_order(finest) is not None:
         return ""
     is_overview = origin.picture is not None and is_joined(origin.picture)
     return OVERVIEW if is_overview else OTHER_PIXELS
@@ -106,10 +110,8 @@ def is_shown(layers: Iterable[Layer], place: tuple[str, str]) -> bool:
     place
         Name of its hierarchy, and its path there.
     """
-    origins = [layer.metadata.get(KEY) for layer in layers]
-    locations = [
-        origin.node.location for origin in origins if isinstance(origin, LayerOrigin)
-    ]
+    origins = [origin_of(layer) for layer in layers]
+    locations = [origin.node.location for origin in origins if origin is not None]
     return place in [(location.source.name, location.path) for location in locations]
 
 
@@ -205,8 +207,8 @@ def label_data(image: LayerData, chosen: LabelChoices) -> LayerData:
         )
         for shape in shapes[level:]
     ]
-    origin = keywords["metadata"].get(KEY)
-    node = origin.node if isinstance(origin, LayerOrigin) else None
+    origin = origin_in(keywords["metadata"])
+    node = origin.node if origin is not None else None
     order = _axis_order(levels[0])
     home = None if order is None else _choose_location(node, chosen.sidecar)
     replaces = name if chosen.overwrite else ""
@@ -270,7 +272,7 @@ def _level_factors(
     shapes: Sequence[Sequence[int]],
 ) -> np.ndarray[Any, Any]:
     """Return the size of voxels of a level relative to the finest, per axis."""
-    picture = origin.picture if isinstance(origin, LayerOrigin) else None
+    picture = origin.picture if origin is not None else None
     # Without metadata by the shapes, as napari does it.
     if picture is None or order is None or level >= len(picture.pyramid.levels):
         return np.divide(shapes[0], shapes[level])

@@ -14,7 +14,7 @@ from napari_ngff.store.arrays.lazy_array import ArrayWindow, LazyArray
 from napari_ngff.store.pyramids.pyramid import LevelSource
 from napari_ngff.store.pyramids.resampled import ResampledLevel
 from napari_ngff.store.write.begin import why_not_written
-from napari_ngff.viewer.layer_plan import KEY, LayerOrigin
+from napari_ngff.viewer.layer_plan import KEY, origin_in
 from napari_ngff.viewer.painting.label_target import TARGET
 from napari_ngff.viewer.saving.layer_description import JOINED
 from napari_ngff.viewer.streamed_levels import stream_canvas
@@ -183,8 +183,8 @@ def exchange_labels(layer: Any, data: LayerData) -> bool:
 
 def _highest_label(keywords: dict[str, Any]) -> int:
     """Return the largest label in the metadata."""
-    origin = keywords.get("metadata", {}).get(KEY)
-    image = origin.node.metadata.image if isinstance(origin, LayerOrigin) else None
+    origin = origin_in(keywords.get("metadata", {}))
+    image = origin.node.metadata.image if origin is not None else None
     label = image.label if image is not None else None
     if label is None:
         return 0

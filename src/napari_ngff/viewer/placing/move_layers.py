@@ -10,7 +10,13 @@ from napari_ngff.store.hierarchy.coordinate_systems import open_systems
 from napari_ngff.store.hierarchy.location import Location
 from napari_ngff.store.hierarchy.node import read_node
 from napari_ngff.viewer.label_layers import label_layer
-from napari_ngff.viewer.layer_plan import KEY, LayerOrigin, frame_of, is_joined
+from napari_ngff.viewer.layer_plan import (
+    KEY,
+    LayerOrigin,
+    frame_of,
+    is_joined,
+    origin_of,
+)
 from napari_ngff.viewer.layers import image_layers
 from napari_ngff.viewer.placing.system_views import (
     follow_image,
@@ -107,8 +113,8 @@ def move_layers(layers: Iterable[Layer], system: Reference) -> tuple[Layer, ...]
     """
     unmoved: list[Layer] = []
     for layer in layers:
-        origin = layer.metadata.get(KEY)
-        if isinstance(origin, LayerOrigin) and not _move_layer(layer, origin, system):
+        origin = origin_of(layer)
+        if origin is not None and not _move_layer(layer, origin, system):
             unmoved.append(layer)
     return tuple(unmoved)
 
@@ -155,9 +161,11 @@ def restore_place(
 
 def _image_axes(layer: Layer) -> tuple[int | None, ...]:
     """Return the image's axis for each axis of a layer; () where there is none."""
-    origin = layer.metadata.get(KEY)
-    image = host_image(origin) if isinstance(origin, LayerOrigin) else None
-    if image is None or is_joined(image) or origin.picture is not image:
+    origin = origin_of(layer)
+    image = host_image(origin) if origin is not None else None
+    if origin is None or image is None or is_joined(image):
+        return ()
+    if origin.picture is not image:
         return ()
     frame = frame_of(image)
     return () if frame.bent is not None else frame.order
@@ -189,9 +197,9 @@ def remake_labels(layer: Layer, system: Reference) -> Layer | None:
     """
     from napari_ngff.viewer.painting.painted_layers import as_layer
 
-    origin = layer.metadata.get(KEY)
+    origin = origin_of(layer)
     # Edits are in voxels of the present data; other data would move them.
-    if not isinstance(origin, LayerOrigin) or getattr(layer, "unsaved", True):
+    if origin is None or getattr(layer, "unsaved", True):
         return None
     made = displayed_in(origin, system)
     if made is None:
@@ -221,9 +229,9 @@ def learn_systems(layers: Iterable[Layer], node: Node) -> None:
     # elsewhere.
     paths = dict.fromkeys((*_list_scenes(node), node.location.path))
     for layer in layers:
-        origin = layer.metadata.get(KEY)
-        picture = origin.picture if isinstance(origin, LayerOrigin) else None
-        if picture is None or is_joined(picture):
+        origin = origin_of(layer)
+        picture = origin.picture if origin is not None else None
+        if origin is None or picture is None or is_joined(picture):
             continue
         if picture.node.location.source.name == source.name:
             planned.append((layer, origin, picture))

@@ -9,7 +9,11 @@ import numpy as np
 from napari_ngff.errors import UnsupportedError
 from napari_ngff.store.hierarchy.coordinate_systems import intrinsic_of
 from napari_ngff.store.hierarchy.save_transform import save_transform
-from napari_ngff.viewer.layer_plan import KEY, LayerOrigin, SharedAxes, is_joined
+from napari_ngff.viewer.layer_plan import (
+    SharedAxes,
+    is_joined,
+    origin_of,
+)
 from napari_ngff.viewer.placing.system_views import start_of
 
 if TYPE_CHECKING:
@@ -46,8 +50,8 @@ def save_alignment(layer: Layer, name: str, scene: Node | None = None) -> str:
         See `save_transform`; and for labels, which follow their image, for plates and
         for wells.
     """
-    origin = layer.metadata.get(KEY)
-    picture = origin.picture if isinstance(origin, LayerOrigin) else None
+    origin = origin_of(layer)
+    picture = origin.picture if origin is not None else None
     if picture is None:
         msg = f"{layer.name} was not opened from OME-Zarr."
         raise UnsupportedError(msg, remedy="Save it first.")

@@ -19,7 +19,7 @@ from napari_ngff.metadata.model import LabelInfo
 from napari_ngff.store.pyramids.pyramid import open_pyramid
 from napari_ngff.store.write.begin import begin_transaction
 from napari_ngff.viewer.label_layers import FIRST_COLORS
-from napari_ngff.viewer.layer_plan import KEY, LayerOrigin
+from napari_ngff.viewer.layer_plan import KEY, LayerOrigin, origin_of
 from napari_ngff.viewer.painting.label_target import TARGET, LabelTarget
 from napari_ngff.viewer.saving.layer_description import LayerDescription
 from napari_ngff.viewer.saving.layer_saver import LayerSaver
@@ -46,8 +46,8 @@ def attach_saver(layer: OMEZarrLabels) -> None:
     if isinstance(target, LabelTarget):
         attach_new(layer, target)
         return
-    origin = layer.metadata.get(KEY)
-    if not isinstance(origin, LayerOrigin) or origin.picture is None:
+    origin = origin_of(layer)
+    if origin is None or origin.picture is None:
         return
     # Its pyramid was opened without that level: edits now would leave the level as it
     # is.

@@ -21,7 +21,7 @@ from napari_ngff.labels.label_metadata import (
 )
 from napari_ngff.labels.saving.save_run import ARCHIVE, SaveOutcome
 from napari_ngff.viewer import window_services
-from napari_ngff.viewer.layer_plan import KEY, LayerOrigin
+from napari_ngff.viewer.layer_plan import KEY, origin_of
 from napari_ngff.viewer.saving.save_report import (
     SaveReporter,
     SaveResult,
@@ -385,9 +385,9 @@ class LayerSaver(SaverSignals):
 
     def _describe_labels(self, layer: SavedLayer) -> LabelInfo | None:
         """Put colours and properties into the transaction; None where there is none."""
-        origin, info = layer.metadata.get(KEY), self.info_to_write
+        origin, info = origin_of(layer), self.info_to_write
         # Without an origin the labels are new, and not registered yet.
-        if info is None or not isinstance(origin, LayerOrigin):
+        if info is None or origin is None:
             return None
         assert self.description is not None
         before = self.description.info

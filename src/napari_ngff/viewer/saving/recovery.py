@@ -22,7 +22,7 @@ from napari_ngff.labels.kept_edits import (
     place_text,
 )
 from napari_ngff.viewer import window_services
-from napari_ngff.viewer.layer_plan import KEY, LayerOrigin, is_joined
+from napari_ngff.viewer.layer_plan import is_joined, origin_of
 from napari_ngff.viewer.notices import shorten_name
 from napari_ngff.viewer.painting.label_target import TARGET
 from napari_ngff.viewer.painting.layer_classes import classes_of_layer
@@ -178,8 +178,8 @@ class EditRecovery:
 
     def notice_layer(self, layer: Layer) -> None:
         """Search edits of the image or the labels of a layer that was just added."""
-        origin = layer.metadata.get(KEY)
-        if isinstance(origin, LayerOrigin):
+        origin = origin_of(layer)
+        if origin is not None:
             # What joins many images is browsed, and looked for as a whole.
             if origin.picture is None or not is_joined(origin.picture):
                 self.find_edits([origin.node])
@@ -466,8 +466,8 @@ def _labels_of(viewer: ViewerModel, kept: KeptEdits) -> Any:
 def _image_of(viewer: ViewerModel, kept: KeptEdits) -> Any:
     """Return a layer of the image that the labels of a journal belong to."""
     for layer in viewer.layers:
-        origin = layer.metadata.get(KEY)
-        if layer._type_string != "image" or not isinstance(origin, LayerOrigin):
+        origin = origin_of(layer)
+        if layer._type_string != "image" or origin is None:
             continue
         joined = origin.picture is not None and is_joined(origin.picture)
         if kept.image and not joined and address_text(origin.node) == kept.image:

@@ -20,11 +20,10 @@ from napari_ngff.store.pyramids.pyramid import open_pyramid
 from napari_ngff.viewer import window_services
 from napari_ngff.viewer.label_layers import label_layer
 from napari_ngff.viewer.layer_plan import (
-    KEY,
-    LayerOrigin,
     LayerPlan,
     frame_of,
     is_joined,
+    origin_of,
 )
 from napari_ngff.viewer.notices import shorten_name
 from napari_ngff.viewer.painting.label_target import TARGET
@@ -88,8 +87,8 @@ def home_choices(layer: Layer) -> list[tuple[str, bool | str]]:
         for a sidecar, "" where the user has to name a folder. Empty where the layer is
         of no single image in a file.
     """
-    origin = layer.metadata.get(KEY)
-    picture = origin.picture if isinstance(origin, LayerOrigin) else None
+    origin = origin_of(layer)
+    picture = origin.picture if origin is not None else None
     if picture is None or is_joined(picture):
         return []
     try:
@@ -143,8 +142,8 @@ class SidecarCopy:
         folder: str | os.PathLike[str] | None = None,
         limit: int | None = MOST_COPIED,
     ) -> None:
-        origin = layer.metadata.get(KEY)
-        picture = origin.picture if isinstance(origin, LayerOrigin) else None
+        origin = origin_of(layer)
+        picture = origin.picture if origin is not None else None
         if picture is None or picture.image is None or is_joined(picture):
             msg = f"{layer.name} is not a label image of a single OME-Zarr image."
             raise UnsupportedError(
@@ -270,8 +269,8 @@ def edit_copy(
 
 def place_text(layer: OMEZarrLabels) -> str:
     """Return the file of a layer and the path in it; "" where there is none."""
-    origin, target = layer.metadata.get(KEY), layer.metadata.get(TARGET)
-    if isinstance(origin, LayerOrigin):
+    origin, target = origin_of(layer), layer.metadata.get(TARGET)
+    if origin is not None:
         return str(origin.node)
     node = getattr(target, "node", None)
     return f"{node}: new labels '{target.name}', not saved yet" if node else ""
@@ -279,9 +278,9 @@ def place_text(layer: OMEZarrLabels) -> str:
 
 def folder_of(layer: OMEZarrLabels) -> str:
     """Return the folder to look into; "" where there is none on this computer."""
-    origin, target = layer.metadata.get(KEY), layer.metadata.get(TARGET)
+    origin, target = origin_of(layer), layer.metadata.get(TARGET)
     node = getattr(target, "node", None)
-    if isinstance(origin, LayerOrigin):
+    if origin is not None:
         node = origin.node
     if node is None or is_url(node.location.source.name):
         return ""
