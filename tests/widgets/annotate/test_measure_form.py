@@ -16,6 +16,8 @@ from qtpy.QtWidgets import QApplication, QComboBox, QFileDialog, QLineEdit
 from mouse import until
 from napari_ngff.cli import main
 from napari_ngff.plugin import measure_labels
+from napari_ngff.viewer.painting.layer_measuring import NOT_SAVED_YET, UNSAVED
+from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.samples import write_image
 from napari_ngff.widgets.annotate.measure_form import TITLE
 from napari_ngff.widgets.form_dialog import shown_form
@@ -82,6 +84,39 @@ def test_labels_get_features_and_the_table_of_the_command(viewer, tmp_path):
     until((tmp_path / "again.parquet").exists)
     found = pd.read_parquet(tmp_path / "again.parquet")
     pd.testing.assert_frame_equal(found, pd.read_csv(out), check_dtype=False)
+
+
+def test_selected_labels_are_chosen_and_unsaved_edits_are_told(viewer, tmp_path):
+    viewer.open(str(write_image(tmp_path / "a.ome.zarr")), plugin="napari-ngff")
+    nuclei = next(x for x in viewer.layers if isinstance(x, Labels))
+    mine = viewer.add_layer(new_labels(viewer.layers[0], "mine"))
+    mine.paint((0,) * (mine.ndim - 2) + (20, 20), 1)
+    nuclei.visible = False
+    viewer.layers.selection = {viewer.layers[0], mine}
+    form = form_of(viewer)
+    assert form.layer.value is mine
+    assert form.status.value == NOT_SAVED_YET
+    form.button.native.click()
+    assert form.status.value == NOT_SAVED_YET
+    assert mine.saver.save_now()
+    assert form.status.value == ""
+    mine.paint((0,) * (mine.ndim - 2) + (40, 40), 2)
+    assert form.status.value == UNSAVED
+    form.button.native.click()
+    until(lambda: form.save_button.enabled)
+    assert list(form.measured_table()["label"]) == [1]
+    assert form.status.value.startswith("Labels measured: 1")
+    assert form.status.value.endswith(UNSAVED)
+    assert mine.saver.save_now()
+    form.button.native.click()
+    until(lambda: form.status.value.startswith("Labels measured: 2"))
+    assert UNSAVED not in form.status.value
+    # Without selected labels, those on screen.
+    viewer.layers.selection = {viewer.layers[0]}
+    assert form_of(viewer).layer.value is mine
+    mine.visible, nuclei.visible = False, True
+    assert form_of(viewer).layer.value is nuclei
+    assert form.status.value == ""
 
 
 @pytest.mark.long

@@ -35,7 +35,11 @@ from napari_ngff.viewer.browsing.table_offers import (
 )
 from napari_ngff.viewer.latest_task import LatestTask
 from napari_ngff.viewer.layer_plan import KEY, origin_of
-from napari_ngff.viewer.painting.layer_measuring import join_features, part_features
+from napari_ngff.viewer.painting.layer_measuring import (
+    UNSAVED,
+    join_features,
+    part_features,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -51,9 +55,6 @@ __all__ = ["PlateTables", "join_table", "labels_shown", "names_shown"]
 
 CHANGING = (TableOrigin.PLATE, TableOrigin.IMAGES, TableOrigin.COUNT)
 """Origins whose tables are read again when they are chosen again, which is slow."""
-
-
-UNSAVED = "Unsaved edits are not measured; save them first."
 
 
 class PlateTables:

@@ -12,6 +12,7 @@ from napari_ngff.plate.tables.measure_labels import measure
 from napari_ngff.plate.tables.table import FIELD, LABEL, WELL, make_table
 from napari_ngff.viewer import window_services
 from napari_ngff.viewer.layer_plan import is_joined, origin_of
+from napari_ngff.viewer.painting.label_target import TARGET, LabelTarget
 from napari_ngff.viewer.saving.layer_description import INDEX, JOINED
 
 if TYPE_CHECKING:
@@ -22,7 +23,19 @@ if TYPE_CHECKING:
     from napari_ngff.plate.tables.table import WellTable
     from napari_ngff.store.hierarchy.node import Node
 
-__all__ = ["LayerMeasuring", "join_features", "nodes_of", "part_features"]
+__all__ = [
+    "NOT_SAVED_YET",
+    "UNSAVED",
+    "LayerMeasuring",
+    "is_measurable",
+    "join_features",
+    "nodes_of",
+    "part_features",
+    "unsaved_note",
+]
+
+UNSAVED = "Unsaved edits are not measured; save them first."
+NOT_SAVED_YET = "These labels are in no file yet; save them first."
 
 
 class LayerMeasuring:
@@ -106,15 +119,47 @@ class LayerMeasuring:
         self._ended()
 
 
+def is_measurable(layer: Layer) -> bool:
+    """Tell whether a layer shows labels of one image, or will after its first save."""
+    if _is_never_saved(layer):
+        return True
+    try:
+        nodes_of(layer)
+    except UnsupportedError:
+        return False
+    return True
+
+
+def unsaved_note(layer: Layer) -> str:
+    """Return a note on what measuring a layer leaves out; "" for nothing."""
+    if _is_never_saved(layer):
+        return NOT_SAVED_YET
+    return UNSAVED if getattr(layer, "unsaved", False) else ""
+
+
+def _is_never_saved(layer: Layer) -> bool:
+    """Tell whether a layer has new labels of an image that no save has written."""
+    target = layer.metadata.get(TARGET)
+    if not isinstance(target, LabelTarget) or origin_of(layer) is not None:
+        return False
+    return target.node is not None and target.order is not None
+
+
 def nodes_of(layer: Layer) -> tuple[Node, Node]:
     """Return the image and the label image of a layer of labels.
 
     Raises
     ------
     UnsupportedError
-        Where the layer shows no image, or several.
+        Where the layer shows no image, or several, or was never saved.
     """
+    if _is_never_saved(layer):
+        raise UnsupportedError(NOT_SAVED_YET)
     origin = origin_of(layer)
+    image = getattr(layer.metadata.get(TARGET), "node", None)
+    # Labels that were made in this window: their origin came with their first save.
+    if image is not None and origin is not None:
+        return image, origin.node
     picture = origin.picture if origin is not None else None
     if layer._type_string != "labels" or picture is None or is_joined(picture):
         msg = (

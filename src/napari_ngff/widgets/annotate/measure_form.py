@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from magicgui.widgets import ComboBox, Container, Label, ProgressBar, PushButton
-from napari.layers import Labels
 from qtpy.compat import isalive
 from qtpy.QtCore import QTimer
 
 from napari_ngff.errors import UnsupportedError
-from napari_ngff.viewer.painting.layer_measuring import LayerMeasuring, nodes_of
+from napari_ngff.viewer.painting.layer_measuring import (
+    LayerMeasuring,
+    is_measurable,
+    unsaved_note,
+)
 from napari_ngff.widgets.dialogs import ask_table_file
 from napari_ngff.widgets.form_dialog import FormDialog, shown_form
 from napari_ngff.widgets.theme_look import ThemeFollower, wrap_label
 
 if TYPE_CHECKING:
     from napari.components import ViewerModel
+    from napari.layers import Labels
     from napari.viewer import Viewer
+
+    from napari_ngff.viewer.saving.signals import SaverSignals
 
 __all__ = ["MeasureForm", "show_measure_form"]
 
@@ -32,6 +39,8 @@ class MeasureForm(Container):  # type: ignore[type-arg]
     def __init__(self, viewer: ViewerModel) -> None:
         self._viewer = viewer
         self._measuring: LayerMeasuring | None = None
+        self._saver: SaverSignals | None = None
+        self._note = ""
         self.layer = ComboBox(label="Labels", choices=self._list_layers)
         self.button = PushButton(text="Measure")
         self.progress = ProgressBar(visible=False)
@@ -61,9 +70,38 @@ class MeasureForm(Container):  # type: ignore[type-arg]
             event.connect(self._on_layers)
         # The viewer outlives the form, and would call it when its boxes are gone.
         self.native.destroyed.connect(self._disconnect_layers)
-        active = viewer.layers.selection.active
-        if active in self.layer.choices:
-            self.layer.value = active
+        self.choose_selected()
+        self.layer.changed.connect(self._on_layer_chosen)
+        self._on_layer_chosen()
+
+    def choose_selected(self) -> None:
+        """Choose the selected labels, else visible ones, the topmost first."""
+        selection = self._viewer.layers.selection
+        if self.layer.choices:
+            # Of equals the first of the reversed ones counts, which is on top.
+            self.layer.value = max(
+                reversed(self.layer.choices),
+                key=lambda layer: (layer in selection, layer.visible),
+            )
+
+    def _on_layer_chosen(self, _: Any = None) -> None:
+        """Show whether the chosen labels have unsaved edits, and follow that."""
+        if self._saver is not None:
+            self._saver.dirty_changed.disconnect(self._on_dirty, missing_ok=True)
+        self._saver = getattr(self.layer.value, "saver", None)
+        if self._saver is not None:
+            self._saver.dirty_changed.connect(self._on_dirty)
+        self._show_note()
+
+    def _on_dirty(self, _: bool = False) -> None:
+        # The result of measuring stays.
+        if self._is_alive() and self.status.value == self._note:
+            self._show_note()
+
+    def _show_note(self) -> None:
+        layer = self.layer.value
+        self._note = unsaved_note(layer) if layer is not None else ""
+        self.status.value = self._note
 
     def measure_layer(self) -> None:
         """Begin to measure the chosen layer."""
@@ -71,9 +109,13 @@ class MeasureForm(Container):  # type: ignore[type-arg]
         if layer is None:
             self.status.value = "There are no labels of an OME-Zarr."
             return
-        self._measuring = LayerMeasuring(layer, self._on_ended)
-        unsaved = getattr(layer, "unsaved", False)
-        self.status.value = "Unsaved edits are not measured." if unsaved else ""
+        self._show_note()
+        try:
+            ended = partial(self._on_ended, self._note)
+            self._measuring = LayerMeasuring(layer, ended)
+        except UnsupportedError as error:
+            self.status.value = str(error)
+            return
         self._show_busy(True)
         self._measuring.start()
 
@@ -81,7 +123,8 @@ class MeasureForm(Container):  # type: ignore[type-arg]
         """Return the table; None before there is one."""
         return None if self._measuring is None else self._measuring.frame
 
-    def _on_ended(self) -> None:
+    def _on_ended(self, note: str) -> None:
+        """Show the result, with what was not measured."""
         if not self._is_alive() or self._measuring is None:
             return
         self._show_busy(False)
@@ -89,7 +132,8 @@ class MeasureForm(Container):  # type: ignore[type-arg]
             self.status.value = self._measuring.error
         else:
             count = len(self._measuring.frame)
-            self.status.value = f"Labels measured: {count:,}, as features of the layer."
+            text = f"Labels measured: {count:,}, as features of the layer."
+            self.status.value = f"{text} {note}".rstrip()
             # Enter now saves the table instead of measuring again.
             self.save_button.native.setDefault(True)
 
@@ -137,6 +181,8 @@ class MeasureForm(Container):  # type: ignore[type-arg]
         self.layer.reset_choices()
 
     def _disconnect_layers(self, _: Any = None) -> None:
+        if self._saver is not None:
+            self._saver.dirty_changed.disconnect(self._on_dirty, missing_ok=True)
         layers = self._viewer.layers.events
         for event in (layers.inserted, layers.removed):
             event.disconnect(self._on_layers)
@@ -147,17 +193,6 @@ class MeasureForm(Container):  # type: ignore[type-arg]
         return bool(isalive(self.native))  # type: ignore[no-untyped-call]
 
 
-def is_measurable(layer: Any) -> bool:
-    """Tell whether a layer shows labels of one image."""
-    if not isinstance(layer, Labels):
-        return False
-    try:
-        nodes_of(layer)
-    except UnsupportedError:
-        return False
-    return True
-
-
 def show_measure_form(viewer: Viewer) -> MeasureForm:
     """Show the form in the viewer's window, a new one for the active labels."""
     viewer = getattr(viewer, "__wrapped__", viewer)
@@ -166,7 +201,6 @@ def show_measure_form(viewer: Viewer) -> MeasureForm:
         form = MeasureForm(viewer)
         first, button = form.layer.native, form.button.native
         FormDialog(viewer, TITLE, form, first, button).show()
-    active = viewer.layers.selection.active
-    if active in form.layer.choices:
-        form.layer.value = active
+    else:
+        form.choose_selected()
     return form
