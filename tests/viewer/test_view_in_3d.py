@@ -73,6 +73,21 @@ def test_what_is_not_shown_is_not_read_and_comes_back_in_2d(viewer):
     assert not image.visible
 
 
+def test_the_layer_selected_before_is_selected_again_in_2d(viewer):
+    image, labels = viewer.layers
+    selection = viewer.layers.selection
+    selection.active = labels
+    shown = view_in_3d(viewer, [image, labels], REGION)
+    assert selection.active is shown[-1]
+    viewer.dims.ndisplay = 2
+    assert selection.active is labels
+    assert labels.editable
+    view_in_3d(viewer, [image, labels], REGION)
+    selection.active = image  # by the user
+    viewer.dims.ndisplay = 2
+    assert selection.active is image
+
+
 def test_another_region_takes_the_place_of_the_last(viewer):
     image, _ = list(viewer.layers)
     first = view_in_3d(viewer, [image], REGION)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from napari.components import ViewerModel
 from napari.layers import Image
 from qtpy.QtCore import Qt
 from qtpy.QtTest import QTest
@@ -11,8 +12,10 @@ from qtpy.QtTest import QTest
 from mouse import pump, until
 from napari_ngff import plugin
 from napari_ngff.viewer.bridge import view_volume
+from napari_ngff.viewer.bridge.handover import hand_over
 from napari_ngff.viewer.painting.volumes import is_volume
 from napari_ngff.viewer.samples import write_stack
+from napari_ngff.widgets.annotate.volume_page import VolumePage
 from napari_ngff.widgets.docking import ANNOTATE, full_name
 
 
@@ -34,6 +37,24 @@ def choose(box, number):
     for _ in range(number):
         QTest.keyClick(box, Qt.Key.Key_Down)
     pump()
+
+
+def test_the_report_ends_with_the_volume(qtbot):
+    viewer = ViewerModel()
+    pixels = np.zeros((4, 16, 16), "u1")
+    levels = [pixels, pixels[:, ::2, ::2]]
+    layer = viewer.add_image(levels, multiscale=True, name="dapi")
+    page, reports = VolumePage(viewer), []
+    qtbot.addWidget(page)
+    page.reported.connect(reports.append)
+    region = ((0, 4), (0, 16), (0, 16))
+    page._show_volume(hand_over([layer], region, 0).read_region())
+    assert reports == ["1 layer is shown in 3D."]
+    viewer.dims.ndisplay = 2
+    assert reports[1:] == ["Back in 2D: the earlier layers are shown again."]
+    viewer.dims.ndisplay = 3
+    viewer.dims.ndisplay = 2
+    assert len(reports) == 2
 
 
 @pytest.mark.long

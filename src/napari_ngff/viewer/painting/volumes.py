@@ -97,20 +97,34 @@ def is_volume(layer: Layer) -> bool:
 
 
 def set_aside(viewer: ViewerModel, layers: Iterable[Layer]) -> None:
-    """Hide layers until the viewer is switched to 2D."""
+    """Hide layers, and note the selected one, until the viewer is switched to 2D."""
     hidden = _aside[viewer] = weakref.WeakSet(layers)
+    active = viewer.layers.selection.active
+    _selected[viewer] = weakref.WeakSet([] if active is None else [active])
     for layer in hidden:
         layer.visible = False
 
 
 def bring_back(viewer: ViewerModel) -> None:
-    """Show the layers of `set_aside` again in 2D, and hide extracted regions."""
-    hidden = _aside.pop(viewer, ()) if viewer.dims.ndisplay == 2 else ()
+    """Show and select the layers of `set_aside` again in 2D; hide extracted regions."""
+    if viewer.dims.ndisplay != 2:
+        return
+    hidden = _aside.pop(viewer, ())
     for layer in [*hidden, *(filter(is_volume, viewer.layers) if hidden else ())]:
         layer.visible = not is_volume(layer)
+    selection = viewer.layers.selection
+    for layer in _selected.pop(viewer, ()):
+        # Another layer that the user has selected meanwhile stays selected.
+        if layer in viewer.layers and (
+            selection.active is None or is_volume(selection.active)
+        ):
+            selection.active = layer
 
 
 _aside: weakref.WeakKeyDictionary[Any, weakref.WeakSet[Any]] = (
+    weakref.WeakKeyDictionary()
+)
+_selected: weakref.WeakKeyDictionary[Any, weakref.WeakSet[Any]] = (
     weakref.WeakKeyDictionary()
 )
 _fitted: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()

@@ -27,6 +27,7 @@ class VolumePage(QWidget):
     def __init__(self, viewer: ViewerModel, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._viewer = viewer
+        self._is_shown = False
         self.form = RegionForm(viewer, plan_volume, self)
         self.form.region.setToolTip("Which part is shown in 3D.")
         self.button = QPushButton("View &in 3D", self)
@@ -47,6 +48,7 @@ class VolumePage(QWidget):
         # napari holds methods weakly, so a dock that is closed needs no disconnecting.
         for event in (layers.inserted, layers.removed, dims.ndisplay):
             event.connect(self.refreshForm)
+        dims.ndisplay.connect(self._on_display)
 
     def refreshForm(self, event: Any = None) -> None:
         """Update the choices to the layers there are."""
@@ -62,4 +64,10 @@ class VolumePage(QWidget):
     def _show_volume(self, layers: Any) -> None:
         volume = show_volume(self._viewer, layers)
         number = "1 layer is" if len(volume) == 1 else f"{len(volume)} layers are"
+        self._is_shown = True
         self.reported.emit(f"{number} shown in 3D.")
+
+    def _on_display(self, event: Any = None) -> None:
+        if self._is_shown and self._viewer.dims.ndisplay == 2:
+            self._is_shown = False
+            self.reported.emit("Back in 2D: the earlier layers are shown again.")
