@@ -9,15 +9,18 @@ import zarr
 from napari.layers import Layer
 
 from napari_ngff import open_node
+from napari_ngff.metadata.model import Problem, Severity
 from napari_ngff.viewer import reader
 from napari_ngff.viewer.inspection import (
     MOST_ITEMS,
     TreeEntry,
     check_group,
     describe_entry,
+    describe_place,
     homes_of,
     list_children,
     node_of,
+    problem_line,
     repair_all,
     root_of,
     shorten_document,
@@ -58,6 +61,20 @@ def test_the_tree_is_what_metadata_names(image):
     labels = found.pop("labels (labels)")
     assert found == arrays
     assert labels == {"nuclei (label)": arrays, "cells (label)": arrays}
+
+
+@pytest.mark.parametrize(
+    ("path", "where", "place"),
+    [
+        ("", "", "In the top group."),
+        ("", "multiscales/0/axes/2", "In the top group, at multiscales/0/axes/2."),
+        ("labels/cells", "image-label", "In labels/cells, at image-label."),
+    ],
+)
+def test_the_place_of_a_problem_is_a_sentence(path, where, place):
+    problem = Problem("axes-order", Severity.ERROR, where, "Wrong order.")
+    assert describe_place(path, problem) == place
+    assert problem_line(path, problem) == f"error axes-order. {place} Wrong order."
 
 
 def test_the_root_of_a_field_is_its_plate(plate):

@@ -356,7 +356,7 @@ def test_an_unlisted_label_is_listed_on_consent(
     inspector.showPath(str(folder))
     settle(inspector)
     ((problem, rule, consequence),) = cells(inspector.problems)
-    assert problem == "warning: label-unlisted\nlabels at labels"
+    assert problem == "warning: label-unlisted\nIn labels, at labels."
     assert "SHOULD be listed" in rule
     assert consequence == "It is not shown."
     assert inspector.tabs.tabText(1) == "Problems (1 warning)"
@@ -391,7 +391,7 @@ def test_all_below_a_plate_is_checked_when_asked(viewer, inspector, plate, tmp_p
     inspector.check.click()
     until(lambda: "problem" in inspector.status.text())
     ((problem, _, _),) = cells(inspector.problems)
-    assert problem.startswith("error: group-missing\nB/2/1")
+    assert problem.startswith("error: group-missing\nIn B/2/1")
 
 
 # --- coordinate systems

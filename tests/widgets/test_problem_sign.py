@@ -64,7 +64,7 @@ def test_a_sign_stays_and_leads_to_the_inspector(viewer, tmp_path):
     assert inspector.problems.isVisible()
     # The third is a warning, which keeps nothing from being shown.
     until(lambda: inspector.problems.rowCount() == 3)
-    assert inspector.tabs.tabText(PROBLEMS) == "Problems (2, 1 warning)"
+    assert inspector.tabs.tabText(PROBLEMS) == "Problems (2 errors, 1 warning)"
     assert listed(inspector)[2].startswith("warning: ")
     assert sign.text() == "2 problems"
     viewer.layers.clear()
@@ -218,7 +218,7 @@ def test_what_cannot_be_opened_is_reported_without_a_dialog(
     assert message.splitlines()[0] == "Not opened: broken-json.ome.zarr"
     until(lambda: problem_sign_of(viewer).text() == "1 problem")
     inspector = click_sign(viewer)
-    until(lambda: listed(inspector) == ["error: node-unreadable\n(root)"])
+    until(lambda: listed(inspector) == ["error: node-unreadable\nIn the top group."])
     with pytest.raises(OMEZarrError):
         viewer.open(str(path), plugin="napari-ngff")
     notification_manager.records.clear()

@@ -41,6 +41,7 @@ __all__ = [
     "check_group",
     "count_text",
     "describe_entry",
+    "describe_place",
     "describe_unreadable",
     "errors_of",
     "find_problems",
@@ -453,9 +454,14 @@ def write_report(details: PlaceDetails) -> str:
 
 def problem_line(path: str, problem: Problem) -> str:
     """Return a problem as one line."""
-    where = " at ".join(part for part in (path or "(root)", problem.where) if part)
     text = f"{problem.text} {problem.consequence}".rstrip()
-    return f"{problem.severity} {problem.code}, {where}: {text}"
+    return f"{problem.severity} {problem.code}. {describe_place(path, problem)} {text}"
+
+
+def describe_place(path: str, problem: Problem) -> str:
+    """Return the place of a problem as a sentence."""
+    place = f"In {path}" if path else "In the top group"
+    return f"{place}, at {problem.where}." if problem.where else f"{place}."
 
 
 def list_repairs(findings: Sequence[Finding]) -> dict[str, str]:

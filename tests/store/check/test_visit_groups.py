@@ -8,6 +8,7 @@ import shutil
 import threading
 import zipfile
 from collections import Counter
+from dataclasses import replace
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -19,8 +20,10 @@ import zarr
 from napari_ngff import open_node
 from napari_ngff.metadata.model import Severity
 from napari_ngff.metadata.version import VERSIONS
+from napari_ngff.store.check.images import check_label
 from napari_ngff.store.check.visit_groups import check_hierarchy
 from napari_ngff.store.hierarchy.node import read_node
+from napari_ngff.store.pyramids.pyramid import open_pyramid
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.write.zip_packing import pack_hierarchy
 from napari_ngff.viewer.samples import write_image, write_plate
@@ -230,6 +233,19 @@ def test_a_missing_row_and_a_missing_well(sample):
     shutil.rmtree(path / "A")
     missing = [where for where, code in found_in(path) if code == "group-missing"]
     assert missing == ["A", "A/1"]
+
+
+def test_sizes_of_labels_are_compared_in_words(sample):
+    path = sample("image", "0.5")
+    replace_array(path / "labels" / "cells" / "0", (2, 90, 128))
+    label = open_node(path / "labels" / "cells")
+    image, pyramid = open_pyramid(open_node(path)), open_pyramid(label)
+    texts = [problem.text for _, problem in check_label(label, pyramid, image)]
+    assert texts[0].endswith("Here y is 90, but 96 in the image.")
+    axes = [replace(axis, name=axis.name.upper()) for axis in image.multiscale.axes]
+    image = replace(image, multiscale=replace(image.multiscale, axes=tuple(axes)))
+    texts = [problem.text for _, problem in check_label(label, pyramid, image)]
+    assert "Here y is 90, but the image has no axis y." in " ".join(texts)
 
 
 def test_a_missing_label_is_named_before_the_rule(sample):

@@ -156,11 +156,15 @@ def check_label(
         pyramid.multiscale.axis_names, pyramid.levels[0].shape, strict=True
     )
     for name, size in label_axes:
-        if size not in (1, sizes.get(name)):
+        in_image = sizes.get(name)
+        if size not in (1, in_image):
+            other = f"{in_image} in the image"
+            if in_image is None:
+                other = f"the image has no axis {name}"
             text = (
                 '"Each dimension of the label should be either the same as the '
                 "corresponding dimension of the image, or 1 if that dimension of the "
-                f'label is irrelevant." Here {name} is {size} for {sizes.get(name)}.'
+                f'label is irrelevant." Here {name} is {size}, but {other}.'
             )
             yield path, Problem("label-shape", Severity.WARNING, "multiscales/0", text)
 

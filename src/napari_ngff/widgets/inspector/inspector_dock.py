@@ -324,7 +324,7 @@ class Inspector(DropTarget):
         self.problems.setEnabled(True)
         self.problems.setFindings(findings)
         errors = len(errors_of(findings))
-        counts = [str(errors)] * bool(errors)
+        counts = [count_noun(errors, "error")] * bool(errors)
         if len(findings) > errors:
             counts.append(count_noun(len(findings) - errors, "warning"))
         text = f" ({', '.join(counts)})" if counts else ""

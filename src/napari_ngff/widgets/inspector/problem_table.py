@@ -17,7 +17,7 @@ from qtpy.QtWidgets import (
 )
 
 from napari_ngff.metadata.model import Severity
-from napari_ngff.viewer.inspection import list_repairs
+from napari_ngff.viewer.inspection import describe_place, list_repairs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -68,8 +68,8 @@ class ProblemTable(QTableWidget):
         listed = sorted(findings, key=is_warning)[:MOST]
         self.setRowCount(len(listed) + (len(findings) > MOST))
         for number, (path, problem) in enumerate(listed):
-            place_text = " at ".join(p for p in (path or "(root)", problem.where) if p)
-            title = f"{problem.severity}: {problem.code}\n{place_text}"
+            place = describe_place(path, problem)
+            title = f"{problem.severity}: {problem.code}\n{place}"
             for column, text in enumerate((title, problem.text, problem.consequence)):
                 self._set_text(number, column, text)
             # Only in the first row of a code: a repair fixes all its problems.
