@@ -119,6 +119,18 @@ def press_number(layer, number):
     canvas.release_key(str(number))
 
 
+def test_status_and_tooltip_name_the_class_without_its_place(folder):
+    save_classes(folder)
+    layer = opened(folder)
+    layer.brush_size = 30
+    layer.paint((0, 32, 32), 2)
+    status = layer.get_status((0, 32, 32))
+    tooltip = layer._get_tooltip_text((0, 32, 32))
+    for text in (status["coordinates"], status["value"], tooltip):
+        assert "class-name: beta" in text
+        assert "class-order" not in text
+
+
 def test_keys_choose_saved_classes_without_any_dock(folder):
     save_classes(folder)
     layer = opened(folder)

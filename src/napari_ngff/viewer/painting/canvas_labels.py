@@ -4,10 +4,10 @@ napari makes labels of several levels read-only (napari#1587). `CanvasLabels` ov
 what holds the data, what patches the screen and what undoes; `paint` adds the tools.
 The private names relied on are those of 0.9: ``_append_to_undo_history``,
 ``_cached_labels``, ``_data_raw``, ``_ensure_int_labels``, ``_get_layer_slicing_state``,
-``_load_history``, ``_partial_labels_refresh``, ``_raw_to_displayed``,
-``_reset_data_level``, ``_reset_editable``, ``_reset_thumbnail_level_data``,
-``_type_string``, ``_update_dims``, ``_validate_label_in_range``, and those of the undo
-history and of the slice.
+``_get_properties``, ``_load_history``, ``_partial_labels_refresh``,
+``_raw_to_displayed``, ``_reset_data_level``, ``_reset_editable``,
+``_reset_thumbnail_level_data``, ``_type_string``, ``_update_dims``,
+``_validate_label_in_range``, and those of the undo history and of the slice.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from napari.layers import Labels
 from napari.utils.notifications import show_info, show_warning
 from psygnal import Signal
 
+from napari_ngff.labels.label_classes import PLACE
 from napari_ngff.store.arrays.boxes import (
     enclose_boxes,
     intersect_boxes,
@@ -201,6 +202,11 @@ class CanvasLabels(Labels):  # type: ignore[misc]
         if note:
             status["coordinates"] = f"{status['coordinates']}; {note}".lstrip("; ")
         return status
+
+    def _get_properties(self, position: Any, **keywords: Any) -> list[str]:
+        """Return the properties of a label as text, without the place of its class."""
+        found = super()._get_properties(position, **keywords)
+        return [text for text in found if not text.startswith(f"{PLACE}: ")]
 
     def _is_coming(self, number: int, box: Box) -> bool:
         """Whether labels of a coarser level are drawn in a part of a level."""
