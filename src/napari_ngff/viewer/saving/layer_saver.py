@@ -99,6 +99,8 @@ class LayerSaver(SaverSignals):
         Whether the journal keeps unsaved edits when the layer is removed.
     description
         Colours and properties; None where they are not saved.
+    is_restored
+        Whether the layer has restored edits that no save has written yet.
     replaces
         Name of a label image that new labels may replace; "" for none.
     abandon
@@ -133,6 +135,7 @@ class LayerSaver(SaverSignals):
         self.fraction = 0.0
         self.partial = False
         self.wanted = True
+        self.is_restored = False
         self.description: LayerDescription | None = None
         self.replaces = ""
         self.abandon: Finish | None = None
@@ -207,6 +210,7 @@ class LayerSaver(SaverSignals):
         empty.remove()
         if self.writer is not None:
             self._resolve_waiting(self.writer.with_before_images(journal.before_images))
+        self.is_restored = True
         layer.restore_edits(journal.content.edits, drawn)
         if self.writer is not None:
             self.writer.adopt_journal(journal.content)
@@ -427,6 +431,7 @@ class LayerSaver(SaverSignals):
             self.failed.emit(None)
             return
         self._take_note(layer, result)
+        self.is_restored &= not result.is_complete
         chosen = None
         # None where no one can be asked, "" to save nothing, else the name to use.
         if isinstance(result.error, NameTakenError) and self._asks:

@@ -100,7 +100,7 @@ class WindowGuard(QObject):
         if kind == QEvent.Type.ShortcutOverride and self._is_save(event):
             # Else napari's menu takes it, and asks for the name of a new file.
             event.accept()
-            self._save_unselected()
+            self._save_others()
             return True
         return False
 
@@ -115,13 +115,18 @@ class WindowGuard(QObject):
             return active.saver is not None or bool(active.read_only)
         return self._is_unsaved()
 
-    def _save_unselected(self) -> None:
-        """Save all labels if the selected layer has no such key, as an image."""
+    def _save_others(self) -> None:
+        """Save restored labels that are not selected.
+
+        All labels if the selected layer has no such key, as an image.
+        """
         viewer = self._viewer()
-        if viewer is not None and not isinstance(
-            viewer.layers.selection.active, OMEZarrLabels
-        ):
-            for saver in _list_unsaved(viewer.layers).values():
+        if viewer is None:
+            return
+        active = viewer.layers.selection.active
+        has_key = isinstance(active, OMEZarrLabels)
+        for layer, saver in _list_unsaved(viewer.layers).items():
+            if not has_key or (saver.is_restored and layer is not active):
                 saver.save()
 
     def _is_unsaved(self) -> bool:
