@@ -15,6 +15,7 @@ SHOWS = {
     "show_info": 0,
     "show_warning": 0,
     "show_error": 0,
+    "window_services.show_passing": 0,
     "reading.add_note": 0,
 }
 """Functions that show a notification, and which argument begins with its first line."""

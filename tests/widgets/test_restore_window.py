@@ -6,13 +6,15 @@ import threading
 
 import numpy as np
 import pytest
+import zarr
+from napari._qt.dialogs.qt_notification import NapariQtNotification
 from napari.layers import Image
 from napari.utils.notifications import notification_manager
 from qtpy.QtCore import QPoint, Qt, QTimer
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QApplication, QMessageBox, QPushButton
 
-from mouse import drag, pump, until
+from mouse import drag, press_save, pump, until
 from napari_ngff.labels.chunk_patch import ChunkPatch
 from napari_ngff.labels.edits import Edit
 from napari_ngff.labels.journal import journal_home
@@ -22,6 +24,7 @@ from napari_ngff.viewer import settings
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.samples import write_image, write_plate
 from napari_ngff.viewer.session import session_of
+from napari_ngff.widgets import problem_sign
 from napari_ngff.widgets.dialogs import DISCARD, LATER, RESTORE
 from napari_ngff.widgets.saving.restore_dialog import RestoreDialog
 
@@ -150,6 +153,43 @@ def test_of_several_labels_those_that_are_ticked_come_back(viewer, cells):
     until(lambda: asked.rows)
     assert kept in asked.rows[0]
     until(lambda: not list(journal_home().glob("*/*/edits.jsonl")))
+
+
+def test_ctrl_s_saves_all_restored_labels_and_their_notices_close(
+    viewer, cells, monkeypatch
+):
+    monkeypatch.setattr(problem_sign, "SHOWN", 1000)
+    opened(viewer, cells)
+    pixels = {
+        name: paint_new(viewer, name, number + 3)
+        for number, name in enumerate(("mitosis", "phenotype"))
+    }
+    leave(viewer)
+    asked = Asked(RESTORE)
+    opened(viewer, cells)
+    until(lambda: asked.rows)
+    until(lambda: all(name in viewer.layers for name in pixels))
+    layers = [viewer.layers[name] for name in pixels]
+    until(lambda: all(layer.unsaved and layer.visible for layer in layers))
+    assert viewer.layers.selection.active in layers, "it can be painted on"
+    restored = [str(x.message) for x in notification_manager.records]
+    assert sum(text.startswith("Restored: ") for text in restored) == len(pixels)
+    press_save(viewer, viewer.layers.selection.active)
+    until(lambda: not any(layer.unsaved for layer in layers))
+    for name, painted in pixels.items():
+        stored = zarr.open_array(cells / "labels" / name / "0", mode="r")[:]
+        assert (stored == painted).all()
+    window = viewer.window._qt_window
+    until(lambda: not window.findChildren(NapariQtNotification))
+
+
+def test_ctrl_s_leaves_other_labels_unsaved(viewer, cells):
+    opened(viewer, cells)
+    for number, name in enumerate(("mitosis", "phenotype")):
+        paint_new(viewer, name, number + 3)
+    press_save(viewer, viewer.layers["phenotype"])
+    assert viewer.layers["mitosis"].unsaved
+    viewer.layers["mitosis"].saver.discard_edits()
 
 
 def test_a_field_of_a_plate_is_shown_with_its_edits(viewer, plate):

@@ -46,6 +46,7 @@ __all__ = [
     "set_window_check",
     "show_browser",
     "show_messages",
+    "show_passing",
     "show_problems",
     "tell_main",
     "watch_labels",
@@ -303,14 +304,20 @@ def offer_edits(
     return _attendant[0].offer_edits(viewer, found) if _attendant else (LATER, ())
 
 
-def show_notification(text: str) -> None:
+class Notifier(Protocol):
+    """Shows one text as a notification; called in any thread."""
+
+    def __call__(self, text: str, *, is_warning: bool = True) -> None: ...
+
+
+def show_notification(text: str, *, is_warning: bool = True) -> None:
     """Show one text as a notification."""
-    from napari.utils.notifications import show_warning
+    from napari.utils.notifications import show_info, show_warning
 
-    show_warning(text)
+    (show_warning if is_warning else show_info)(text)
 
 
-_notifier: list[Callable[[str], None]] = [show_notification]
+_notifier: list[Notifier] = [show_notification]
 
 ProblemHost = Callable[[Any, str, "tuple[Problem, ...]"], None]
 """Called with the viewer, the path of a file and what opening found wrong with it."""
@@ -318,13 +325,13 @@ ProblemHost = Callable[[Any, str, "tuple[Problem, ...]"], None]
 _problem_host: list[ProblemHost] = []
 
 
-def set_problem_host(notifier: Callable[[str], None], host: ProblemHost) -> None:
+def set_problem_host(notifier: Notifier, host: ProblemHost) -> None:
     """Choose who shows notifications, and the lasting sign of problems.
 
     Parameters
     ----------
     notifier
-        Called with the text, in any thread.
+        See `Notifier`.
     host
         See `ProblemHost`; called in any thread.
     """
@@ -335,6 +342,11 @@ def show_messages(messages: tuple[str, ...], result: str) -> None:
     """Show messages to the user as one notification; see `notice_text`."""
     if messages:
         _notifier[0](notice_text(messages, result))
+
+
+def show_passing(text: str) -> None:
+    """Show one text as a notification that is no warning, and closes soon."""
+    _notifier[0](text, is_warning=False)
 
 
 def show_problems(viewer: Any, path: str, problems: tuple[Problem, ...]) -> None:

@@ -7,7 +7,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from napari._qt.dialogs.qt_notification import NapariQtNotification
-from napari.utils.notifications import show_warning
 from qtpy.compat import isalive
 from qtpy.QtCore import QEvent, QObject, QThread, QTimer
 from qtpy.QtWidgets import QApplication, QMainWindow, QMenu, QPushButton
@@ -17,7 +16,12 @@ from napari_ngff.viewer.layer_plan import origin_of
 from napari_ngff.viewer.napari_private import qt_window_of
 from napari_ngff.viewer.notices import count_noun, last_part
 from napari_ngff.viewer.session import session_of
-from napari_ngff.viewer.window_services import run_in_main, run_work, set_problem_host
+from napari_ngff.viewer.window_services import (
+    run_in_main,
+    run_work,
+    set_problem_host,
+    show_notification,
+)
 from napari_ngff.widgets.docking import INSPECTOR, show_dock
 
 if TYPE_CHECKING:
@@ -49,32 +53,32 @@ def install_problem_sign() -> None:
     set_problem_host(show_notice, show_sign)
 
 
-def show_notice(text: str) -> None:
+def show_notice(text: str, *, is_warning: bool = True) -> None:
     """Show a notification, in the main thread; later where no window is shown yet."""
     if QApplication.instance() is None:
-        show_warning(text)
+        show_notification(text, is_warning=is_warning)
     else:
-        run_in_main(lambda: notify_in_window(text))
+        run_in_main(partial(notify_in_window, text, is_warning=is_warning))
 
 
-def notify_in_window(text: str) -> None:
+def notify_in_window(text: str, *, is_warning: bool = True) -> None:
     """Show a notification, once the window is shown."""
     window = hidden_window()
     if window is None:
-        show_passing(text)
+        show_passing(text, is_warning=is_warning)
     else:
-        LaterNotice(window, text)
+        LaterNotice(window, text, is_warning=is_warning)
 
 
-def show_passing(text: str) -> None:
+def show_passing(text: str, *, is_warning: bool = True) -> None:
     """Show a notification that closes soon, or when another image is opened."""
     import napari
 
     viewer = napari.current_viewer()
     known = set(NapariQtNotification._instances)
-    show_warning(text)
+    show_notification(text, is_warning=is_warning)
     browser = None if viewer is None else session_of(viewer).browser
-    # `show_warning` returns nothing: the notification is the one that is new.
+    # napari returns nothing: the notification is the one that is new.
     for notice in set(NapariQtNotification._instances) - known:
         PassingNotice(notice, browser)
 
@@ -122,9 +126,9 @@ def hidden_window() -> QMainWindow | None:
 class LaterNotice(QObject):
     """Shows one notification when a window has been shown."""
 
-    def __init__(self, window: QMainWindow, text: str) -> None:
+    def __init__(self, window: QMainWindow, text: str, *, is_warning: bool) -> None:
         super().__init__(window)
-        self._text = text
+        self._text, self._is_warning = text, is_warning
         window.installEventFilter(self)
 
     def eventFilter(self, watched: QObject | None, event: QEvent | None) -> bool:
@@ -138,7 +142,7 @@ class LaterNotice(QObject):
 
     def _show_notice(self) -> None:
         if isalive(self):  # type: ignore[no-untyped-call]
-            show_passing(self._text)
+            show_passing(self._text, is_warning=self._is_warning)
             self.deleteLater()
 
 

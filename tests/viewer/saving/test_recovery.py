@@ -29,8 +29,8 @@ def user(tmp_path, monkeypatch):
 @pytest.fixture
 def told(monkeypatch):
     messages = []
-    for name in ("show_info", "show_warning"):
-        monkeypatch.setattr(recovery, name, messages.append)
+    monkeypatch.setattr(recovery, "show_warning", messages.append)
+    monkeypatch.setattr(window_services, "show_passing", messages.append)
     return messages
 
 
@@ -134,6 +134,22 @@ def test_discarded_they_are_gone(cells, user, monkeypatch):
     assert not list(journal_home().glob("*/*/edits.jsonl"))
     opened(cells, monkeypatch)
     assert user.asked == []
+
+
+def test_each_of_several_labels_is_restored_until_it_is_saved(cells, user, monkeypatch):
+    viewer = opened(cells, monkeypatch)
+    paint(viewer.layers["nuclei"])
+    paint(viewer.add_layer(new_labels(image_of(viewer), "mitosis")))
+    leave(viewer)
+    user.answer = window_services.RESTORE
+    viewer = opened(cells, monkeypatch)
+    old, new = viewer.layers["nuclei"].saver, viewer.layers["mitosis"].saver
+    assert old.is_restored
+    assert new.is_restored
+    assert new.save_now()
+    assert old.is_restored
+    assert not new.is_restored
+    leave(viewer)
 
 
 def test_several_labels_are_one_question(cells, user, monkeypatch):

@@ -38,7 +38,9 @@ def draw_along(layer: Any, event: Any) -> Iterator[None]:
     overlay = layer._overlays["brush_stroke"]
     if layer.is_exchanging:
         # On screen is still the field before, whose labels were saved already.
-        show_info("Stroke not painted.\nThe next field was coming in: paint once more.")
+        window_services.show_passing(
+            "Not painted: the field was coming in.\nPaint once more."
+        )
         return
     # The brush is being resized (Alt), or napari's ring of the right button draws this
     # drag.

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from napari.layers.labels._labels_constants import Mode
-from napari.utils.notifications import show_info, show_warning
+from napari.utils.notifications import show_warning
 
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.labels.journal import delete_journal, find_journals, read_journal
@@ -303,7 +303,7 @@ class EditRecovery:
         self._wanted = {kept.folder for kept, field in reached if field != position}
         if others:
             more = f"{others} other image{'s' * (others != 1)}"
-            show_info(
+            window_services.show_passing(
                 f"Restoring {shorten_name(first.name)}.\n"
                 f"It is in {file_of(first.image)}."
                 f" Edits of {more} are restored when you go there."
@@ -399,7 +399,7 @@ class EditRecovery:
         # A tool that the user has selected meanwhile stays.
         if target.mode == Mode.PAN_ZOOM:
             target.take_tool(last_tool())
-        show_info(
+        window_services.show_passing(
             f"Restored: {shorten_name(kept.name)}.\n"
             f"{count_edits(kept)}. Press Ctrl+S to save."
         )
