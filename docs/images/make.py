@@ -241,12 +241,13 @@ def scene(folder: Path) -> None:
     viewer = open_sample(write_scene(folder / "tiles.ome.zarr"))
     colors = ("gray", "green", "magenta", "yellow")
     for name, color in zip(TILES, colors, strict=True):
-        viewer.layers[name].colormap = color
+        viewer.layers[f"{name}: DNA"].colormap = color
+    images = {f"{name}: DNA" for name in TILES}
     for layer in viewer.layers:
-        layer.visible = layer.name in (*TILES, "nuclei", "nuclei [3]")
+        layer.visible = layer.name in {*images, "nuclei", "nuclei [3]"}
         if layer.name.startswith("nuclei"):
             layer.contour = 2
-    save(viewer, "scene", "turned")
+    save(viewer, "scene", "turned: DNA")
 
 
 TILES = {"first": (0, 0), "second": (0, 340), "third": (300, 0), "turned": (310, 370)}
@@ -258,8 +259,8 @@ def write_scene(where: Path) -> Path:
     import numpy as np
     from scipy.ndimage import affine_transform
 
-    from napari_ngff.viewer.samples import cut_picture, draw_field, single_frame
-    from napari_ngff.viewer.samples.monolayer import Population
+    from napari_ngff.viewer.samples import cut_picture, single_frame
+    from napari_ngff.viewer.samples.monolayer import Population, draw_field
     from napari_ngff.viewer.samples.phantom import PhantomPicture
     from napari_ngff.viewer.samples.sink import open_sink
 
@@ -398,10 +399,9 @@ def tables(folder: Path) -> None:
 
 def open_annotate(viewer: Any) -> Any:
     """Open the dock as the menu does."""
-    from napari_ngff.widgets.annotate.annotate_dock import AnnotateDock
     from napari_ngff.widgets.docking import ANNOTATE, show_dock
 
-    return show_dock(viewer, ANNOTATE, AnnotateDock)
+    return show_dock(viewer, ANNOTATE)
 
 
 def annotate(folder: Path, called: str = "annotate", theme: str = "dark") -> None:
@@ -416,6 +416,7 @@ def annotate(folder: Path, called: str = "annotate", theme: str = "dark") -> Non
     dock = open_annotate(viewer)
     viewer.open(str(path), plugin="napari-ngff")
     browser = session_of(viewer).browser
+    assert browser is not None
     browser.show_field("A/1", "0")
     while browser.position is None:
         wait(0.1)
