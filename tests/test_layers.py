@@ -281,6 +281,24 @@ def test_no_small_module_is_of_use_to_one_other_alone() -> None:
     assert found - SMALL_LEFT == set()
 
 
+@pytest.mark.parametrize("module", TEXTS)
+def test_every_inner_function_is_used(module: str) -> None:
+    """One that is not used shows a name that was lost in a renaming."""
+    unused = []
+    for outer in ast.walk(ast.parse(TEXTS[module])):
+        if not isinstance(outer, ast.FunctionDef):
+            continue
+        names = {node.id for node in ast.walk(outer) if isinstance(node, ast.Name)}
+        unused += [
+            f"{outer.name}: {inner.name}"
+            for inner in outer.body
+            if isinstance(inner, ast.FunctionDef)
+            and not inner.decorator_list
+            and inner.name not in names
+        ]
+    assert unused == []
+
+
 TESTS = Path(__file__).parent
 
 

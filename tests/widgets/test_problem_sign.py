@@ -188,7 +188,6 @@ def in_loop(act):
     return raised
 
 
-@pytest.mark.long
 def test_a_plain_zarr_array_opens_with_one_sentence(viewer, tmp_path, monkeypatch):
     notification_manager.records.clear()
     use_workers()

@@ -257,7 +257,7 @@ def plain_reader(
     if not paths or not all(_is_zarr(one) for one in paths):
         return None
 
-    def read(_: Any) -> list[Any]:
+    def read_plain(_: Any) -> list[Any]:
         for one in paths:
             try:
                 viewer.open(one, plugin="napari")
@@ -271,7 +271,7 @@ def plain_reader(
             )
         return []
 
-    return read_paths
+    return read_plain
 
 
 def _is_zarr(path: str) -> bool:

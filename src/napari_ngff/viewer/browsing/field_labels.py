@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import weakref
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -254,24 +253,6 @@ class AnnotationStates:
             if self._states is None:
                 self._states = FieldStates(self._node)
             return self._states
-
-    def read_soon(self) -> None:
-        """Read the states in a worker; errors are reported when a state is set."""
-        states = weakref.ref(self)
-
-        def find_any_state() -> bool:
-            known = states()
-            try:
-                return known is not None and known.read_states().has_any
-            except (OMEZarrError, OSError):
-                return False  # reported when a state is set
-
-        def report_states(any_known: bool) -> None:
-            known = states()
-            if any_known and known is not None:
-                known.changed.emit()
-
-        window_services.run_work(find_any_state, report_states)
 
     def state_of(self, key: str) -> str:
         """Return the state of a field; "to do" until the states are read."""
