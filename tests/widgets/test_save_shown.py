@@ -105,17 +105,6 @@ def test_ctrl_s_on_new_labels_without_a_stroke_shows_that_nothing_changed(
     assert not (folder / "labels/mine").exists()
 
 
-def test_the_status_bar_follows_undo_while_the_mouse_rests(viewer, layer):
-    paint(viewer, layer)
-    viewer.mouse_over_canvas = True
-    until(lambda: "unsaved changes" in str(viewer.status))
-    layer.undo()
-    assert not layer.unsaved
-    until(lambda: "unsaved changes" not in str(viewer.status))
-    layer.redo()
-    until(lambda: "unsaved changes" in str(viewer.status))
-
-
 @pytest.fixture
 def slow(monkeypatch):
     """A disk that takes its time."""

@@ -7,7 +7,6 @@ import weakref
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from qtpy.compat import isalive
 from qtpy.QtCore import QEvent, QObject, Qt, QTimer
 from qtpy.QtWidgets import QApplication
 
@@ -89,11 +88,6 @@ class WindowGuard(QObject):
         viewer = self._viewer()
         if viewer is not None and self.resolve_unsaved(viewer.layers.selection):
             type(viewer.layers).remove_selected(viewer.layers)
-
-    def refresh_status_soon(self, _: bool = False) -> None:
-        """Show in the status bar what is unsaved, though the mouse does not move."""
-        # Later: a stroke is about to end, or the layer gets the labels of a field.
-        QTimer.singleShot(0, partial(_refresh_status, weakref.ref(self)))
 
     def eventFilter(self, watched: Any, event: Any) -> bool:
         """Ask before the window is closed; let Ctrl+S save painted labels."""
@@ -246,18 +240,6 @@ def _close_guarded(guard: weakref.ref[WindowGuard]) -> None:
         watching.close_window(confirm_need=True)
 
 
-def _refresh_status(guard: weakref.ref[WindowGuard]) -> None:
-    watching = guard()
-    if watching is None or not isalive(watching):  # type: ignore[no-untyped-call]
-        return
-    viewer = watching.viewer
-    if viewer is None or not viewer.mouse_over_canvas:
-        return
-    # With other selections napari 0.9 would keep 3 KB for ever.
-    if len(viewer.layers.selection) == 1:
-        viewer.update_status_from_cursor()
-
-
 class _QtWindowServices:
     """Asks about, and saves, the labels of all windows; see `window_services`."""
 
@@ -266,9 +248,7 @@ class _QtWindowServices:
 
     def watch_labels(self, viewer: ViewerModel, layer: Any) -> None:
         """Guard the window of a viewer, if it has one."""
-        watching = _guard_of(viewer)
-        if watching is not None and layer.saver is not None:
-            layer.saver.dirty_changed.connect(watching.refresh_status_soon, unique=True)
+        _guard_of(viewer)
 
     def offer_edits(
         self, viewer: Any, edits: Sequence[KeptEdits]
