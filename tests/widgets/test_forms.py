@@ -84,6 +84,7 @@ def test_address_typed_into_the_form_is_opened(
     qtbot.keyClick(form.address.native, Qt.Key.Key_Return)
     assert not form.button.enabled
     until(lambda: shown_form(viewer, TITLE) is None)
+    until(lambda: len(viewer.layers) == 5)  # one by one, so that the window goes on
     assert [layer.name for layer in viewer.layers][-2:] == ["nuclei", "cells"]
     assert {layer.source.path for layer in viewer.layers} == {url}
     assert {layer.source.reader_plugin for layer in viewer.layers} == {"napari-ngff"}
