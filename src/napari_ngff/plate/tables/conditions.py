@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from napari_ngff.plate.tables.dates import FORMS, as_dates, is_date
-
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from numpy.typing import NDArray
 
 __all__ = [
     "OPERATORS",
@@ -35,6 +35,13 @@ COMPARED = {
     ">": operator.gt,
     ">=": operator.ge,
 }
+DATE = re.compile(
+    r"\d{4}-\d\d-\d\d(?:[t ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?"
+    r"(?P<zone>z|[+-]\d\d(?::?\d\d)?)?)?"
+)
+"""Of ISO 8601, in lower case."""
+DATE_FORMS = "2026-11-22 or 2026-11-22T10:00"
+"""How dates are written, for messages."""
 KEPT = re.compile(r"\"(\d+)\"")
 TEST = re.compile(
     r"\s*(?P<column>\"[^\"]+\"|'[^']+'|[^=<>!\"]+?)\s*"
@@ -105,15 +112,14 @@ class ColumnCondition:
         value = self.value.casefold()
         if self.operator == "contains":
             return texts.str.contains(value, regex=False)
-        dated = as_dates(texts, value)
-        if dated is not None:
-            dates, day = dated
-            return COMPARED[self.operator](np.array(dates, "U"), day)
+        dates = read_dates(texts, value)
+        if dates is not None:
+            return COMPARED[self.operator](dates[:-1], dates[-1])
         if self.operator in ("=", "!="):
             return COMPARED[self.operator](texts, value)
         msg = f"{self.column!r} holds text; it has no order for {self.operator!r}."
         if is_date(value) or texts.map(is_date).any():
-            msg += f" Dates have one: all written as {FORMS}, in one time zone."
+            msg += f" Dates have one: all written as {DATE_FORMS}, in one time zone."
         raise ValueError(msg)
 
     def _met_by_numbers(self, column: Any) -> Any:
@@ -205,6 +211,42 @@ def parse_conditions(text: str, columns: Sequence[str]) -> tuple[ColumnCondition
             ColumnCondition(column, operator, _strip_quotes(test["value"]))
         )
     return tuple(conditions)
+
+
+def is_date(text: str) -> bool:
+    """Return whether a text in lower case is a date, with or without a time."""
+    return DATE.fullmatch(text) is not None
+
+
+def read_dates(texts: Sequence[str], value: str) -> NDArray[np.datetime64] | None:
+    """Read dates, and cut them to the precision of the value that is asked for.
+
+    Parameters
+    ----------
+    texts, value
+        In lower case.
+
+    Returns
+    -------
+    array or None
+        The texts, then the value, in the time zone of the texts. None if one is no
+        date, or time zones differ.
+    """
+    import pandas as pd
+
+    asked = DATE.fullmatch(value)
+    if asked is None or not all(map(is_date, texts)):
+        return None
+    try:
+        dates = [pd.Timestamp(text.upper()) for text in (*texts, value)]
+    except ValueError:  # such as the 30th of February
+        return None
+    # A value without a time zone is in that of the column.
+    zoned = dates if asked["zone"] else dates[:-1]
+    if len({date.utcoffset() for date in zoned}) > 1:
+        return None
+    precision = np.datetime64(value.removesuffix(asked["zone"] or "").upper()).dtype
+    return np.array([date.tz_localize(None) for date in dates], precision)
 
 
 def _strip_quotes(text: str) -> str:
