@@ -57,12 +57,15 @@ def get_reader(path: str | Sequence[str]) -> Callable[[Any], list[Any]] | None:
         read = None if viewer is None else plain_reader(viewer, path)
     if read is None:
         return None
+    from napari_ngff.viewer.first_pixels import read_first_pixels
     from napari_ngff.viewer.painting.painted_layers import as_layers
 
     def read_layers(given: Any) -> list[Any]:
         read_given = partial(read, given)
         try:
             found = read_given() if opening is None else opening.wait(read_given)
+            if reader.current_viewer() is None:
+                read_first_pixels(found, shown=True)
             layers = as_layers(found)
         except (OMEZarrError, OSError) as error:
             if not reported_in_window(given, error):

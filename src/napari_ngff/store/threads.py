@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["CORES", "LOCAL_CONCURRENCY", "go_on_after_error", "share_work"]
+__all__ = ["CORES", "LOCAL_CONCURRENCY", "ask_pool", "go_on_after_error", "share_work"]
 
 Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 MOST = 64
 """Most threads, for sources that are slow to answer."""
@@ -102,7 +103,7 @@ def go_on_after_error(call: Callable[[], object]) -> None:
         threading.excepthook(threading.ExceptHookArgs(arguments))
 
 
-def ask_pool(concurrency: int, work: Callable[[], None]) -> Future[None] | None:
+def ask_pool(concurrency: int, work: Callable[[], Result]) -> Future[Result] | None:
     """Give work to the pool; None while the interpreter shuts down."""
     try:
         return thread_pool(min(concurrency, MOST)).submit(work)

@@ -12,7 +12,9 @@ from napari_ngff.plate.mosaic import WellChoice, open_mosaic
 from napari_ngff.plate.plate_contents import PlateContents
 from napari_ngff.plate.plate_layout import map_plate
 from napari_ngff.store.hierarchy.coordinate_systems import scene_paths
+from napari_ngff.store.pyramids.opened_image import open_images, open_pyramids
 from napari_ngff.store.pyramids.pyramid import open_pyramid
+from napari_ngff.store.sources.read_ahead import call_at_once
 from napari_ngff.viewer.layer_plan import LayerPlan
 from napari_ngff.viewer.placing.layer_groups import (
     LayerGroup,
@@ -25,12 +27,13 @@ from napari_ngff.viewer.placing.layer_groups import (
 from napari_ngff.viewer.saving.sidecars import with_sidecars
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from napari_ngff.metadata.model import PlateMetadata
     from napari_ngff.plate.plate_layout import MapWell
     from napari_ngff.store.hierarchy.node import Node
-    from napari_ngff.store.pyramids.pyramid import OnError
+    from napari_ngff.store.pyramids.opened_image import OpenedImage
+    from napari_ngff.store.pyramids.pyramid import OnError, Pyramid
 
 __all__ = ["LayerGroup", "NodeContents", "open_contents", "plate_above"]
 
@@ -112,9 +115,14 @@ def open_contents(
 
 
 def _open_image(
-    node: Node, reading: ReadingNotes, name: str | None = None, *, others: bool = False
+    node: Node,
+    reading: ReadingNotes,
+    name: str | None = None,
+    opened: OpenedImage | None = None,
+    *,
+    others: bool = False,
 ) -> list[LayerGroup]:
-    group = _open_plain(node, reading, name, others=others)
+    group = _open_plain(node, reading, name, opened, others=others)
     if group is None:
         return []
     if group.image is not None:
@@ -130,13 +138,20 @@ def _open_image(
 
 
 def _open_plain(
-    node: Node, reading: ReadingNotes, name: str | None = None, *, others: bool = False
+    node: Node,
+    reading: ReadingNotes,
+    name: str | None = None,
+    opened: OpenedImage | None = None,
+    *,
+    others: bool = False,
 ) -> LayerGroup | None:
     """Open an image and its labels, or a label image, as they are.
 
-    `others` tells whether its other multiscales are shown, too.
+    `opened` is the image if it was opened already; `others` tells whether its other
+    multiscales are shown, too.
     """
-    pyramid = reading.open_pyramid(node)
+    opened = opened or open_images([node], reading.on_error)[0]
+    pyramid = reading.note_pyramid(node, opened.pyramid)
     image = node.metadata.image
     if pyramid is None or image is None:
         return None
@@ -151,9 +166,9 @@ def _open_plain(
     picture = LayerPlan(title, node, pyramid, image.omero, image.label)
     if image.label is not None:
         return LayerGroup(None, (picture,))
-    opened = node.labels()
-    reading.note_problems(opened.problems)
-    labels = with_sidecars(node, _open_pictures(opened.nodes, reading), reading)
+    reading.note_problems(opened.labels.problems)
+    pictures = _plan_labels(opened.labels.nodes, opened.label_pyramids, reading)
+    labels = with_sidecars(node, pictures, reading)
     return LayerGroup(picture, tuple(labels))
 
 
@@ -193,10 +208,14 @@ def _find_source(node: Node, reading: ReadingNotes) -> LayerPlan | None:
     return picture
 
 
-def _open_pictures(nodes: Iterable[Node], reading: ReadingNotes) -> list[LayerPlan]:
+def _plan_labels(
+    nodes: Sequence[Node],
+    opened: Sequence[Pyramid | Exception],
+    reading: ReadingNotes,
+) -> list[LayerPlan]:
     pictures = []
-    for node in nodes:
-        pyramid = reading.open_pyramid(node)
+    for node, found in zip(nodes, opened, strict=True):
+        pyramid = reading.note_pyramid(node, found)
         image = node.metadata.image
         if pyramid is not None and image is not None:
             pictures.append(LayerPlan(node.name, node, pyramid, None, image.label))
@@ -210,7 +229,8 @@ def _open_labels(node: Node, reading: ReadingNotes) -> list[LayerGroup]:
     children = node.children(node.label_paths(version))
     reading.note_problems(node.problems)
     reading.note_problems(children.problems)
-    labels = _open_pictures([n for n in children.nodes if n.metadata.image], reading)
+    nodes = [n for n in children.nodes if n.metadata.image]
+    labels = _plan_labels(nodes, open_pyramids(nodes, reading.on_error), reading)
     if not labels:
         return []
     if above is not None and above.metadata.image is not None:
@@ -334,9 +354,9 @@ def _describe_unread(
 def _first_image(node: Node, reading: ReadingNotes) -> list[LayerGroup]:
     """Open the first image of a collection that can be read."""
     reading.note_problems(node.problems)
-    names = node.series_names()
-    for i, path in enumerate(node.series()):
-        children = node.children([path])
+    paths, names, known = _list_series(node)
+    for i, path in enumerate(paths):
+        children = node.children([path], known)
         reading.note_problems(children.problems)
         name = names[i] if i < len(names) else None
         for image in children.nodes:
@@ -349,22 +369,36 @@ def _first_image(node: Node, reading: ReadingNotes) -> list[LayerGroup]:
 def _open_collection(node: Node, reading: ReadingNotes) -> list[LayerGroup]:
     """Open the images of a bioformats2raw group, the first `MAX_IMAGES` of them."""
     reading.note_problems(node.problems)
-    paths = node.series()
-    names = node.series_names()
+    paths, names, known = _list_series(node)
     if len(paths) > MAX_IMAGES:
         rest = f"{paths[MAX_IMAGES]} to {paths[-1]}"
         reading.messages.append(
             f"{node} holds {len(paths)} images; the first {MAX_IMAGES} are shown."
             f" Open the folders {rest} for the others."
         )
-    children = node.children(paths[:MAX_IMAGES])
+    children = node.children(paths[:MAX_IMAGES], known)
     reading.note_problems(children.problems)
     by_path = dict(zip(paths, names, strict=False))
     groups = []
-    for image in children.nodes:
+    opened_images = open_images(children.nodes, reading.on_error)
+    for image, opened in zip(children.nodes, opened_images, strict=True):
         inner = image.location.path[len(node.location.path) :].strip("/")
-        groups += _open_image(image, reading, by_path.get(inner) or inner)
+        groups += _open_image(image, reading, by_path.get(inner) or inner, opened)
     return groups
+
+
+def _list_series(
+    node: Node,
+) -> tuple[tuple[str, ...], tuple[str | None, ...], dict[str, Node]]:
+    """List the images of a collection: paths, names, and those that are open."""
+    names: list[tuple[str | None, ...]] = []
+    found: list[tuple[tuple[str, ...], dict[str, Node]]] = []
+    calls = (
+        lambda: found.append(node.find_series()),
+        lambda: names.append(node.series_names()),
+    )
+    call_at_once(node.location.source, calls)
+    return found[0][0], names[0], found[0][1]
 
 
 def _open_scene(node: Node, reading: ReadingNotes) -> list[LayerGroup]:
@@ -380,10 +414,13 @@ def _open_scene(node: Node, reading: ReadingNotes) -> list[LayerGroup]:
             f" not: {rest}."
         )
     start = len(node.location.path)
+    shown = nodes[:MAX_IMAGES]
     groups = [
         group
-        for n in nodes[:MAX_IMAGES]
-        if (group := _open_plain(n, reading, n.location.path[start:].strip("/")))
+        for n, opened in zip(shown, open_images(shown, reading.on_error), strict=True)
+        if (
+            group := _open_plain(n, reading, n.location.path[start:].strip("/"), opened)
+        )
     ]
     return in_scene(node, groups, reading)
 

@@ -18,6 +18,7 @@ from napari_ngff.metadata.model import GroupKind, Severity
 from napari_ngff.store.hierarchy.location import METADATA_NAMES
 from napari_ngff.store.hierarchy.node import Node, open_node
 from napari_ngff.viewer import window_services
+from napari_ngff.viewer.first_pixels import read_first_pixels
 from napari_ngff.viewer.layer_plan import is_joined
 from napari_ngff.viewer.layers import layers_of
 from napari_ngff.viewer.node_contents import open_contents, plate_above
@@ -153,7 +154,10 @@ def read_layers(path: str | Path | Sequence[str]) -> list[Layer]:
 
     from napari_ngff.viewer.painting.painted_layers import as_layers
 
-    layers = as_layers(read_paths(str(path) if isinstance(path, Path) else path))
+    found = read_paths(str(path) if isinstance(path, Path) else path)
+    if current_viewer() is None:
+        read_first_pixels(found, shown=False)
+    layers = as_layers(found)
     return [x if isinstance(x, Layer) else Layer.create(*x) for x in layers]
 
 

@@ -7,7 +7,10 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import (
@@ -27,12 +30,13 @@ from napari_ngff.metadata.model import (
 from napari_ngff.metadata.parse import image_names, parse_attributes
 from napari_ngff.metadata.version import UNSTATED
 from napari_ngff.store.arrays.parse_array import unknown_key, unknown_keys
+from napari_ngff.store.hierarchy.group_documents import GroupDocuments
 from napari_ngff.store.hierarchy.location import Location, find_location
 from napari_ngff.store.hierarchy.long_lists import cut_long_lists
-from napari_ngff.store.limits import parse_json
+from napari_ngff.store.sources.read_ahead import call_at_once, is_remote
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from napari_ngff.metadata.version import Version
 
@@ -60,6 +64,10 @@ GROUP_KEYS = frozenset(
 """Keys of a group's document that Zarr v3, or all of its readers, know."""
 
 XML_KEY = "OME/METADATA.ome.xml"
+
+NUMBERED = 8
+"""Number of images of a collection without a list that a server is asked for at once.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,20 +132,35 @@ class Node:
         # request.
         return read_node(self.location.join_path(path), self.zarr_format)
 
-    def children(self, paths: Iterable[str]) -> OpenedGroups:
-        """Open several groups; a group that cannot be opened becomes a problem."""
+    def children(
+        self, paths: Iterable[str], opened: Mapping[str, Node] | None = None
+    ) -> OpenedGroups:
+        """Open several groups; a group that cannot be opened becomes a problem.
+
+        `opened` has those that were opened already, by their path.
+        """
+        listed, known = tuple(paths), opened or {}
+        calls = [partial(self._try_child, path) for path in listed if path not in known]
+        found = iter(call_at_once(self.location.source, calls))
         nodes, problems = [], []
-        for path in paths:
-            try:
-                nodes.append(self.child(path))
-            except (OMEZarrError, OSError) as error:
-                reason: Exception = error
-                if isinstance(error, NodeNotFoundError):
-                    reason = self._explain_missing(path) or error
+        for path in listed:
+            node = known[path] if path in known else next(found)
+            if isinstance(node, Node):
+                nodes.append(node)
+            else:
                 problems.append(
-                    unreadable_problem(self.location.object_key(path), reason)
+                    unreadable_problem(self.location.object_key(path), node)
                 )
         return OpenedGroups(tuple(nodes), tuple(problems))
+
+    def _try_child(self, path: str) -> Node | Exception:
+        """Open the group at `path`, or return why not."""
+        try:
+            return self.child(path)
+        except NodeNotFoundError as error:
+            return self._explain_missing(path) or error
+        except (OMEZarrError, OSError) as error:
+            return error
 
     def _explain_missing(self, path: str) -> NodeNotFoundError | None:
         """Explain that listed labels do not exist; None for other groups."""
@@ -165,7 +188,7 @@ class Node:
         # document of a remote one takes a request.
         read = _read_v3 if self.zarr_format == 3 else _read_v2
         try:
-            group = read(self.location.join_path("labels"))
+            group = read(GroupDocuments(self.location.join_path("labels")))
         except (OMEZarrError, OSError) as error:
             problem = unreadable_problem(self.location.object_key("labels"), error)
             return OpenedGroups((), (problem,))
@@ -209,22 +232,55 @@ class Node:
         The ``OME`` group's ``series`` if it has one, else the groups 0, 1, 2...
         (transitional bioformats2raw.layout).
         """
-        paths = self.series()
-        return self.children(paths)
+        return self.children(*self.find_series())
 
     def series(self) -> tuple[str, ...]:
         """List the paths of the images of a collection, relative to it."""
+        return self.find_series()[0]
+
+    def find_series(self) -> tuple[tuple[str, ...], dict[str, Node]]:
+        """List the images of a collection.
+
+        Returns
+        -------
+        paths
+            Relative to it.
+        opened
+            Those that had to be opened to find them, by path.
+        """
         try:
             listed = self.child("OME").metadata.series
         except (OMEZarrError, OSError):
             listed = None
         if listed is not None:
-            return listed
-        # One by one: a server over HTTP has no listing.
-        paths: list[str] = []
-        while has_group(self.location.join_path(str(len(paths))), self.zarr_format):
-            paths.append(str(len(paths)))
-        return tuple(paths)
+            return listed, {}
+        # By their numbers: a server over HTTP has no listing.
+        nodes: list[Node] = []
+        step = NUMBERED if is_remote(self.location.source) else 1
+        while True:
+            calls = [
+                partial(self._read_alike, str(len(nodes) + i)) for i in range(step)
+            ]
+            found = call_at_once(self.location.source, calls)
+            nodes += [node for node in takewhile(bool, found) if node]
+            if None in found:
+                other = self._read_alike(str(len(nodes)), 5 - self.zarr_format)
+                if other is None:
+                    break
+                nodes.append(other)
+        return tuple(map(str, range(len(nodes)))), dict(
+            zip(map(str, range(len(nodes))), nodes, strict=True)
+        )
+
+    def _read_alike(self, path: str, zarr_format: int | None = None) -> Node | None:
+        """Read a group in one format, by default this one's; None where it cannot
+        be.
+        """
+        read = _read_v3 if (zarr_format or self.zarr_format) == 3 else _read_v2
+        try:
+            return read(GroupDocuments(self.location.join_path(path)))
+        except (OMEZarrError, OSError):
+            return None
 
     def series_names(self) -> tuple[str | None, ...]:
         """Read the names of a collection's images from its OME-XML; () without one."""
@@ -285,10 +341,12 @@ def open_node(where: Any, **options: Any) -> Node:
         above = location.join_path("..")
         if is_array(location):
             return open_node_at(above)
-        if has_group(above) and _is_part_of(read_node(above), location.name):
-            zarr_format = read_node(above).zarr_format
-            # Rows of a plate may have no document at all.
-            return node or Node(location, zarr_format, {}, GroupMetadata())
+        with suppress(OMEZarrError, OSError):
+            parent = read_node(above)
+            if _is_part_of(parent, location.name):
+                # Rows of a plate may have no document at all.
+                bare = Node(location, parent.zarr_format, {}, GroupMetadata())
+                return node or bare
     inside = find_images_inside(location)
     if inside:
         listed = ", ".join(inside[:MOST_NAMED])
@@ -370,23 +428,25 @@ def read_node(location: Location, zarr_format: int | None = None) -> Node:
     """
     # One request where the format is known and right: the fields of a plate.
     node, damage = None, None
+    documents = GroupDocuments(location)
+    documents.ask_first(zarr_format)
     if zarr_format != 2:
         try:
-            node = _read_v3(location)
+            node = _read_v3(documents)
         except CorruptDataError as error:
             damage = error
         # Where the format is known, an empty `zarr.json` is the answer; else a
         # `.zattrs` may have more.
         if node is not None and (zarr_format == 3 or node.claims_ome_zarr):
             return node
-    older = _read_v2(location)
+    older = _read_v2(documents, at_once=zarr_format != 2)
     if older is not None and (older.kind or (node is None and damage is None)):
         return older
     # Only now: older metadata beside a damaged document are better than an error.
     if damage is not None:
         raise damage
     if node is None and zarr_format == 2:
-        node = _read_v3(location)
+        node = _read_v3(documents)
     if node is None:
         msg = f"There is no zarr group at {location}."
         raise NodeNotFoundError(msg, remedy="Check the path.")
@@ -404,31 +464,39 @@ def has_group(location: Location, zarr_format: int | None = None) -> bool:
 
 def is_array(location: Location) -> bool:
     """Return whether there is a zarr array."""
-    if location.source.get(location.object_key(".zarray")) is not None:
+    documents = GroupDocuments(location)
+    documents.ask((".zarray", "zarr.json"))
+    if documents.get(".zarray") is not None:
         return True
-    document = _read_document(location, "zarr.json")
+    document = documents.read("zarr.json")
     return document is not None and document.get("node_type") == "array"
 
 
-def _read_v3(location: Location) -> Node | None:
-    document = _read_document(location, "zarr.json")
+def _read_v3(documents: GroupDocuments) -> Node | None:
+    document = documents.read("zarr.json")
     if document is None or document.get("node_type", "group") != "group":
         return None
     flaws = tuple(
         Problem("zarr-metadata", Severity.ERROR, "", unknown_key(key), "It is read.")
         for key in unknown_keys(document, GROUP_KEYS)
     )
-    return _make_node(location, 3, document.get("attributes", {}), flaws)
+    attributes = document.get("attributes", {})
+    return _make_node(documents.location, 3, attributes, flaws)
 
 
-def _read_v2(location: Location) -> Node | None:
-    attributes = _read_document(location, ".zattrs")
+def _read_v2(documents: GroupDocuments, *, at_once: bool = True) -> Node | None:
+    """Read a group of Zarr v2; `at_once` where it may well be none."""
+    if at_once:
+        documents.ask((".zattrs", ".zgroup"))
+    attributes = documents.read(".zattrs")
     if attributes is None:
+        if not at_once:
+            documents.ask((".zgroup", "zarr.json"))
         # A group of Zarr v2 may have no attributes, but it has this document.
-        if location.source.get(location.object_key(".zgroup")) is None:
+        if documents.get(".zgroup") is None:
             return None
         attributes = {}
-    return _make_node(location, 2, attributes)
+    return _make_node(documents.location, 2, attributes)
 
 
 def _make_node(
@@ -444,29 +512,6 @@ def _make_node(
         metadata = replace(metadata, problems=(*cut, *metadata.problems))
     kept = attributes if isinstance(attributes, dict) else {}
     return Node(location, zarr_format, kept, metadata)
-
-
-def _read_document(location: Location, name: str) -> JSON | None:
-    """Read a metadata document; None where there is none.
-
-    Raises
-    ------
-    CorruptDataError
-        Where it is not a JSON object.
-    """
-    raw = location.source.get(location.object_key(name))
-    if raw is None:
-        return None
-    where = f"{location}/{name}"
-    try:
-        document = parse_json(raw)
-    except ValueError as error:
-        msg = f"{where} is not valid JSON: {error}."
-        raise CorruptDataError(msg, remedy="Restore it from a copy.") from error
-    if not isinstance(document, dict):
-        msg = f"{where} holds a JSON {type(document).__name__}, not an object."
-        raise CorruptDataError(msg)
-    return document
 
 
 def unreadable_problem(path: str, error: Exception) -> Problem:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.store.hierarchy.coordinate_systems import scene_paths
 from napari_ngff.store.hierarchy.long_lists import limit_alike
-from napari_ngff.store.pyramids.pyramid import LevelSource, open_pyramid
+from napari_ngff.store.pyramids.opened_image import open_with_labels
+from napari_ngff.store.pyramids.pyramid import LevelSource
 
 if TYPE_CHECKING:
     from napari_ngff.metadata.model import JSON, Multiscale, Omero
@@ -37,10 +38,11 @@ def summarize_node(node: Node) -> JSON:
         "zarr_format": node.zarr_format,
     }
     if metadata.image is not None:
-        try:
-            pyramid = open_pyramid(node)
-        except OMEZarrError as error:
-            described["image"] = {"error": str(error)}
+        pyramid, labels = open_with_labels(node)
+        if isinstance(pyramid, OMEZarrError):
+            described["image"] = {"error": str(pyramid)}
+        elif isinstance(pyramid, Exception):
+            raise pyramid
         else:
             problems += pyramid.problems
             # As opened from the file, each level has its array; only computed levels
@@ -50,7 +52,6 @@ def summarize_node(node: Node) -> JSON:
                 pyramid.multiscale, arrays, metadata.image.omero
             )
         # Also where no level can be opened: labels have documents of their own.
-        labels = node.labels()
         problems += labels.problems
         described["labels"] = [label.name for label in labels.nodes]
     if metadata.labels is not None:

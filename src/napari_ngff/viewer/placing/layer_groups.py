@@ -90,19 +90,34 @@ class ReadingNotes:
 
     def open_pyramid(self, node: Node, index: int = 0) -> Pyramid | None:
         """Open a pyramid, or note why not; `index` is that of its multiscale."""
+        try:
+            pyramid: Pyramid | Exception = open_pyramid(node, index, self.on_error)
+        except (OMEZarrError, OSError) as error:
+            pyramid = error
+        return self.note_pyramid(node, pyramid, index)
+
+    def note_pyramid(
+        self, node: Node, opened: Pyramid | Exception, index: int = 0
+    ) -> Pyramid | None:
+        """Note the problems of an image that was opened, or why it was not.
+
+        Returns
+        -------
+        Pyramid or None
+            What was opened.
+        """
         # Problems of the document once, not for each of its multiscales.
         if not index:
             self.note_problems(node.problems)
-        try:
-            pyramid = open_pyramid(node, index, on_error=self.on_error)
-        except (OMEZarrError, OSError) as error:
+        if isinstance(opened, Exception):
+            text = str(opened)
             problem = Problem(
-                "image-unreadable", Severity.ERROR, "", str(error), Consequence.LEFT_OUT
+                "image-unreadable", Severity.ERROR, "", text, Consequence.LEFT_OUT
             )
             self.note_problems(prefix_places([problem], node.location.path))
             return None
-        self.note_problems(pyramid.problems)
-        return pyramid
+        self.note_problems(opened.problems)
+        return opened
 
 
 def mosaic_group(

@@ -1,0 +1,77 @@
+"""Reads the metadata documents of a group, or of an array."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from napari_ngff.errors import CorruptDataError
+from napari_ngff.store.limits import parse_json
+from napari_ngff.store.sources.read_ahead import ReadAhead
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from napari_ngff.metadata.model import JSON
+    from napari_ngff.store.hierarchy.location import Location
+
+__all__ = ["GroupDocuments"]
+
+FIRST = {None: ("zarr.json", ".zattrs", ".zgroup"), 2: (".zattrs",), 3: ("zarr.json",)}
+"""Documents of a group that are asked for at once, by its Zarr format if it is known:
+most groups have the one that is listed first."""
+
+
+class GroupDocuments:
+    """The documents of one group, or of one array.
+
+    Parameters
+    ----------
+    location
+        Of the group.
+    """
+
+    def __init__(self, location: Location) -> None:
+        self.location = location
+        self._ahead = ReadAhead(location.source)
+
+    def ask_first(self, zarr_format: int | None) -> None:
+        """Ask a server at once for all that tells whether there is a group."""
+        self.ask(FIRST[zarr_format])
+
+    def ask(self, names: Iterable[str]) -> None:
+        """Ask a server for several documents at once."""
+        self._ahead.ask(map(self.location.object_key, names))
+
+    def get(self, name: str) -> bytes | None:
+        """Read the bytes of a document; None where there is none."""
+        return self._ahead.get(self.location.object_key(name))
+
+    def read(self, name: str) -> JSON | None:
+        """Read a document; None where there is none.
+
+        Raises
+        ------
+        CorruptDataError
+            Where it is not a JSON object.
+        """
+        raw = self.get(name)
+        return None if raw is None else parse_document(f"{self.location}/{name}", raw)
+
+
+def parse_document(where: str, raw: bytes) -> JSON:
+    """Parse a metadata document; `where` is its place in a message.
+
+    Raises
+    ------
+    CorruptDataError
+        Where it is not a JSON object.
+    """
+    try:
+        document = parse_json(raw)
+    except ValueError as error:
+        msg = f"{where} is not valid JSON: {error}."
+        raise CorruptDataError(msg, remedy="Restore it from a copy.") from error
+    if not isinstance(document, dict):
+        msg = f"{where} holds a JSON {type(document).__name__}, not an object."
+        raise CorruptDataError(msg)
+    return document

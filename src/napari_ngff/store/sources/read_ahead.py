@@ -1,0 +1,82 @@
+"""Asks a server at once for what would take one round trip after the other."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+from napari_ngff.store.threads import LOCAL_CONCURRENCY, ask_pool, share_work
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from concurrent.futures import Future
+
+    from napari_ngff.store.sources.source import Source
+
+__all__ = ["ReadAhead", "call_at_once", "is_remote"]
+
+Result = TypeVar("Result")
+
+
+def is_remote(source: Source) -> bool:
+    """Return whether each read of a source waits for a server."""
+    return source.concurrency > LOCAL_CONCURRENCY
+
+
+def call_at_once(source: Source, calls: Sequence[Callable[[], Result]]) -> list[Result]:
+    """Call functions that read from a source: at once from a server, else in turn.
+
+    Local documents are read faster than a thread wakes up.
+
+    Returns
+    -------
+    list
+        Their results, in the order of the functions.
+
+    Raises
+    ------
+    Exception
+        The first one of the functions.
+    """
+    results: dict[int, Result] = {}
+
+    def call_one(number: int) -> None:
+        results[number] = calls[number]()
+
+    concurrency = source.concurrency if is_remote(source) else 1
+    share_work(iter(range(len(calls))), call_one, len(calls), concurrency)
+    return [results[number] for number in range(len(calls))]
+
+
+class ReadAhead:
+    """Reads objects of a source, and asks a server for them before they are needed.
+
+    Parameters
+    ----------
+    source
+        To read.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self._answers: dict[str, Future[bytes | None]] = {}
+
+    def ask(self, keys: Iterable[str]) -> None:
+        """Begin to read objects; the first is left to whoever reads it."""
+        if not is_remote(self.source):
+            return
+        for key in list(keys)[1:]:
+            if key not in self._answers:
+                answer = ask_pool(
+                    self.source.concurrency, partial(self.source.get, key)
+                )
+                if answer is not None:
+                    self._answers[key] = answer
+
+    def get(self, key: str) -> bytes | None:
+        """Read an object; errors of those that are never read are never raised."""
+        answer = self._answers.get(key)
+        # One that has not begun is read here: all threads may wait for this one.
+        if answer is None or answer.cancel():
+            return self.source.get(key)
+        return answer.result()

@@ -1,0 +1,122 @@
+"""Opening what is far away waits for few answers: the depth of its documents and two.
+
+Numbers of requests and round trips, no durations.
+"""
+
+from __future__ import annotations
+
+import pytest
+from napari.components import ViewerModel
+from npe2 import PluginManager
+
+import napari_ngff
+from napari_ngff.cli import main
+from napari_ngff.store.arrays.chunked_array import cache
+from napari_ngff.viewer.reader import read_layers
+from plates import pixels, write_group, write_image
+from round_trips import count_traffic, far_server, forget
+
+pytest.importorskip("aiohttp", reason="needs the extra [remote]")
+
+DATA = pixels(0, (2, 64, 64))
+LEVELS = 5
+FORMATS = {"0.4": 2, "0.5": 3}
+
+
+def view(address):
+    PluginManager.instance().discover()
+    viewer = ViewerModel()
+    viewer.open(address, plugin="napari-ngff")
+    return list(viewer.layers)
+
+
+def show_info(address):
+    main(["info", address])
+
+
+def traffic(server, call, name):
+    forget(server)
+    cache.clear()
+    found = call(f"{server.address}/{name}")
+    return count_traffic(server), found
+
+
+@pytest.fixture(params=FORMATS.values(), ids=FORMATS)
+def zarr_format(request):
+    return request.param
+
+
+@pytest.fixture
+def server(tmp_path):
+    with far_server(tmp_path) as server:
+        yield server
+
+
+def write_series(folder, zarr_format, listed):
+    write_group(folder, {"bioformats2raw.layout": 3}, zarr_format)
+    names = [str(i) for i in range(3)]
+    if listed:
+        write_group(folder / "OME", {"series": names}, zarr_format)
+    for name in names:
+        write_image(folder / name, DATA, zarr_format, levels=3, labels=("a",))
+
+
+def test_an_image_is_opened_in_two_round_trips(tmp_path, server, zarr_format):
+    write_image(tmp_path / "a.zarr", DATA, zarr_format, levels=LEVELS)
+    (requests, trips), image = traffic(server, napari_ngff.open, "a.zarr")
+    assert len(image.levels) == LEVELS
+    # Its document and the arrays.
+    assert trips == 2
+    assert requests <= 3 + LEVELS
+
+
+@pytest.mark.parametrize("call", [read_layers, view], ids=["layers", "viewer"])
+def test_layers_take_a_round_trip_for_each_depth(tmp_path, server, zarr_format, call):
+    write_image(
+        tmp_path / "a.zarr", DATA, zarr_format, levels=LEVELS, labels=("a", "b")
+    )
+    (requests, trips), layers = traffic(server, call, "a.zarr")
+    assert len(layers) == 4
+    # Image; arrays and the list of labels; labels; their arrays; pixels.
+    assert trips == 5
+    pixels_read = 2
+    assert requests <= 3 + LEVELS + 2 + 2 * 2 + 2 * LEVELS + pixels_read
+
+
+def test_info_reads_no_arrays_of_labels(tmp_path, server, zarr_format, capsys):
+    write_image(
+        tmp_path / "a.zarr", DATA, zarr_format, levels=LEVELS, labels=("a", "b")
+    )
+    (requests, trips), _ = traffic(server, show_info, "a.zarr")
+    assert "a, b" in capsys.readouterr().out
+    # Image; arrays and the list of labels; labels.
+    assert trips == 3
+    assert requests <= 3 + LEVELS + 2 + 2 * 2
+
+
+def test_an_image_without_labels_waits_for_none(tmp_path, server, zarr_format):
+    write_image(tmp_path / "a.zarr", DATA, zarr_format, levels=LEVELS)
+    (_, trips), layers = traffic(server, read_layers, "a.zarr")
+    assert len(layers) == 2
+    assert trips == 3
+
+
+@pytest.mark.parametrize("listed", [True, False], ids=["listed", "numbered"])
+def test_images_of_a_collection_are_opened_at_once(
+    tmp_path, server, zarr_format, listed
+):
+    write_series(tmp_path / "a.zarr", zarr_format, listed)
+    (requests, trips), layers = traffic(server, read_layers, "a.zarr")
+    assert len(layers) == 9
+    # Collection; list; images; arrays and the lists of labels; labels; their arrays;
+    # pixels. Without a list it is looked for in both formats, and so is the image
+    # behind the last.
+    assert trips <= (7 if listed else 9)
+    assert requests <= 80
+
+
+def test_a_channel_waits_for_no_other(tmp_path, server, zarr_format):
+    write_image(tmp_path / "a.zarr", pixels(0, (6, 16, 16)), zarr_format, levels=1)
+    (_, trips), layers = traffic(server, view, "a.zarr")
+    assert len(layers) == 6
+    assert trips == 3
