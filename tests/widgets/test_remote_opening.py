@@ -155,6 +155,7 @@ def test_another_is_opened_while_one_waits(viewer, server, tmp_path):
 def test_the_window_is_closed_while_one_waits(viewer, server):
     server.answer = lambda path: HANG
     QTimer.singleShot(200, viewer.close)
-    with pytest.raises(OMEZarrError):
+    with pytest.raises(OMEZarrError, match="was closed"):
         viewer.open(address(server), plugin="napari-ngff")
+    assert not server.over.is_set()  # the server has not answered
     pump(50)

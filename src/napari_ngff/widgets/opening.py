@@ -15,6 +15,7 @@ from napari_ngff.errors import OMEZarrError
 from napari_ngff.store.hierarchy.location import is_url
 from napari_ngff.store.sources.remote_source import ReadScope
 from napari_ngff.viewer import reader
+from napari_ngff.viewer.napari_private import qt_window_of
 from napari_ngff.viewer.notices import last_part, shorten_name
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.form_dialog import is_window_open
@@ -75,15 +76,20 @@ class RemoteOpening:
         A thread of its own: those of the window may all wait for servers.
         """
         outcome: list[Any] = []
+        window = qt_window_of(self.viewer)
+        # Else the thread, and a script that waits for it, would wait for the server.
+        window.destroyed.connect(self.scope.cancel)
 
         def finish() -> None:
             self._end_bar()
+            if not is_window_open(self.viewer):
+                failed(OMEZarrError(f"The window of {self.path} was closed."))
+                return
+            window.destroyed.disconnect(self.scope.cancel)
             if isinstance(outcome[0], Exception):
                 failed(outcome[0])
             elif self.scope.is_cancelled:
                 failed(self._cancelled())
-            elif not is_window_open(self.viewer):
-                failed(OMEZarrError(f"The window of {self.path} was closed."))
             else:
                 done(outcome[0])
 
