@@ -12,12 +12,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from napari_ngff.errors import NodeNotFoundError, UnsupportedError
 from napari_ngff.metadata.model import GroupKind
 from napari_ngff.store.arrays.lazy_array import ArrayWindow, LazyArray
 from napari_ngff.store.check.visit_groups import check_hierarchy
+from napari_ngff.store.convert.conversion import (
+    ConversionResult,
+    ConversionRun,
+    ConvertOptions,
+    convert_hierarchy,
+    read_request,
+)
 from napari_ngff.store.hierarchy.node import Node, open_node
 from napari_ngff.store.hierarchy.summary import list_branches
 from napari_ngff.store.pyramids.pyramid import Pyramid, open_pyramid
@@ -37,6 +44,7 @@ __all__ = [
     "Plate",
     "Well",
     "check",
+    "convert",
     "measure",
     "open_ome_zarr",
     "pack",
@@ -368,6 +376,68 @@ def measure(
     return measure_labels.measure(
         open_node(source), label, wells=wells, scheduler=scheduler, goes_on=goes_on
     )
+
+
+def convert(
+    source: Any,
+    target: str | Path,
+    *,
+    scheduler: Any = None,
+    progress: Callable[[int, int], None] | None = None,
+    **options: Unpack[ConvertOptions],
+) -> ConversionResult:
+    """Write a copy in another version, in other chunks, or of a part.
+
+    Chunks are copied as they are where only metadata change. Keys and groups that this
+    package does not know are copied as they are.
+
+    Parameters
+    ----------
+    source
+        As for `open_ome_zarr`.
+    target
+        Folder, or ``.ozx`` file, that is made.
+    scheduler
+        Address of a dask scheduler ("tcp://..."), a ``distributed.Client``, or a name
+        that ``dask.compute`` takes; threads of this process by default.
+    progress
+        Called with the bytes of voxels that are done, and their total; an error that it
+        raises ends the conversion, which `resume` continues.
+    **options
+        ``to_version``: "0.5" by default, "0.4" or "0.6". ``chunks`` and ``shards``:
+        lengths by axis, such as ``{"y": 1024, "x": 1024}``, for shards also "auto".
+        ``codec``: "zstd:5", "blosc:lz4:5", "gzip:6" or "none". ``crop``: what is kept
+        by axis, in voxels of level 0, such as ``{"x": (100, 2000), "t": 0}``.
+        ``levels``: such as ``[0, 2]``. ``channels``: indices or names. ``wells``: names
+        such as ``["B*", "C3"]``. ``overwrite``: whether to replace `target`.
+        ``resume``: whether to continue a conversion that was stopped. ``unreadable``:
+        "stop" by default, or "skip" chunks that cannot be read.
+
+    Returns
+    -------
+    ConversionResult
+        `problems` is what could not be read.
+
+    Raises
+    ------
+    FileExistsError
+        Where `target` exists and ``overwrite`` is not set, or it is not a zarr
+        hierarchy.
+    ValueError
+        Where an option has another form, or the version cannot state the metadata.
+    ConflictError
+        Where the source changed meanwhile.
+    OMEZarrError, OSError
+        Where reading or writing fails.
+    """
+    run = ConversionRun(
+        options.get("overwrite", False),
+        options.get("resume", False),
+        options.get("unreadable") == "skip",
+        scheduler,
+        progress,
+    )
+    return convert_hierarchy(open_node(source), target, read_request(options), run)
 
 
 def pack(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from napari_ngff import __version__
 from napari_ngff.commands.check import add_check
+from napari_ngff.commands.convert import add_convert
 from napari_ngff.commands.export import add_export
 from napari_ngff.commands.measure import add_measure
 from napari_ngff.commands.merge import add_merge
@@ -88,6 +89,7 @@ def _make_parser() -> argparse.ArgumentParser:
     add_merge(commands)
     add_measure(commands)
     add_export(commands)
+    add_convert(commands)
     add_pack(commands)
 
     view = commands.add_parser("view", help="open in napari")

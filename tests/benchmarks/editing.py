@@ -49,7 +49,7 @@ def shapes(name: str) -> list[tuple[int, ...]]:
 
 def reduced(pixels: np.ndarray, method: str) -> list[np.ndarray]:
     """All levels, made anew."""
-    from napari_ngff.labels.level_reduction import LevelReduction
+    from napari_ngff.store.pyramids.level_reduction import LevelReduction
 
     levels = [pixels]
     wanted = shapes("plane" if pixels.ndim == 2 else "stack")

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from napari_ngff.labels.level_reduction import Method
     from napari_ngff.store.arrays.new_array import NewArray
+    from napari_ngff.store.pyramids.level_reduction import Method
 
 JSON = dict[str, Any]
 Save = Callable[[Path, str, np.ndarray], None]
@@ -107,8 +107,8 @@ def by_levels(
     folder: Path, name: str, pixels: np.ndarray, method: Method, codec: Codec
 ) -> None:
     """The same, by another method or codec, and without what is said of an image."""
-    from napari_ngff.labels.level_reduction import LevelReduction
     from napari_ngff.metadata.model import Axis
+    from napari_ngff.store.pyramids.level_reduction import LevelReduction
     from napari_ngff.store.pyramids.pyramid_plan import PyramidPlan
     from napari_ngff.store.pyramids.pyramid_writer import PyramidWriter
     from napari_ngff.store.write.new_hierarchy import NewHierarchy

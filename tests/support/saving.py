@@ -12,7 +12,6 @@ from napari_ngff.labels.canvas import Canvas
 from napari_ngff.labels.edits import Edit
 from napari_ngff.labels.journal import Journal, find_journals
 from napari_ngff.labels.label_writer import LabelWriter
-from napari_ngff.labels.level_reduction import LevelReduction
 from napari_ngff.labels.runs import mask_runs
 from napari_ngff.labels.saving.before_images import BeforeImages
 from napari_ngff.labels.shapes import Mask
@@ -20,6 +19,7 @@ from napari_ngff.metadata.dump import dump_image
 from napari_ngff.metadata.model import Axis, ImageMetadata, LabelInfo, Level, Multiscale
 from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.arrays.lazy_array import ArrayWindow
+from napari_ngff.store.pyramids.level_reduction import LevelReduction
 from napari_ngff.store.pyramids.pyramid import LevelSource
 from napari_ngff.store.sources.folder_source import FolderSource
 

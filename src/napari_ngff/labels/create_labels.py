@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from napari_ngff.errors import CorruptDataError
-from napari_ngff.labels.level_reduction import LevelReduction
 from napari_ngff.labels.places.label_location import (
     LabelLocation,
     is_name,
@@ -33,15 +32,16 @@ from napari_ngff.store.arrays.new_array import NewArray, group_documents, shard_
 from napari_ngff.store.arrays.stored_objects import join_key
 from napari_ngff.store.hierarchy.consolidated import update_copies
 from napari_ngff.store.limits import parse_json
+from napari_ngff.store.pyramids.level_reduction import LevelReduction
 from napari_ngff.store.pyramids.pyramid import open_pyramid
 from napari_ngff.store.write.begin import begin_transaction
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from napari_ngff.labels.level_reduction import Method
     from napari_ngff.metadata.model import JSON
     from napari_ngff.store.hierarchy.node import Node
+    from napari_ngff.store.pyramids.level_reduction import Method
     from napari_ngff.store.pyramids.pyramid import Pyramid
     from napari_ngff.store.write.transaction import NewTree, Transaction
 

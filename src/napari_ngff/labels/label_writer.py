@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from napari_ngff.errors import ConflictError, CorruptDataError, UnsupportedError
-from napari_ngff.labels.level_reduction import LevelReduction
 from napari_ngff.labels.saving.before_images import (
     OriginalLevel,
     cell_shape,
@@ -44,6 +43,7 @@ from napari_ngff.store.arrays.boxes import box_of
 from napari_ngff.store.arrays.chunked_array import ChunkedArray
 from napari_ngff.store.arrays.lazy_array import ArrayWindow
 from napari_ngff.store.hierarchy.consolidated import update_copies
+from napari_ngff.store.pyramids.level_reduction import LevelReduction
 from napari_ngff.store.pyramids.pyramid import LevelSource
 from napari_ngff.store.sources.source import ReadLog
 from napari_ngff.store.write.begin import begin_transaction
@@ -54,11 +54,11 @@ if TYPE_CHECKING:
     from napari_ngff.labels.canvas import Canvas
     from napari_ngff.labels.edits import Edit
     from napari_ngff.labels.journal import Journal
-    from napari_ngff.labels.level_reduction import Method
     from napari_ngff.labels.saving.before_images import BeforeImages
     from napari_ngff.labels.saving.journal_records import JournalContent
     from napari_ngff.metadata.model import Problem
     from napari_ngff.store.arrays.boxes import AxisOrder, Cell
+    from napari_ngff.store.pyramids.level_reduction import Method
 
 __all__ = ["LabelWriter"]
 

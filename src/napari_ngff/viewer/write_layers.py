@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import UnsupportedError
 from napari_ngff.labels.create_labels import METHOD
-from napari_ngff.labels.level_reduction import LevelReduction
 from napari_ngff.metadata.dump import dump_image, dump_labels
 from napari_ngff.metadata.model import ImageMetadata, Multiscale
 from napari_ngff.metadata.systems import CoordinateSystem, Reference, SystemLink
@@ -21,6 +20,7 @@ from napari_ngff.metadata.transform import Affine
 from napari_ngff.metadata.version import LABEL_VERSIONS, V0_4, V0_5, Version
 from napari_ngff.store.arrays.new_array import group_documents
 from napari_ngff.store.arrays.stored_objects import join_key
+from napari_ngff.store.pyramids.level_reduction import LevelReduction
 from napari_ngff.store.pyramids.pyramid_plan import PyramidPlan
 from napari_ngff.store.pyramids.pyramid_writer import MeanReducer, PyramidWriter
 from napari_ngff.store.write.new_hierarchy import SINGLE, NewHierarchy

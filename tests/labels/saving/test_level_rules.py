@@ -7,10 +7,10 @@ import pytest
 
 from napari_ngff.labels.canvas import Canvas
 from napari_ngff.labels.edits import Edit
-from napari_ngff.labels.level_reduction import AxisSteps, LevelReduction
 from napari_ngff.labels.runs import mask_runs
 from napari_ngff.labels.saving.level_rules import find_rules
 from napari_ngff.labels.shapes import Mask
+from napari_ngff.store.pyramids.level_reduction import AxisSteps, LevelReduction
 from saving import levels_of, open_writer, read_levels, write_levels
 
 SHAPE = (203, 310)

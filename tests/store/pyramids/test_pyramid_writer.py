@@ -12,9 +12,9 @@ import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from napari_ngff.labels.level_reduction import LevelReduction
 from napari_ngff.metadata.model import Axis
 from napari_ngff.store.arrays.new_array import NewArray
+from napari_ngff.store.pyramids.level_reduction import LevelReduction
 from napari_ngff.store.pyramids.pyramid_plan import PyramidPlan
 from napari_ngff.store.pyramids.pyramid_writer import (
     MeanReducer,

@@ -38,11 +38,11 @@ from callers import (
 )
 from napari_ngff.errors import NodeNotFoundError
 from napari_ngff.labels.journal import find_journals
-from napari_ngff.labels.level_reduction import LevelReduction
 from napari_ngff.metadata.model import Severity
 from napari_ngff.store.arrays.boxes import box_of, cells_in, whole_box
 from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.check.visit_groups import check_hierarchy
+from napari_ngff.store.pyramids.level_reduction import LevelReduction
 from napari_ngff.store.write.zip_packing import pack_hierarchy
 
 pytestmark = pytest.mark.skipif(

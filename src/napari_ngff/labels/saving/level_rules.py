@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from napari_ngff.errors import CorruptDataError
-from napari_ngff.labels.level_reduction import LevelReduction
 from napari_ngff.store.arrays.boxes import slice_inside
+from napari_ngff.store.pyramids.level_reduction import LevelReduction
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from napari_ngff.labels.level_grid import Box
-    from napari_ngff.labels.level_reduction import LevelReduction
     from napari_ngff.store.arrays.boxes import Cell
+    from napari_ngff.store.pyramids.level_reduction import LevelReduction
 
 __all__ = ["ReductionCache"]
 

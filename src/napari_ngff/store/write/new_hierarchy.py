@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from napari_ngff.store.write.transaction import NewTree
 
-__all__ = ["SINGLE", "NewHierarchy"]
+__all__ = ["SINGLE", "NewHierarchy", "require_room"]
 
 SINGLE = ".ozx"
 """Suffix of a single-file OME-Zarr."""
@@ -72,7 +72,7 @@ class NewHierarchy:
             # What a killed process left in this folder, before a new folder is made in
             # it.
             transaction.recover("")
-            self._require_room()
+            require_room(self.target, self.overwrite)
             # Beside the target: a rename to another file system would copy all bytes.
             self._tree = transaction.replace_tree(self.target.name)
             self.root = f"{transaction.root}/{self._tree.key}"
@@ -129,29 +129,35 @@ class NewHierarchy:
             # The system is asked once for each folder, not for each chunk.
             self._folders.add(folder)
 
-    def _require_room(self) -> None:
-        if not os.path.lexists(self.target):
-            return
-        if not self.overwrite:
-            msg = f"{self.target} already exists. Choose another name, or remove it."
-            raise FileExistsError(msg)
-        # A folder of other files is never replaced, whatever the caller allows.
-        if self.target.is_dir() and not any(
-            (self.target / name).exists() for name in DOCUMENTS
-        ):
-            msg = f"{self.target} is a folder, but not a zarr: it stays unchanged."
-            raise FileExistsError(msg)
-
     def _place_hierarchy(self) -> None:
         if self._is_single:
             pack_hierarchy(self.root, self.target, overwrite=self.overwrite)
             return
         self._flushing.finish_flushing()
         # Again: another program may have made the target meanwhile.
-        self._require_room()
+        require_room(self.target, self.overwrite)
         if self._tree is not None:
             self._tree.commit()
 
     @property
     def _is_single(self) -> bool:
         return self.target.suffix.lower() == SINGLE
+
+
+def require_room(target: Path, overwrite: bool) -> None:
+    """Refuse a target that exists and may not be replaced.
+
+    Raises
+    ------
+    FileExistsError
+        Where it exists and `overwrite` is False, or it is not a zarr hierarchy.
+    """
+    if not os.path.lexists(target):
+        return
+    if not overwrite:
+        msg = f"{target} already exists. Choose another name, or remove it."
+        raise FileExistsError(msg)
+    # A folder of other files is never replaced, whatever the caller allows.
+    if target.is_dir() and not any((target / name).exists() for name in DOCUMENTS):
+        msg = f"{target} is a folder, but not a zarr: it stays unchanged."
+        raise FileExistsError(msg)

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_ngff.labels.level_reduction import LevelReduction
 from napari_ngff.metadata.dump import dump_image, dump_labels
 from napari_ngff.metadata.model import (
     Axis,
@@ -25,6 +24,7 @@ from napari_ngff.metadata.model import (
 )
 from napari_ngff.metadata.version import VERSIONS, Version
 from napari_ngff.store.arrays.new_array import group_documents
+from napari_ngff.store.pyramids.level_reduction import LevelReduction
 from napari_ngff.store.pyramids.pyramid_plan import PyramidPlan
 from napari_ngff.store.pyramids.pyramid_writer import MeanReducer, PyramidWriter
 from napari_ngff.store.write.new_hierarchy import SINGLE, NewHierarchy

@@ -11,11 +11,11 @@ from napari_ngff.errors import OMEZarrError, UnsupportedError
 from napari_ngff.labels.create_labels import METHOD, create_labels
 from napari_ngff.labels.kept_edits import address_text, image_of_label
 from napari_ngff.labels.label_writer import LabelWriter
-from napari_ngff.labels.level_reduction import method_named
 from napari_ngff.labels.places.label_location import name_problem
 from napari_ngff.labels.places.sidecar import choose_location, name_of, remember_sidecar
 from napari_ngff.labels.saving.journal_records import JournalSubject
 from napari_ngff.metadata.model import LabelInfo
+from napari_ngff.store.pyramids.level_reduction import method_named
 from napari_ngff.store.pyramids.pyramid import open_pyramid
 from napari_ngff.store.write.begin import begin_transaction
 from napari_ngff.viewer.label_layers import FIRST_COLORS

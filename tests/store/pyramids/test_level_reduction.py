@@ -7,7 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from napari_ngff.labels.level_reduction import AxisSteps, LevelReduction, method_named
+from napari_ngff.store.pyramids.level_reduction import (
+    AxisSteps,
+    LevelReduction,
+    method_named,
+)
 
 
 def whole(pixels, shape, method):

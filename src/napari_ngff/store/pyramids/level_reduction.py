@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from napari_ngff.labels.block_mode import block_mode
 from napari_ngff.store.arrays.boxes import box_of, cells_in
+from napari_ngff.store.pyramids.block_mode import block_mode
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -1,0 +1,114 @@
+"""The command ``napari-ngff convert``: another version, other chunks, or a part."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from napari_ngff.api import convert
+from napari_ngff.errors import OMEZarrError
+from napari_ngff.store.arrays.chunked_array import cache
+
+if TYPE_CHECKING:
+    import argparse
+
+__all__ = ["add_convert"]
+
+SHOWN = 20
+"""Problems that are printed one by one."""
+
+
+def add_convert(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command to a parser of commands."""
+    command = commands.add_parser(
+        "convert",
+        help="write a copy: other version, chunks, or a part",
+        description="Chunks are copied as they are where only metadata change.",
+    )
+    command.add_argument(
+        "source", metavar="SOURCE", help="folder, group in it, .ozx or URL"
+    )
+    command.add_argument("target", metavar="TARGET", help="folder or .ozx to write")
+    command.add_argument(
+        "--to-version",
+        metavar="VERSION",
+        default="0.5",
+        choices=("0.4", "0.5", "0.6"),
+        help="0.4, 0.5 (default) or 0.6",
+    )
+    command.add_argument("--chunks", metavar="AXES", help="such as y=1024,x=1024")
+    command.add_argument(
+        "--shards", metavar="AXES", help="such as y=4096,x=4096, or auto"
+    )
+    command.add_argument(
+        "--codec", metavar="NAME", help="zstd:5, blosc:lz4:5, gzip:6 or none"
+    )
+    command.add_argument(
+        "--crop", metavar="AXES", help="part to keep, such as x=100:2000,t=0"
+    )
+    command.add_argument("--levels", metavar="LIST", help="such as 0,2 or 1:")
+    command.add_argument(
+        "--channels", metavar="LIST", help="indices or names, such as 0,DNA"
+    )
+    command.add_argument("--wells", metavar="LIST", help="such as B*,C3")
+    command.add_argument(
+        "--overwrite", action="store_true", help="replace what has that name"
+    )
+    command.add_argument(
+        "--resume", action="store_true", help="continue a conversion that was stopped"
+    )
+    command.add_argument(
+        "--unreadable",
+        choices=("stop", "skip"),
+        default="stop",
+        help="what to do about chunks that cannot be read (stop)",
+    )
+    command.add_argument(
+        "--scheduler",
+        metavar="URL",
+        help="of dask.distributed, tcp://...; threads by default",
+    )
+    command.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Convert; returns the exit code, 1 if something could not be read."""
+    given = vars(options).copy()
+    del given["run"]
+    # Each chunk is read once, so keeping it would only take memory.
+    limit, cache.limit = cache.limit, 0
+    try:
+        result = convert(
+            given.pop("source"),
+            given.pop("target"),
+            # No progress in the log of a batch job.
+            progress=_print_progress if sys.stderr.isatty() else None,
+            **given,
+        )
+    except ValueError as error:
+        # Some errors of this package are also ValueErrors; `main` prints those.
+        if isinstance(error, OMEZarrError):
+            raise
+        print(f"napari-ngff: {error}", file=sys.stderr)
+        return 1
+    except (OSError, KeyboardInterrupt) as error:
+        # How to continue, which errors of the system have no place for.
+        for note in getattr(error, "__notes__", ()):
+            print(f"napari-ngff: {note}", file=sys.stderr)
+        raise
+    finally:
+        cache.limit = limit
+    print(result.target)
+    for problem in result.problems[:SHOWN]:
+        print(f"napari-ngff: left out: {problem}", file=sys.stderr)
+    if len(result.problems) > SHOWN:
+        more = len(result.problems) - SHOWN
+        print(f"napari-ngff: and {more} more", file=sys.stderr)
+    return 1 if result.problems else 0
+
+
+def _print_progress(done: int, total: int) -> None:
+    share = done * 100 // total if total else 100
+    end = "\n" if done == total else ""
+    text = f"\r{share} % of {total / 1e6:,.0f} MB of pixels"
+    print(text, end=end, file=sys.stderr, flush=True)

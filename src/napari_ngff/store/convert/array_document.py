@@ -1,0 +1,479 @@
+"""Chooses the document of a converted array, and whether its chunks stay as they are.
+
+The bytes of a chunk of Zarr v2 and v3 are the same where both have the compressor; only
+the key changes then. Other arrays are decoded and encoded.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from napari_ngff.errors import UnsupportedError
+from napari_ngff.store.arrays.encoding import SHUFFLES
+from napari_ngff.store.arrays.new_array import NewArray, shard_shape
+from napari_ngff.store.arrays.parse_array import (
+    IndirectError,
+    configuration_of,
+    name_of,
+    parse_array,
+)
+from napari_ngff.store.hierarchy.json_text import dump_like
+from napari_ngff.store.limits import parse_json
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from napari_ngff.metadata.model import JSON
+    from napari_ngff.store.arrays.chunk_layout import ArrayLayout, Shape
+    from napari_ngff.store.convert.selection import Storage
+
+__all__ = [
+    "ArrayRegion",
+    "ArrayTarget",
+    "ConvertedArray",
+    "convert_array",
+    "is_regular",
+]
+
+COMPRESSORS = ("zstd", "gzip", "blosc")
+"""Compressors that Zarr v2 and v3 share."""
+
+AUTO_SHUFFLE = -1
+"""In Zarr v2: chosen by the size of a voxel."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayRegion:
+    """The voxels of an array that are kept.
+
+    Attributes
+    ----------
+    spans
+        Start and stop per axis; of the picked axis all of it.
+    picked
+        An axis of which single indices are kept; None for none.
+    indices
+        Those indices.
+    """
+
+    spans: tuple[tuple[int, int], ...]
+    picked: int | None = None
+    indices: tuple[int, ...] = ()
+
+    @property
+    def shape(self) -> Shape:
+        """Shape of what is kept."""
+        lengths = [stop - start for start, stop in self.spans]
+        if self.picked is not None:
+            lengths[self.picked] = len(self.indices)
+        return tuple(lengths)
+
+    def is_whole(self, shape: Shape) -> bool:
+        """Return whether that is the whole array."""
+        return self.picked is None and self.spans == tuple((0, n) for n in shape)
+
+    def has_whole_units(self, unit: Shape, shape: Shape) -> bool:
+        """Return whether it consists of whole stored objects, cut at the border."""
+        for axis, ((start, stop), length) in enumerate(
+            zip(self.spans, unit, strict=True)
+        ):
+            if axis == self.picked:
+                if length != 1:
+                    return False
+            elif start % length or (stop % length and stop != shape[axis]):
+                return False
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class ConvertedArray:
+    """What is written for an array.
+
+    Attributes
+    ----------
+    documents
+        Name -> text.
+    keeps_chunks
+        Whether the bytes of its chunks stay as they are.
+    """
+
+    documents: dict[str, bytes]
+    keeps_chunks: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayTarget:
+    """What an array is converted to.
+
+    Attributes
+    ----------
+    zarr_format
+        2 or 3.
+    names
+        Of the axes.
+    is_label
+        Whether it has labels.
+    nests
+        Whether chunks of Zarr v2 are in nested folders, as from 0.2 on; otherwise they
+        stay as they are.
+    is_new
+        Whether its voxels are computed, not copied.
+    """
+
+    zarr_format: int
+    names: tuple[str, ...]
+    is_label: bool
+    nests: bool
+    is_new: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Grid:
+    chunks: Shape
+    shards: Shape | None
+
+
+def convert_array(
+    raw: bytes,
+    attributes: bytes | None,
+    layout: ArrayLayout,
+    region: ArrayRegion,
+    target: ArrayTarget,
+    storage: Storage,
+) -> ConvertedArray:
+    """Choose how an array is stored.
+
+    Parameters
+    ----------
+    raw
+        Its document.
+    attributes
+        Its ``.zattrs``, of Zarr v2.
+    layout
+        Parsed from `raw`.
+    region
+        What is kept of it.
+    target
+        What it is converted to.
+    storage
+        What is asked for.
+
+    Raises
+    ------
+    ValueError
+        Where shards do not fit.
+    UnsupportedError
+        Where its voxels cannot be stored in that format.
+    """
+    zarr_format, names, is_label = target.zarr_format, target.names, target.is_label
+    document = parse_json(raw)
+    same = zarr_format == layout.zarr_format
+    grid = _choose_grid(layout, region.shape, names, storage, zarr_format)
+    codec = _codec_of(document, layout)
+    unit = layout.shards or layout.chunks
+    stays = (
+        not target.is_new
+        and (same or codec is not None)
+        and is_regular(document)
+        and storage.codec in (None, codec)
+        and not _asks_for(layout, names, storage)
+        and (same or layout.shards is None)
+        and region.has_whole_units(unit, layout.shape)
+    )
+    nests = target.nests and layout.keys.separator != "/" and zarr_format == 2
+    if stays and same and region.is_whole(layout.shape) and not nests:
+        documents = {_name_of(zarr_format): raw}
+        if attributes is not None:
+            documents[".zattrs"] = attributes
+        return ConvertedArray(documents, True)
+    if stays:
+        grid = _Grid(layout.chunks, layout.shards)
+    elif layout.dtype.kind not in "biuf":
+        msg = f"Voxels of type {layout.dtype} can only be copied as they are."
+        raise UnsupportedError(msg, remedy="Keep the version, and convert all of it.")
+    if same:
+        documents = {} if attributes is None else {".zattrs": attributes}
+        edited = _edit_document(raw, (layout, region, grid), storage, stays)
+        if nests:
+            edited["dimension_separator"] = "/"
+        text = dump_like(raw.decode(), edited)
+        return ConvertedArray(documents | {_name_of(zarr_format): text.encode()}, stays)
+    new = storage.codec if not stays else codec
+    if new is None:
+        new = codec if codec is not None else _usual_codec(layout.dtype, is_label)
+    extra = parse_json(attributes) if attributes else document.get("attributes") or {}
+    made = _make_documents(layout, region.shape, grid, new, target)
+    if zarr_format == 3:
+        made["zarr.json"]["attributes"] = extra
+    elif extra:
+        made[".zattrs"] = extra
+    return ConvertedArray({name: _dump(each) for name, each in made.items()}, stays)
+
+
+def is_regular(document: JSON) -> bool:
+    """Return whether all chunks of an array have one shape."""
+    return "chunk_grid" not in document or name_of(document["chunk_grid"]) == "regular"
+
+
+def _name_of(zarr_format: int) -> str:
+    return ".zarray" if zarr_format == 2 else "zarr.json"
+
+
+def _dump(document: JSON) -> bytes:
+    return json.dumps(document, indent=2).encode()
+
+
+def _asks_for(layout: ArrayLayout, names: tuple[str, ...], storage: Storage) -> bool:
+    """Return whether other chunks or shards are asked for."""
+    asked = [(storage.chunks, layout.chunks), (storage.shards, layout.shards)]
+    for lengths, stored in asked:
+        for name, length in lengths:
+            if name in names:
+                axis = names.index(name)
+                now = None if stored is None else stored[axis]
+                if now != length and not (
+                    now is not None and min(now, length) >= layout.shape[axis]
+                ):
+                    return True
+    return storage.auto_shards and layout.shards is None
+
+
+def _choose_grid(
+    layout: ArrayLayout,
+    shape: Shape,
+    names: tuple[str, ...],
+    storage: Storage,
+    zarr_format: int,
+) -> _Grid:
+    wanted = dict(storage.chunks)
+    chunks = tuple(
+        min(wanted.get(name, length), max(n, 1))
+        for name, length, n in zip(
+            _pad(names, shape), layout.chunks, shape, strict=True
+        )
+    )
+    if zarr_format == 2:
+        if storage.shards or storage.auto_shards:
+            msg = "OME-Zarr 0.4 has no shards: convert to 0.5, or leave --shards out."
+            raise ValueError(msg)
+        return _Grid(chunks, None)
+    if storage.auto_shards:
+        return _Grid(chunks, shard_shape(shape, chunks, layout.dtype.itemsize))
+    if layout.shards is None and not storage.shards:
+        return _Grid(chunks, None)
+    asked = dict(storage.shards)
+    shards = []
+    stored = layout.shards or layout.chunks
+    for name, length, old, n in zip(
+        _pad(names, shape), chunks, stored, shape, strict=True
+    ):
+        most = length * -(-n // length)
+        given = asked.get(name)
+        if given is None:
+            shards.append(min(length * max(1, old // length), most))
+        elif given % length and given < n:
+            msg = f"Shards of {name}={given} are not whole chunks of {length}."
+            raise ValueError(msg)
+        else:
+            shards.append(min(given - given % length or length, most))
+    return _Grid(chunks, tuple(shards))
+
+
+def _pad(names: tuple[str, ...], shape: Shape) -> tuple[str, ...]:
+    """Return a name for each axis."""
+    return names if len(names) == len(shape) else ("",) * len(shape)
+
+
+def _codec_of(document: JSON, layout: ArrayLayout) -> JSON | None:
+    """Return the compressor of chunks as of Zarr v3; None where both have none such."""
+    if layout.dtype.kind not in "biuf" or (layout.order == "F" and _is_ordered(layout)):
+        return None
+    try:
+        if layout.zarr_format == 2:
+            if document.get("filters"):
+                return None
+            return _from_numcodecs(document.get("compressor"), layout.dtype)
+        codecs = list(document["codecs"])
+        if name_of(codecs[0]) == "sharding_indexed":
+            codecs = list(configuration_of(codecs[0])["codecs"])
+        if name_of(codecs[0]) != "bytes" or len(codecs) > 2:
+            return None
+        if len(codecs) == 1:
+            return {}
+        name = name_of(codecs[1])
+        if name not in COMPRESSORS:
+            return None
+        return {"name": name, "configuration": _bare(configuration_of(codecs[1]))}
+    except (AttributeError, KeyError, TypeError):
+        return None
+
+
+def _is_ordered(layout: ArrayLayout) -> bool:
+    return sum(n > 1 for n in layout.chunks) > 1
+
+
+def _bare(configuration: JSON) -> JSON:
+    return {key: v for key, v in configuration.items() if key != "typesize"}
+
+
+def _from_numcodecs(compressor: Any, dtype: np.dtype[Any]) -> JSON | None:
+    if compressor is None:
+        return {}
+    settings = dict(compressor)
+    name = settings.pop("id")
+    if name == "zstd":
+        settings = {"checksum": False, "level": 0} | settings
+        settings["checksum"] = bool(settings["checksum"])
+    elif name == "blosc":
+        shuffle = settings.get("shuffle", 1)
+        if shuffle == AUTO_SHUFFLE:
+            shuffle = 2 if dtype.itemsize == 1 else 1
+        settings["shuffle"] = {n: word for word, n in SHUFFLES.items()}[shuffle]
+        settings.setdefault("blocksize", 0)
+    elif name != "gzip":
+        return None
+    return {"name": name, "configuration": settings}
+
+
+def _to_numcodecs(codec: JSON) -> JSON | None:
+    if not codec:
+        return None
+    settings = _bare(codec["configuration"])
+    if codec["name"] == "blosc":
+        settings["shuffle"] = SHUFFLES.get(settings["shuffle"], settings["shuffle"])
+    elif not settings.get("checksum", True):
+        del settings["checksum"]
+    return {"id": codec["name"], **settings}
+
+
+def _usual_codec(dtype: np.dtype[Any], is_label: bool) -> JSON:
+    """Return the compressor that this package writes by default."""
+    usual = NewArray((1,), (1,), dtype, ("x",), shuffle=not is_label)
+    codecs = json.loads(usual.make_document("0.5")[1])["codecs"]
+    return {
+        "name": codecs[1]["name"],
+        "configuration": _bare(codecs[1]["configuration"]),
+    }
+
+
+def _dump_fill(layout: ArrayLayout) -> Any:
+    value = layout.fill_value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else f"{'-' * (value < 0)}Infinity"
+    return value
+
+
+def _chunk_codecs(layout: ArrayLayout, codec: JSON) -> list[JSON]:
+    endian = "big" if layout.dtype.str.startswith(">") else "little"
+    codecs: list[JSON] = [{"name": "bytes", "configuration": {"endian": endian}}]
+    if codec:
+        settings = dict(codec["configuration"])
+        if codec["name"] == "blosc":
+            settings["typesize"] = layout.dtype.itemsize
+        codecs.append({"name": codec["name"], "configuration": settings})
+    return codecs
+
+
+def _shard_codec(chunks: Shape, codecs: list[JSON]) -> JSON:
+    index = [
+        {"name": "bytes", "configuration": {"endian": "little"}},
+        {"name": "crc32c"},
+    ]
+    configuration = {
+        "chunk_shape": list(chunks),
+        "codecs": codecs,
+        "index_codecs": index,
+        "index_location": "end",
+    }
+    return {"name": "sharding_indexed", "configuration": configuration}
+
+
+def _regular_grid(shape: Shape) -> JSON:
+    return {"name": "regular", "configuration": {"chunk_shape": list(shape)}}
+
+
+def _make_v3(layout: ArrayLayout, shape: Shape, grid: _Grid, codec: JSON) -> JSON:
+    codecs = _chunk_codecs(layout, codec)
+    if grid.shards is not None:
+        codecs = [_shard_codec(grid.chunks, codecs)]
+    return {
+        "zarr_format": 3,
+        "node_type": "array",
+        "shape": list(shape),
+        "data_type": layout.dtype.name,
+        "chunk_grid": _regular_grid(grid.shards or grid.chunks),
+        "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
+        "fill_value": _dump_fill(layout),
+        "codecs": codecs,
+        "attributes": {},
+        "storage_transformers": [],
+    }
+
+
+def _make_v2(layout: ArrayLayout, shape: Shape, chunks: Shape, codec: JSON) -> JSON:
+    return {
+        "zarr_format": 2,
+        "shape": list(shape),
+        "chunks": list(chunks),
+        "dtype": layout.dtype.str,
+        "compressor": _to_numcodecs(codec),
+        "fill_value": _dump_fill(layout),
+        "order": "C",
+        "filters": None,
+        "dimension_separator": "/",
+    }
+
+
+def _is_indirect(raw: bytes, zarr_format: Literal[2, 3]) -> bool:
+    """Return whether only zarr-python could encode chunks as this document states."""
+    try:
+        parse_array(raw, zarr_format)
+    except IndirectError:
+        return True
+    return False
+
+
+def _make_documents(
+    layout: ArrayLayout, shape: Shape, grid: _Grid, codec: JSON, target: ArrayTarget
+) -> dict[str, JSON]:
+    if target.zarr_format == 2:
+        return {".zarray": _make_v2(layout, shape, grid.chunks, codec)}
+    made = _make_v3(layout, shape, grid, codec)
+    if len(target.names) == len(shape):
+        made["dimension_names"] = list(target.names)
+    return {"zarr.json": made}
+
+
+def _edit_document(
+    raw: bytes,
+    parts: tuple[ArrayLayout, ArrayRegion, _Grid],
+    storage: Storage,
+    stays: bool,
+) -> JSON:
+    """Change only what differs; all other keys stay."""
+    layout, region, grid = parts
+    document = parse_json(raw)
+    codec = storage.codec
+    if codec is None and not stays and _is_indirect(raw, layout.zarr_format):
+        codec = _usual_codec(layout.dtype, False)
+    document["shape"] = list(region.shape)
+    if layout.zarr_format == 2:
+        document["chunks"] = list(grid.chunks)
+        if codec is not None:
+            document |= {"compressor": _to_numcodecs(codec), "filters": None}
+        if document.get("dimension_separator") is None:
+            document["dimension_separator"] = "." if stays else "/"
+    elif not stays:
+        document["chunk_grid"] = _regular_grid(grid.shards or grid.chunks)
+        codecs = document["codecs"]
+        if layout.shards is not None:
+            codecs = configuration_of(codecs[0])["codecs"]
+        if codec is not None:
+            codecs = _chunk_codecs(layout, codec)
+        if grid.shards is not None:
+            codecs = [_shard_codec(grid.chunks, codecs)]
+        document["codecs"] = codecs
+    return document  # type: ignore[no-any-return]

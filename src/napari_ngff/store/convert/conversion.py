@@ -1,0 +1,322 @@
+"""Converts a hierarchy into another one: versions, chunks, parts, folders, archives."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from napari_ngff.errors import ConflictError, OMEZarrError, UnsupportedError
+from napari_ngff.metadata.version import V0_4, V0_5, V0_6, Version
+from napari_ngff.store.convert.array_task import ArrayTask
+from napari_ngff.store.convert.conversion_plan import (
+    ConversionPlan,
+    ConversionRequest,
+    read_task,
+)
+from napari_ngff.store.convert.selection import Selection, Storage
+from napari_ngff.store.convert.unit_runner import run_units
+from napari_ngff.store.convert.work_unit import WorkUnit, run_unit
+from napari_ngff.store.hierarchy.location import is_url
+from napari_ngff.store.write.new_hierarchy import SINGLE
+from napari_ngff.store.write.partial_folder import PartialFolder, put_object
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from napari_ngff.metadata.model import JSON
+    from napari_ngff.store.hierarchy.node import Node
+    from napari_ngff.store.write.partial_folder import UnitRecord
+
+__all__ = [
+    "ConversionResult",
+    "ConversionRun",
+    "ConvertOptions",
+    "convert_hierarchy",
+    "read_request",
+]
+
+TARGETS = (V0_4, V0_5, V0_6)
+"""Versions that a conversion writes."""
+
+UNREADABLE = ("stop", "skip")
+
+MOST_PROBLEMS = 1000
+"""Texts of problems that a result has at most."""
+
+
+class ConvertOptions(TypedDict, total=False):
+    """What a conversion is asked to do; see `napari_ngff.convert`."""
+
+    to_version: str
+    chunks: str | Mapping[str, int] | None
+    shards: str | Mapping[str, int] | None
+    codec: str | None
+    crop: str | Mapping[str, Any] | None
+    levels: str | Sequence[Any] | None
+    channels: str | Sequence[Any] | None
+    wells: str | Sequence[Any] | None
+    overwrite: bool
+    resume: bool
+    unreadable: str
+
+
+def read_request(options: ConvertOptions) -> ConversionRequest:
+    """Read what is asked for.
+
+    Raises
+    ------
+    ValueError
+        Where something has another form.
+    """
+    version = options.get("to_version", V0_5)
+    if version not in TARGETS:
+        raise ValueError(
+            f"Cannot convert to OME-Zarr {version!r}: choose one of"
+            f" {', '.join(TARGETS)}."
+        )
+    if options.get("unreadable", "stop") not in UNREADABLE:
+        raise ValueError(f"Unreadable chunks: choose one of {', '.join(UNREADABLE)}.")
+    storage = Storage.from_words(
+        options.get("chunks"), options.get("shards"), options.get("codec")
+    )
+    selection = Selection.from_words(
+        options.get("crop"),
+        options.get("levels"),
+        options.get("channels"),
+        options.get("wells"),
+    )
+    return ConversionRequest(Version(version), storage, selection)
+
+
+@dataclass(frozen=True, slots=True)
+class ConversionResult:
+    """What a conversion has made.
+
+    Attributes
+    ----------
+    target
+        The folder or file.
+    units
+        Number of units of work.
+    nbytes
+        Bytes of the voxels.
+    problems
+        What is left out since it could not be read, a text each.
+    """
+
+    target: Path
+    units: int
+    nbytes: int
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ConversionRun:
+    """How a conversion runs.
+
+    Attributes
+    ----------
+    overwrite
+        Whether to replace the target.
+    resume
+        Whether to continue a conversion that was stopped.
+    skips
+        Whether chunks that cannot be read are left out; otherwise they stop it.
+    scheduler
+        See `run_units`.
+    progress
+        Called with the bytes of voxels that are done, and their total. An error that it
+        raises stops the conversion.
+    """
+
+    overwrite: bool = False
+    resume: bool = False
+    skips: bool = False
+    scheduler: Any = None
+    progress: Callable[[int, int], None] | None = None
+
+
+def convert_hierarchy(
+    node: Node, target: str | Path, request: ConversionRequest, run: ConversionRun
+) -> ConversionResult:
+    """Convert a group and all that is below it.
+
+    The new hierarchy is made beside `target`, and gets its name when it is complete.
+
+    Parameters
+    ----------
+    node
+        What becomes the root.
+    target
+        Folder, or ``.ozx`` file.
+    request, run
+        What is asked for.
+
+    Raises
+    ------
+    FileExistsError
+        Where `target` exists and may not be replaced.
+    ValueError
+        Where something cannot be stated or stored as it is asked for.
+    ChunkError
+        Where a chunk cannot be read, and these are not skipped.
+    ConflictError
+        Where the source changed meanwhile, or another process makes the same target.
+    OSError
+        Where reading or writing fails.
+    """
+    if is_url(str(target)):
+        raise UnsupportedError(
+            f"{target} is not a folder or file of this computer.",
+            remedy="Convert to a folder, and upload it.",
+        )
+    target = Path(target).absolute()
+    _require_apart(node, target)
+    if target.suffix.lower() == SINGLE and request.version.zarr_format == 2:
+        raise ValueError("An .ozx file needs OME-Zarr 0.5 or newer.")
+    settings = {
+        "source": str(node),
+        "version": request.version,
+        "storage": asdict(request.storage),
+        "selection": asdict(request.selection),
+        "skips": run.skips,
+    }
+    folder = PartialFolder(target, settings, overwrite=run.overwrite, resume=run.resume)
+    with folder:
+        try:
+            problems = _plan(node, request, folder)
+        except BaseException:
+            # Nothing is done yet that could be continued.
+            folder.remove()
+            raise
+        try:
+            return _finish(node, folder, run, problems)
+        except BaseException as error:
+            _name_partial(error, folder)
+            raise
+
+
+def _require_apart(node: Node, target: Path) -> None:
+    """Refuse a target inside of the source, and the other way round."""
+    source = Path(node.location.source.name).absolute()
+    if not source.exists():
+        return  # a server
+    source, real = source.resolve(), target.resolve()
+    if real.is_relative_to(source) or source.is_relative_to(real):
+        raise ValueError(f"{target} and its source {source} are inside of each other.")
+
+
+def _name_partial(error: BaseException, folder: PartialFolder) -> None:
+    """Add to an error how to continue."""
+    note = f"Finished parts stay in {folder.path}; --resume continues."
+    if isinstance(error, OMEZarrError):
+        error.remedy = f"{error.remedy} {note}".lstrip()
+    else:
+        error.add_note(note)
+
+
+def _plan(node: Node, request: ConversionRequest, folder: PartialFolder) -> list[str]:
+    if folder.continues:
+        return []
+    plan = ConversionPlan(
+        node,
+        request,
+        folder.root,
+        lambda key, data: put_object(folder.root, key, (data,)),
+    )
+    folder.write_plan(_dump_task(task) for task in plan.list_tasks())
+    folder.finish_plan(plan.root)
+    return plan.problems
+
+
+def _dump_task(task: Any) -> JSON:
+    return task.dump() if isinstance(task, ArrayTask) else asdict(task)
+
+
+def _list_units(
+    node: Node, folder: PartialFolder, run: ConversionRun, stage: int | None = None
+) -> Iterator[WorkUnit]:
+    """List the units of a plan, or those of one stage."""
+    number = 0
+    for line in folder.read_plan():
+        task = read_task(line)
+        if stage not in (None, task.stage):
+            number += task.count
+            continue
+        for index in range(task.count):
+            yield WorkUnit(
+                folder.token,
+                number,
+                node.location.source,
+                folder.root,
+                task,
+                index,
+                skips=run.skips,
+            )
+            number += 1
+
+
+def _measure_plan(folder: PartialFolder) -> tuple[int, int, int]:
+    """Return the number of units, the bytes of all voxels, and the last stage."""
+    units = total = last = 0
+    for line in folder.read_plan():
+        task = read_task(line)
+        units += task.count
+        last = max(last, task.stage)
+        if isinstance(task, ArrayTask):
+            voxels = 1
+            for length in task.region.shape:
+                voxels *= length
+            total += voxels * task.itemsize
+    return units, total, last
+
+
+def _finish(
+    node: Node, folder: PartialFolder, run: ConversionRun, problems: list[str]
+) -> ConversionResult:
+    units, total, last = _measure_plan(folder)
+    done = 0
+
+    def note_unit(unit: WorkUnit, record: UnitRecord) -> None:
+        nonlocal done
+        folder.note_unit(unit.number, record)
+        problems.extend(record.problems[: MOST_PROBLEMS - len(problems)])
+        done += unit.nbytes
+        if run.progress is not None:
+            run.progress(done, total)
+
+    for stage in range(last + 1):
+        waiting = _list_units(node, folder, run, stage)
+        if folder.continues:
+            waiting = (replace(u, done=folder.find_unit(u.number)) for u in waiting)
+        run_units(waiting, run_unit, note_unit, run.scheduler)
+    _compare_source(node, folder, run)
+    folder.place_hierarchy(None)
+    return ConversionResult(folder.target, units, total, tuple(problems))
+
+
+def _compare_source(node: Node, folder: PartialFolder, run: ConversionRun) -> None:
+    """Find out whether the source changed after it was read.
+
+    Raises
+    ------
+    ConflictError
+        Where it did; its units count as unfinished then.
+    """
+    changed = 0
+
+    def compare_unit(unit: WorkUnit, record: UnitRecord) -> None:
+        nonlocal changed
+        noted = folder.find_unit(unit.number)
+        if noted is not None and noted.seen != record.seen:
+            changed += 1
+            folder.forget_unit(unit.number)
+
+    looking = (replace(unit, looks=True) for unit in _list_units(node, folder, run))
+    run_units(looking, run_unit, compare_unit, run.scheduler)
+    if changed:
+        raise ConflictError(
+            f"{node} was changed while it was converted: {changed} parts of it.",
+            remedy="Convert these again when nothing writes there.",
+        )

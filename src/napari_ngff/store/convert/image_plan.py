@@ -1,0 +1,436 @@
+"""Plans one image: which voxels of which levels are kept, and where they are then.
+
+A crop that begins and ends between voxels of the coarser levels cannot be cut out of
+these: they are made again from the finest level that is kept.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from napari_ngff.errors import OMEZarrError, UnsupportedError, error_text
+from napari_ngff.metadata.axes import AXES_BEFORE_0_3
+from napari_ngff.metadata.version import Version
+from napari_ngff.store.arrays.chunked_array import open_array
+from napari_ngff.store.convert.array_document import ArrayRegion
+from napari_ngff.store.convert.new_attributes import GroupChange, NewMultiscale
+from napari_ngff.store.pyramids.level_reduction import method_named
+from napari_ngff.store.pyramids.pyramid_writer import coarser_shape
+
+if TYPE_CHECKING:
+    from napari_ngff.metadata.model import Axis, Level, Multiscale
+    from napari_ngff.store.arrays.chunk_layout import Shape
+    from napari_ngff.store.arrays.chunked_array import ChunkedArray
+    from napari_ngff.store.convert.selection import Selection
+    from napari_ngff.store.hierarchy.node import Node
+
+__all__ = ["CroppedImage", "ImagePlan", "PlannedLevel", "plan_image"]
+
+EDGE = 1e-6
+"""Voxels by which a border between voxels may be off by rounding."""
+
+Arrays = dict[str, "ChunkedArray"]
+"""The levels that can be opened, by their paths."""
+
+
+@dataclass(frozen=True, slots=True)
+class CroppedImage:
+    """Which voxels of an image are kept, for its labels.
+
+    Attributes
+    ----------
+    axes
+        Start, stop and size in voxels of level 0, by the names of the axes.
+    scale, corner
+        Of level 0, by the names of the axes.
+    channels
+        Number of all, and the indices of those that are kept; None without channels.
+    """
+
+    axes: dict[str, tuple[int, int, int]]
+    scale: dict[str, float]
+    corner: dict[str, float]
+    channels: tuple[int, tuple[int, ...]] | None
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedLevel:
+    """One array of an image.
+
+    Attributes
+    ----------
+    path
+        Of the array in its group.
+    array
+        In the source.
+    axes
+        Their names.
+    is_label
+        Whether it has labels.
+    region
+        What is kept; of a level that is made again, all of its new shape.
+    finer
+        Path of the level that it is made from; "" where it is copied.
+    method
+        How it is made: mean, mode or nearest; "" where it is copied.
+    factors
+        Voxels of the finer level in one of its own, per axis.
+    stage
+        Number of levels that have to be there before.
+    """
+
+    path: str
+    array: ChunkedArray
+    axes: tuple[str, ...]
+    is_label: bool
+    region: ArrayRegion
+    finer: str = ""
+    method: str = ""
+    factors: Shape = ()
+    stage: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ImagePlan:
+    """What is to be done for one image.
+
+    Attributes
+    ----------
+    change
+        Of its attributes.
+    cropped
+        What is kept, for its labels.
+    levels
+        Its arrays.
+    claimed
+        Paths of all its arrays, also of those that are not kept.
+    problems
+        Levels that cannot be read.
+    """
+
+    change: GroupChange
+    cropped: CroppedImage
+    levels: tuple[PlannedLevel, ...]
+    claimed: tuple[str, ...]
+    problems: tuple[str, ...]
+
+
+def plan_image(
+    node: Node, selection: Selection, image: CroppedImage | None
+) -> ImagePlan:
+    """Plan an image or a label image.
+
+    Parameters
+    ----------
+    node
+        Its group.
+    selection
+        What is kept.
+    image
+        Of labels, what is kept of their image.
+
+    Raises
+    ------
+    ValueError
+        Where nothing is left, or it has no such axis, level or channel.
+    UnsupportedError
+        Where no level can be read.
+    """
+    assert node.metadata.image is not None
+    problems: list[str] = []
+    claimed: list[str] = []
+    levels: dict[str, PlannedLevel] = {}
+    multiscales: list[NewMultiscale] = []
+    cropped: CroppedImage | None = None
+    for stated in node.metadata.image.multiscales:
+        arrays = _open_levels(node, stated, problems)
+        multiscale = _complete_multiscale(node, stated, arrays)
+        claimed += [level.path for level in multiscale.levels]
+        crop = _crop_image(node, multiscale, arrays, selection, image)
+        kept = _choose_levels(node, multiscale, selection, image is not None)
+        planned = _plan_levels(node, multiscale, (kept, arrays), crop)
+        shifts = {}
+        for level, shift in planned:
+            levels.setdefault(level.path, level)
+            shifts[level.path] = shift
+        shown = replace(multiscale, levels=tuple(kept))
+        multiscales.append(NewMultiscale(shown, shifts))
+        cropped = cropped or crop
+    assert cropped is not None
+    channels = None
+    if cropped.channels is not None:
+        count, chosen = cropped.channels
+        channels = None if chosen == tuple(range(count)) else chosen
+    starts = tuple(
+        (name, start) for name, (start, _, _) in cropped.axes.items() if name in "tz"
+    )
+    change = GroupChange(tuple(multiscales), channels, starts)
+    return ImagePlan(
+        change, cropped, tuple(levels.values()), tuple(claimed), tuple(problems)
+    )
+
+
+def _open_levels(node: Node, multiscale: Multiscale, problems: list[str]) -> Arrays:
+    arrays: Arrays = {}
+    for level in multiscale.levels:
+        key = node.location.object_key(level.path)
+        try:
+            arrays[level.path] = open_array(node.location.source, key, node.zarr_format)
+        except (OMEZarrError, OSError) as error:
+            problems.append(error_text(error))
+    if not arrays:
+        raise UnsupportedError(f"{node} has no level that can be read.")
+    return arrays
+
+
+def _first_level(multiscale: Multiscale, arrays: Arrays) -> Level:
+    return next(level for level in multiscale.levels if level.path in arrays)
+
+
+def _complete_multiscale(
+    node: Node, multiscale: Multiscale, arrays: Arrays
+) -> Multiscale:
+    """Add axes, scales and translations that older versions leave to the arrays."""
+    ndim = next(iter(arrays.values())).ndim
+    axes: tuple[Axis, ...] = multiscale.axes
+    known = node.metadata.version or Version()
+    if len(axes) != ndim:
+        if (axes and known.has_axes) or ndim > len(AXES_BEFORE_0_3):
+            raise UnsupportedError(f"{node} has other axes than its arrays.")
+        axes = AXES_BEFORE_0_3[-ndim:]
+    levels: list[Level] = []
+    first = _first_level(multiscale, arrays)
+    for level in multiscale.levels:
+        scale = ((1.0,) * ndim + level.scale)[-ndim:]
+        corner = ((0.0,) * ndim + level.translation)[-ndim:]
+        if not known.may_have_transformations and level.path in arrays:
+            pairs = zip(arrays[first.path].shape, arrays[level.path].shape, strict=True)
+            scale = tuple(_whole_factor(n, m) for n, m in pairs)
+            corner = tuple((factor - 1) / 2 for factor in scale)
+        levels.append(replace(level, scale=scale, translation=corner))
+    return replace(multiscale, axes=axes, levels=tuple(levels))
+
+
+def _whole_factor(fine: int, coarse: int) -> float:
+    """Return how many voxels one of a coarser level covers, whole if that fits."""
+    near = max(1, round(fine / coarse))
+    return float(near) if coarse in (fine // near, -(-fine // near)) else fine / coarse
+
+
+def _channel_axis(multiscale: Multiscale) -> int | None:
+    axis = multiscale.channel_axis
+    if axis is None and "c" in multiscale.axis_names:
+        axis = multiscale.axis_names.index("c")
+    return axis
+
+
+def _choose_levels(
+    node: Node, multiscale: Multiscale, selection: Selection, is_label: bool
+) -> list[Level]:
+    kept = [v for i, v in enumerate(multiscale.levels) if selection.has_level(i)]
+    if kept:
+        return kept
+    if is_label:
+        # Labels may have fewer levels than their image.
+        return [multiscale.levels[-1]]
+    raise ValueError(f"{node} has {len(multiscale.levels)} levels, none of these.")
+
+
+# --- the crop
+
+
+def _crop_image(
+    node: Node,
+    multiscale: Multiscale,
+    arrays: Arrays,
+    selection: Selection,
+    image: CroppedImage | None,
+) -> CroppedImage:
+    """Find which voxels of level 0 are kept."""
+    names = multiscale.axis_names
+    level = _first_level(multiscale, arrays)
+    shape = arrays[level.path].shape
+    scale = dict(zip(names, level.scale, strict=True))
+    corner = dict(zip(names, level.translation, strict=True))
+    spans = {n: (0, size, size) for n, size in zip(names, shape, strict=True)}
+    if image is None:
+        _apply_crop(node, spans, selection)
+    else:
+        for name, span in spans.items():
+            placed = scale[name], corner[name]
+            spans[name] = _matching_span(name, span, placed, image)
+    picked = _pick_channels(node, multiscale, shape, selection, image)
+    return CroppedImage(spans, scale, corner, picked)
+
+
+def _apply_crop(
+    node: Node, spans: dict[str, tuple[int, int, int]], selection: Selection
+) -> None:
+    for name, start, stop in selection.crop:
+        if name not in spans:
+            text = f"{node} has no axis {name!r}, only {', '.join(spans)}."
+            raise ValueError(text)
+        size = spans[name][2]
+        if start >= size:
+            raise ValueError(
+                f"{node} has {size} voxels along {name}: nothing is left of"
+                f" {name}={start}:{'' if stop is None else stop}."
+            )
+        spans[name] = start, min(stop or size, size), size
+
+
+def _matching_span(
+    name: str,
+    span: tuple[int, int, int],
+    placed: tuple[float, float],
+    image: CroppedImage,
+) -> tuple[int, int, int]:
+    """Find the voxels of labels over the voxels of their image that are kept."""
+    size, (scale, corner) = span[2], placed
+    if name not in image.axes:
+        return span
+    start, stop, full = image.axes[name]
+    # One voxel that stands for all of the axis stays.
+    if (start, stop) == (0, full) or (size == 1 and full > 1):
+        return span
+    step, origin = image.scale[name], image.corner[name]
+    edges = (origin + (edge - 0.5) * step for edge in (start, stop))
+    low, high = ((edge - corner) / scale + 0.5 for edge in edges)
+    first = max(0, math.floor(low + EDGE))
+    last = min(size, math.ceil(high - EDGE))
+    if first >= last:
+        raise ValueError(f"Nothing is left of labels along {name}.")
+    return first, last, size
+
+
+def _pick_channels(
+    node: Node,
+    multiscale: Multiscale,
+    shape: Shape,
+    selection: Selection,
+    image: CroppedImage | None,
+) -> tuple[int, tuple[int, ...]] | None:
+    axis = _channel_axis(multiscale)
+    if axis is None:
+        if selection.channels is not None and image is None:
+            raise ValueError(f"{node} has no axis of channels.")
+        return None
+    count = shape[axis]
+    if image is not None:
+        same = image.channels is not None and image.channels[0] == count
+        return image.channels if same else (count, tuple(range(count)))
+    omero = node.metadata.image.omero if node.metadata.image else None
+    labels = [channel.label for channel in omero.channels] if omero else []
+    chosen = selection.find_channels(labels, count)
+    crop = {name: (start, stop) for name, start, stop in selection.crop}
+    start, stop = crop.get(multiscale.axis_names[axis], (0, None))
+    chosen = [i for i in chosen if start <= i < (stop or count)]
+    if not chosen:
+        raise ValueError(f"{node} has none of these channels in the crop.")
+    return count, tuple(chosen)
+
+
+# --- levels
+
+
+def _plan_levels(
+    node: Node,
+    multiscale: Multiscale,
+    chosen: tuple[list[Level], Arrays],
+    crop: CroppedImage,
+) -> list[tuple[PlannedLevel, tuple[float, ...]]]:
+    """Plan the levels that are kept; each with its first voxel per axis."""
+    kept, arrays = chosen
+    assert node.metadata.image is not None
+    is_label = node.metadata.image.label is not None
+    names = multiscale.axis_names
+    usable = [level for level in kept if level.path in arrays]
+    full = arrays[_first_level(multiscale, arrays).path].shape
+    cut = [
+        PlannedLevel(
+            level.path,
+            arrays[level.path],
+            names,
+            is_label,
+            _region_of(multiscale, (full, arrays[level.path].shape), crop),
+        )
+        for level in usable
+    ]
+    channels = _channel_axis(multiscale)
+    shifts = [
+        tuple(
+            # The number of a channel is no position.
+            0.0 if axis == channels else float(start)
+            for axis, (start, _) in enumerate(level.region.spans)
+        )
+        for level in cut
+    ]
+    factors = [_step_between(fine, coarse) for fine, coarse in pairwise(cut)]
+    made_again = all(factors) and not all(
+        _is_whole(crop, names, full, level.array.shape) for level in cut[1:]
+    )
+    if not made_again:
+        return list(zip(cut, shifts, strict=True))
+    method = method_named(multiscale.method) if is_label else "mean"
+    if cut[0].array.dtype.kind == "b":
+        method = "nearest"
+    planned = [(cut[0], shifts[0])]
+    for number, (level, steps) in enumerate(zip(cut[1:], factors, strict=True), 1):
+        finer, before = planned[-1]
+        shape = coarser_shape(finer.region.shape, steps)
+        new = replace(
+            level,
+            region=ArrayRegion(tuple((0, n) for n in shape)),
+            finer=finer.path,
+            method=method,
+            factors=steps,
+            stage=number,
+        )
+        shift = tuple(s / f for s, f in zip(before, steps, strict=True))
+        planned.append((new, shift))
+    return planned
+
+
+def _step_between(fine: PlannedLevel, coarse: PlannedLevel) -> Shape:
+    """Return how many voxels one of the coarser level covers; () if not whole ones."""
+    pairs = zip(fine.array.shape, coarse.array.shape, strict=True)
+    factors = [_whole_factor(n, m) for n, m in pairs]
+    whole = all(factor == int(factor) for factor in factors)
+    return tuple(int(factor) for factor in factors) if whole else ()
+
+
+def _is_whole(
+    crop: CroppedImage, names: tuple[str, ...], full: Shape, shape: Shape
+) -> bool:
+    """Return whether a crop begins and ends at voxels of a coarser level."""
+    for name, size, coarse in zip(names, full, shape, strict=True):
+        start, stop, _ = crop.axes[name]
+        factor = _whole_factor(size, coarse)
+        if start % factor or (stop % factor and stop != size):
+            return False
+    return True
+
+
+def _region_of(
+    multiscale: Multiscale, shapes: tuple[Shape, Shape], crop: CroppedImage
+) -> ArrayRegion:
+    """Return the voxels of a level that are kept: rounded outwards."""
+    spans: list[tuple[int, int]] = []
+    for name, full, size in zip(multiscale.axis_names, *shapes, strict=True):
+        start, stop, _ = crop.axes[name]
+        factor = _whole_factor(full, size)
+        low = min(int(start / factor), size - 1)
+        high = min(size, max(low + 1, math.ceil(stop / factor)))
+        spans.append((low, size if stop == full else high))
+    axis = _channel_axis(multiscale)
+    if axis is None or crop.channels is None:
+        return ArrayRegion(tuple(spans))
+    count, chosen = crop.channels
+    if chosen == tuple(range(chosen[0], chosen[-1] + 1)):
+        spans[axis] = chosen[0], chosen[-1] + 1
+        return ArrayRegion(tuple(spans))
+    spans[axis] = 0, count
+    return ArrayRegion(tuple(spans), axis, chosen)

@@ -1,0 +1,288 @@
+"""Attributes of a group in another version, and of a part of its images.
+
+Keys that this package does not know stay. Multiscales of 0.4 and 0.5 stay as they are
+written, since both versions state them alike; others are written from what was read.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from napari_ngff.metadata.dump import dump_multiscale
+from napari_ngff.metadata.version import V0_4, V0_5, Version
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from napari_ngff.metadata.model import JSON, Level, Multiscale
+    from napari_ngff.store.hierarchy.node import Node
+
+__all__ = ["GroupChange", "NewMultiscale", "convert_attributes"]
+
+KEYS = (
+    "multiscales",
+    "omero",
+    "image-label",
+    "labels",
+    "plate",
+    "well",
+    "series",
+    "scene",
+    "bioformats2raw.layout",
+)
+"""Keys of OME-Zarr: at the root of Zarr v2, below ``ome`` in v3."""
+
+PARTS = ("plate", "well", "image-label")
+"""Parts that state the version as well, up to 0.5."""
+
+ALIKE = (V0_4, V0_5)
+"""Versions that state multiscales alike."""
+
+WRITTEN = (
+    "version",
+    "axes",
+    "datasets",
+    "coordinateSystems",
+    "coordinateTransformations",
+)
+"""Keys of a multiscale that are written from what was read."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewMultiscale:
+    """A multiscale after a conversion.
+
+    Attributes
+    ----------
+    multiscale
+        With axes, and only the levels that are kept, as they were placed.
+    shifts
+        Path of a level -> its first voxel per axis, in voxels as they were.
+    """
+
+    multiscale: Multiscale
+    shifts: Mapping[str, tuple[float, ...]]
+
+    @property
+    def is_cropped(self) -> bool:
+        """Whether any level begins elsewhere."""
+        return any(any(shift) for shift in self.shifts.values())
+
+    def place_levels(self) -> Multiscale:
+        """Move the levels to their first voxels."""
+        levels = tuple(_move_level(v, self.shifts) for v in self.multiscale.levels)
+        return replace(self.multiscale, levels=levels)
+
+
+def _move_level(level: Level, shifts: Mapping[str, tuple[float, ...]]) -> Level:
+    shift = shifts.get(level.path)
+    if shift is None or not any(shift):
+        return level
+    if level.transformation is not None:
+        raise ValueError(
+            f"Level {level.path!r} has more than a scale and a translation, and cannot"
+            " be cropped."
+        )
+    moved = zip(level.translation, level.scale, shift, strict=True)
+    return replace(level, translation=tuple(t + s * n for t, s, n in moved))
+
+
+@dataclass(frozen=True, slots=True)
+class GroupChange:
+    """What a conversion changes in the attributes of one group.
+
+    Attributes
+    ----------
+    multiscales
+        Of an image, as many as it has.
+    channels
+        Indices of the channels that are kept; None for all.
+    starts
+        First index of the axes t and z, for the index that is shown first.
+    wells
+        Paths of the wells that are kept; None for all.
+    labels
+        The list of a ``labels`` group; None to keep it.
+    """
+
+    multiscales: Sequence[NewMultiscale] = ()
+    channels: Sequence[int] | None = None
+    starts: tuple[tuple[str, int], ...] = ()
+    wells: frozenset[str] | None = None
+    labels: tuple[str, ...] | None = None
+
+    def alters(self, node: Node, version: Version) -> bool:
+        """Return whether the attributes of a group have to be written again."""
+        known = node.metadata.version
+        stated = node.metadata.image.multiscales if node.metadata.image else ()
+        paths = [[level.path for level in m.levels] for m in stated]
+        kept = [[v.path for v in n.multiscale.levels] for n in self.multiscales]
+        return (
+            (known is not None and known != version)
+            or (version.zarr_format != node.zarr_format)
+            or any(new.is_cropped for new in self.multiscales)
+            or (bool(self.multiscales) and paths != kept)
+            or self.channels is not None
+            or any(start for _, start in self.starts)
+            or self.wells is not None
+            or self.labels is not None
+        )
+
+
+def convert_attributes(node: Node, version: Version, change: GroupChange) -> JSON:
+    """Return the attributes of a group in another version.
+
+    Raises
+    ------
+    ValueError
+        Where the version cannot state what the group has.
+    """
+    attributes = copy.deepcopy(node.attributes)
+    home, others = _split_home(attributes, node.zarr_format)
+    stated = home.pop("version", None) if node.zarr_format == 3 else None
+    found = node.metadata.version
+    if change.multiscales and isinstance(home.get("multiscales"), list):
+        alike = found in ALIKE and version in ALIKE
+        home["multiscales"] = _list_multiscales(
+            home["multiscales"], change, version, alike
+        )
+    for key in PARTS:
+        _state_version(home.get(key), version.has_part_versions, version)
+    omero = home.get("omero")
+    if isinstance(omero, dict):
+        _state_version(omero, not version.has_ome_key and "version" in omero, version)
+        _choose_channels(omero, change)
+    if isinstance(home.get("plate"), dict) and node.metadata.plate is not None:
+        _choose_wells(home["plate"], node, version, change.wells)
+    if change.labels is not None:
+        home["labels"] = list(change.labels)
+    if not version.has_ome_key:
+        return home | others
+    if not home and stated is None:
+        return others
+    return {"ome": {"version": version, **home}, **others}
+
+
+def _split_home(attributes: JSON, zarr_format: int) -> tuple[JSON, JSON]:
+    """Split what is of OME-Zarr from keys of other programs."""
+    inner = attributes.get("ome")
+    if isinstance(inner, dict) and (
+        zarr_format == 3 or not set(KEYS) & set(attributes)
+    ):
+        return inner, {k: v for k, v in attributes.items() if k != "ome"}
+    home = {key: attributes[key] for key in attributes if key in KEYS}
+    return home, {k: v for k, v in attributes.items() if k not in KEYS}
+
+
+def _state_version(part: Any, wanted: bool, version: Version) -> None:
+    if isinstance(part, dict):
+        part.pop("version", None)
+        if wanted:
+            part["version"] = version
+
+
+def _list_multiscales(
+    entries: list[Any], change: GroupChange, version: Version, alike: bool
+) -> list[JSON]:
+    """Write the multiscales that were read; entries that were not have no pixels."""
+    usable = [e for e in entries if isinstance(e, dict) and _has_paths(e)]
+    if len(usable) != len(change.multiscales):
+        raise ValueError("Its multiscales are damaged: repair them first.")
+    made = []
+    for entry, new in zip(usable, change.multiscales, strict=True):
+        plain = alike and (not new.is_cropped or _is_plain(entry))
+        made.append(
+            _keep_entry(entry, new, version)
+            if plain
+            else {k: v for k, v in entry.items() if k not in WRITTEN}
+            | _dump_known(new.place_levels(), version)
+        )
+    return made
+
+
+def _has_paths(entry: JSON) -> bool:
+    datasets = entry.get("datasets")
+    return isinstance(datasets, list) and any(
+        isinstance(d, dict) and isinstance(d.get("path"), str) for d in datasets
+    )
+
+
+def _dump_known(multiscale: Multiscale, version: Version) -> JSON:
+    # "type" and "metadata" of the entry stay as they were written.
+    bare = replace(multiscale, method=None)
+    return dump_multiscale(bare, version)
+
+
+def _is_plain(entry: JSON) -> bool:
+    """Return whether all levels state a scale, and at most a translation after it."""
+    for dataset in entry["datasets"]:
+        given = dataset.get("coordinateTransformations")
+        if not isinstance(given, list):
+            return False
+        kinds = [step.get("type") for step in given if isinstance(step, dict)]
+        if kinds not in (["scale"], ["scale", "translation"]):
+            return False
+        if any(not isinstance(step.get(step["type"]), list) for step in given):
+            return False
+    return True
+
+
+def _keep_entry(entry: JSON, new: NewMultiscale, version: Version) -> JSON:
+    kept = {level.path for level in new.multiscale.levels}
+    entry = {key: value for key, value in entry.items() if key != "version"}
+    if not version.has_ome_key:
+        entry = {"version": version, **entry}
+    datasets = []
+    for dataset in entry["datasets"]:
+        path = dataset.get("path") if isinstance(dataset, dict) else None
+        if not isinstance(path, str) or path.strip("/") not in kept:
+            continue
+        shift = new.shifts.get(path.strip("/"), ())
+        if any(shift):
+            steps = dataset["coordinateTransformations"]
+            moves = [s * n for s, n in zip(steps[0]["scale"], shift, strict=True)]
+            if len(steps) == 1:
+                steps.append({"type": "translation", "translation": moves})
+            else:
+                before = steps[1]["translation"]
+                steps[1]["translation"] = [
+                    t + n for t, n in zip(before, moves, strict=True)
+                ]
+        datasets.append(dataset)
+    entry["datasets"] = datasets
+    return entry
+
+
+def _choose_channels(omero: JSON, change: GroupChange) -> None:
+    listed = omero.get("channels")
+    if change.channels is not None and isinstance(listed, list):
+        omero["channels"] = [listed[i] for i in change.channels if i < len(listed)]
+    shown = omero.get("rdefs")
+    if isinstance(shown, dict):
+        for name, start in change.starts:
+            key = f"default{name.upper()}"
+            if start and isinstance(shown.get(key), int):
+                # The plane that is shown first, if it is still there.
+                shown[key] = max(shown[key] - start, 0)
+
+
+def _choose_wells(
+    plate: JSON, node: Node, version: Version, wells: Iterable[str] | None
+) -> None:
+    assert node.metadata.plate is not None
+    places = {well.path: well for well in node.metadata.plate.wells}
+    chosen = None if wells is None else set(wells)
+    listed = plate.get("wells")
+    entries = []
+    for entry in listed if isinstance(listed, list) else []:
+        path = entry.get("path") if isinstance(entry, dict) else None
+        well = places.get(path.strip("/")) if isinstance(path, str) else None
+        if well is None or (chosen is not None and well.path not in chosen):
+            continue
+        if version.has_well_indices:
+            entry.setdefault("rowIndex", well.row)
+            entry.setdefault("columnIndex", well.column)
+        entries.append(entry)
+    plate["wells"] = entries

@@ -1,0 +1,483 @@
+"""Work units: a block of an array, or some files, that one worker converts alone.
+
+A unit knows addresses, paths and indices only, so that it can be sent to another
+process. It reads its source and writes its target itself, and returns a record: what
+it wrote, by number, size and checksum, and in which state its source was.
+"""
+
+from __future__ import annotations
+
+import math
+import pickle
+import struct
+import threading
+import zlib
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from napari_ngff.errors import ChunkError, ConflictError, OMEZarrError, error_text
+from napari_ngff.store.arrays.boxes import (
+    box_of,
+    box_shape,
+    cells_in,
+    slice_inside,
+    whole_box,
+)
+from napari_ngff.store.arrays.chunked_array import open_array
+from napari_ngff.store.arrays.encoding import ChunkEncoder, encode_shard
+from napari_ngff.store.arrays.stored_objects import DOCUMENTS, ArrayObjects, join_key
+from napari_ngff.store.convert import array_task
+from napari_ngff.store.convert.array_task import ArrayTask, CopyTask, grow_block
+from napari_ngff.store.pyramids.level_reduction import LevelReduction
+from napari_ngff.store.pyramids.pyramid_writer import MeanReducer
+from napari_ngff.store.sources.folder_source import FolderSource
+from napari_ngff.store.threads import share_work
+from napari_ngff.store.write.partial_folder import UnitRecord, flush_objects, put_object
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from napari_ngff.store.arrays.boxes import Box
+    from napari_ngff.store.arrays.chunk_layout import Shape
+    from napari_ngff.store.pyramids.level_reduction import Method
+    from napari_ngff.store.sources.source import Source
+
+__all__ = ["WorkUnit", "run_unit"]
+
+LARGE = 16 << 20
+"""Bytes of an object that is copied in parts."""
+
+NUMBERS = struct.Struct("<QqQ")
+
+
+@dataclass(frozen=True, slots=True)
+class WorkUnit:
+    """One unit of a plan.
+
+    Attributes
+    ----------
+    run
+        A text that no other conversion has.
+    number
+        Its place in the plan.
+    source
+        The hierarchy that is read.
+    target
+        Path of the folder of the new hierarchy.
+    task, index
+        What it is a part of, and which.
+    done
+        What an earlier run noted; it is compared, and done again only if it differs.
+    skips
+        Whether chunks that cannot be read are left out; otherwise they are errors.
+    looks
+        Whether only the state of the source is found again.
+    """
+
+    run: str
+    number: int
+    source: Source
+    target: str
+    task: ArrayTask | CopyTask
+    index: int
+    done: UnitRecord | None = None
+    skips: bool = False
+    looks: bool = False
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of its voxels."""
+        return self.task.unit_bytes(self.index)
+
+
+def find_separator(objects: ArrayObjects) -> None:
+    """Find the separator of keys of Zarr v2 where the document states none."""
+    layout = objects.layout
+    if layout.keys.separator is None and len(layout.shape) > 1:
+        names = objects.source.list_names(objects.path)
+        first = ""
+        if names is None:
+            # A server without listing: the first chunk is the likeliest to be there.
+            key = join_key(objects.path, "/".join("0" * len(layout.shape)))
+            first = "0" if objects.source.get(key, 0, 1) is not None else ""
+        folders = [name for name in (*(names or ()), first) if name.isdecimal()]
+        objects.use_separator("/" if folders else ".")
+
+
+class _OpenedTask:
+    """The arrays of a task, opened once in a process."""
+
+    def __init__(self, source: Source, target: str, task: ArrayTask) -> None:
+        self.task = task
+        made = FolderSource(target)
+        # A level that is made again follows from the new one that is finer.
+        place: Source = made if task.method else source
+        self.source = open_array(place, task.source, task.zarr_format)
+        self.target = open_array(made, task.target)
+        self.unit = self.target.shards or self.target.chunks
+        self.source_objects = _objects_of(self.source)
+        self.target_objects = _objects_of(self.target)
+
+    @cached_property
+    def encoder(self) -> ChunkEncoder:
+        array = self.target
+        raw = array.source.get(join_key(array.path, DOCUMENTS[array.zarr_format]))
+        return ChunkEncoder.from_document(raw or b"", array.layout)
+
+    def key_of(self, cell: Shape) -> str:
+        """Return the key of a stored object of the new array."""
+        return join_key(self.task.target, self.target_objects.object_key(cell))
+
+    @cached_property
+    def reduction(self) -> LevelReduction:
+        """How the level follows from the finer one, of labels."""
+        method: Method = "mode" if self.task.method == "mode" else "nearest"
+        return LevelReduction.between_shapes(
+            self.source.shape, self.target.shape, method, self.task.factors
+        )
+
+    def reduce_voxels(self, box: Box) -> np.ndarray[Any, Any]:
+        """Make a box of the level from the finer one."""
+        reducer = self.reduction
+        if self.task.method == "mean":
+            block = self.source.read(self.finer_box(box), keep=False)
+            return MeanReducer(self.task.factors).reduce(block, box)
+        return reducer.reduce(
+            self.source.read(reducer.source_box(box), keep=False), box
+        )
+
+    def finer_box(self, box: Box) -> Box:
+        """Return the voxels of the finer level in a box."""
+        return tuple(
+            (start * f, min(stop * f, n))
+            for (start, stop), f, n in zip(
+                box, self.task.factors, self.source.shape, strict=True
+            )
+        )
+
+    def source_boxes(self, box: Box) -> Iterator[tuple[tuple[slice, ...], Box]]:
+        """Yield the parts of a box, each with the box of the source that fills it."""
+        region = self.task.region
+        if self.task.method:
+            yield (...,), self.finer_box(box)  # type: ignore[misc]
+            return
+        moved = [
+            (start + first, stop + first)
+            for (start, stop), (first, _) in zip(box, region.spans, strict=True)
+        ]
+        if region.picked is None:
+            yield (...,), tuple(moved)  # type: ignore[misc]
+            return
+        axis = region.picked
+        for i, index in enumerate(region.indices[slice(*box[axis])]):
+            part = (slice(None),) * axis + (slice(i, i + 1),)
+            yield part, (*moved[:axis], (index, index + 1), *moved[axis + 1 :])
+
+    def source_cells(self, box: Box) -> Iterator[Shape]:
+        """Yield the positions of the stored objects of the source that a box needs."""
+        unit = self.source.shards or self.source.chunks
+        for _, moved in self.source_boxes(box):
+            yield from cells_in(moved, unit)
+
+    def source_key(self, cell: Shape) -> str:
+        """Return the key of a stored object of the source."""
+        return join_key(self.task.source, self.source_objects.object_key(cell))
+
+
+def _objects_of(array: Any) -> ArrayObjects:
+    objects = ArrayObjects(array.source, array.path, array.layout)
+    find_separator(objects)
+    return objects
+
+
+@lru_cache(maxsize=64)
+def _open_once(run: str, source: Any, target: str, task: ArrayTask) -> _OpenedTask:
+    return _OpenedTask(source, target, task)
+
+
+def _open_task(unit: WorkUnit) -> _OpenedTask:
+    """Open the arrays of a unit, once for all units of a task."""
+    assert isinstance(unit.task, ArrayTask)
+    source: Any = unit.source
+    return _open_once(unit.run, source, unit.target, unit.task)
+
+
+_sources: dict[tuple[str, bytes], Source] = {}
+
+
+def _shared_source(unit: WorkUnit) -> Source:
+    """Return one source for all units of a run in this process.
+
+    Each unit comes to another process with a source of its own, and an archive must
+    not be opened for each.
+    """
+    key = unit.run, pickle.dumps(unit.source)
+    if key not in _sources:
+        # Of the latest runs: an archive of an earlier one may have been replaced.
+        for old in [known for known in _sources if known[0] != unit.run][:-4]:
+            _sources.pop(old, None)
+    return _sources.setdefault(key, unit.source)
+
+
+@dataclass(slots=True)
+class _Written:
+    """Objects that a unit has written: key -> size and checksum."""
+
+    unit: WorkUnit
+    objects: dict[str, tuple[int, int]]
+    problems: list[str]
+    seen: int = 0
+
+    def put(self, key: str, data: bytes) -> None:
+        put_object(self.unit.target, key, (data,))
+        self.objects[key] = len(data), zlib.crc32(data)
+
+    def put_parts(self, key: str, parts: Iterator[bytes]) -> None:
+        size = crc = 0
+
+        def counted() -> Iterator[bytes]:
+            nonlocal size, crc
+            for part in parts:
+                size, crc = size + len(part), zlib.crc32(part, crc)
+                yield part
+
+        put_object(self.unit.target, key, counted())
+        self.objects[key] = size, crc
+
+    def record(self) -> UnitRecord:
+        """Return what is noted of the unit."""
+        crc = 0
+        for key in sorted(self.objects):
+            crc = zlib.crc32(NUMBERS.pack(0, *self.objects[key]), crc)
+        return UnitRecord(
+            len(self.objects),
+            sum(size for size, _ in self.objects.values()),
+            crc,
+            self.seen,
+            tuple(self.problems),
+        )
+
+
+def run_unit(unit: WorkUnit) -> UnitRecord:
+    """Convert one unit; a task for a worker, which may be done twice.
+
+    Raises
+    ------
+    ChunkError
+        Where a chunk cannot be read, unless these are skipped.
+    ConflictError
+        Where the source changes meanwhile.
+    OSError
+        Where reading or writing fails.
+    """
+    unit = replace(unit, source=_shared_source(unit))
+    written = _Written(unit, {}, [])
+    keys = _source_keys(unit)
+    finer = isinstance(unit.task, ArrayTask) and unit.task.method
+    source = FolderSource(unit.target) if finer else unit.source
+    written.seen = _note_source(source, keys())
+    if unit.looks:
+        return written.record()
+    if unit.done is not None:
+        if written.seen == unit.done.seen and _is_intact(unit, written):
+            return unit.done
+        written.objects.clear()
+    if isinstance(unit.task, CopyTask):
+        _copy_objects(unit, [(k, _target_of(unit.task, k)) for k in keys()], written)
+    else:
+        opened = _open_task(unit)
+        if unit.task.keeps_chunks:
+            _copy_objects(unit, _chunk_pairs(opened, unit), written)
+        else:
+            _encode_block(opened, unit, written)
+    if _note_source(source, keys()) != written.seen:
+        raise ConflictError(
+            f"{unit.source.name}/{unit.task.source} was changed while it was read.",
+            remedy="Convert it again when nothing writes there.",
+        )
+    flush_objects(unit.target, sorted(written.objects))
+    return written.record()
+
+
+def _source_keys(unit: WorkUnit) -> Callable[[], Iterator[str]]:
+    """Return a function that lists the objects which a unit reads."""
+    task = unit.task
+    if isinstance(task, CopyTask):
+        return lambda: (join_key(task.source, name) for name in task.names)
+    opened = _open_task(unit)
+    box = task.unit_box(unit.index)
+    return lambda: map(opened.source_key, opened.source_cells(box))
+
+
+def _note_source(source: Source, keys: Iterator[str]) -> int:
+    """Return a checksum of the revisions of objects."""
+    seen = 0
+    for key in keys:
+        revision = source.find_revision(key)
+        if revision is not None:
+            numbers = NUMBERS.pack(revision.size, revision.stamp, revision.file)
+            seen = zlib.crc32(numbers + revision.tag.encode(), seen)
+        else:
+            seen = zlib.crc32(b"-", seen)
+    return seen
+
+
+def _target_of(task: CopyTask, key: str) -> str:
+    name = key[len(task.source) :].lstrip("/") if task.source else key
+    return join_key(task.target, name)
+
+
+def _is_intact(unit: WorkUnit, written: _Written) -> bool:
+    """Compare what is in the target with the note of an earlier run."""
+    target = FolderSource(unit.target)
+    if isinstance(unit.task, CopyTask):
+        keys = [join_key(unit.task.target, name) for name in unit.task.names]
+    else:
+        opened = _open_task(unit)
+        cells = cells_in(unit.task.unit_box(unit.index), opened.unit)
+        keys = [opened.key_of(cell) for cell in cells]
+    for key in keys:
+        revision = target.find_revision(key)
+        if revision is not None:
+            size = crc = 0
+            for part in _read_parts(target, key, revision.size):
+                size, crc = size + len(part), zlib.crc32(part, crc)
+            written.objects[key] = size, crc
+    found, done = written.record(), unit.done
+    return done is not None and (found.objects, found.nbytes, found.crc) == (
+        done.objects,
+        done.nbytes,
+        done.crc,
+    )
+
+
+def _chunk_pairs(opened: _OpenedTask, unit: WorkUnit) -> list[tuple[str, str]]:
+    """List the keys of stored objects in the source and in the new array."""
+    task = unit.task
+    assert isinstance(task, ArrayTask)
+    region = task.region
+    first = [
+        start // n for (start, _), n in zip(region.spans, opened.unit, strict=True)
+    ]
+    pairs = []
+    for cell in cells_in(task.unit_box(unit.index), opened.unit):
+        there = [i + start for i, start in zip(cell, first, strict=True)]
+        if region.picked is not None:
+            there[region.picked] = region.indices[cell[region.picked]]
+        pairs.append((opened.source_key(tuple(there)), opened.key_of(cell)))
+    return pairs
+
+
+def _copy_objects(
+    unit: WorkUnit, pairs: list[tuple[str, str]], written: _Written
+) -> None:
+    lock = threading.Lock()
+
+    def copy_object(pair: tuple[str, str]) -> None:
+        source, target = pair
+        try:
+            revision = unit.source.find_revision(source)
+            if revision is not None and revision.size > LARGE:
+                parts = _read_parts(unit.source, source, revision.size)
+                written.put_parts(target, parts)
+                return
+            data = unit.source.get(source)
+        except (OMEZarrError, OSError) as error:
+            if not _is_unreadable(error, unit):
+                raise
+            with lock:
+                written.problems.append(f"{source}: {error_text(error)}")
+            return
+        if data is not None:
+            written.put(target, data)
+
+    # A server answers many requests at once; a disk has one reader in each thread.
+    waits = unit.source.concurrency if unit.source.concurrency > 8 else 1
+    share_work(iter(pairs), copy_object, len(pairs), waits)
+
+
+def _is_unreadable(error: Exception, unit: WorkUnit) -> bool:
+    """Return whether an error is one of the source that is to be skipped."""
+    full = getattr(error, "filename", None)
+    ours = isinstance(full, str) and full.startswith(unit.target)
+    return unit.skips and not ours and not isinstance(error, ConflictError)
+
+
+def _read_parts(source: Source, key: str, size: int) -> Iterator[bytes]:
+    for start in range(0, size, LARGE):
+        length = min(LARGE, size - start)
+        part = source.get(key, start, length)
+        if part is None or len(part) != length:
+            raise ConflictError(f"{source.name}/{key} was changed while it was read.")
+        yield part
+
+
+def _encode_block(opened: _OpenedTask, unit: WorkUnit, written: _Written) -> None:
+    """Decode and encode the voxels of a unit, some chunks at a time."""
+    task, target = opened.task, opened.target
+    box = task.unit_box(unit.index)
+    most = max(1, array_task.CODED // task.itemsize)
+    # What a coarser level is made from is larger than itself.
+    most = max(1, most // math.prod(task.factors))
+    stored = target.chunks if task.method else opened.source.chunks
+    step = grow_block(target.chunks, stored, box_shape(box), most)
+    shards: dict[Shape, dict[Shape, bytes]] = {}
+    for position in cells_in(whole_box(box_shape(box)), step):
+        inner = box_of(position, step, box_shape(box))
+        part = tuple(
+            (a + start, b + start)
+            for (a, b), (start, _) in zip(inner, box, strict=True)
+        )
+        voxels = _read_voxels(opened, part, unit, written)
+        for cell in cells_in(part, target.chunks):
+            data = _encode_cell(opened, cell, part, voxels)
+            if data is None:
+                continue
+            index = target.layout.index
+            if index is None:
+                written.put(opened.key_of(cell), data)
+                continue
+            pairs = list(zip(cell, index.grid, strict=True))
+            shard = shards.setdefault(tuple(i // n for i, n in pairs), {})
+            shard[tuple(i % n for i, n in pairs)] = data
+    for place, chunks in shards.items():
+        assert target.layout.index is not None
+        joined = encode_shard(target.layout.index, chunks)
+        if joined is not None:
+            written.put(opened.key_of(place), joined)
+
+
+def _read_voxels(
+    opened: _OpenedTask, part: Box, unit: WorkUnit, written: _Written
+) -> np.ndarray[Any, Any]:
+    def keep_problem(error: ChunkError) -> None:
+        written.problems.append(error_text(error))
+
+    if opened.task.method:
+        return opened.reduce_voxels(part)
+    on_error = keep_problem if unit.skips else None
+    array = opened.source
+    boxes = list(opened.source_boxes(part))
+    if len(boxes) == 1:
+        return array.read(boxes[0][1], on_error, keep=False)
+    voxels = np.empty(box_shape(part), array.dtype)
+    for place, box in boxes:
+        voxels[place] = array.read(box, on_error, keep=False)
+    return voxels
+
+
+def _encode_cell(
+    opened: _OpenedTask, cell: Shape, part: Box, voxels: np.ndarray[Any, Any]
+) -> bytes | None:
+    target = opened.target
+    box = box_of(cell, target.chunks, target.shape)
+    chunk = voxels[slice_inside(box, part)]
+    if chunk.shape != target.chunks:
+        # All chunks of an array have one shape, also those at the border.
+        whole = np.full(target.chunks, target.fill_value, target.dtype)
+        whole[tuple(slice(0, n) for n in chunk.shape)] = chunk
+        chunk = whole
+    return opened.encoder.encode_chunk(np.ascontiguousarray(chunk))

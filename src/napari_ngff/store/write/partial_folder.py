@@ -1,0 +1,319 @@
+"""A folder beside a target in which a conversion is made, and continued after a stop.
+
+``.<name>.partial`` has ``new``, the new hierarchy without the documents of its root, so
+that no reader takes it for whole; ``plan.jsonl``, a line for each array; ``root.json``,
+the documents of the root; and ``units``, one record of fixed size for each finished
+unit. A locked file shows that a process works on it. In the end `new` is renamed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import struct
+import threading
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Self
+
+from napari_ngff.errors import ConflictError
+from napari_ngff.store.sources.folder_source import FolderSource
+from napari_ngff.store.threads import share_work
+from napari_ngff.store.write.begin import begin_transaction
+from napari_ngff.store.write.file_lock import hold_if_possible
+from napari_ngff.store.write.fsync import flush_file
+from napari_ngff.store.write.named_errors import name_errors
+from napari_ngff.store.write.new_hierarchy import SINGLE, require_room
+from napari_ngff.store.write.write_file import rename_aside
+from napari_ngff.store.write.writer_token import aside_name, new_token, remove_left
+from napari_ngff.store.write.zip_packing import pack_hierarchy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from napari_ngff.metadata.model import JSON
+
+__all__ = ["PartialFolder", "UnitRecord", "flush_objects", "put_object"]
+
+RECORD = struct.Struct("<IIIIQ")
+"""Number of objects and one, checksums of these and of the source's state, number of
+problems, and size in bytes."""
+
+FLUSHERS = 16
+
+PLAN, ROOT, UNITS, PROBLEMS, SETTINGS = (
+    "plan.jsonl",
+    "root.json",
+    "units",
+    "problems.jsonl",
+    "settings.json",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class UnitRecord:
+    """What a unit of work has written.
+
+    Attributes
+    ----------
+    objects, nbytes, crc
+        Number and size of the objects, and a checksum of all.
+    seen
+        Checksum of the revisions of what was read.
+    problems
+        What could not be read, a text each.
+    """
+
+    objects: int
+    nbytes: int
+    crc: int
+    seen: int
+    problems: tuple[str, ...] = ()
+
+
+def put_object(root: str, key: str, parts: Iterable[bytes]) -> None:
+    """Write an object of a new hierarchy aside, and rename it.
+
+    Another process may write the same object: a worker that counts as lost, and the one
+    that does its work again. Each then replaces the whole object.
+    """
+    path = f"{root}/{key}"
+    aside = aside_name(path, _token())
+    with name_errors(path):
+        try:
+            file = open(aside, "xb", buffering=0)  # noqa: SIM115
+        except FileNotFoundError:
+            # Only where it is missing: most objects have a folder.
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            file = open(aside, "xb", buffering=0)  # noqa: SIM115
+        try:
+            with file:
+                for part in parts:
+                    unwritten = memoryview(part)
+                    while unwritten:
+                        unwritten = unwritten[file.write(unwritten) :]
+            rename_aside(aside, path)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(aside)
+            raise
+
+
+_tokens: dict[int, str] = {}
+
+
+def _token() -> str:
+    """Return the token of this process; another one after a fork."""
+    return _tokens.setdefault(os.getpid(), new_token())
+
+
+def flush_objects(root: str, keys: list[str]) -> None:
+    """Wait until objects are on the disk, many at once."""
+    paths = (f"{root}/{key}" for key in keys)
+    share_work(paths, flush_file, len(keys), FLUSHERS)
+
+
+class PartialFolder:
+    """The folder of one conversion; a context that keeps it locked.
+
+    Parameters
+    ----------
+    target
+        Folder or archive that is made in the end.
+    settings
+        What is asked for. Only a run with equal settings continues another.
+    overwrite
+        Whether `target` may be replaced.
+    resume
+        Whether to continue what is there; otherwise it is removed.
+
+    Attributes
+    ----------
+    path, root
+        The folder, and that of the new hierarchy in it.
+    token
+        A text that no other run has.
+    continues
+        Whether it has a complete plan already.
+
+    Raises
+    ------
+    FileExistsError
+        Where `target` exists and may not be replaced.
+    ConflictError
+        Where another process works on the same target.
+    ValueError
+        Where other settings were asked for before.
+    """
+
+    def __init__(
+        self, target: Path, settings: JSON, *, overwrite: bool, resume: bool
+    ) -> None:
+        self.target = Path(os.path.realpath(target))
+        self.overwrite = overwrite
+        self.path = str(self.target.with_name(f".{self.target.name}.partial"))
+        self.root = f"{self.path}/new"
+        self.token = new_token()
+        self.continues = False
+        self._settings, self._resume = settings, resume
+        self._lock: IO[bytes] | None = None
+        self._units: IO[bytes] | None = None
+        self._turn = threading.Lock()
+
+    def __enter__(self) -> Self:
+        require_room(self.target, self.overwrite)
+        with name_errors(self.path):
+            os.makedirs(self.path, exist_ok=True)
+            try:
+                self._lock = hold_if_possible(f"{self.path}/lock")
+            except BlockingIOError as error:
+                msg = f"Another process is converting to {self.target}."
+                raise ConflictError(msg, remedy="Wait until it has ended.") from error
+        try:
+            if not self._resume:
+                self._clear()
+            self._prepare()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def _prepare(self) -> None:
+        stated = self._read_json(SETTINGS)
+        self.continues = stated is not None and os.path.exists(f"{self.path}/{ROOT}")
+        if self.continues and stated != json.loads(json.dumps(self._settings)):
+            raise ValueError(
+                f"{self.path} is of a conversion with other settings. Use the same"
+                " ones, or convert without --resume to begin again."
+            )
+        if not self.continues:
+            self._clear()
+            os.makedirs(self.root, exist_ok=True)
+            self._write_json(SETTINGS, self._settings)
+        path = f"{self.path}/{UNITS}"
+        Path(path).touch()
+        self._units = open(path, "r+b", buffering=0)  # noqa: SIM115
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Unlock it; it stays if it was not placed."""
+        if self._units is not None:
+            self._units.close()
+            self._units = None
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    def _clear(self) -> None:
+        for name in os.listdir(self.path):
+            if name != "lock":
+                path = f"{self.path}/{name}"
+                if os.path.isdir(path):
+                    shutil.rmtree(path)
+                else:
+                    os.unlink(path)
+
+    def remove(self) -> None:
+        """Remove it with all that is in it."""
+        self.close()
+        shutil.rmtree(self.path, ignore_errors=True)
+
+    # --- the plan
+
+    def write_plan(self, lines: Iterable[JSON]) -> None:
+        """Write the lines of a plan; `finish_plan` makes it count."""
+        path = f"{self.path}/{PLAN}"
+        with name_errors(path), open(path, "w", encoding="utf-8") as file:
+            for line in lines:
+                file.write(json.dumps(line) + "\n")
+        flush_file(path)
+
+    def finish_plan(self, root: dict[str, bytes]) -> None:
+        """Keep the documents of the root until the end."""
+        self._write_json(ROOT, {name: data.decode() for name, data in root.items()})
+
+    def read_plan(self) -> Iterator[JSON]:
+        """Read the lines of the plan, one at a time."""
+        with open(f"{self.path}/{PLAN}", encoding="utf-8") as file:
+            for line in file:
+                yield json.loads(line)
+
+    def _write_json(self, name: str, content: JSON) -> None:
+        path = f"{self.path}/{name}"
+        put_object(self.path, name, (json.dumps(content).encode(),))
+        flush_file(path)
+
+    def _read_json(self, name: str) -> Any:
+        try:
+            with open(f"{self.path}/{name}", encoding="utf-8") as file:
+                return json.load(file)
+        except (FileNotFoundError, ValueError):
+            return None
+
+    # --- units
+
+    def note_unit(self, number: int, record: UnitRecord) -> None:
+        """Note that a unit is finished."""
+        if record.problems:
+            path = f"{self.path}/{PROBLEMS}"
+            with open(path, "a", encoding="utf-8") as file:
+                lines = (json.dumps([number, text]) for text in record.problems)
+                file.writelines(f"{line}\n" for line in lines)
+        count = len(record.problems)
+        data = RECORD.pack(
+            record.objects + 1, record.crc, record.seen, count, record.nbytes
+        )
+        self._write_record(number, data)
+
+    def forget_unit(self, number: int) -> None:
+        """Let a unit count as unfinished."""
+        self._write_record(number, bytes(RECORD.size))
+
+    def _write_record(self, number: int, data: bytes) -> None:
+        assert self._units is not None
+        with name_errors(self.path), self._turn:
+            self._units.seek(number * RECORD.size)
+            self._units.write(data)
+
+    def find_unit(self, number: int) -> UnitRecord | None:
+        """Return what is noted of a unit; None if it is not finished.
+
+        Units with problems count as unfinished: their source may be readable now.
+        """
+        assert self._units is not None
+        with self._turn:
+            self._units.seek(number * RECORD.size)
+            data = self._units.read(RECORD.size)
+        if len(data) < RECORD.size:
+            return None
+        objects, crc, seen, problems, nbytes = RECORD.unpack(data)
+        if not objects or problems:
+            return None
+        return UnitRecord(objects - 1, nbytes, crc, seen)
+
+    # --- the end
+
+    def place_hierarchy(self, progress: Callable[[int, int], None] | None) -> None:
+        """Write the documents of the root, and give the hierarchy its name."""
+        documents = self._read_json(ROOT)
+        for name, text in documents.items():
+            put_object(self.root, name, (text.encode(),))
+        flush_objects(self.root, list(documents))
+        require_room(self.target, self.overwrite)
+        if self.target.suffix.lower() == SINGLE:
+            pack_hierarchy(
+                self.root, self.target, overwrite=self.overwrite, progress=progress
+            )
+        else:
+            for folder, _, _ in os.walk(self.root):
+                # What a worker left that was killed while it wrote.
+                remove_left(folder)
+            parent = begin_transaction(FolderSource(str(self.target.parent)))
+            with parent.replace_tree(self.target.name) as tree:
+                tree.adopt_folder(f"{os.path.basename(self.path)}/new")
+                tree.commit()
+        self.remove()
