@@ -45,7 +45,8 @@ def test_documents_that_differ_in_place_and_name_are_parsed_once(
             own = open_node(root / well / field.path).metadata.image.multiscales[0]
             assert image.multiscale.levels == own.levels
             assert image.multiscale.axes == own.axes
-    assert len(parsed) == 1
+    # The first well, and its first image.
+    assert [location.path for location, *_ in parsed] == ["A/1", "A/1/0"]
     assert screen.open_image("A/1", "3").corner == (8, 8)
 
 
@@ -104,3 +105,26 @@ def test_a_written_image_is_opened_anew(root):
     assert len(screen.open_image("A/1", "0").multiscale.levels) == 2
     screen.forget_image("A/1/0")
     assert len(screen.open_image("A/1", "0").multiscale.levels) == 3
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_all_levels_of_an_image_can_be_opened(tmp_path, zarr_format):
+    root = write_plate(tmp_path / "p", zarr_format, grid=(1, 1), levels=3)
+    shutil.rmtree(root / "A/1/0/1")
+    image = PlateContents(open_node(root)).open_image("A/1", "0")
+    opened = image.open_levels()
+    assert list(opened) == ["0", "1", "2"]
+    assert isinstance(opened["1"], NodeNotFoundError)
+    assert opened["2"] is image.open_level(2)
+
+
+def test_an_image_that_was_opened_elsewhere_is_not_read_again(root, reads):
+    node = open_node(root / "A/1/0")
+    screen = PlateContents(open_node(root))
+    screen.adopt_image(node)
+    reads.clear()
+    assert screen.open_image("A/1", "0").node is node
+    assert not reads
+    opened = screen.open_image("A/2", "0")
+    screen.adopt_image(open_node(root / "A/2/0"))
+    assert screen.open_image("A/2", "0") is opened

@@ -2,65 +2,68 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from contextlib import contextmanager
 
 import unreliable
 
-LATENCY = 0.2
-"""Seconds between a request and its answer."""
+QUIET = 0.2
+"""Seconds without a new request after which all that wait are answered.
+
+All requests of a round trip wait together, so they come within some milliseconds, also
+on a busy machine: what comes later was asked for because of an answer.
+"""
 
 
 class Handler(unreliable.Handler):
-    """Answers after a while, and notes when each request came and was answered."""
+    """Answers all requests of a round trip together."""
 
     def do_GET(self):
-        came = time.monotonic()
-        self.server.over.wait(self.server.latency)
-        # Before the answer: what is asked for because of it comes later.
-        with self.server.lock:
-            self.server.spans.append((came, time.monotonic(), self.path))
+        server = self.server
+        with server.gate:
+            server.came = time.monotonic()
+            number = server.number
+            server.rounds.setdefault(number, []).append(self.path)
+            server.gate.wait_for(lambda: server.number > number or server.over.is_set())
         super().do_GET()
 
 
+def answer_rounds(server):
+    """Answer what waits, whenever nothing new comes."""
+    while not server.over.wait(QUIET / 10):
+        with server.gate:
+            waits = server.number in server.rounds
+            if waits and time.monotonic() - server.came >= QUIET:
+                server.number += 1
+                server.gate.notify_all()
+
+
 @contextmanager
-def far_server(folder, latency=LATENCY):
-    """Serve a folder; `forget` and `count_traffic` take the server."""
+def far_server(folder):
+    """Serve a folder; `forget`, `count_traffic` and `list_rounds` take the server."""
     with unreliable.serving(folder, Handler) as server:
-        server.spans, server.latency = [], latency
+        server.gate = threading.Condition()
+        server.rounds, server.number, server.came = {}, 0, 0.0
+        answering = threading.Thread(target=answer_rounds, args=(server,), daemon=True)
+        answering.start()
         yield server
 
 
 def forget(server):
     """Begin to count anew."""
-    with server.lock:
-        server.spans.clear()
+    with server.gate:
+        server.rounds.clear()
         server.asked.clear()
-
-
-def count_traffic(server):
-    """Number of requests, and of round trips.
-
-    Requests of one round trip wait together. So it is the largest number of requests of
-    which each came after the one before it was answered.
-    """
-    with server.lock:
-        spans = sorted(server.spans, key=lambda span: span[1])
-    trips, answered = 0, float("-inf")
-    for came, ended, _ in spans:
-        if came >= answered:
-            trips, answered = trips + 1, ended
-    return len(spans), trips
 
 
 def list_rounds(server):
     """The paths of each round trip, to see what waits for what."""
-    with server.lock:
-        spans = sorted(server.spans, key=lambda span: span[1])
-    rounds, answered = [], float("-inf")
-    for came, ended, path in spans:
-        if came >= answered:
-            rounds.append([])
-            answered = ended
-        rounds[-1].append(path)
-    return rounds
+    with server.gate:
+        return [server.rounds[number] for number in sorted(server.rounds)]
+
+
+def count_traffic(server):
+    """Number of requests, and of round trips."""
+    rounds = list_rounds(server)
+    return sum(map(len, rounds)), len(rounds)

@@ -5,6 +5,7 @@ Numbers of requests and round trips, no durations.
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from napari.components import ViewerModel
 from npe2 import PluginManager
@@ -12,8 +13,11 @@ from npe2 import PluginManager
 import napari_ngff
 from napari_ngff.cli import main
 from napari_ngff.store.arrays.chunked_array import cache
+from napari_ngff.viewer import reader
+from napari_ngff.viewer.browsing.streaming import reread_layer
+from napari_ngff.viewer.contrast import SAMPLED_WELLS
 from napari_ngff.viewer.reader import read_layers
-from plates import pixels, write_group, write_image
+from plates import pixels, write_group, write_image, write_plate
 from round_trips import count_traffic, far_server, forget
 
 pytest.importorskip("aiohttp", reason="needs the extra [remote]")
@@ -120,3 +124,64 @@ def test_a_channel_waits_for_no_other(tmp_path, server, zarr_format):
     (_, trips), layers = traffic(server, view, "a.zarr")
     assert len(layers) == 6
     assert trips == 3
+
+
+def write_wells(folder, zarr_format, grid):
+    """A plate whose first well has labels, and whose others are brighter."""
+    return write_plate(
+        folder,
+        zarr_format,
+        grid=grid,
+        fields=1,
+        shape=(2, 8, 8),
+        levels=3,
+        labelled=lambda well: ("cells",) if well == "A/1" else (),
+    )
+
+
+@pytest.fixture
+def plate(tmp_path):
+    return write_wells(tmp_path / "a.zarr", 3, (4, 8))
+
+
+@pytest.mark.default_cases("0.5-layers", "0.5-viewer", "0.4-viewer")
+@pytest.mark.parametrize("call", [read_layers, view], ids=["layers", "viewer"])
+def test_a_plate_takes_as_many_requests_whatever_its_size(
+    tmp_path, server, zarr_format, call
+):
+    write_wells(tmp_path / "a.zarr", zarr_format, (16, 24))
+    (requests, trips), layers = traffic(server, call, "a.zarr")
+    assert [layer.name for layer in layers][-1].endswith("cells")
+    # Plate, well, image, arrays; labels, their document, their arrays; pixels. Wells
+    # for the contrast are read meanwhile.
+    assert trips <= 8
+    assert requests <= 3 + 2 + 3 + 2 + 2 + 3 + SAMPLED_WELLS * 4
+
+
+def test_contrast_of_a_plate_comes_from_some_wells(plate, server):
+    _, layers = traffic(server, read_layers, plate.name)
+    low, high = layers[0].contrast_limits
+    everything = np.asarray(layers[0].data[-1])
+    span = everything.min(), everything.max()
+    # Of both ends of the plate, though only few wells were read.
+    assert span[0] <= low < span[0] + 0.1 * np.ptp(span)
+    assert span[1] - 0.1 * np.ptp(span) < high <= span[1]
+
+
+def test_an_overview_that_nobody_sees_is_not_drawn(plate, server):
+    _, layers = traffic(server, view, plate.name)
+    drawn = np.asarray(layers[0]._slice.image.raw)
+    whole = np.asarray(layers[0].data[-1])
+    assert whole.all()
+    assert 0 < np.count_nonzero(drawn) < whole.size / 2
+    # What was read for the data is seen from then on.
+    reread_layer(layers[0])
+    np.testing.assert_array_equal(layers[0]._slice.image.raw, whole)
+
+
+def test_a_window_that_is_opened_later_draws_the_overview(plate, server, monkeypatch):
+    _, layers = traffic(server, read_layers, plate.name)
+    monkeypatch.setattr(reader, "current_viewer", lambda: object())
+    viewer = ViewerModel()
+    viewer.add_layer(layers[0])
+    assert np.asarray(layers[0]._slice.image.raw).all()

@@ -130,7 +130,9 @@ class ScreenArrangements:
         """Return an arrangement that was read before; reads nothing."""
         return self._made.get((well, acquisition))
 
-    def read_well(self, well: str | None, acquisition: int | None) -> WellArrangement:
+    def read_well(
+        self, well: str | None, acquisition: int | None, *, first_levels: bool = False
+    ) -> WellArrangement:
         """Read the documents of a well and of its images, unless that was done before.
 
         Parameters
@@ -139,6 +141,8 @@ class ScreenArrangements:
             As for `PlateContents.list_fields`.
         acquisition
             Only its fields; None for all.
+        first_levels
+            Whether all levels of the first image are opened, not only the finest.
 
         Returns
         -------
@@ -148,9 +152,8 @@ class ScreenArrangements:
         key = well, acquisition
         arrangement = self._made.get(key)
         if arrangement is None:
-            arrangement = self._made.setdefault(
-                key, self._arrange_well(well, acquisition)
-            )
+            made = self._arrange_well(well, acquisition, first_levels)
+            arrangement = self._made.setdefault(key, made)
             if arrangement.problems:
                 # No path: the well itself cannot be read.
                 text = "; ".join(
@@ -192,7 +195,7 @@ class ScreenArrangements:
         return True
 
     def _arrange_well(
-        self, well: str | None, acquisition: int | None
+        self, well: str | None, acquisition: int | None, first_levels: bool
     ) -> WellArrangement:
         try:
             listed = self.screen.list_fields(well)
@@ -215,6 +218,8 @@ class ScreenArrangements:
         def open_field(index: int) -> None:
             try:
                 image = self.screen.open_image(well, listed[index].path)
+                if first_levels and not index:
+                    image.open_levels()
                 # Its document has the size, and tells now whether pixels can be read.
                 image.open_level(0)
                 opened[index] = image

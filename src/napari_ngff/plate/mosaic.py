@@ -105,6 +105,7 @@ def open_mosaic(
     wells: Sequence[MapWell] | None = None,
     choice: WellChoice | None = None,
     on_error: OnError | None = None,
+    cell: tuple[int, int] | None = None,
 ) -> MosaicPyramid:
     """Join wells into one pyramid.
 
@@ -123,6 +124,9 @@ def open_mosaic(
         What to show.
     on_error
         Told of each chunk that cannot be read, and once of each broken well.
+    cell
+        Height and width of a cell in voxels, as in the mosaic of the images; by default
+        there is room for all wells that were read.
 
     Raises
     ------
@@ -138,7 +142,7 @@ def open_mosaic(
     # A cell has room for the largest well that was read by now, which is only the
     # first one when a large plate is opened.
     known = [a for p in paths if (a := arrangements.read_before(p, choice.acquisition))]
-    cell = (
+    cell = cell or (
         max(math.ceil(a.size[0]) for a in known),
         max(math.ceil(a.size[1]) for a in known),
     )
@@ -248,12 +252,15 @@ def _find_template(
         # The first well has the labels in most plates; if not, wells are read ahead.
         if choice.inside and number % AHEAD == 1 and _is_remote(arrangements):
             _read_all(arrangements, paths[number : number + AHEAD], choice)
-        arrangement = arrangements.read_well(path, choice.acquisition)
+        arrangement = arrangements.read_well(
+            path, choice.acquisition, first_levels=True
+        )
         for placed in arrangement.fields:
             try:
                 image = _open_image(arrangements, path, placed, choice)
                 node = image.node or read_node(image.location, image.zarr_format)
-                pyramid = open_pyramid(node, on_error=on_error)
+                arrays = image.open_levels()
+                pyramid = open_pyramid(node, on_error=on_error, arrays=arrays)
             except (OMEZarrError, OSError) as error:
                 reasons.append(str(error))
                 continue

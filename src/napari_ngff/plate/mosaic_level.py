@@ -195,6 +195,35 @@ class MosaicLevel:
         numbers = [grid.get((row, column), ()) for row in rows for column in columns]
         return sorted(itertools.chain.from_iterable(numbers))
 
+    def sample_areas(self, count: int) -> list[Box]:
+        """List rows and columns of some wells that can be read, spread over the plate.
+
+        Reads the documents of these wells, and of no others.
+        """
+        last, tiles = len(self.tiles.tiles) - 1, self.tiles.tiles
+        spread = [i * last // max(1, count - 1) for i in range(count)]
+        # The mosaic is modelled on one that is known.
+        known = (n for n, tile in enumerate(tiles) if self.tiles.known_fields(tile))
+        numbers = list(dict.fromkeys([*spread, *itertools.islice(known, 1)]))
+        found: set[int] = set()
+
+        def read_one_well(number: int) -> None:
+            if self.tiles.read_fields(tiles[number], self.on_error).fields:
+                found.add(number)
+
+        self._for_each(numbers, read_one_well)
+        return [self._cell_area(number) for number in numbers if number in found]
+
+    def _cell_area(self, number: int) -> Box:
+        """Return the rows and columns of a tile's cell."""
+        spans = []
+        for axis in (0, 1):
+            cell = self.tiles.tiles[number].corner[axis] // self.tiles.cell[axis]
+            start, stop = self.edges[axis][cell : cell + 2]
+            most = self.shape[axis - 2]
+            spans.append((min(start, most - 1), max(min(stop, most), start + 1)))
+        return tuple(spans)
+
     def _plane_indices(self, box: Box) -> Iterable[tuple[int, ...]]:
         return itertools.product(*(range(*span) for span in box[:-2]))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from copy import copy
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import (
@@ -18,6 +19,7 @@ from napari_ngff.store.arrays.chunked_array import ChunkedArray, open_array
 from napari_ngff.store.hierarchy.coordinate_systems import scene_paths
 from napari_ngff.store.hierarchy.node import read_node
 from napari_ngff.store.limits import parse_json
+from napari_ngff.store.sources.read_ahead import call_at_once
 
 if TYPE_CHECKING:
     from napari_ngff.metadata.model import JSON, Multiscale
@@ -89,11 +91,17 @@ class FieldImage:
             path = self.location.object_key(self.multiscale.levels[level].path)
             return ChunkedArray(self.location.source, path, known[1], lent=True)
         array = self.open_level(level)
+        self._lend_layout(level, array)
+        return array
+
+    def _lend_layout(self, level: int, array: ChunkedArray) -> None:
+        """Let alike images take one of their levels to be stored like that of this."""
+        opened = self.opened_level
         # Both layouts are kept alive, so that the id of one is not given to another
         # object.
-        if array.direct and len(self._kin) < KNOWN_DOCUMENTS:
+        if opened is not None and array.direct and len(self._kin) < KNOWN_DOCUMENTS:
+            first = opened.layout
             self._kin[level, id(first)] = first, array.layout
-        return array
 
     def open_level(self, level: int) -> ChunkedArray:
         """Open one level, by its index in `multiscale`; later calls return the same.
@@ -118,6 +126,29 @@ class FieldImage:
         if isinstance(opened, Exception):
             raise _copy_error(opened)
         return opened
+
+    def open_levels(self) -> dict[str, ChunkedArray | Exception]:
+        """Open all levels, those of a server at once.
+
+        Returns
+        -------
+        dict
+            By path; why one cannot be read instead.
+        """
+        numbers = range(len(self.multiscale.levels))
+        calls = [partial(self._try_level, number) for number in numbers]
+        found = call_at_once(self.location.source, calls)
+        for number, array in enumerate(found):
+            if number and isinstance(array, ChunkedArray):
+                self._lend_layout(number, array)
+        paths = [level.path for level in self.multiscale.levels]
+        return dict(zip(paths, found, strict=True))
+
+    def _try_level(self, level: int) -> ChunkedArray | Exception:
+        try:
+            return self.open_level(level)
+        except (OMEZarrError, OSError) as error:
+            return error
 
     def is_opened(self, level: int) -> bool:
         """Return whether a level was opened."""
@@ -207,13 +238,22 @@ class PlateContents:
         image = self._images.get(path)
         return None if isinstance(image, Exception) else image
 
+    def adopt_image(self, node: Node) -> None:
+        """Take over an image that was opened elsewhere, unless it is open."""
+        image = node.metadata.image
+        if image is not None:
+            opened = FieldImage(
+                node.location, node.zarr_format, image.multiscales[0], node
+            )
+            self._images.setdefault(node.location.path, opened)
+
     def _read_fields(self, well: str | None) -> tuple[WellField, ...]:
-        raw = b""
+        raw, node = b"", self.node
         if well is not None:
             # One request tells that there is no well; `child` would make several.
             location = self.node.location.join_path(well)
-            name = location.object_key(DOCUMENTS[self.node.zarr_format])
-            document = location.source.get(name)
+            name = DOCUMENTS[self.node.zarr_format]
+            document = location.source.get(location.object_key(name))
             if document is None:
                 msg = f"There is no well at {location}."
                 raise NodeNotFoundError(msg)
@@ -221,7 +261,7 @@ class PlateContents:
             if document in self._wells:
                 return self._wells[document]
             raw = document
-        node = self.node if well is None else self.node.child(well)
+            node = read_node(location, self.node.zarr_format, {name: document})
         metadata = node.metadata
         if metadata.well is not None:
             if len(self._wells) < KNOWN_DOCUMENTS:
@@ -325,7 +365,7 @@ class PlateContents:
                     if len(self._places) < KNOWN_PLACES:
                         self._places[raw] = moved, kin
                     return FieldImage(location, zarr_format, moved, _kin=kin)
-        node = read_node(location, zarr_format)
+        node = read_node(location, zarr_format, {DOCUMENTS[zarr_format]: raw})
         if node.metadata.image is None:
             msg = f"{node} is not an image: its metadata has no usable 'multiscales'."
             raise UnsupportedError(msg)

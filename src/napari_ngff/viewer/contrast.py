@@ -2,20 +2,41 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from napari_ngff.metadata.model import ContrastWindow
+from napari_ngff.errors import OMEZarrError
+from napari_ngff.store.sources.read_ahead import call_at_once
 
-__all__ = ["PixelContrast", "measure_contrast", "slider_range", "stated_range"]
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from napari_ngff.metadata.model import ContrastWindow
+    from napari_ngff.plate.mosaic_level import MosaicLevel
+
+__all__ = [
+    "SAMPLED_WELLS",
+    "PixelContrast",
+    "measure_contrast",
+    "read_samples",
+    "slider_range",
+    "stated_range",
+]
 
 # Not the extremes: a few hot pixels of a camera would leave the rest dark.
 CONTRAST_PERCENTILES = (0.1, 99.9)
 CONTRAST_VOXELS = 1 << 22
 """Most voxels of one plane of the coarsest level that are read for contrast limits."""
+
+SAMPLED_WELLS = 8
+"""Wells of an overview by which contrast is measured where no window shows it."""
+
+MOST_SAMPLED = 50
+"""Channels of it that are read; of more, the first become layers."""
 
 MARGIN = 0.25
 """Share of the range that is added above: finer levels are brighter than their mean."""
@@ -40,14 +61,18 @@ class PixelContrast:
     span: tuple[float, float]
 
 
-def measure_contrast(data: Any) -> PixelContrast | None:
-    """Measure the contrast in the middle of one array.
+def measure_contrast(
+    data: Any, areas: Sequence[Sequence[tuple[int, int]]] | None = None
+) -> PixelContrast | None:
+    """Measure the contrast in the middle of one array, or in some areas of it.
 
     Parameters
     ----------
     data
         The coarsest level, axes (..., y, x). Of its middle plane, at most the middle
         `CONTRAST_VOXELS` voxels are read.
+    areas
+        Rows and columns, each as first and last plus one.
 
     Returns
     -------
@@ -55,15 +80,18 @@ def measure_contrast(data: Any) -> PixelContrast | None:
         Of the finite values; None where there is none.
     """
     side = int(CONTRAST_VOXELS**0.5)
-    # The middle of t and z: the first plane of a stack is often empty.
-    middle = tuple(size // 2 for size in data.shape[:-2])
+    middle = _middle_of(data.shape)
     window = tuple(
         slice(max(0, (size - side) // 2), (size + side) // 2)
         for size in data.shape[-2:]
     )
-    pixels = np.asarray(data[middle + window])
+    windows = [window]
+    if areas is not None:
+        windows = [tuple(slice(*span) for span in area) for area in areas]
+    read = [np.asarray(data[middle + one]).ravel() for one in windows]
+    pixels = np.concatenate(read) if read else np.empty(0, data.dtype)
     # Floats may have NaN where there are no pixels.
-    pixels = pixels[np.isfinite(pixels)] if pixels.dtype.kind == "f" else pixels.ravel()
+    pixels = pixels[np.isfinite(pixels)] if pixels.dtype.kind == "f" else pixels
     if not pixels.size:
         return None
     span = float(pixels.min()), float(pixels.max())
@@ -72,6 +100,42 @@ def measure_contrast(data: Any) -> PixelContrast | None:
         # Nearly empty planes: more than 99.8 % of the pixels are equal.
         low, high = span
     return PixelContrast((low, high) if low < high else (low, low + 1), span)
+
+
+def _middle_of(shape: Sequence[int]) -> tuple[int, ...]:
+    # The middle of t and z: the first plane of a stack is often empty.
+    return tuple(size // 2 for size in shape[:-2])
+
+
+def read_samples(level: MosaicLevel, channel: int | None) -> None:
+    """Read, all at once, the pixels of a mosaic by which its contrast is measured.
+
+    They stay in memory.
+
+    Parameters
+    ----------
+    level
+        The coarsest.
+    channel
+        Its axis of channels, which become layers.
+    """
+    middle = [(i, i + 1) for i in _middle_of(level.shape)]
+    # One channel of each chunk: it brings the others of it along.
+    first = [0]
+    if channel is not None:
+        count = min(level.shape[channel], MOST_SAMPLED)
+        first = list(range(0, count, max(1, level.chunks[channel])))
+    boxes = []
+    for area in level.sample_areas(SAMPLED_WELLS):
+        for i in first:
+            lead = list(middle)
+            if channel is not None:
+                lead[channel] = i, i + 1
+            boxes.append((*lead, *area))
+    calls = [partial(level.read, box) for box in boxes]
+    # Reported when they are measured.
+    with suppress(OMEZarrError, OSError):
+        call_at_once(level.tiles.arrangements.screen.node.location.source, calls)
 
 
 def stated_range(

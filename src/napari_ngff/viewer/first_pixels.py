@@ -9,17 +9,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from napari_ngff.errors import OMEZarrError
+from napari_ngff.plate.mosaic_level import MosaicLevel
 from napari_ngff.store.arrays.lazy_array import LazyArray
 from napari_ngff.store.pyramids.pyramid import LevelSource
 from napari_ngff.store.sources.read_ahead import call_at_once, is_remote
+from napari_ngff.viewer.browsing.streaming import is_slicing
+from napari_ngff.viewer.layer_plan import is_joined, origin_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
+    from napari_ngff.store.arrays.boxes import Box
     from napari_ngff.store.sources.source import Source
     from napari_ngff.viewer.layer_plan import LayerData
+    from napari_ngff.viewer.placing.layer_groups import LayerGroup
 
-__all__ = ["read_first_pixels"]
+__all__ = ["draw_overviews_later", "forget_drawing", "read_first_pixels"]
 
 MOST_VOXELS = 10_000_000
 """Voxels of the coarsest level up to which napari 0.9 reads all of it for contrast
@@ -75,3 +80,39 @@ def _decode_level(level: Any) -> None:
     # napari meets the same error, and reports it.
     with suppress(OMEZarrError, OSError):
         np.asarray(level)
+
+
+def draw_overviews_later(
+    groups: Iterable[LayerGroup], find_viewer: Callable[[], Any]
+) -> None:
+    """Let overviews of remote plates be empty in viewers without a window.
+
+    Nobody sees them, and drawing them takes several requests for each well. Code that
+    asks for the data gets all pixels.
+
+    Parameters
+    ----------
+    groups
+        About to become layers.
+    find_viewer
+        Returns napari's viewer with a window, or None.
+    """
+
+    def leave_empty(level: Any, box: Box) -> bool:
+        return find_viewer() is None and is_slicing()
+
+    for group in groups:
+        for plan in (group.image, *group.labels):
+            level = plan.pyramid.levels[0] if plan is not None else None
+            if isinstance(level, MosaicLevel) and level.tiles.concurrency > 1:
+                level.tiles.defer = leave_empty
+
+
+def forget_drawing(layer: Any) -> None:
+    """Let a layer be drawn anew by the next viewer: it may have a window."""
+    # napari 0.9 keeps the coarsest level of layers of two axes, once it was read.
+    forget = getattr(layer, "_reset_thumbnail_level_data", None)
+    origin = origin_of(layer)
+    plan = origin.picture if origin is not None else None
+    if forget is not None and plan is not None and is_joined(plan):
+        forget()

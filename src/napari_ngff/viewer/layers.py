@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from napari_ngff.errors import UnsupportedError
+from napari_ngff.errors import OMEZarrError, UnsupportedError
 from napari_ngff.metadata.model import Channel
+from napari_ngff.plate.mosaic_level import MosaicLevel
 from napari_ngff.store.arrays.lazy_array import ArrayWindow
+from napari_ngff.viewer.contrast import SAMPLED_WELLS, measure_contrast
 from napari_ngff.viewer.label_layers import label_layer, left_levels_note, rounded_note
 from napari_ngff.viewer.layer_plan import (
     KEY,
     LayerOrigin,
+    is_joined,
     layer_arrays,
     place_in_system,
     start_of,
@@ -110,7 +114,7 @@ def image_layers(
         The image.
     estimate
         True where contrast that the file does not give is set later, by a session;
-        otherwise it is left to napari.
+        otherwise it is left to napari, or measured in some wells of a plate.
     shown
         Numbers of the channels; None for the first `MOST_CHANNELS`.
 
@@ -162,6 +166,8 @@ def image_layers(
             keywords["colormap"] = colormap
         if origin.estimate:
             limits = _provisional_limits(windows[0].dtype)
+        elif limits is None and is_joined(picture):
+            limits = _sample_limits(data, pyramid.levels[-1])
         if limits is not None:
             keywords["contrast_limits"] = limits
         layers.append((data, keywords, "image"))
@@ -206,6 +212,21 @@ def _provisional_limits(dtype: np.dtype[Any]) -> tuple[float, float]:
     if dtype.kind in "iu":
         return float(np.iinfo(dtype).min), float(np.iinfo(dtype).max)
     return 0.0, 1.0
+
+
+def _sample_limits(data: Any, level: ArraySource) -> tuple[float, float] | None:
+    """Measure limits in some wells of a mosaic; None for those of the whole type.
+
+    napari would read all of it, which may be thousands of images.
+    """
+    coarsest = data[-1] if isinstance(data, list) else data
+    if coarsest.dtype == np.uint8 or not isinstance(level, MosaicLevel):
+        return None
+    # What cannot be read is met again, and reported, when napari reads it.
+    with suppress(OMEZarrError, OSError):
+        found = measure_contrast(coarsest, level.sample_areas(SAMPLED_WELLS))
+        return None if found is None else found.limits
+    return None
 
 
 def _choose_colormap(

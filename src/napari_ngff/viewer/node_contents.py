@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from napari_ngff.errors import NotOMEZarrError, OMEZarrError, UnsupportedError
 from napari_ngff.metadata.model import GroupKind, Problem, Severity
 from napari_ngff.plate.arrangement import ScreenArrangements
 from napari_ngff.plate.mosaic import WellChoice, open_mosaic
+from napari_ngff.plate.mosaic_level import MosaicLevel
 from napari_ngff.plate.plate_contents import PlateContents
 from napari_ngff.plate.plate_layout import map_plate
 from napari_ngff.store.hierarchy.coordinate_systems import scene_paths
 from napari_ngff.store.pyramids.opened_image import open_images, open_pyramids
 from napari_ngff.store.pyramids.pyramid import open_pyramid
 from napari_ngff.store.sources.read_ahead import call_at_once
+from napari_ngff.viewer.contrast import read_samples
 from napari_ngff.viewer.layer_plan import LayerPlan
 from napari_ngff.viewer.placing.layer_groups import (
     LayerGroup,
@@ -30,8 +33,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from napari_ngff.metadata.model import PlateMetadata
+    from napari_ngff.plate.mosaic import MosaicPyramid
     from napari_ngff.plate.plate_layout import MapWell
-    from napari_ngff.store.hierarchy.node import Node
+    from napari_ngff.store.hierarchy.node import Node, OpenedGroups
     from napari_ngff.store.pyramids.opened_image import OpenedImage
     from napari_ngff.store.pyramids.pyramid import OnError, Pyramid
 
@@ -64,7 +68,11 @@ class NodeContents:
 
 
 def open_contents(
-    node: Node, on_error: OnError | None = None, *, first_image: bool = False
+    node: Node,
+    on_error: OnError | None = None,
+    *,
+    first_image: bool = False,
+    samples_pixels: bool = False,
 ) -> NodeContents:
     """Open the images and labels of a node.
 
@@ -76,6 +84,9 @@ def open_contents(
         Called later with each chunk that cannot be read.
     first_image
         Whether only the first readable image of a collection is opened.
+    samples_pixels
+        Whether pixels of some wells are read meanwhile, by which the contrast of a
+        plate is measured.
 
     Raises
     ------
@@ -84,7 +95,7 @@ def open_contents(
     UnsupportedError
         Where nothing of it can be shown; the message has the reasons.
     """
-    reading = ReadingNotes(on_error)
+    reading = ReadingNotes(on_error, samples_pixels=samples_pixels)
     metadata = node.metadata
     # The order decides where a group has several kinds: a plate of bioformats2raw is a
     # collection, too.
@@ -315,16 +326,43 @@ def _open_mosaic(
         return []
     reading.note_problems(_describe_unread(node, arrangements, run))
     reading.note_problems(mosaic.node.problems + mosaic.pyramid.problems)
-    # Labels of the first image stand for those of all, which would all have to be read.
-    opened = mosaic.node.labels()
+    found: list[tuple[OpenedGroups, list[tuple[str, MosaicPyramid]]]] = []
+
+    def open_labels() -> None:
+        # Labels of the first image stand for those of all, which would all have to be
+        # read.
+        opened, labels = mosaic.node.labels(), []
+        for label in opened.nodes:
+            arrangements.screen.adopt_image(label)
+            start = len(mosaic.node.location.path)
+            choice = WellChoice(run, label.location.path[start:].strip("/"))
+            # The same cells, whatever other wells were read meanwhile.
+            cell = mosaic.tiles.cell
+            joined = open_mosaic(arrangements, wells, choice, reading.on_error, cell)
+            labels.append((label.name, joined))
+        found.append((opened, labels))
+
+    calls = [open_labels]
+    if reading.samples_pixels and not _states_contrast(mosaic):
+        calls.append(partial(_read_samples, mosaic))
+    call_at_once(node.location.source, calls)
+    opened, labels = found[0]
     reading.note_problems(opened.problems)
-    labels = []
-    for label in opened.nodes:
-        inside = label.location.path[len(mosaic.node.location.path) :].strip("/")
-        choice = WellChoice(run, inside)
-        joined = open_mosaic(arrangements, wells, choice, reading.on_error)
-        labels.append((label.name, joined))
     return [mosaic_group(name, mosaic, labels)]
+
+
+def _states_contrast(mosaic: MosaicPyramid) -> bool:
+    """Return whether no pixels are needed for the contrast of an overview."""
+    image = mosaic.node.metadata.image
+    channels = image.omero.channels if image is not None and image.omero else ()
+    stated = all(c.window and c.window.start is not None for c in channels)
+    return (bool(channels) and stated) or mosaic.pyramid.levels[0].dtype == "uint8"
+
+
+def _read_samples(mosaic: MosaicPyramid) -> None:
+    level = mosaic.pyramid.levels[-1]
+    if isinstance(level, MosaicLevel):
+        read_samples(level, mosaic.pyramid.multiscale.channel_axis)
 
 
 def _describe_unread(

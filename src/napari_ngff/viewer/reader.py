@@ -18,7 +18,11 @@ from napari_ngff.metadata.model import GroupKind, Severity
 from napari_ngff.store.hierarchy.location import METADATA_NAMES
 from napari_ngff.store.hierarchy.node import Node, open_node
 from napari_ngff.viewer import window_services
-from napari_ngff.viewer.first_pixels import read_first_pixels
+from napari_ngff.viewer.first_pixels import (
+    draw_overviews_later,
+    forget_drawing,
+    read_first_pixels,
+)
 from napari_ngff.viewer.layer_plan import is_joined
 from napari_ngff.viewer.layers import layers_of
 from napari_ngff.viewer.node_contents import open_contents, plate_above
@@ -157,8 +161,10 @@ def read_layers(path: str | Path | Sequence[str]) -> list[Layer]:
     found = read_paths(str(path) if isinstance(path, Path) else path)
     if current_viewer() is None:
         read_first_pixels(found, shown=False)
-    layers = as_layers(found)
-    return [x if isinstance(x, Layer) else Layer.create(*x) for x in layers]
+    layers = [x if isinstance(x, Layer) else Layer.create(*x) for x in as_layers(found)]
+    for layer in layers:
+        forget_drawing(layer)
+    return layers
 
 
 @beyond_limits()
@@ -175,7 +181,14 @@ def read_node(node: Node) -> list[LayerData]:
         session_of(viewer)
     browsed = find_browsable(node) if viewer is not None else None
     # The others of a collection are opened by the browser, one at a time.
-    node_contents = open_contents(node, ErrorReport(), first_image=browsed is not None)
+    node_contents = open_contents(
+        node,
+        ErrorReport(),
+        first_image=browsed is not None,
+        samples_pixels=viewer is None,
+    )
+    if viewer is None:
+        draw_overviews_later(node_contents.groups, lambda: current_viewer())
     if browsed is not None:
         # Before the layers, also where this is a worker: what it asks for comes first.
         window_services.run_in_main(

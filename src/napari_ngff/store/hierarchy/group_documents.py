@@ -9,7 +9,7 @@ from napari_ngff.store.limits import parse_json
 from napari_ngff.store.sources.read_ahead import ReadAhead
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from napari_ngff.metadata.model import JSON
     from napari_ngff.store.hierarchy.location import Location
@@ -28,10 +28,15 @@ class GroupDocuments:
     ----------
     location
         Of the group.
+    known
+        Documents that were read already, by name.
     """
 
-    def __init__(self, location: Location) -> None:
+    def __init__(
+        self, location: Location, known: Mapping[str, bytes] | None = None
+    ) -> None:
         self.location = location
+        self._known = known or {}
         self._ahead = ReadAhead(location.source)
 
     def ask_first(self, zarr_format: int | None) -> None:
@@ -40,11 +45,13 @@ class GroupDocuments:
 
     def ask(self, names: Iterable[str]) -> None:
         """Ask a server for several documents at once."""
-        self._ahead.ask(map(self.location.object_key, names))
+        asked = [name for name in names if name not in self._known]
+        self._ahead.ask(map(self.location.object_key, asked))
 
     def get(self, name: str) -> bytes | None:
         """Read the bytes of a document; None where there is none."""
-        return self._ahead.get(self.location.object_key(name))
+        known = self._known.get(name)
+        return known or self._ahead.get(self.location.object_key(name))
 
     def read(self, name: str) -> JSON | None:
         """Read a document; None where there is none.

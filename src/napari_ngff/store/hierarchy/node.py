@@ -413,11 +413,24 @@ def open_node_at(location: Location) -> Node:
     return node
 
 
-def read_node(location: Location, zarr_format: int | None = None) -> Node:
+def read_node(
+    location: Location,
+    zarr_format: int | None = None,
+    known: Mapping[str, bytes] | None = None,
+) -> Node:
     """Read the metadata of one group.
 
     Where a group has metadata of 0.4 and 0.5, that of 0.5 is used (RFC-2), unless its
     ``zarr.json`` is damaged or has no OME metadata and the ``.zattrs`` has.
+
+    Parameters
+    ----------
+    location
+        Of the group.
+    zarr_format
+        2 or 3 if it is known.
+    known
+        Documents of the group that were read already, by name.
 
     Raises
     ------
@@ -428,7 +441,7 @@ def read_node(location: Location, zarr_format: int | None = None) -> Node:
     """
     # One request where the format is known and right: the fields of a plate.
     node, damage = None, None
-    documents = GroupDocuments(location)
+    documents = GroupDocuments(location, known)
     documents.ask_first(zarr_format)
     if zarr_format != 2:
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,7 @@ from napari_ngff.metadata.model import (
 from napari_ngff.metadata.version import Version
 from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.limits import check_chunk
-from napari_ngff.store.threads import LOCAL_CONCURRENCY, share_work
+from napari_ngff.store.sources.read_ahead import call_at_once
 
 if TYPE_CHECKING:
     import numpy as np
@@ -99,7 +100,10 @@ class LevelSource:
 
 
 def open_pyramid(
-    node: Node, index: int = 0, on_error: OnError | None = None
+    node: Node,
+    index: int = 0,
+    on_error: OnError | None = None,
+    arrays: Opened | None = None,
 ) -> Pyramid:
     """Open the arrays of an image's multiscale, one small read each.
 
@@ -111,6 +115,9 @@ def open_pyramid(
         Which of its multiscales.
     on_error
         Called with each unreadable chunk; without it, reading raises.
+    arrays
+        Of its levels by their path in the metadata, where they are open already; or
+        why one cannot be.
 
     Raises
     ------
@@ -122,7 +129,7 @@ def open_pyramid(
         raise UnsupportedError(msg)
     multiscale = node.metadata.image.multiscales[index]
     problems: list[Problem] = []
-    opened = _open_arrays(node, multiscale)
+    opened = _open_arrays(node, multiscale, arrays or {})
     # The order matters: levels are selected by what can be read, then given axes, then
     # sorted by shape, and only those that stay are compared with their metadata.
     usable = _select_levels(node, multiscale, opened, problems)
@@ -132,9 +139,9 @@ def open_pyramid(
     usable = _sort_levels(node, usable, problems)
     levels = tuple(level for level, _ in usable)
     multiscale = replace(multiscale, axes=axes, levels=levels)
-    arrays = tuple(array for _, array in usable)
-    _check_arrays(node, multiscale, arrays, problems)
-    sources = tuple(LevelSource(array, on_error) for array in arrays)
+    shown = tuple(array for _, array in usable)
+    _check_arrays(node, multiscale, shown, problems)
+    sources = tuple(LevelSource(array, on_error) for array in shown)
     return Pyramid(multiscale, sources, tuple(problems))
 
 
@@ -158,21 +165,24 @@ def _no_pixels_error(
     return UnsupportedError(msg, remedy=f"Restore {copies} from a copy.")
 
 
-def _open_arrays(node: Node, multiscale: Multiscale) -> Opened:
+def _open_arrays(node: Node, multiscale: Multiscale, known: Opened) -> Opened:
     source = node.location.source
-    opened: Opened = {}
 
-    def open_level(path: str) -> None:
+    def open_level(path: str) -> ChunkedArray | Exception:
         try:
-            opened[path] = open_array(source, path, node.zarr_format)
+            return open_array(source, path, node.zarr_format)
         except (OMEZarrError, OSError) as error:
-            opened[path] = error
+            return error
 
-    paths = [node.location.object_key(level.path) for level in multiscale.levels]
-    # A local document is read faster than a thread wakes up.
-    concurrency = source.concurrency if source.concurrency > LOCAL_CONCURRENCY else 1
-    share_work(iter(paths), open_level, len(paths), concurrency)
-    return opened
+    opened = {
+        node.location.object_key(level.path): known[level.path]
+        for level in multiscale.levels
+        if level.path in known
+    }
+    keys = [node.location.object_key(level.path) for level in multiscale.levels]
+    left = [key for key in keys if key not in opened]
+    found = call_at_once(source, [partial(open_level, key) for key in left])
+    return {**opened, **dict(zip(left, found, strict=True))}
 
 
 def _select_levels(

@@ -505,7 +505,9 @@ class FieldResolver:
         if label is not None:
             choice = WellChoice(run, f"labels/{label}")
             try:
-                mosaic = open_mosaic(arrangements, wells, choice, self._on_error)
+                # The same cells, whatever other wells were read meanwhile.
+                cell = joined.tiles.cell
+                mosaic = open_mosaic(arrangements, wells, choice, self._on_error, cell)
                 labels.append((label, mosaic))
             except UnsupportedError:
                 pass  # no well has labels of this name: the overview shows none

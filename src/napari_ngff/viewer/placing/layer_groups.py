@@ -70,12 +70,15 @@ class ReadingNotes:
         For a warning: what is not shown, and why.
     notes
         Texts with details, for the user where nothing is wrong.
+    samples_pixels
+        Whether pixels by which contrast is measured are read together with metadata.
     """
 
     on_error: OnError | None
     problems: list[Problem] = field(default_factory=list)
     messages: list[str] = field(default_factory=list)
     notes: list[tuple[str, str]] = field(default_factory=list)
+    samples_pixels: bool = False
 
     def note_problems(self, problems: Iterable[Problem]) -> None:
         """Keep problems; of those by which something is not shown also a message."""
