@@ -21,8 +21,8 @@ AccessError ChunkError Collection ConflictError CorruptDataError Image LabelImag
 Node NodeNotFoundError NotOMEZarrError OMEZarrError Plate Problem Pyramid Reference
 ServerError UnsupportedError Well __version__ check convert edit_copy intrinsic_of
 label_region measure merge merge_sidecar new_labels open open_node open_pyramid
-open_systems pack read_layers save_alignment session_of unpack view_in_3d work_here
-work_size write
+open_systems pack read_layers rebuild save_alignment session_of unpack view_in_3d
+work_here work_size write
 """
 
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         convert,
         measure,
         pack,
+        rebuild,
         unpack,
     )
     from napari_ngff.api import open_ome_zarr as open  # noqa: A004  like tifffile's
@@ -93,6 +94,7 @@ __all__ = [
     "open_systems",
     "pack",
     "read_layers",
+    "rebuild",
     "save_alignment",
     "session_of",
     "unpack",
@@ -115,6 +117,7 @@ _HOMES = {
         "convert",
         "measure",
         "pack",
+        "rebuild",
         "unpack",
     ),
     "errors": (

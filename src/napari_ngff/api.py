@@ -25,6 +25,7 @@ from napari_ngff.store.convert.conversion import (
     convert_hierarchy,
     read_request,
 )
+from napari_ngff.store.convert.rebuild_pyramid import rebuild_pyramid
 from napari_ngff.store.hierarchy.node import Node, open_node
 from napari_ngff.store.hierarchy.summary import list_branches
 from napari_ngff.store.pyramids.pyramid import Pyramid, open_pyramid
@@ -48,6 +49,7 @@ __all__ = [
     "measure",
     "open_ome_zarr",
     "pack",
+    "rebuild",
     "unpack",
 ]
 
@@ -487,6 +489,56 @@ def pack(
     file = folder.resolve().parent / f"{_bare_name(folder)}.ozx"
     return pack_hierarchy(
         folder, target or file, overwrite=overwrite, progress=progress
+    )
+
+
+def rebuild(
+    source: Any,
+    *,
+    levels: int | None = None,
+    method: str | None = None,
+    scheduler: Any = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> tuple[str, ...]:
+    """Make the coarser levels of an image or of labels again, in their file.
+
+    If the number of levels changes, the labels of an image get as many.
+
+    Parameters
+    ----------
+    source
+        The image or label image, in a folder.
+    levels
+        How many levels it has then, the finest included; by default as many as before.
+    method
+        "mean", "mode" or "nearest"; by default mean for images, and for labels mode
+        where their metadata have it, otherwise nearest.
+    scheduler
+        As for `convert`.
+    progress
+        Called with the bytes of voxels that are written, and their total; an error that
+        it raises stops, and levels that are complete stay.
+
+    Returns
+    -------
+    tuple of str
+        Paths of the levels that were made.
+
+    Raises
+    ------
+    UnsupportedError
+        Where it is not an image in a folder.
+    ValueError
+        Where `levels` or `method` do not fit.
+    OMEZarrError, OSError
+        Where reading or writing fails.
+    """
+    return rebuild_pyramid(
+        open_node(source),
+        levels=levels,
+        method=method,
+        scheduler=scheduler,
+        progress=progress,
     )
 
 

@@ -1,13 +1,14 @@
-"""The command ``napari-ngff convert``: another version, other chunks, or a part."""
+"""The commands ``napari-ngff convert``, for copies, and ``rebuild``, for pyramids."""
 
 from __future__ import annotations
 
 import sys
 from typing import TYPE_CHECKING
 
-from napari_ngff.api import convert
+from napari_ngff.api import convert, rebuild
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.store.arrays.chunked_array import cache
+from napari_ngff.store.convert.rebuild_pyramid import METHODS
 
 if TYPE_CHECKING:
     import argparse
@@ -69,6 +70,49 @@ def add_convert(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         help="of dask.distributed, tcp://...; threads by default",
     )
     command.set_defaults(run=run)
+    _add_rebuild(commands)
+
+
+def _add_rebuild(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser],
+) -> None:
+    command = commands.add_parser(
+        "rebuild",
+        help="make the coarser levels of an image again",
+        description="Coarser levels are made from the finest one, in the same file.",
+    )
+    command.add_argument("source", metavar="PATH", help="image or labels in a folder")
+    command.add_argument(
+        "--levels", type=int, metavar="N", help="number of levels, as before by default"
+    )
+    command.add_argument(
+        "--method", choices=METHODS, help="mean for images, nearest or mode for labels"
+    )
+    command.add_argument(
+        "--scheduler",
+        metavar="URL",
+        help="of dask.distributed, tcp://...; threads by default",
+    )
+    command.set_defaults(run=run_rebuild)
+
+
+def run_rebuild(options: argparse.Namespace) -> int:
+    """Make coarser levels again; returns the exit code."""
+    try:
+        made = rebuild(
+            options.source,
+            levels=options.levels,
+            method=options.method,
+            scheduler=options.scheduler,
+            progress=_print_progress if sys.stderr.isatty() else None,
+        )
+    except ValueError as error:
+        if isinstance(error, OMEZarrError):
+            raise
+        print(f"napari-ngff: {error}", file=sys.stderr)
+        return 1
+    print(f"{options.source}: levels {', '.join(made) or 'none'}")
+    return 0
 
 
 def run(options: argparse.Namespace) -> int:

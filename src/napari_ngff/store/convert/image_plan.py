@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from napari_ngff.store.convert.selection import Selection
     from napari_ngff.store.hierarchy.node import Node
 
-__all__ = ["CroppedImage", "ImagePlan", "PlannedLevel", "plan_image"]
+__all__ = ["CroppedImage", "ImagePlan", "PlannedLevel", "plan_image", "whole_factors"]
 
 EDGE = 1e-6
 """Voxels by which a border between voxels may be off by rounding."""
@@ -368,7 +368,10 @@ def _plan_levels(
         )
         for level in cut
     ]
-    factors = [_step_between(fine, coarse) for fine, coarse in pairwise(cut)]
+    factors = [
+        whole_factors(fine.array.shape, coarse.array.shape)
+        for fine, coarse in pairwise(cut)
+    ]
     made_again = all(factors) and not all(
         _is_whole(crop, names, full, level.array.shape) for level in cut[1:]
     )
@@ -394,10 +397,9 @@ def _plan_levels(
     return planned
 
 
-def _step_between(fine: PlannedLevel, coarse: PlannedLevel) -> Shape:
+def whole_factors(fine: Shape, coarse: Shape) -> Shape:
     """Return how many voxels one of the coarser level covers; () if not whole ones."""
-    pairs = zip(fine.array.shape, coarse.array.shape, strict=True)
-    factors = [_whole_factor(n, m) for n, m in pairs]
+    factors = [_whole_factor(n, m) for n, m in zip(fine, coarse, strict=True)]
     whole = all(factor == int(factor) for factor in factors)
     return tuple(int(factor) for factor in factors) if whole else ()
 

@@ -1,0 +1,361 @@
+"""Makes the coarser levels of an image again from its finest level, in its place.
+
+Each level is written beside the old one and takes its place when it is complete; a
+level that gets another shape is first taken out of the metadata, and listed again when
+it is there. So an image that is read meanwhile has fewer levels at most.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from napari_ngff.errors import UnsupportedError
+from napari_ngff.metadata.dump import dump_level
+from napari_ngff.metadata.version import Version
+from napari_ngff.store.arrays.chunked_array import open_array
+from napari_ngff.store.arrays.stored_objects import DOCUMENTS, join_key
+from napari_ngff.store.convert.array_document import (
+    ArrayRegion,
+    ArrayTarget,
+    convert_array,
+)
+from napari_ngff.store.convert.array_task import ArrayTask, choose_block
+from napari_ngff.store.convert.image_plan import whole_factors
+from napari_ngff.store.convert.selection import Storage
+from napari_ngff.store.convert.unit_runner import run_units
+from napari_ngff.store.convert.work_unit import WorkUnit, run_unit
+from napari_ngff.store.hierarchy.consolidated import update_copies
+from napari_ngff.store.hierarchy.edit_document import change_document
+from napari_ngff.store.pyramids.level_reduction import method_named
+from napari_ngff.store.pyramids.pyramid_plan import PyramidPlan
+from napari_ngff.store.sources.folder_source import FolderSource, local_folder
+from napari_ngff.store.write.begin import begin_transaction
+from napari_ngff.store.write.partial_folder import put_object
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from napari_ngff.metadata.model import JSON, ImageMetadata, Level, Multiscale
+    from napari_ngff.store.arrays.chunk_layout import Shape
+    from napari_ngff.store.arrays.chunked_array import ChunkedArray
+    from napari_ngff.store.hierarchy.node import Node
+    from napari_ngff.store.write.partial_folder import UnitRecord
+    from napari_ngff.store.write.transaction import Transaction
+
+__all__ = ["METHODS", "rebuild_pyramid"]
+
+METHODS = ("mean", "mode", "nearest")
+
+
+@dataclass(frozen=True, slots=True)
+class _RebuiltLevel:
+    """A coarser level that is made: its path, shape, and voxels of the finer one."""
+
+    path: str
+    shape: Shape
+    factors: Shape
+    stays: bool  # whether it is there in this shape
+
+
+class _Rebuilding:
+    """One run: the transaction, and how units are done."""
+
+    def __init__(
+        self,
+        node: Node,
+        transaction: Transaction,
+        scheduler: Any,
+        progress: Callable[[int, int], None] | None,
+    ) -> None:
+        self.node = node
+        self.transaction = transaction
+        self.scheduler = scheduler
+        self.progress = progress
+        self.done = self.total = 0
+
+    def write_level(
+        self, level: _RebuiltLevel, finest: ChunkedArray, finer: str, method: str
+    ) -> None:
+        """Make one level, and put it in the place of the old one."""
+        path = self.node.location.object_key(level.path)
+        with self.transaction.replace_tree(path, "", [path]) as tree:
+            for name, data in self._make_documents(level, finest, path).items():
+                put_object(self.transaction.root, join_key(tree.key, name), (data,))
+            folder = FolderSource(self.transaction.root)
+            new = open_array(folder, tree.key, finest.zarr_format)
+            if not new.direct:
+                raise UnsupportedError(
+                    f"{self.node}/{level.path} cannot be encoded by this package.",
+                    remedy="Convert it, with --codec zstd.",
+                )
+            unit = new.shards or new.chunks
+            size = new.dtype.itemsize
+            task = ArrayTask(
+                self.node.location.object_key(finer),
+                tree.key,
+                new.zarr_format,
+                ArrayRegion(tuple((0, n) for n in new.shape)),
+                False,
+                choose_block(unit, unit, new.shape, size, False),
+                size,
+                method,
+                level.factors,
+            )
+            units = (
+                WorkUnit(tree.key, index, folder, folder.root, task, index)
+                for index in range(task.count)
+            )
+            run_units(units, run_unit, self._count_unit, self.scheduler)
+            tree.commit()
+
+    def _count_unit(self, unit: WorkUnit, record: UnitRecord) -> None:
+        del record
+        self.done += unit.nbytes
+        if self.progress is not None:
+            self.progress(self.done, self.total)
+
+    def _make_documents(
+        self, level: _RebuiltLevel, finest: ChunkedArray, path: str
+    ) -> dict[str, bytes]:
+        """Copy the documents of a level, or make them like those of the finest one."""
+        source = self.node.location.source
+        name = DOCUMENTS[finest.zarr_format]
+        like = path if level.stays else finest.path
+        raw = source.get(join_key(like, name)) or b""
+        extra = source.get(join_key(like, ".zattrs"))
+        attributes = extra if finest.zarr_format == 2 else None
+        if level.stays:
+            more = {} if attributes is None else {".zattrs": attributes}
+            return {name: raw} | more
+        region = ArrayRegion(tuple((0, n) for n in level.shape))
+        target = ArrayTarget(finest.zarr_format, (), False, False, True)
+        made = convert_array(raw, attributes, finest.layout, region, target, Storage())
+        return made.documents
+
+
+def rebuild_pyramid(
+    node: Node,
+    *,
+    levels: int | None = None,
+    method: str | None = None,
+    scheduler: Any = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> tuple[str, ...]:
+    """Make the coarser levels of an image or a label image again.
+
+    Parameters
+    ----------
+    node
+        The image, in a folder.
+    levels
+        How many levels it has then, the finest included; by default as many as before,
+        and of an image with one level as many as a new image would have.
+    method
+        "mean", "mode" or "nearest"; by default mean for images, and for labels mode
+        where the metadata say so, otherwise nearest.
+    scheduler
+        See `run_units`.
+    progress
+        Called with the bytes of voxels that are written, and their total. An error that
+        it raises stops; levels that are complete stay.
+
+    Returns
+    -------
+    tuple of str
+        Paths of the levels that were made. Labels of an image get as many levels.
+
+    Raises
+    ------
+    UnsupportedError
+        Where it is not an image in a folder, or cannot be encoded.
+    ValueError
+        Where `levels` or `method` do not fit.
+    OMEZarrError, OSError
+        Where reading or writing fails.
+    """
+    image = node.metadata.image
+    if image is None:
+        msg = f"{node} is not an image."
+        raise UnsupportedError(msg, remedy="Name an image or a label image.")
+    if local_folder(node.location.source) is None:
+        msg = f"{node} is not in a folder."
+        raise UnsupportedError(msg, remedy="Unpack it, or convert it to a folder.")
+    if method not in (None, *METHODS):
+        raise ValueError(f"Choose one of {', '.join(METHODS)}, not {method!r}.")
+    if image.label is not None and method == "mean":
+        raise ValueError("A mean of ids is another id: choose mode or nearest.")
+    multiscale = image.multiscales[0]
+    finest = open_array(
+        node.location.source,
+        node.location.object_key(multiscale.levels[0].path),
+        node.zarr_format,
+    )
+    if method is None:
+        label = image.label is not None
+        method = method_named(multiscale.method) if label else "mean"
+    if finest.dtype.kind == "b" and method == "mean":
+        method = "nearest"
+    plan = _plan_levels(node, finest, levels)
+    transaction = begin_transaction(node.location.source)
+    transaction.recover(node.location.path)
+    run = _Rebuilding(node, transaction, scheduler, progress)
+    run.total = sum(_count_voxels(v.shape) for v in plan) * finest.dtype.itemsize
+    _change_levels(node, plan, method, made=False)
+    finer = multiscale.levels[0].path
+    for level in plan:
+        run.write_level(level, finest, finer, method)
+        finer = level.path
+    _change_levels(node, plan, method, made=True)
+    made = [level.path for level in plan]
+    _remove_levels(node, image, made, transaction)
+    if image.label is None:
+        made += _follow_labels(node, len(plan) + 1, scheduler)
+    return tuple(made)
+
+
+def _remove_levels(
+    node: Node, image: ImageMetadata, made: list[str], transaction: Transaction
+) -> None:
+    """Remove the arrays of levels that are not listed any more."""
+    first, *others = image.multiscales
+    used = {level.path for each in others for level in each.levels}
+    gone = {level.path for level in first.levels[1:]} - used - set(made)
+    keys = [node.location.object_key(path) for path in sorted(gone)]
+    for key in keys:
+        transaction.remove_below(key)
+    if keys:
+        update_copies(transaction, keys)
+
+
+def _follow_labels(node: Node, count: int, scheduler: Any) -> list[str]:
+    """Give the labels of an image as many levels as it has, which they MUST have."""
+    made = []
+    for label in node.labels().nodes:
+        assert label.metadata.image is not None
+        if len(label.metadata.image.multiscales[0].levels) != count:
+            below = label.location.path[len(node.location.path) :].lstrip("/")
+            levels = rebuild_pyramid(label, levels=count, scheduler=scheduler)
+            made += [f"{below}/{path}" for path in levels]
+    return made
+
+
+def _count_voxels(shape: Shape) -> int:
+    count = 1
+    for length in shape:
+        count *= length
+    return count
+
+
+def _plan_levels(
+    node: Node, finest: ChunkedArray, levels: int | None
+) -> list[_RebuiltLevel]:
+    """Choose shapes: those of the levels that are there, then halved ones."""
+    assert node.metadata.image is not None
+    multiscale = node.metadata.image.multiscales[0]
+    stated = multiscale.levels
+    if levels is not None and levels < 1:
+        raise ValueError(f"An image has 1 level or more, not {levels}.")
+    if len(multiscale.axes) not in (0, finest.ndim):
+        raise UnsupportedError(f"{node} has other axes than its arrays.")
+    count = levels or (len(stated) if len(stated) > 1 else None)
+    planned: list[_RebuiltLevel] = []
+    shape = finest.shape
+    for level in stated[1:count]:
+        key = node.location.object_key(level.path)
+        there = open_array(node.location.source, key, node.zarr_format).shape
+        factors = whole_factors(shape, there)
+        if not factors:
+            break
+        planned.append(_RebuiltLevel(level.path, there, factors, True))
+        shape = there
+    axes = multiscale.axes
+    missing = None if count is None else count - len(planned)
+    if axes and missing != 1:
+        names = {level.path for level in stated}
+        scale = tuple(
+            s * n / m
+            for s, n, m in zip(stated[0].scale, finest.shape, shape, strict=True)
+        )
+        chunks = finest.chunks
+        more = PyramidPlan.choose_shapes(shape, axes, scale, chunks, levels=missing)
+        for _, coarse, factors in more.steps:
+            number = len(planned) + 1
+            path = _free_path(str(number), names)
+            if number < len(stated):
+                path = stated[number].path
+            names.add(path)
+            planned.append(_RebuiltLevel(path, coarse, factors, False))
+    return planned
+
+
+def _free_path(path: str, taken: set[str]) -> str:
+    while path in taken:
+        path += "-new"
+    return path
+
+
+def _change_levels(
+    node: Node, plan: list[_RebuiltLevel], method: str, *, made: bool
+) -> None:
+    """List the levels that are there: all once they are `made`."""
+    assert node.metadata.image is not None
+    multiscale = node.metadata.image.multiscales[0]
+    stated = [level.path for level in multiscale.levels]
+    kept = [stated[0]]
+    for level in plan:
+        if not (made or level.stays):
+            break
+        kept.append(level.path)
+    if not made and kept == stated[: len(kept)] and len(kept) >= len(stated):
+        return
+    version = node.metadata.version or Version()
+
+    def put(home: JSON) -> None:
+        entry = home["multiscales"][0]
+        listed = {item["path"].strip("/"): item for item in entry["datasets"]}
+        first = entry["datasets"][0]
+        total = [1] * len(plan[0].shape) if plan else []
+        datasets = [first]
+        for level in plan[: len(kept) - 1]:
+            total = [n * f for n, f in zip(total, level.factors, strict=True)]
+            if level.stays:
+                datasets.append(listed[level.path])
+            else:
+                datasets.append(_dump_coarse(multiscale, first, level, total, version))
+        entry["datasets"] = datasets
+        if made and plan:
+            entry["type"] = method
+            described = entry.get("metadata")
+            if isinstance(described, dict) and "method" in described:
+                described["method"] = method
+
+    change_document(node, put)
+
+
+def _dump_coarse(
+    multiscale: Multiscale,
+    first: JSON,
+    level: _RebuiltLevel,
+    total: list[int],
+    version: Version,
+) -> JSON:
+    """Return the entry of a new level, placed by that of the finest one."""
+    finest: Level = multiscale.levels[0]
+    scale, corner = finest.scale, finest.translation
+    steps = first.get("coordinateTransformations")
+    if not version.has_systems and isinstance(steps, list) and steps:
+        # As written: transformations of the whole multiscale come after it.
+        scale = tuple(steps[0].get("scale", scale))
+        corner = (0.0,) * len(scale)
+        if len(steps) > 1:
+            corner = tuple(steps[1].get("translation", corner))
+    placed = replace(
+        finest,
+        path=level.path,
+        scale=tuple(s * n for s, n in zip(scale, total, strict=True)),
+        translation=tuple(
+            t + (n - 1) / 2 * s for t, s, n in zip(corner, scale, total, strict=True)
+        ),
+    )
+    return dump_level(placed, multiscale.intrinsic or "intrinsic", version)

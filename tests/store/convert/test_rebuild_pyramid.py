@@ -1,0 +1,168 @@
+"""Coarser levels are made again, and the image is valid whenever that stops."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zarr
+
+import napari_ngff
+from judges import read_by_ome_zarr, validate_yaozarrs
+from napari_ngff import convert, rebuild
+from napari_ngff.cli import main
+from napari_ngff.errors import UnsupportedError
+from napari_ngff.store.convert import array_task, rebuild_pyramid
+from napari_ngff.store.pyramids.level_reduction import LevelReduction
+from napari_ngff.store.pyramids.pyramid_writer import MeanReducer
+from napari_ngff.testing import write_image
+
+
+def pixels_of(path, name: str) -> np.ndarray:
+    return np.asarray(zarr.open_group(str(path), mode="r")[name][...])
+
+
+def errors_of(path) -> list:
+    units = "axis-unit-missing"
+    return [(w, p.code, p.text) for w, p in napari_ngff.check(path) if p.code != units]
+
+
+@pytest.fixture(scope="module", params=["0.2", "0.4", "0.5", "0.6"])
+def sample(request, tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("sample")
+    return write_image(folder / "a.ome.zarr", request.param, shape=(2, 300, 520))
+
+
+@pytest.fixture
+def image(sample, tmp_path) -> Path:
+    shutil.copytree(sample, tmp_path / "a.ome.zarr")
+    return tmp_path / "a.ome.zarr"
+
+
+def spoil(image: Path, level: str) -> None:
+    array = zarr.open_group(str(image), mode="r+")[level]
+    array[...] = 7
+
+
+def test_levels_are_means_again(image, monkeypatch) -> None:
+    monkeypatch.setattr(array_task, "CODED", 60_000)
+    before = {name: pixels_of(image, name) for name in ("0", "1", "2")}
+    document = next(p for p in (image / "zarr.json", image / ".zattrs") if p.exists())
+    for level in ("1", "2"):
+        spoil(image, level)
+    assert rebuild(image) == ("1", "2")
+    assert np.array_equal(pixels_of(image, "0"), before["0"])
+    wanted = before["0"]
+    factors = (*(1 for _ in range(wanted.ndim - 2)), 2, 2)
+    for level in ("1", "2"):
+        wanted = MeanReducer(factors).reduce(wanted, ())
+        assert np.array_equal(pixels_of(image, level), wanted)
+    assert errors_of(image) == []
+    assert json.loads(document.read_text())
+    assert not list(image.rglob(".*aside"))
+
+
+@pytest.mark.parametrize("method", ["mode", "nearest", None])
+def test_labels_keep_their_ids(image, method) -> None:
+    ids = pixels_of(image, "labels/nuclei/0")
+    for level in ("1", "2"):
+        spoil(image, f"labels/nuclei/{level}")
+    rebuild(image / "labels" / "nuclei", method=method)
+    shape = pixels_of(image, "labels/nuclei/1").shape
+    stated = "mode" if method == "mode" else "nearest"
+    if method is None:
+        node = napari_ngff.open_node(image / "labels" / "nuclei")
+        stated = node.metadata.image.multiscales[0].method or "nearest"
+    reduction = LevelReduction.between_shapes(ids.shape, shape, stated)
+    box = tuple((0, n) for n in shape)
+    part = tuple(slice(*span) for span in reduction.source_box(box))
+    wanted = reduction.reduce(ids[part], box)
+    assert np.array_equal(pixels_of(image, "labels/nuclei/1"), wanted)
+    assert errors_of(image) == []
+
+
+def test_more_and_fewer_levels(image) -> None:
+    assert rebuild(image, levels=5)[:4] == ("1", "2", "3", "4")
+    assert len(napari_ngff.open(image).labels["nuclei"].levels) == 5
+    pyramid = napari_ngff.open_pyramid(napari_ngff.open_node(image))
+    assert [a.shape[-2:] for a in pyramid.levels] == [
+        (300, 520),
+        (150, 260),
+        (75, 130),
+        (38, 65),
+        (19, 33),
+    ]
+    levels = pyramid.multiscale.levels
+    if napari_ngff.open_node(image).metadata.version >= "0.4":
+        assert levels[4].scale[-1] == pytest.approx(16 * levels[0].scale[-1])
+        assert levels[4].translation[-1] == pytest.approx(7.5 * levels[0].scale[-1])
+    codes = {code for _, code, _ in errors_of(image)}
+    assert codes <= {"level-misplaced"}  # 33 pixels of 16 are more than 520
+    assert rebuild(image, levels=2)[0] == "1"
+    assert len(napari_ngff.open(image).levels) == 2
+    assert not (image / "2").exists()
+    assert not (image / "labels" / "nuclei" / "2").exists()
+    assert errors_of(image) == []
+    assert not rebuild(image, levels=1)
+    assert len(napari_ngff.open(image).levels) == 1
+
+
+def test_a_single_level_gets_a_pyramid(tmp_path) -> None:
+    source = write_image(tmp_path / "b.ome.zarr", "0.5", shape=(512, 1024))
+    one = tmp_path / "one.ome.zarr"
+    convert(source, one, levels="0")
+    ids = ("labels/nuclei/1", "labels/nuclei/2", "labels/cells/1", "labels/cells/2")
+    assert rebuild(one) == ("1", "2", *ids)
+    assert errors_of(one) == []
+    validate_yaozarrs(one)
+    assert len(read_by_ome_zarr(one)["one.ome.zarr"]) == 3
+    assert [a.shape[-1] for a in napari_ngff.open(one).levels] == [1024, 512, 256]
+
+
+def test_what_stops_in_the_middle_leaves_a_valid_image(image, monkeypatch) -> None:
+    monkeypatch.setattr(array_task, "CODED", 60_000)
+    before = {name: pixels_of(image, name) for name in ("0", "1", "2")}
+
+    def progress(done: int, total: int) -> None:
+        if done > total * 0.9:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        rebuild(image, levels=4, progress=progress)
+    assert errors_of(image) == []
+    levels = napari_ngff.open(image).levels
+    assert np.array_equal(np.asarray(levels[0]), before["0"])
+    assert len(levels) == 3
+    assert np.asarray(levels[2]).shape == before["2"].shape
+    rebuild(image, levels=4)
+    assert len(napari_ngff.open(image).levels) == 4
+
+
+def test_by_another_scheduler_and_the_command(image, capsys) -> None:
+    spoil(image, "1")
+    rebuild(image, scheduler="synchronous")
+    wanted = pixels_of(image, "1")
+    assert not (wanted == 7).all()
+    spoil(image, "1")
+    assert main(["rebuild", str(image), "--levels", "3"]) == 0
+    assert capsys.readouterr().out == f"{image}: levels 1, 2\n"
+    assert np.array_equal(pixels_of(image, "1"), wanted)
+    assert main(["rebuild", str(image / "labels/nuclei"), "--method", "mean"]) == 1
+    assert "another id" in capsys.readouterr().err
+
+
+def test_what_cannot_be_rebuilt(tmp_path) -> None:
+    file = write_image(tmp_path / "a.ozx", shape=(64, 64))
+    with pytest.raises(UnsupportedError, match="not in a folder"):
+        rebuild(file)
+    folder = write_image(tmp_path / "a.ome.zarr", shape=(64, 64))
+    with pytest.raises(UnsupportedError, match="not an image"):
+        rebuild(folder / "labels")
+    with pytest.raises(ValueError, match="1 level or more"):
+        rebuild(folder, levels=0)
+    with pytest.raises(ValueError, match="Choose one of"):
+        rebuild(folder, method="max")
+    assert rebuild_pyramid.METHODS == ("mean", "mode", "nearest")
