@@ -259,13 +259,11 @@ def write_scene(where: Path) -> Path:
     import numpy as np
     from scipy.ndimage import affine_transform
 
-    from napari_ngff.viewer.samples import cut_picture, single_frame
-    from napari_ngff.viewer.samples.monolayer import Population, draw_field
-    from napari_ngff.viewer.samples.phantom import PhantomPicture
+    from napari_ngff.viewer.samples.drawing import CellPicture, Population, draw_cells
     from napari_ngff.viewer.samples.sink import open_sink
 
     shape, voxel, angle = (300, 340), 0.325, np.deg2rad(12)
-    whole = single_frame(draw_field((1, 700, 720), Population(), 1))
+    whole = draw_cells((700, 720), Population(), 1)
     turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
 
     def turned(pixels: Any, corner: Any, order: int) -> Any:
@@ -275,17 +273,18 @@ def write_scene(where: Path) -> Path:
     with open_sink(where, "0.6", {}) as sink:
         for name, corner in TILES.items():
             matrix = np.eye(2)
-            tile = cut_picture(whole, corner, shape)
+            tile = whole.cut_part(corner, shape)
             if name == "turned":
                 matrix = turn
-                tile = PhantomPicture(
+                tile = CellPicture(
                     np.stack([turned(p, corner, 1) for p in whole.channels]),
                     turned(whole.cells, corner, 0),
                     turned(whole.nuclei, corner, 0),
                     whole.kinds,
                 )
-            one = PhantomPicture(tile.channels[:1], tile.cells, tile.nuclei, tile.kinds)
-            sink.write_picture(name, one, "cyx", {"y": voxel, "x": voxel}, name)
+            one = CellPicture(tile.channels[:1], tile.cells, tile.nuclei, tile.kinds)
+            place = {"y": (voxel, 0.0), "x": (voxel, 0.0)}
+            sink.write_picture(name, one, place, name)
             rows = np.c_[np.zeros(2), matrix, voxel * np.array(corner)]
             rows = np.vstack([[1, 0, 0, 0], rows])
             links.append(

@@ -22,9 +22,9 @@ from napari_ngff.store.arrays.new_array import group_documents
 from napari_ngff.store.arrays.stored_objects import join_key
 from napari_ngff.store.pyramids.level_reduction import LevelReduction
 from napari_ngff.store.pyramids.pyramid_plan import PyramidPlan
-from napari_ngff.store.pyramids.pyramid_writer import MeanReducer, PyramidWriter
 from napari_ngff.store.write.new_hierarchy import SINGLE, NewHierarchy
 from napari_ngff.viewer.composing.composition import compose_layers
+from napari_ngff.viewer.composing.pyramid_writing import open_pyramid_writer
 from napari_ngff.viewer.layer_plan import origin_in, origin_of
 from napari_ngff.viewer.settings import shards_to_write, version_to_write
 
@@ -298,32 +298,16 @@ class _PlannedWrite:
             for name, text in group_documents(attributes, self.version).items():
                 draft.put(f"{path}/{name}".lstrip("/"), text)
         for path, part, outline in self.parts:
-            _pyramid_writer(draft, path, part, outline, self.version).write_levels(
-                part.source, step
+            writer = open_pyramid_writer(
+                draft,
+                path,
+                outline,
+                part.axes,
+                part.source.dtype,
+                self.version,
+                is_label=part.label is not None,
             )
-
-
-def _pyramid_writer(
-    draft: NewHierarchy, path: str, part: LayerPart, outline: PyramidPlan, version: str
-) -> PyramidWriter:
-    is_label = part.label is not None
-    names = tuple(axis.name for axis in part.axes)
-    arrays = [
-        (f"{path}/{level}".lstrip("/"), new)
-        for level, new in outline.describe_arrays(
-            part.source.dtype, names, shuffle=not is_label
-        )
-    ]
-    reducers = [
-        (
-            LevelReduction.between_shapes(fine, coarse, METHOD, factors)
-            if is_label
-            else MeanReducer(factors),
-            factors,
-        )
-        for fine, coarse, factors in outline.steps
-    ]
-    return PyramidWriter(draft, arrays, reducers, version, outline.tile)
+            writer.write_levels(part.source, step)
 
 
 def _world_transform(part: LayerPart) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Sample data, generated: a time series, a stack and a plate as OME-Zarr.
+"""Sample data, drawn: a time series, a stack and a plate as OME-Zarr.
 
 Any version from 0.1 to 0.6, as a folder or, from 0.5 on, as one ``.ozx`` file. All of
 it is written aside and then renamed, so that a sample is there wholly or not at all.
@@ -7,13 +7,11 @@ it is written aside and then renamed, so that a sample is there wholly or not at
 from __future__ import annotations
 
 import math
-from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed
 from pathlib import Path
 from string import ascii_uppercase
 from typing import TYPE_CHECKING, Unpack
 
-import numpy as np
 import platformdirs
 
 from napari_ngff.metadata.dump import dump_plate, dump_well
@@ -24,10 +22,8 @@ from napari_ngff.metadata.model import (
     WellMetadata,
     WellReference,
 )
-from napari_ngff.viewer.samples.monolayer import Population, draw_field
-from napari_ngff.viewer.samples.phantom import PhantomPicture
+from napari_ngff.viewer.samples.drawing import Population, draw_cells, draw_frames
 from napari_ngff.viewer.samples.sink import SampleOptions, open_sink
-from napari_ngff.viewer.samples.spheroid import draw_spheroid
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -76,14 +72,15 @@ def write_image(
     ValueError
         Where there is no such version, or it cannot be an ``.ozx`` file or sharded.
     """
-    frames = shape[0] if len(shape) == 3 else 1
-    with open_sink(Path(where), version, options) as sink:
-        size = (frames, shape[-2], shape[-1])
-        picture = draw_field(size, Population(), options.get("seed", 1))
+    size, seed = shape[-2:], options.get("seed", 1)
+    place = {"y": (0.325, 0.0), "x": (0.325, 0.0)}
+    with open_sink(where, version, options) as sink:
         if len(shape) == 2:
-            picture = single_frame(picture)
-        spacing = {"t": 300.0, "y": 0.325, "x": 0.325}
-        sink.write_picture("", picture, "tcyx"[-len(shape) - 1 :], spacing, "Cells")
+            picture = draw_cells(size, Population(), seed)
+        else:
+            picture = draw_frames(shape[0], size, Population(), seed)
+            place = {"t": (300.0, 0.0), **place}
+        sink.write_picture("", picture, place, "Cells")
     return Path(where)
 
 
@@ -99,11 +96,11 @@ def write_stack(
     Parameters and errors are those of `write_image`; `shape` is "zyx" and the image
     "czyx", of voxels of 1 by 0.325 by 0.325 micrometer (z is not reduced).
     """
-    with open_sink(Path(where), version, options) as sink:
-        spacing = {"z": 1.0, "y": 0.325, "x": 0.325}
-        voxel = (spacing["z"], spacing["y"], spacing["x"])
-        picture = draw_spheroid(shape, voxel, options.get("seed", 1))
-        sink.write_picture("", picture, "czyx", spacing, "Spheroid")
+    cells = Population(min(shape[1:]) / 26, fibres=0)  # 13 across
+    place = {"z": (1.0, 0.0), "y": (0.325, 0.0), "x": (0.325, 0.0)}
+    with open_sink(where, version, options) as sink:
+        picture = draw_cells(shape, cells, options.get("seed", 1), depth=1 / 0.325)
+        sink.write_picture("", picture, place, "Spheroid")
     return Path(where)
 
 
@@ -144,33 +141,28 @@ def write_plate(
         As for `write_image`; also where a name of `wells` is not on the plate.
     """
     plate = design_plate(grid, fields, wells)
-    with open_sink(Path(where), version, options) as sink:
+    well = WellMetadata(tuple(WellField(str(k), 0) for k in range(fields)))
+    across = math.ceil(math.sqrt(fields))
+    size = math.ceil(fields / across) * shape[0], across * shape[1]
+    with open_sink(where, version, options) as sink:
         sink.create_group("", dump_plate(plate, version))
-        for row in sorted({well.row for well in plate.wells}):
+        for row in sorted({place.row for place in plate.wells}):
             sink.create_group(plate.rows[row], {})
-        well = WellMetadata(tuple(WellField(str(k), 0) for k in range(fields)))
-        across = math.ceil(math.sqrt(fields))
-        size = (1, math.ceil(fields / across) * shape[0], across * shape[1])
-        for number, place in enumerate(plate.wells):
-            sink.create_group(place.path, dump_well(well, version))
-            population = treat_population(place.row, place.column / max(1, grid[1] - 1))
-            seed = options.get("seed", 1) * 1000 + number
-            whole = single_frame(draw_field(size, population, seed))
+        for number, spot in enumerate(plate.wells):
+            sink.create_group(spot.path, dump_well(well, version))
+            cells = treat_population(spot.row, spot.column / max(1, grid[1] - 1))
+            whole = draw_cells(size, cells, options.get("seed", 1) * 1000 + number)
             for k in range(fields):
-                corner = (k // across * shape[0], k % across * shape[1])
-                sink.write_picture(
-                    f"{place.path}/{k}",
-                    cut_picture(whole, corner, shape),
-                    "cyx",
-                    {"y": 0.65, "x": 0.65},
-                    f"{place.path.replace('/', '')} field {k}",
-                    origin={"y": corner[0] * 0.65, "x": corner[1] * 0.65},
-                )
+                corner = k // across * shape[0], k % across * shape[1]
+                picture = whole.cut_part(corner, shape)
+                place = {n: (0.65, c * 0.65) for n, c in zip("yx", corner, strict=True)}
+                name = f"{spot.path.replace('/', '')} field {k}"
+                sink.write_picture(f"{spot.path}/{k}", picture, place, name)
     return Path(where)
 
 
 def cells_path(folder: Path | None = None) -> Path:
-    """Path of a ready `write_image`, generated on the first call.
+    """Path of a ready `write_image`, written on the first call.
 
     `folder` is that of this version in the user's cache if None.
     """
@@ -190,11 +182,8 @@ def plate_path(folder: Path | None = None) -> Path:
 def write_once(name: str, write: Callable[[Path], Path], folder: Path | None) -> Path:
     """Write a sample into the cache unless it is there, and return its path."""
     if folder is None:
-        try:
-            release = installed("napari-ngff")
-        except PackageNotFoundError:  # a checkout that is not installed
-            release = "0"
-        folder = platformdirs.user_cache_path("napari-ngff", appauthor=False) / release
+        cache = platformdirs.user_cache_path("napari-ngff", appauthor=False)
+        folder = cache / installed("napari-ngff")
     path = folder / name
     try:
         write(path)
@@ -204,14 +193,11 @@ def write_once(name: str, write: Callable[[Path], Path], folder: Path | None) ->
     return path
 
 
-# -------- what is on the pictures --------
-
-
 def treat_population(row: int, dose: float) -> Population:
     """Return what a dose (0 to 1) of the compound of a row leaves of the cells."""
-    control = {"radius": 19.0, "density": 0.9, "mitotic": 0.04, "apoptotic": 0.015}
-    effects = (
-        {"density": 0.9},
+    healthy = {"radius": 19.0, "density": 0.9, "mitotic": 0.04, "apoptotic": 0.015}
+    effects: tuple[dict[str, float], ...] = (
+        {},
         {"density": 0.9 - 0.2 * dose, "fibres": 1 - 0.95 * dose},
         {"density": 0.9 - 0.3 * dose, "mitotic": 0.04 + 0.6 * dose},
         {
@@ -220,7 +206,7 @@ def treat_population(row: int, dose: float) -> Population:
             "mitochondria": 1 - 0.6 * dose,
         },
     )
-    return Population(**(control | effects[row % len(effects)]))
+    return Population(**(healthy | effects[row % 4]))
 
 
 def design_plate(
@@ -230,40 +216,16 @@ def design_plate(
     letters = (*ascii_uppercase, *(f"A{a}" for a in ascii_uppercase))
     rows = letters[: grid[0]]
     columns = tuple(str(k + 1) for k in range(grid[1]))
-    names = [row + column for row in rows for column in columns]
-    if wanted is None:
-        missing = {"B2", "C5"} if len(names) > 4 else set()
-        wanted = set(names) - missing
-    unknown = sorted(set(wanted) - set(names))
-    if unknown:
-        raise ValueError(f"There is no well {', '.join(unknown)} on a plate of {grid}.")
-    wells = tuple(
-        WellReference(f"{row}/{column}", r, c)
+    known = {
+        row + column: WellReference(f"{row}/{column}", r, c)
         for r, row in enumerate(rows)
         for c, column in enumerate(columns)
-        if row + column in wanted
-    )
+    }
+    if wanted is None:
+        wanted = known.keys() - ({"B2", "C5"} if len(known) > 4 else set())
+    unknown = sorted(set(wanted) - known.keys())
+    if unknown:
+        raise ValueError(f"There is no well {', '.join(unknown)} on a plate of {grid}.")
+    wells = tuple(well for name, well in known.items() if name in wanted)
     runs = (Acquisition(0, "24 h"),)
     return PlateMetadata("Dose response", rows, columns, wells, runs, fields)
-
-
-def single_frame(picture: PhantomPicture) -> PhantomPicture:
-    """Drop the t axis of a picture of one frame."""
-    return PhantomPicture(
-        picture.channels[0], picture.cells[0], picture.nuclei[0], picture.kinds
-    )
-
-
-def cut_picture(
-    picture: PhantomPicture, corner: tuple[int, int], shape: tuple[int, int]
-) -> PhantomPicture:
-    """Part of a picture without t axis; its labels are again 1 to n."""
-    part = tuple(slice(c, c + n) for c, n in zip(corner, shape, strict=True))
-    cells, nuclei = picture.cells[part], picture.nuclei[part]
-    table = np.zeros(max(picture.kinds, default=0) + 1, np.int32)
-    visible = np.unique(cells[cells > 0])
-    table[visible] = np.arange(1, len(visible) + 1)
-    kinds = {int(table[old]): picture.kinds[int(old)] for old in visible}
-    return PhantomPicture(
-        picture.channels[:, *part], table[cells], table[nuclei], kinds
-    )

@@ -1,16 +1,17 @@
-"""Writes sample pictures into one new OME-Zarr hierarchy of one version."""
+"""Writes the pictures of samples as images with labels, in any version."""
 
 from __future__ import annotations
 
-import colorsys
 import json
 import math
+from collections.abc import Mapping
+from colorsys import hsv_to_rgb
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
-from numpy.typing import NDArray
 
 from napari_ngff.metadata.dump import dump_image, dump_labels
 from napari_ngff.metadata.model import (
@@ -26,22 +27,21 @@ from napari_ngff.metadata.version import VERSIONS, Version
 from napari_ngff.store.arrays.new_array import group_documents
 from napari_ngff.store.pyramids.level_reduction import LevelReduction
 from napari_ngff.store.pyramids.pyramid_plan import PyramidPlan
-from napari_ngff.store.pyramids.pyramid_writer import MeanReducer, PyramidWriter
 from napari_ngff.store.write.new_hierarchy import SINGLE, NewHierarchy
 from napari_ngff.viewer.composing.array_source import PlainSource
-from napari_ngff.viewer.samples.phantom import KINDS
+from napari_ngff.viewer.composing.pyramid_writing import open_pyramid_writer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
 
     from napari_ngff.metadata.model import JSON
-    from napari_ngff.viewer.samples.phantom import Integers, PhantomPicture
+    from napari_ngff.viewer.samples.drawing import CellPicture
 
 __all__ = ["SampleOptions", "SampleSink", "open_sink"]
 
-Pixels = NDArray[Any]
-
+Place = Mapping[str, tuple[float, float]]
 TYPES = {"t": "time", "c": "channel"}
 UNITS = {"t": "second", "z": "micrometer", "y": "micrometer", "x": "micrometer"}
 CHANNELS = (  # label, colour, and the grey value shown at full brightness
@@ -49,11 +49,13 @@ CHANNELS = (  # label, colour, and the grey value shown at full brightness
     ("Actin", (25, 255, 64), 3000),
     ("Mitochondria", (255, 38, 140), 2900),
 )
-KIND_COLORS = dict(
-    zip(KINDS, ((66, 150, 255), (255, 64, 190), (255, 170, 20)), strict=True)
-)
-ALPHA = 100
-"""Alpha of label colours, out of 255: the picture stays visible below."""
+BALL_CHANNELS = ("DNA", (64, 115, 255), 2800), ("Membrane", (25, 255, 64), 1700)
+ALPHA = 100  # of label colours, out of 255: the picture stays visible below
+KIND_COLORS = {
+    "interphase": (66, 150, 255),
+    "mitotic": (255, 64, 190),
+    "apoptotic": (255, 170, 20),
+}
 
 
 class SampleOptions(TypedDict, total=False):
@@ -80,19 +82,7 @@ class SampleOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class SampleSink:
-    """A hierarchy being written.
-
-    Attributes
-    ----------
-    draft
-        Where it is written.
-    version
-        Of OME-Zarr.
-    chunk
-        Side of a chunk along y and x in pixels.
-    shards
-        Whether to shard.
-    """
+    """A new hierarchy; see `SampleOptions`."""
 
     draft: NewHierarchy
     version: Version
@@ -107,195 +97,118 @@ class SampleSink:
     def write_picture(
         self,
         path: str,
-        picture: PhantomPicture,
-        axes: str,
-        spacing: Mapping[str, float],
+        picture: CellPicture,
+        place: Place,
         name: str,
-        origin: Mapping[str, float] | None = None,
     ) -> None:
-        """Write an image with its labels "nuclei" and "cells".
+        """Write an image with its labels "nuclei" and "cells" into the group at `path`.
 
-        Parameters
-        ----------
-        path
-            Of the image's group, relative to the root.
-        picture
-            Labels have no c axis.
-        axes
-            Letters of the channels' axes, such as "tcyx".
-        spacing, origin
-            Axis letter to size of a pixel and to place of pixel 0, in micrometer or
-            second; 1 and 0 where missing. Stated from 0.4 on.
-        name
-            Of the image.
+        `place` has the axes of the labels, with the size of a pixel and the position of
+        pixel 0 in micrometer or second; stated from 0.4 on.
         """
-        placement = self.place_axes(spacing, origin or {})
-        omero = describe_channels(name, picture.channels, axes)
-        self.write_image(
-            path, picture.channels, axes, placement, ImageMetadata((), omero), name
-        )
+        picture, axes = picture.number_cells(), "".join(place)
+        colored = f"tc{axes[1:]}" if axes.startswith("t") else f"c{axes}"
+        image = ImageMetadata((), describe_channels(name, picture, colored))
+        self._write_image(path, name, picture.channels, colored, place, image)
         labels = {"nuclei": picture.nuclei, "cells": picture.cells}
         self.create_group(f"{path}/labels", dump_labels(labels, self.version))
         for key, values in labels.items():
-            info = describe_labels(values, picture.kinds, axes, spacing, key)
-            self.write_image(
-                f"{path}/labels/{key}",
-                values,
-                axes.replace("c", ""),
-                placement,
-                ImageMetadata((), label=info),
-                key,
-            )
+            info = describe_labels(key, values, picture.kinds, place)
+            image = ImageMetadata((), label=info)
+            self._write_image(f"{path}/labels/{key}", key, values, axes, place, image)
 
-    def place_axes(
-        self, spacing: Mapping[str, float], origin: Mapping[str, float]
-    ) -> dict[str, tuple[float, float]]:
-        """Return scale and translation by axis letter, where the version has any."""
-        if not self.version.has_transformations:
-            return {}
-        return {n: (spacing.get(n, 1.0), origin.get(n, 0.0)) for n in "tczyx"}
-
-    def write_image(
+    def _write_image(
         self,
         path: str,
-        pixels: Pixels,
-        axes: str,
-        place: Mapping[str, tuple[float, float]],
-        image: ImageMetadata,
         name: str,
+        pixels: NDArray[Any],
+        axes: str,
+        place: Place,
+        image: ImageMetadata,
     ) -> None:
         """Write a pyramid and the metadata of `image`, which has no multiscale yet."""
         if not self.version.has_axes:  # 5D only
             missing = [i for i, letter in enumerate("tczyx") if letter not in axes]
-            # In the order of 0.1 and 0.2, which have no "axes".
             pixels, axes = np.expand_dims(pixels, missing), "tczyx"
         is_label = image.label is not None
-        kinds = tuple(
-            Axis(n, TYPES.get(n, "space"), UNITS.get(n) if place else None)
-            for n in axes
-        )
-        sizes = [place.get(n, (1.0, 0.0)) for n in axes]
-        scale, start = zip(*sizes, strict=True)
-        outline = self.plan_levels(pixels.shape, kinds, scale)
-        multiscale = Multiscale(
-            name,
-            kinds,
-            outline.place_levels(scale, start),
-            "mode" if is_label else "mean",
-        )
-        whole = ImageMetadata((multiscale,), image.omero, image.label)
-        self.create_group(path, dump_image(whole, self.version))
-        arrays = [
-            (f"{path}/{level}".lstrip("/"), new)
-            for level, new in outline.describe_arrays(
-                pixels.dtype, tuple(axes), shuffle=not is_label
-            )
-        ]
-        reducers = [
-            (
-                LevelReduction.between_shapes(fine, coarse, "mode", step)
-                if is_label
-                else MeanReducer(step),
-                step,
-            )
-            for fine, coarse, step in outline.steps
-        ]
-        cascade = PyramidWriter(
-            self.draft, arrays, reducers, self.version, outline.tile
-        )
-        cascade.write_levels(PlainSource(pixels))
+        units = UNITS if self.version.has_transformations else {}
+        kinds = tuple(Axis(n, TYPES.get(n, "space"), units.get(n)) for n in axes)
+        stated = place if units else {}
+        scale, start = zip(*(stated.get(n, (1.0, 0.0)) for n in axes), strict=True)
+        form = pixels.shape, kinds, scale, (1,) * pixels.ndim
+        plan = PyramidPlan.choose_shapes(*form, sharded=self.shards)
+        if len(plan.shapes) < 3:
+            plan = PyramidPlan.choose_shapes(*form, sharded=self.shards, levels=3)
+        sides = {"z": 16, "y": self.chunk, "x": self.chunk}
+        chunk = tuple(sides.get(letter, 1) for letter in axes)
+        plan = replace(plan, chunk=chunk, tile=chunk)
+        levels = plan.place_levels(scale, start)
+        method = "mode" if is_label else "mean"
+        image = replace(image, multiscales=(Multiscale(name, kinds, levels, method),))
+        self.create_group(path, dump_image(image, self.version))
+        open_pyramid_writer(
+            self.draft, path, plan, kinds, pixels.dtype, self.version, is_label=is_label
+        ).write_levels(PlainSource(pixels))
         if self.version.has_axis_names_only:
             # 0.3: "the axes values MUST be repeated in the field _ARRAY_DIMENSIONS".
             names = json.dumps({"_ARRAY_DIMENSIONS": list(axes)}).encode()
-            for level, _ in arrays:
-                self.draft.put(f"{level}/.zattrs", names)
-
-    def plan_levels(
-        self, shape: tuple[int, ...], axes: tuple[Axis, ...], scale: tuple[float, ...]
-    ) -> PyramidPlan:
-        """Cut into at least three levels, and chunks of 16 planes."""
-        ones = (1,) * len(shape)
-        plan = PyramidPlan.choose_shapes(shape, axes, scale, ones, sharded=self.shards)
-        if len(plan.shapes) < 3:
-            plan = PyramidPlan.choose_shapes(
-                shape, axes, scale, ones, sharded=self.shards, levels=3
-            )
-        wish = {"z": 16, "y": self.chunk, "x": self.chunk}
-        chunk = tuple(wish.get(axis.name, 1) for axis in axes)
-        return replace(plan, chunk=chunk, tile=chunk)
+            for level in levels:
+                self.draft.put(f"{path}/{level.path}/.zattrs".lstrip("/"), names)
 
 
 @contextmanager
 def open_sink(
-    where: Path, version: str, options: SampleOptions
+    where: str | Path, version: str, options: SampleOptions
 ) -> Iterator[SampleSink]:
     """Write a hierarchy aside, and put it at `where` when all of it is there.
 
-    Raises
-    ------
-    FileExistsError
-        Where something is there and ``overwrite`` is not set.
-    ValueError
-        Where there is no such version, or it cannot be an ``.ozx`` file or sharded.
+    Errors are those of `write_image`.
     """
-    single = where.suffix == SINGLE
-    shards = options.get("shards", single)
+    single = Path(where).suffix == SINGLE
+    shards, chunk = options.get("shards", single), options.get("chunk", 256)
     if version not in VERSIONS:
         raise ValueError(f"{version!r} is none of the versions {', '.join(VERSIONS)}.")
     if Version(version).zarr_format == 2 and (single or shards):
         what = "an .ozx file" if single else "sharded"
         raise ValueError(f"OME-Zarr {version} cannot be {what}: write 0.5 or newer.")
-    chunk = options.get("chunk", 256)
     if chunk % 2:
         raise ValueError(f"The side of a chunk must be even, not {chunk}.")
     with NewHierarchy(where, overwrite=options.get("overwrite", False)) as draft:
         yield SampleSink(draft, Version(version), chunk, shards)
 
 
-def describe_channels(name: str, channels: Pixels, axes: str) -> Omero:
+def describe_channels(name: str, picture: CellPicture, axes: str) -> Omero:
     """Return names, colours and contrast; the first plane to show is the middle one."""
-    names = CHANNELS[: channels.shape[axes.index("c")]]
-    if "z" in axes:
-        names = (names[0], ("Membrane", names[1][1], 1700))
-    return Omero(
-        name,
-        tuple(
-            Channel(label, color, ContrastWindow(115, end, 0, 65535), active=True)
-            for label, color, end in names
-        ),
-        default_t=0,
-        default_z=channels.shape[axes.index("z")] // 2 if "z" in axes else 0,
-    )
+    sizes = dict(zip(axes, picture.channels.shape, strict=True))
+    looks = BALL_CHANNELS if "z" in axes else CHANNELS
+    channels = [
+        Channel(label, color, ContrastWindow(115, end, 0, 65535), active=True)
+        for label, color, end in looks[: sizes["c"]]
+    ]
+    return Omero(name, tuple(channels), default_t=0, default_z=sizes.get("z", 0) // 2)
 
 
 def describe_labels(
-    values: Integers,
-    kinds: Mapping[int, str],
-    axes: str,
-    spacing: Mapping[str, float],
     name: str,
+    values: NDArray[np.int32],
+    kinds: Mapping[int, str],
+    place: Place,
 ) -> LabelInfo:
     """Return class and mean size of each label, and a colour: nuclei by their class."""
-    frames = values if "t" in axes else values[None]
-    counts = np.array(
-        [
-            np.bincount(frame.ravel(), minlength=max(kinds, default=0) + 1)
-            for frame in frames
-        ]
-    )
-    pixel = math.prod(spacing[a] for a in "zyx" if a in spacing)
-    size = counts.sum(0) * pixel / np.maximum(1, (counts > 0).sum(0))
-    key = "volume" if "z" in axes else "area"
+    frames = values if "t" in place else values[None]
+    length = max(kinds, default=0) + 1
+    counts = np.array([np.bincount(one.ravel(), minlength=length) for one in frames])
+    pixel = math.prod(size for axis, (size, _) in place.items() if axis != "t")
+    sizes = counts.sum(0) * pixel / np.maximum(1, (counts > 0).sum(0))
+    key = "volume" if "z" in place else "area"
     colors: dict[int, tuple[int, int, int, int]] = {}
     properties: dict[int, JSON] = {}
     for value, kind in kinds.items():
-        if not size[value]:
+        if not sizes[value]:
             continue
-        if name == "nuclei":
-            color = KIND_COLORS[kind]
-        else:  # the golden angle keeps hues of neighbouring values apart
-            rgb = colorsys.hsv_to_rgb(value * 0.381966 % 1, 0.65, 1)
-            color = (round(rgb[0] * 255), round(rgb[1] * 255), round(rgb[2] * 255))
-        colors[value] = (*color, ALPHA)
-        properties[value] = {"class": kind, key: round(float(size[value]), 2)}
+        # The golden angle keeps hues of neighbouring values apart.
+        vivid = hsv_to_rgb(value * 0.381966 % 1, 0.65, 255)
+        red, green, blue = KIND_COLORS[kind] if name == "nuclei" else map(round, vivid)
+        colors[value] = red, green, blue, ALPHA
+        properties[value] = {"class": kind, key: round(float(sizes[value]), 2)}
     return LabelInfo(colors, properties)
