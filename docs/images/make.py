@@ -186,6 +186,9 @@ def paint(folder: Path) -> None:
 
 def sidecar(folder: Path) -> None:
     """Draw labels that are saved beside their image, with the form they came from."""
+    import numpy as np
+    from scipy import ndimage
+
     from napari_ngff.plugin import new_labels
     from napari_ngff.viewer.samples import write_image
     from napari_ngff.widgets.form_dialog import shown_form
@@ -201,7 +204,11 @@ def sidecar(folder: Path) -> None:
     form.create_labels()
     layer = viewer.layers["mitoses"]
     layer.brush_size = 36
-    for label, place in enumerate([(233, 357), (360, 471), (495, 635), (720, 427)], 1):
+    nuclei = viewer.layers["nuclei"]
+    dividing = nuclei.features.query("`class` == 'mitotic'")["index"][:4]
+    first = np.asarray(nuclei.data[0])
+    places = ndimage.center_of_mass(first > 0, first, dividing)
+    for label, place in enumerate(places, 1):
         layer.paint((0, *place), label)
     layer.saver.save_now()
     viewer.reset_view()

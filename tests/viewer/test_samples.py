@@ -129,6 +129,34 @@ def test_cells_drift_and_keep_their_values(image: Path):
     assert 1 < np.median(moves) < 8
 
 
+def test_textures_move_with_their_cells(image: Path):
+    group = zarr.open_group(image, mode="r")
+    nuclei, threads = group["labels/nuclei/0"][:], group["0"][:, 2].astype(float)
+    likeness = []
+    for value in np.intersect1d(*nuclei)[1:]:
+        middles = [np.argwhere(plane == value).mean(0) for plane in nuclei]
+        corners = np.round(middles).astype(int) - 24
+        if (corners < 0).any() or (corners > np.array(threads.shape[1:]) - 48).any():
+            continue
+        parts = [
+            plane[y : y + 48, x : x + 48].ravel()
+            for plane, (y, x) in zip(threads, corners, strict=True)
+        ]
+        likeness.append(np.corrcoef(*parts)[0, 1])
+    assert len(likeness) > 3
+    assert np.median(likeness) > 0.75
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_small_samples_show_cells(tmp_path: Path, seed: int):
+    for where in (
+        write_image(tmp_path / "image.zarr", shape=(32, 32), seed=seed),
+        write_stack(tmp_path / "stack.zarr", shape=(2, 96, 96), seed=seed),
+    ):
+        for name in ("cells", "nuclei"):
+            assert zarr.open_group(where, mode="r")[f"labels/{name}/0"][:].any()
+
+
 def test_levels_lie_on_each_other(image: Path):
     multiscale = attributes(zarr.open_group(image, mode="r"))["multiscales"][0]
     for k, level in enumerate(multiscale["datasets"]):
@@ -201,6 +229,27 @@ def test_a_dose_kills(tmp_path: Path):
     group = zarr.open_group(where, mode="r")
     low, high = (group[f"D/{k}/0/labels/cells/0"][:].max() for k in (1, 2))
     assert low > 2 * high
+
+
+def test_other_compounds_dissolve_fibres_and_arrest_mitosis(tmp_path: Path):
+    wells = ["B1", "B2", "C1", "C2"]
+    where = write_plate(tmp_path / "x.zarr", grid=(3, 2), fields=1, wells=wells)
+    group = zarr.open_group(where, mode="r")
+
+    def actin(well: str) -> float:
+        field = group[f"{well}/0"]
+        entries = attributes(field["labels/cells"])["image-label"]["properties"]
+        normal = [e["label-value"] for e in entries if e["class"] == "interphase"]
+        inside = np.isin(field["labels/cells/0"][:], normal)
+        return field["0"][1][inside].std()
+
+    def mitotic(well: str) -> float:
+        labels = attributes(group[f"{well}/0/labels/cells"])["image-label"]
+        classes = [entry["class"] for entry in labels["properties"]]
+        return classes.count("mitotic") / len(classes)
+
+    assert actin("B/2") < 0.9 * actin("B/1")
+    assert mitotic("C/2") > 0.4 > 0.2 > mitotic("C/1")
 
 
 def test_unknown_wells_are_refused(tmp_path: Path):
