@@ -205,8 +205,9 @@ def sidecar(folder: Path) -> None:
     layer = viewer.layers["mitoses"]
     layer.brush_size = 36
     nuclei = viewer.layers["nuclei"]
-    dividing = nuclei.features.query("`class` == 'mitotic'")["index"][:4]
-    first = np.asarray(nuclei.data[0])
+    table, first = nuclei.features, np.asarray(nuclei.data[0][0])
+    dividing = table["index"][table["class"] == "mitotic"]
+    dividing = np.intersect1d(first, dividing)[:4]
     places = ndimage.center_of_mass(first > 0, first, dividing)
     for label, place in enumerate(places, 1):
         layer.paint((0, *place), label)
@@ -223,6 +224,7 @@ def saving(folder: Path) -> None:
     for layer in viewer.layers[1:]:
         layer.visible = layer.name == "nuclei"
     labels = viewer.layers["nuclei"]
+    labels.opacity = 0.8
     labels.mode, labels.selected_label, labels.brush_size = "paint", 77, 24
     height, width = labels.data.shape[-2:]
     for share in (0.3, 0.5, 0.7):
