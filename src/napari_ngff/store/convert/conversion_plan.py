@@ -310,7 +310,7 @@ class ConversionPlan:
                     )
             elif name in GROUP_DOCUMENTS or is_aside(name):
                 continue
-            elif where.source.list_names(where.object_key(name)):
+            elif _is_folder(where, name):
                 place = where.join_path(name)
                 yield from self._copy_below(place, join_key(path, name))
             else:
@@ -336,11 +336,20 @@ def _list_objects(where: Location, below: str) -> Iterator[str]:
         key = join_key(below, name)
         if is_aside(name):
             continue
-        # A name with names below it is a folder; sources have no other way to ask.
-        if where.source.list_names(join_key(where.path, key)):
+        if _is_folder(where, key):
             yield from _list_objects(where, key)
         else:
             yield key
+
+
+def _is_folder(where: Location, name: str) -> bool:
+    """Return whether there are names below a name: sources have no other way to ask."""
+    key = where.object_key(name)
+    names = where.source.list_names(key)
+    if not names:
+        return False
+    # Of an object, a bucket lists the object itself.
+    return names != (name.rpartition("/")[2],) or where.source.get(key, 0, 1) is None
 
 
 def _has_image(node: Node, path: str) -> bool:

@@ -1,0 +1,114 @@
+"""The command convert: what it prints, its exit codes, and servers as sources."""
+
+from __future__ import annotations
+
+import threading
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zarr
+
+import napari_ngff
+from buckets import bucket_server
+from napari_ngff.cli import main
+from napari_ngff.store.convert import work_unit
+from napari_ngff.testing import write_image, write_plate
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("files")
+    write_image(folder / "cells.ome.zarr", "0.4", shape=(64, 80))
+    write_plate(folder / "plate.ome.zarr", "0.5", grid=(1, 2), shape=(64, 64))
+    return folder
+
+
+def errors_of(path) -> list:
+    return [(where, p.code, p.text) for where, p in napari_ngff.check(path)]
+
+
+def pixels_of(path, name: str) -> np.ndarray:
+    return np.asarray(zarr.open_group(str(path), mode="r")[name][...])
+
+
+def test_all_words(folder, tmp_path, capsys) -> None:
+    made = tmp_path / "made.ozx"
+    asked = "--crop x=8:72,y=8: --chunks y=16,x=16 --shards y=32,x=32 --codec zstd:3"
+    asked += " --channels Actin,0 --levels 0"
+    command = ["convert", str(folder / "cells.ome.zarr"), str(made), *asked.split()]
+    assert main(command) == 0
+    output = capsys.readouterr()
+    assert output.out == f"{made}\n"
+    assert output.err == ""
+    image = napari_ngff.open(made)
+    before = pixels_of(folder / "cells.ome.zarr", "0")
+    assert np.array_equal(np.asarray(image.levels[0]), before[[1, 0], 8:, 8:72])
+    assert main(command) == 1
+    assert "already exists" in capsys.readouterr().err
+    assert main([*command, "--overwrite"]) == 0
+    assert main(["convert", str(folder / "none"), str(tmp_path / "x")]) == 1
+    assert main([*command[:3], "--overwrite", "--crop", "q=1"]) == 1
+    assert "no axis 'q'" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["made.ozx"]
+
+
+def test_what_cannot_be_read(folder, tmp_path, capsys, monkeypatch) -> None:
+    broken = tmp_path / "broken.ome.zarr"
+    napari_ngff.convert(folder / "cells.ome.zarr", broken, to_version="0.4")
+    (broken / "0/0/0/0").write_bytes(b"none")
+    made = tmp_path / "made.ome.zarr"
+    command = ["convert", str(broken), str(made), "--codec", "gzip"]
+    assert main(command) == 1
+    assert "0/0/0/0" in capsys.readouterr().err
+    assert main([*command, "--unreadable", "skip"]) == 1
+    output = capsys.readouterr()
+    assert output.out == f"{made}\n"
+    assert "left out" in output.err
+    assert "0/0/0/0" in output.err
+
+    def full(*_) -> None:
+        raise OSError(28, "No space left on device", str(made))
+
+    monkeypatch.setattr(work_unit, "put_object", full)
+    assert main([*command[:2], str(tmp_path / "full.ome.zarr")]) == 1
+    error = capsys.readouterr().err
+    assert "Make room on that disk" in error
+    assert "--resume" in error
+
+
+def test_from_a_web_server(folder, tmp_path) -> None:
+    class Quiet(SimpleHTTPRequestHandler):
+        def log_message(self, *_) -> None:
+            pass
+
+    handler = partial(Quiet, directory=str(folder))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        root = f"http://127.0.0.1:{server.server_port}"
+        for name, codec in (("cells", None), ("plate", "gzip")):
+            made = tmp_path / f"{name}.ome.zarr"
+            napari_ngff.convert(f"{root}/{name}.ome.zarr", made, codec=codec)
+            assert errors_of(made) == []
+            array = "0" if name == "cells" else "A/2/0/0"
+            before = pixels_of(folder / f"{name}.ome.zarr", array)
+            assert np.array_equal(pixels_of(made, array), before)
+        server.shutdown()
+
+
+def test_from_a_bucket(folder, tmp_path) -> None:
+    with bucket_server() as files:
+        files.mkdir("converted")
+        files.put(
+            str(folder / "cells.ome.zarr"), "converted/cells.ome.zarr", recursive=True
+        )
+        files.pipe("converted/cells.ome.zarr/notes/mine.txt", b"kept")
+        made = tmp_path / "made.ome.zarr"
+        napari_ngff.convert("s3://converted/cells.ome.zarr", made)
+    assert errors_of(made) == []
+    assert np.array_equal(
+        pixels_of(made, "0"), pixels_of(folder / "cells.ome.zarr", "0")
+    )
+    assert (made / "notes" / "mine.txt").read_bytes() == b"kept"
