@@ -20,7 +20,6 @@ from napari_ngff.metadata.transform import Affine
 from napari_ngff.metadata.version import LABEL_VERSIONS, V0_4, V0_5, Version
 from napari_ngff.store.arrays.new_array import group_documents
 from napari_ngff.store.arrays.stored_objects import join_key
-from napari_ngff.store.pyramids.level_reduction import LevelReduction
 from napari_ngff.store.pyramids.pyramid_plan import PyramidPlan
 from napari_ngff.store.write.new_hierarchy import SINGLE, NewHierarchy
 from napari_ngff.viewer.composing.composition import compose_layers

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.labels.create_labels import METHOD
-from napari_ngff.labels.level_reduction import LevelReduction
+from napari_ngff.store.pyramids.level_reduction import LevelReduction
 from napari_ngff.store.pyramids.pyramid_writer import MeanReducer, PyramidWriter
 
 if TYPE_CHECKING:
