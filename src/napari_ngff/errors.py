@@ -10,6 +10,7 @@
     ├── CorruptDataError (ValueError)        metadata, archive or chunk is damaged
     │   └── ChunkError                       ...one chunk, or shard, of an array
     ├── ConflictError (OSError)              someone else changed it meanwhile
+    ├── FileChangedError (OSError)           a file that is read is another one now
     ├── NameTakenError (FileExistsError)     something else has that name
     └── UnsupportedError (NotImplementedError) understood, but cannot be shown
 
@@ -33,10 +34,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AGAIN",
+    "REOPEN",
     "AccessError",
     "ChunkError",
     "ConflictError",
     "CorruptDataError",
+    "FileChangedError",
     "NameTakenError",
     "NodeNotFoundError",
     "NotOMEZarrError",
@@ -52,6 +55,9 @@ __all__ = [
 # Remedies that code compares with: see `ChunkError`.
 AGAIN = "Ask for it again."
 RESTORE = "Restore it from a copy."
+REOPEN = "Close it, and open it again."
+SERVER_REMEDIES = AGAIN, REOPEN
+"""Remedies of a cause that are those of the chunk, too."""
 
 # Of the system's errors, whose own text says only what failed.
 REMEDIES = {
@@ -154,9 +160,9 @@ class ChunkError(CorruptDataError):
         given = remedy_of(reason) if isinstance(reason, Exception) else ""
         text = str(reason)
         # Without its remedy, else the text would end with two of them.
-        if isinstance(reason, OMEZarrError) and given in (AGAIN, RESTORE):
+        if isinstance(reason, OMEZarrError) and given in (*SERVER_REMEDIES, RESTORE):
             text = reason.message
-        remedy = AGAIN if given == AGAIN else RESTORE_CHUNK
+        remedy = given if given in SERVER_REMEDIES else RESTORE_CHUNK
         # All arguments go to the base class: errors are pickled by them between
         # processes, and copied.
         super().__init__(source_name, key, text, remedy=remedy)
@@ -167,7 +173,7 @@ class ChunkError(CorruptDataError):
     @property
     def message(self) -> str:
         """What failed, and where."""
-        if self.remedy == AGAIN:
+        if self.remedy in SERVER_REMEDIES:
             return self.reason  # which names the object, too
         reason = self.reason.rstrip(".")
         return f"{self.source_name}/{self.key} cannot be read: {reason}."
@@ -175,6 +181,28 @@ class ChunkError(CorruptDataError):
 
 class ConflictError(OMEZarrError, OSError):
     """What is to be written was changed by another program since it was read."""
+
+
+class FileChangedError(OMEZarrError, OSError):
+    """A file on a server changed while it was open, so that the rest is another one.
+
+    Parameters
+    ----------
+    address
+        Of the file.
+    """
+
+    def __init__(self, address: str) -> None:
+        super().__init__(address, remedy=REOPEN)
+        self.address = address
+
+    @property
+    def message(self) -> str:
+        """What failed, and where."""
+        return (
+            f"{self.address} was changed on the server while it was open. Pixels of two"
+            " versions are never mixed, so nothing more of it is read."
+        )
 
 
 class NameTakenError(OMEZarrError, FileExistsError):

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from napari_ngff.store.arrays.chunked_array import ChunkedArray
     from napari_ngff.store.hierarchy.node import Node
+    from napari_ngff.store.sources.file_bytes import FileBytes
 
 __all__ = ["check_archive", "check_embedded", "check_shards"]
 
@@ -49,7 +50,7 @@ def check_archive(node: Node, stated: str | None) -> Iterator[Problem]:
     yield from check_entries(source)
     # Upwards as well: an archive inside a hierarchy is not named by any group, so only
     # its own path shows it.
-    parents = Path(source.path).resolve().parents
+    parents = Path(source.path).resolve().parents if source.is_local else ()
     if any((folder / name).is_file() for folder in parents for name in GROUP_NAMES):
         text = f'"{EMBEDDED} (as a sub-hierarchy or otherwise)."'
         yield Problem("ozx-embedded", Severity.ERROR, "", text, "It is read.")
@@ -58,7 +59,7 @@ def check_archive(node: Node, stated: str | None) -> Iterator[Problem]:
         yield Problem("ozx-name", Severity.WARNING, "", text)
     # An archive of less than 4 GiB needs no ZIP64 records; RFC-9 wants them there
     # anyway.
-    if LOCATOR not in tail_of(source.path):
+    if LOCATOR not in tail_of(source.archive.file):
         text = (
             '"The ZIP64 format extension SHOULD be used to allow for files larger than '
             '4 GiB."'
@@ -149,9 +150,7 @@ def check_shards(
             yield array.path, Problem("ozx-not-sharded", Severity.WARNING, "", text)
 
 
-def tail_of(path: str) -> bytes:
+def tail_of(file: FileBytes) -> bytes:
     """Read the end of a file, where a zip archive states where its directory is."""
-    with open(path, "rb") as file:
-        file.seek(0, 2)
-        file.seek(max(0, file.tell() - TAIL))
-        return file.read()
+    length = min(TAIL, file.size)
+    return file.read(file.size - length, length)

@@ -22,6 +22,7 @@ from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.sources.zip_source import open_zip
 
 if TYPE_CHECKING:
+    from napari_ngff.store.sources.remote_file import RemoteFile
     from napari_ngff.store.sources.source import Source
 
 __all__ = ["METADATA_NAMES", "Location", "find_location", "is_url", "normal_path"]
@@ -34,6 +35,8 @@ PLAIN = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*(/[A-Za-z0-9_-][A-Za-z0-9_.-]*)
 
 GROUP_NAMES = ("zarr.json", ".zgroup", ".zattrs")
 ZIP_SUFFIXES = (".ozx", ".zip")
+ROOT_SUFFIXES = (".zarr", *ZIP_SUFFIXES)
+ZARR_BELOW = re.compile(r"\.zarr(/|$)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +201,9 @@ def _locate_inside_file(path: str) -> Location:
     return _locate_in_archive(archive, normal_path(inner, archive))
 
 
-def _locate_in_archive(archive: str | os.PathLike[str], inner: str) -> Location:
+def _locate_in_archive(
+    archive: str | os.PathLike[str] | RemoteFile, inner: str
+) -> Location:
     """Open an archive; `inner` may begin with the folder that is its root."""
     source = open_zip(archive)
     # A path given by a person has the nested root folder in it; keys below the source
@@ -208,26 +213,24 @@ def _locate_in_archive(archive: str | os.PathLike[str], inner: str) -> Location:
     return Location(source, inner)
 
 
-def _locate_url(url: str, options: dict[str, Any]) -> Location:
+def _locate_url(
+    url: str, options: dict[str, Any], roots: tuple[str, ...] = ROOT_SUFFIXES
+) -> Location:
     from napari_ngff.store.sources.address_secrets import (
         AddressSecrets,
         known_secrets,
         remember_secrets,
     )
+    from napari_ngff.store.sources.remote_file import RemoteFile
     from napari_ngff.store.sources.remote_source import RemoteSource
 
     server, names = _split_address(public_address(url))
     if names and names[-1] in METADATA_NAMES:
         names.pop()
-    if names and names[-1].lower().endswith(ZIP_SUFFIXES):
-        # Its directory is at the end, and each chunk a request of its own: too slow to
-        # be of use.
-        msg = f"{public_address(url)} is a zipped OME-Zarr."
-        raise NotOMEZarrError(msg, remedy="Download it and open the file.")
     # Plain HTTP has no listing, and a request for each folder above takes time: by
-    # convention the root is the first name that ends in .zarr.
+    # convention the root is the first name that ends in .zarr, or an archive.
     cut = next(
-        (i + 1 for i, name in enumerate(names) if name.lower().endswith(".zarr")),
+        (i + 1 for i, name in enumerate(names) if name.lower().endswith(roots)),
         len(names),
     )
     root = "/".join([server, *names[:cut]])
@@ -236,6 +239,17 @@ def _locate_url(url: str, options: dict[str, Any]) -> Location:
         remember_secrets(root, secrets)
     else:
         secrets = known_secrets(root)
+    if cut and names[cut - 1].lower().endswith(ZIP_SUFFIXES):
+        folder, _, name = root.rpartition("/")
+        files = RemoteSource(secrets.complete_address(folder), dict(secrets.options))
+        inner = normal_path("/".join(names[cut:]), root)
+        try:
+            return _locate_in_archive(RemoteFile(files, name), inner)
+        except NodeNotFoundError:
+            # A folder of the server may have such a name, too.
+            if roots != ROOT_SUFFIXES or not ZARR_BELOW.search(inner):
+                raise
+            return _locate_url(url, options, ROOT_SUFFIXES[:1])
     source = RemoteSource(secrets.complete_address(root), dict(secrets.options))
     if root.startswith("s3://"):
         # Now, in the background: later the main thread would wait for the answer.

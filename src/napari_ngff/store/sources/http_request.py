@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from napari_ngff.addresses import public_address
 from napari_ngff.errors import CorruptDataError
 
-__all__ = ["HttpRequest", "fetch_bytes"]
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Collection
+
+__all__ = ["HttpRequest", "fetch_bytes", "open_answer"]
 
 REDIRECTS = (301, 302, 303, 307, 308)
 MOST_REDIRECTS = 10
@@ -28,6 +32,10 @@ class HttpRequest:
         First byte and the one behind the last; a negative start counts from the end.
     most
         Bytes that are read at most.
+    condition
+        Of which version a part must be: an ETag or a time; "" for any.
+    as_stored
+        Whether the server must not compress it, as it does with a whole document.
     """
 
     url: str
@@ -35,20 +43,45 @@ class HttpRequest:
     start: int | None = None
     end: int | None = None
     most: int = 0
+    condition: str = ""
+    as_stored: bool = False
 
     @property
-    def range_header(self) -> dict[str, str]:
-        """The header that asks for a part; {} for all."""
+    def headers(self) -> dict[str, str]:
+        """The headers that ask for a part; {} for all."""
+        headers = {"Accept-Encoding": "identity"} if self.as_stored else {}
+        if self.condition:
+            headers["If-Range"] = self.condition
         if self.start is None:
-            return {}
+            return headers
         if self.start < 0:
-            return {"Range": f"bytes={self.start}"}
+            return {**headers, "Range": f"bytes={self.start}"}
         last = "" if self.end is None else self.end - 1
-        return {"Range": f"bytes={self.start}-{last}"}
+        return {**headers, "Range": f"bytes={self.start}-{last}"}
 
 
 async def fetch_bytes(files: Any, guest_files: Any, request: HttpRequest) -> bytes:
-    """Read an answer, and follow redirections.
+    """Read an answer; see `open_answer`.
+
+    Raises
+    ------
+    CorruptDataError
+        Where it is longer than allowed.
+    """
+    if request.start is not None and request.start == request.end:
+        return b""
+    async with open_answer(files, guest_files, request) as answer:
+        return await _read_body(answer, request)
+
+
+@asynccontextmanager
+async def open_answer(
+    files: Any,
+    guest_files: Any,
+    request: HttpRequest,
+    allowed: Collection[int] = (),
+) -> AsyncIterator[Any]:
+    """Ask a server, and follow redirections.
 
     Parameters
     ----------
@@ -58,18 +91,16 @@ async def fetch_bytes(files: Any, guest_files: Any, request: HttpRequest) -> byt
         One without any, for other servers to which an answer leads.
     request
         What is asked for.
+    allowed
+        Answers of HTTP that are no failures.
 
     Raises
     ------
-    CorruptDataError
-        Where it is longer than allowed.
     OSError
         Where redirections do not end, or lead out of HTTP.
     """
     # As `HTTPFileSystem._cat_file` of fsspec, which has no limit of bytes, and whose
     # session follows redirections with all headers of the user.
-    if request.start is not None and request.start == request.end:
-        return b""
     url = files.encode_url(request.url)
     settings = _own_settings(files, request)
     for _ in range(MOST_REDIRECTS):
@@ -77,14 +108,16 @@ async def fetch_bytes(files: Any, guest_files: Any, request: HttpRequest) -> byt
         async with session.get(url, **settings, allow_redirects=False) as answer:
             target = answer.headers.get("Location")
             if answer.status not in REDIRECTS or target is None:
-                files._raise_not_found_for_status(answer, request.url)
-                return await _read_body(answer, request)
+                if answer.status not in allowed:
+                    files._raise_not_found_for_status(answer, request.url)
+                yield answer
+                return
             following = answer.url.join(type(url)(target))
         if following.scheme not in ("http", "https"):
             raise OSError("it redirects to an address that does not start with http")
         settings.pop("params", None)  # of the first address
         if not _is_same_server(url, following):
-            files, settings = guest_files, {"headers": request.range_header}
+            files, settings = guest_files, {"headers": request.headers}
         url = following
     raise OSError("it redirects without an end")
 
@@ -93,7 +126,7 @@ def _own_settings(files: Any, request: HttpRequest) -> dict[str, Any]:
     """Collect the arguments of the first request, with the login."""
     settings = dict(files.kwargs)
     session = files.client_kwargs
-    headers = {**settings.get("headers", {}), **request.range_header}
+    headers = {**settings.get("headers", {}), **request.headers}
     names = {name.lower() for name in (*headers, *session.get("headers", {}))}
     has_login = bool({"auth"} & {*settings, *session}) or "authorization" in names
     if request.authorization and not has_login:

@@ -9,7 +9,7 @@ import threading
 import time
 from concurrent.futures import CancelledError, Future
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from napari_ngff.addresses import public_address
@@ -22,10 +22,16 @@ from napari_ngff.errors import (
 )
 from napari_ngff.store.limits import LARGEST_DOCUMENT, allowed_chunk, is_document
 from napari_ngff.store.sources.address_secrets import AddressSecrets
+from napari_ngff.store.sources.file_part import (
+    FilePart,
+    FileVersion,
+    fetch_http_part,
+    fetch_s3_part,
+)
 from napari_ngff.store.sources.http_request import HttpRequest, fetch_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Coroutine, Iterator
 
     from napari_ngff.metadata.model import Problem
 
@@ -68,7 +74,9 @@ LATE = (
     f" {SECONDS_VARIABLE} to wait longer)"
 )
 
-_waiting: set[Future[bytes]] = set()
+Content = TypeVar("Content")
+
+_waiting: set[Future[Any]] = set()
 _lock = threading.Lock()
 _stopped = threading.Event()
 
@@ -101,7 +109,7 @@ class ReadScope:
 
     def __init__(self) -> None:
         self.is_cancelled = False
-        self._answers: set[Future[bytes]] = set()
+        self._answers: set[Future[Any]] = set()
 
     def cancel(self) -> None:
         """Let its reads fail at once."""
@@ -120,11 +128,11 @@ class ReadScope:
         finally:
             _current.scope = None
 
-    def add(self, answer: Future[bytes]) -> None:
+    def add(self, answer: Future[Any]) -> None:
         """Note a request; the caller holds the lock of the module."""
         self._answers.add(answer)
 
-    def discard(self, answer: Future[bytes]) -> None:
+    def discard(self, answer: Future[Any]) -> None:
         """Forget a request; the caller holds the lock of the module."""
         self._answers.discard(answer)
 
@@ -215,15 +223,53 @@ class RemoteSource:
         end = None if length is None or start is None else start + length
         if start is not None and start < 0 and end == 0:
             end = None  # the last bytes, up to the end of the object
+
+        def request(seconds: float) -> bytes:
+            return self._request_bytes(key, start, end, seconds)
+
+        data = self._ask_patiently(key, request)
+        return None if data is None else _cut_part(data, start, length)
+
+    def fetch_part(
+        self, key: str, start: int, end: int | None, version: FileVersion | None = None
+    ) -> FilePart | None:
+        """Read a part of an object, and learn its version.
+
+        Parameters
+        ----------
+        key
+            Of the object.
+        start, end
+            First byte and the one behind the last; a negative start counts from the
+            end.
+        version
+            Of which the part must be; None for any.
+
+        Returns
+        -------
+        FilePart or None
+            None where there is no such object.
+
+        Raises
+        ------
+        AccessError, ServerError
+            Where the server refuses, or fails.
+        """
+        return self._ask_patiently(
+            key, lambda seconds: self._request_part(key, start, end, version, seconds)
+        )
+
+    def _ask_patiently(
+        self, key: str, request: Callable[[float], Content]
+    ) -> Content | None:
+        """Ask again where a server fails for a moment; None for no such object."""
         pauses = iter(PAUSES)
         seconds = _allowed_seconds()
         until = time.monotonic() + seconds
         while True:
             try:
                 left = max(until - time.monotonic(), 0)
-                return _cut_part(
-                    self._request_bytes(key, start, end, left), start, length
-                )
+                return request(left)
             except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
                 return None
             except CorruptDataError:
@@ -268,6 +314,40 @@ class RemoteSource:
             reading = fetch_bytes(self.files, self._guest_files, asked)
         else:
             reading = self.files._cat_file(address, start=start, end=end)
+        return self._wait_for(reading, seconds)
+
+    def _request_part(
+        self,
+        key: str,
+        start: int,
+        end: int | None,
+        version: FileVersion | None,
+        seconds: float,
+    ) -> FilePart:
+        """Read a part and its version; fails as `_request_bytes`."""
+        url = f"{self.name}/{key}"
+        address = self._secrets.complete_address(url)
+        if self._guest_files is not None:
+            asked = HttpRequest(
+                url + self._secrets.query, self._secrets.authorization, start, end,
+                condition=version.condition if version else "", as_stored=True,
+            )  # fmt: skip
+            reading = fetch_http_part(self.files, self._guest_files, asked)
+            return self._wait_for(reading, seconds)
+        if self.name.startswith("s3://"):
+            reading = fetch_s3_part(self.files, address, start, end, version)
+            return self._wait_for(reading, seconds)
+        # Other file systems tell no versions that a request could name.
+        known = version.size if version else None
+        size: int = self.files.info(address)["size"] if known is None else known
+        first = max(0, size + start) if start < 0 else start
+        data = self._request_bytes(key, first, end or size, seconds)
+        return FilePart(data, FileVersion(size=size))
+
+    def _wait_for(
+        self, reading: Coroutine[Any, Any, Content], seconds: float
+    ) -> Content:
+        """Wait until something was read; fails after `stop_reading`, or too late."""
         answer = asyncio.run_coroutine_threadsafe(reading, self.files.loop)
         with _lock:
             _waiting.add(answer)
@@ -276,8 +356,7 @@ class RemoteSource:
             # After it was added: else `stop_reading` might miss it in between.
             if _stopped.is_set() or self._scope.is_cancelled:
                 answer.cancel()
-            content: bytes = answer.result(seconds)
-            return content
+            return answer.result(seconds)
         finally:
             answer.cancel()
             with _lock:

@@ -6,24 +6,20 @@ takes seconds for a million entries, and has one lock for all reads.
 
 from __future__ import annotations
 
-import os
 import struct
-import threading
-import weakref
 import zlib
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from napari_ngff.errors import (
-    AccessError,
-    CorruptDataError,
-    NodeNotFoundError,
-    UnsupportedError,
-)
+from napari_ngff.errors import CorruptDataError, UnsupportedError
 from napari_ngff.store.compression import DECODING_ERRORS, inflate_stream
-from napari_ngff.store.sources.revision import Revision
+from napari_ngff.store.limits import is_document
+from napari_ngff.store.sources.file_bytes import PositionFile
 
-__all__ = ["PositionFile", "ZipArchive", "ZipEntry"]
+if TYPE_CHECKING:
+    from napari_ngff.store.sources.file_bytes import FileBytes
+
+__all__ = ["ZipArchive", "ZipEntry"]
 
 STORED, DEFLATED = 0, 8
 ENCRYPTED, UTF8 = 0x1, 0x800
@@ -41,6 +37,9 @@ ENTRY_SIGNATURE = b"PK\x01\x02"
 
 LARGEST_DIRECTORY = 256 << 20
 """Bytes of an archive's directory: more than two million entries."""
+
+LARGEST_EXTRA = 4096
+"""Bytes between two documents that follow each other: extra fields, or alignment."""
 
 MOST_INFLATED, MOST_RATIO = 2**30, 1000
 """Bytes, and ratio of bytes, above both of which a deflated entry is refused: deflate
@@ -67,11 +66,13 @@ class ZipArchive:
 
     Parameters
     ----------
-    path
-        Of the archive.
+    file
+        Path of the archive, or its bytes.
 
     Attributes
     ----------
+    path
+        Path or address of the archive.
     index
         Name -> where its entry starts in `directory`, in the order of the directory.
     count
@@ -89,9 +90,9 @@ class ZipArchive:
         Where it is one of several parts.
     """
 
-    def __init__(self, path: str) -> None:
-        self.path = path
-        self.file = PositionFile(path)
+    def __init__(self, file: str | FileBytes) -> None:
+        self.file: FileBytes = PositionFile(file) if isinstance(file, str) else file
+        self.path = self.file.name
         try:
             self.directory, self._shift, self.comment, self.count = self._read_end()
             self.index, self.compressed = self._index_names()
@@ -99,6 +100,7 @@ class ZipArchive:
             self.file.close()
             raise
         self._starts: dict[int, int] = {}
+        self._extra = 0
 
     def close(self) -> None:
         """Close the file; also done when the object is no longer used."""
@@ -111,10 +113,7 @@ class ZipArchive:
 
     def damage_error(self, what: str) -> CorruptDataError:
         """Make the error about a damaged archive."""
-        return CorruptDataError(
-            f"{self.path} {what}.",
-            remedy="Copy or download it again: it may be incomplete.",
-        )
+        return CorruptDataError(f"{self.path} {what}.", remedy=self.file.damage_remedy)
 
     def find_entry(self, name: str) -> ZipEntry | None:
         """Describe the file of that name, None where there is none.
@@ -159,13 +158,29 @@ class ZipArchive:
     def read_part(self, name: str, entry: ZipEntry, part: slice) -> bytes:
         """Read bytes of a file as they are stored."""
         length: int = part.stop - part.start
-        start = self.find_start(name, entry) + part.start
+        start = self._starts.get(entry.offset)
+        if start is None:
+            # Header and bytes together, where they are if its extra field is as long as
+            # the last one: a server answers each request only after a while.
+            guess = entry.offset + LOCAL.size + len(name.encode()) + self._extra
+            if self._is_inside(guess + part.start, length):
+                spans = (entry.offset, LOCAL.size), (guess + part.start, length)
+                header, data = self.file.read_spans(spans)
+                start = self._parse_start(name, entry, header)
+                if start == guess and len(data) == length:
+                    return data
+            else:
+                start = self.find_start(name, entry)
+        start += part.start
         # An entry may claim any length: no memory is taken for what the file lacks.
-        fits = start + length <= self.file.size
+        fits = self._is_inside(start, length)
         data = self.file.read(start, length) if fits else b""
         if len(data) < length:
             raise self.damage_error(f"is cut off inside {name}")
         return data
+
+    def _is_inside(self, start: int, length: int) -> bool:
+        return start >= 0 and start + length <= self.file.size
 
     def _inflate_entry(self, name: str, entry: ZipEntry) -> bytes:
         if entry.size > max(MOST_INFLATED, MOST_RATIO * entry.stored):
@@ -188,14 +203,42 @@ class ZipArchive:
         if start is None:
             inside = 0 <= entry.offset < self.file.size
             header = self.file.read(entry.offset, LOCAL.size) if inside else b""
-            if len(header) < LOCAL.size or header[:4] != LOCAL_SIGNATURE:
-                raise self.damage_error(f"does not hold {name} at the stated place")
-            # The lengths of this header: its extra field may differ from that of the
-            # directory (4.4.11), and does in archives of Info-ZIP.
-            _, length, extra = LOCAL.unpack(header)
-            start = entry.offset + LOCAL.size + length + extra
-            self._starts[entry.offset] = start
+            start = self._parse_start(name, entry, header)
         return start
+
+    def _parse_start(self, name: str, entry: ZipEntry, header: bytes) -> int:
+        if len(header) < LOCAL.size or header[:4] != LOCAL_SIGNATURE:
+            raise self.damage_error(f"does not hold {name} at the stated place")
+        # The lengths of this header: its extra field may differ from that of the
+        # directory (4.4.11), and does in archives of Info-ZIP.
+        _, length, extra = LOCAL.unpack(header)
+        self._extra = extra
+        start: int = entry.offset + LOCAL.size + length + extra
+        self._starts[entry.offset] = start
+        return start
+
+    def find_documents_end(self) -> int:
+        """Find where the metadata ends that an archive begins with (RFC-9).
+
+        Returns
+        -------
+        int
+            Position in the file; 0 where the archive begins with something else.
+        """
+        # By the directory itself: `jsonFirst` of the comment promises no more, and is
+        # not there in archives of other tools that have the same order.
+        stop = self._shift
+        for name, position in self.index.items():
+            entry = self.entry_at(position)
+            between = entry.offset - stop
+            if not is_document(name.decode(errors="replace")) or not (
+                0 <= between <= LARGEST_EXTRA
+            ):
+                break
+            stop = entry.offset + LOCAL.size + len(name) + entry.stored
+        if stop == self._shift:
+            return 0
+        return min(stop + LARGEST_EXTRA, self.file.size)
 
     def _read_end(self) -> tuple[bytes, int, bytes, int]:
         """Read the directory, bytes before the archive, comment, number of entries."""
@@ -309,87 +352,6 @@ class ZipArchive:
             except StopIteration:
                 raise self.damage_error("has a damaged ZIP64 entry") from None
         return ZipEntry(method, flags, crc, stored, size, offset + self._shift)
-
-
-class PositionFile:
-    """A file read by position, from many threads at once.
-
-    Parameters
-    ----------
-    path
-        Of the file.
-    handle
-        Of the file if it is open.
-    """
-
-    def __init__(self, path: str, handle: Any = None) -> None:
-        self.name = path
-        try:
-            # Closed by finalize.
-            handle = handle or open(path, "rb", buffering=0)  # noqa: SIM115
-        except FileNotFoundError as error:
-            raise NodeNotFoundError(f"There is no file {path}.") from error
-        except PermissionError as error:
-            msg = f"No permission to read {path}."
-            raise AccessError(msg, remedy="Ask its owner, or copy the data.") from error
-        self._handle = handle
-        self._lock = threading.Lock()
-        self.close = weakref.finalize(self, handle.close)
-        status = os.fstat(handle.fileno())
-        self.size = status.st_size
-        self.revision = Revision.of_stat(status)
-
-    def fileno(self) -> int:
-        """Return the number that the system gave to the open file."""
-        number: int = self._handle.fileno()
-        return number
-
-    def read(self, start: int, length: int) -> bytes:
-        """Read `length` bytes from `start`; fewer only at the end of the file."""
-        data = self._read_some(start, length)
-        # One call gives 2 GiB at most on Linux.
-        while 0 < len(data) < length:
-            more = self._read_some(start + len(data), length - len(data))
-            if not more:
-                break
-            data += more
-        return data
-
-    def read_into(self, start: int, buffer: memoryview) -> int:
-        """Read bytes from `start` into a buffer; return how many."""
-        if hasattr(os, "preadv"):
-            return read_into(self.fileno(), start, buffer)
-        data = self.read(start, len(buffer))
-        buffer[: len(data)] = data
-        return len(data)
-
-    def _read_at(self, start: int, length: int) -> bytes:
-        return os.pread(self._handle.fileno(), length, start)
-
-    def _read_locked(self, start: int, length: int) -> bytes:
-        with self._lock:
-            self._handle.seek(start)
-            return self._handle.read(length) or b""
-
-    # Windows has no read that leaves the position of the file alone.
-    _read_some = _read_at if hasattr(os, "pread") else _read_locked
-
-
-def read_into(handle: int, start: int, buffer: memoryview) -> int:
-    """Read bytes of an open file into a buffer; return how many, fewer at its end."""
-    done = 0
-    while done < len(buffer):
-        if hasattr(os, "preadv"):
-            step = os.preadv(handle, [buffer[done:]], start + done)
-        else:  # Windows has no preadv; no other thread reads this file
-            os.lseek(handle, start + done, os.SEEK_SET)
-            data = os.read(handle, len(buffer) - done)
-            step = len(data)
-            buffer[done : done + step] = data
-        if not step:
-            break
-        done += step
-    return done
 
 
 def end_length(tail: bytes, start: int) -> int:

@@ -1,7 +1,7 @@
-"""Single-file OME-Zarr (RFC-9): a zip archive read in place.
+"""Single-file OME-Zarr (RFC-9): a zip archive read in place, also on a server.
 
-Stored entries are read by position from one file handle, without a lock and without
-unpacking anything to disk.
+Stored entries are read by position, without a lock and without unpacking anything to
+disk.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from napari_ngff.errors import NotOMEZarrError
 from napari_ngff.metadata.model import Problem, Severity
 from napari_ngff.store.limits import check_document_size, parse_json
 from napari_ngff.store.lru_cache import ByteCache
+from napari_ngff.store.sources.remote_file import RemoteFile
 from napari_ngff.store.sources.revision import Revision
 from napari_ngff.store.sources.zip_directory import DEFLATED, ZipArchive
-from napari_ngff.store.threads import CORES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,12 +36,14 @@ class ZipSource:
 
     The checksum is verified for metadata and for deflated entries, not for stored
     chunks: they would take a sixth longer to read, a part of a shard has no checksum of
-    its own here, and in a folder there is none at all.
+    its own here, and in a folder there is none at all. On a server that cannot say
+    whether a file changes, it is verified for all, and parts are cut out of whole
+    entries.
 
     Parameters
     ----------
-    path
-        Of the archive.
+    file
+        Path of the archive, or the archive on a server.
     root
         Folder inside that is the root of the hierarchy, "" for the archive's own.
 
@@ -51,10 +53,17 @@ class ZipSource:
         As `ZipArchive`.
     """
 
-    def __init__(self, path: str | os.PathLike[str], root: str = "") -> None:
-        self.path = os.fspath(path)
+    def __init__(
+        self, file: str | os.PathLike[str] | RemoteFile, root: str = ""
+    ) -> None:
+        self._remote = file if isinstance(file, RemoteFile) else None
+        self._archive = ZipArchive(
+            file if isinstance(file, RemoteFile) else os.fspath(file)
+        )
+        self.path = self._archive.path
         self.root = root.strip("/")
-        self._archive = ZipArchive(self.path)
+        if self._remote is not None:
+            self._remote.read_ahead(self._archive.find_documents_end())
         # Other tools compress all entries: a shard in it is then read in many parts,
         # and each part would inflate it again.
         self._inflated: ByteCache[bytes] = ByteCache(256 * 2**20, least=1)
@@ -62,20 +71,25 @@ class ZipSource:
             _opened.add(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return ZipSource, (self.path, self.root)
+        return ZipSource, (self._remote or self.path, self.root)
 
     def __repr__(self) -> str:
         return f"ZipSource({self.path!r}, {self.root!r})"
 
     @property
     def name(self) -> str:
-        """The archive's path, and the root's inside where it is nested."""
+        """The archive's path or address, and the root's inside where it is nested."""
         return f"{self.path}/{self.root}" if self.root else self.path
 
     @property
     def concurrency(self) -> int:
-        """One reader per core."""
-        return CORES
+        """One reader per core, more for a server."""
+        return self._archive.file.concurrency
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the archive is a file of this computer."""
+        return self._remote is None
 
     @property
     def archive(self) -> ZipArchive:
@@ -83,8 +97,8 @@ class ZipSource:
         return self._archive
 
     def reload(self) -> None:
-        """Open the file that has this path now; reads that have begun end in the old
-        one.
+        """Open the local file that has this path now; reads that have begun end in the
+        old one.
 
         Raises
         ------
@@ -140,9 +154,11 @@ class ZipSource:
         entry = archive.find_entry(name)
         if entry is None:
             return None
-        if start is None or entry.method == DEFLATED:
+        pinned = archive.file.is_pinned
+        whole = entry.method == DEFLATED or not (pinned or start is None)
+        if start is None or whole:
             check_document_size(f"{self.name}/{key}", entry.size)
-        if entry.method == DEFLATED:
+        if whole:
             cache_key = archive.file.revision, entry.offset
             data = self._inflated.get(cache_key)
             if data is None:
@@ -150,7 +166,8 @@ class ZipSource:
                 self._inflated.put(cache_key, data, len(data))
             return data if start is None else data[clip_range(start, length, len(data))]
         if start is None:
-            return archive.read(name, entry, verify=name.endswith(VERIFIED))
+            verified = name.endswith(VERIFIED) or not pinned
+            return archive.read(name, entry, verify=verified)
         return archive.read_part(name, entry, clip_range(start, length, entry.stored))
 
     def find_revision(self, key: str) -> Revision | None:
@@ -233,7 +250,7 @@ class ZipSource:
             position += 1
 
 
-def open_zip(path: str | os.PathLike[str]) -> ZipSource:
+def open_zip(file: str | os.PathLike[str] | RemoteFile) -> ZipSource:
     """Open an archive at the root of its hierarchy, nested in a folder or not.
 
     Raises
@@ -243,7 +260,7 @@ def open_zip(path: str | os.PathLike[str]) -> ZipSource:
     NodeNotFoundError, AccessError, CorruptDataError, UnsupportedError
         As `ZipSource`.
     """
-    source = ZipSource(path)
+    source = ZipSource(file)
     try:
         source.root = source.find_root()
     except NotOMEZarrError:
@@ -261,7 +278,11 @@ def list_open_sources(path: str) -> list[ZipSource]:
     """List the sources of this process that read the archive at a resolved path."""
     with _listing:
         sources = list(_opened)
-    return [source for source in sources if os.path.realpath(source.path) == path]
+    return [
+        source
+        for source in sources
+        if source.is_local and os.path.realpath(source.path) == path
+    ]
 
 
 def reload_all(path: str) -> None:

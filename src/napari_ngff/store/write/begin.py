@@ -26,7 +26,7 @@ def why_not_written(source: Source, path: str = "") -> str:
     places: tuple[str, ...]
     if isinstance(source, FolderSource):
         places = (os.path.join(source.root, path),)
-    elif isinstance(source, ZipSource):
+    elif isinstance(source, ZipSource) and source.is_local:
         # The new archive is written beside the old one, and renamed.
         file = os.path.realpath(source.path)
         places = file, os.path.dirname(file)
@@ -56,7 +56,7 @@ def begin_transaction(source: Source) -> Transaction:
         return transaction
     if isinstance(source, FolderSource):
         return FolderTransaction(source.root)
-    if isinstance(source, ZipSource):
+    if isinstance(source, ZipSource) and source.is_local:
         return ArchiveTransaction(source)
     if isinstance(source, RemoteSource) and source.writable:
         return ObjectTransaction(source)

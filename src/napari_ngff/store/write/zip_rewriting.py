@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from napari_ngff.errors import UnsupportedError
 from napari_ngff.store.limits import parse_json
+from napari_ngff.store.sources.file_bytes import PositionFile
 from napari_ngff.store.sources.revision import Revision
 from napari_ngff.store.sources.zip_directory import (
     DEFLATED,
@@ -212,6 +213,7 @@ def plan_copy(archive: ZipArchive, name: bytes) -> ArchiveEntry:
     start = archive.find_start(name.decode(), entry)
     if start + entry.stored > archive.file.size:
         raise archive.damage_error(f"is cut off inside {name.decode()}")
+    assert isinstance(archive.file, PositionFile)
     return ArchiveEntry(
         name, entry.stored, archive.file, start, entry.crc, entry.method, entry.size,
         (time, date), mode,

@@ -18,6 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from napari_ngff.errors import CorruptDataError
+from napari_ngff.store.sources.file_bytes import PositionFile, read_into
 from napari_ngff.store.sources.zip_directory import (
     END,
     END64,
@@ -29,8 +30,6 @@ from napari_ngff.store.sources.zip_directory import (
     LOCATOR_SIGNATURE,
     MAX32,
     UTF8,
-    PositionFile,
-    read_into,
 )
 from napari_ngff.store.threads import CORES, share_work
 

@@ -1,0 +1,146 @@
+"""The bytes of a file, read by position: of a local file, or of one on a server."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from typing import TYPE_CHECKING, Any, Protocol
+
+from napari_ngff.errors import AccessError, NodeNotFoundError
+from napari_ngff.store.sources.revision import Revision
+from napari_ngff.store.threads import CORES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["FileBytes", "PositionFile", "Span", "read_into"]
+
+Span = tuple[int, int]
+"""Bytes of a file: the first, and their number."""
+
+
+class FileBytes(Protocol):
+    """A file that is read by position, from many threads at once."""
+
+    @property
+    def name(self) -> str:
+        """Path or address, without its secrets."""
+
+    @property
+    def size(self) -> int:
+        """Number of bytes."""
+
+    @property
+    def revision(self) -> Revision:
+        """State of the file when it was opened."""
+
+    @property
+    def is_pinned(self) -> bool:
+        """Whether all that is read is of `revision`."""
+
+    @property
+    def concurrency(self) -> int:
+        """Useful number of reads at the same time."""
+
+    @property
+    def damage_remedy(self) -> str:
+        """What to do where the file is damaged."""
+
+    def close(self) -> object:
+        """Close the file; also done when the object is no longer used."""
+
+    def read(self, start: int, length: int) -> bytes:
+        """Read `length` bytes from `start`; fewer only at the end of the file."""
+
+    def read_spans(self, spans: Sequence[Span]) -> list[bytes]:
+        """Read several parts, at once if that takes less time."""
+
+
+class PositionFile:
+    """A file of this computer; see `FileBytes`.
+
+    Parameters
+    ----------
+    path
+        Of the file.
+    handle
+        Of the file if it is open.
+    """
+
+    is_pinned = True
+    concurrency = CORES
+    damage_remedy = "Copy or download it again: it may be incomplete."
+
+    def __init__(self, path: str, handle: Any = None) -> None:
+        self.name = path
+        try:
+            # Closed by finalize.
+            handle = handle or open(path, "rb", buffering=0)  # noqa: SIM115
+        except FileNotFoundError as error:
+            raise NodeNotFoundError(f"There is no file {path}.") from error
+        except PermissionError as error:
+            msg = f"No permission to read {path}."
+            raise AccessError(msg, remedy="Ask its owner, or copy the data.") from error
+        self._handle = handle
+        self._lock = threading.Lock()
+        self.close = weakref.finalize(self, handle.close)
+        status = os.fstat(handle.fileno())
+        self.size = status.st_size
+        self.revision = Revision.of_stat(status)
+
+    def fileno(self) -> int:
+        """Return the number that the system gave to the open file."""
+        number: int = self._handle.fileno()
+        return number
+
+    def read(self, start: int, length: int) -> bytes:
+        """Read `length` bytes from `start`; fewer only at the end of the file."""
+        data = self._read_some(start, length)
+        # One call gives 2 GiB at most on Linux.
+        while 0 < len(data) < length:
+            more = self._read_some(start + len(data), length - len(data))
+            if not more:
+                break
+            data += more
+        return data
+
+    def read_spans(self, spans: Sequence[Span]) -> list[bytes]:
+        """Read several parts, one after the other."""
+        return [self.read(start, length) for start, length in spans]
+
+    def read_into(self, start: int, buffer: memoryview) -> int:
+        """Read bytes from `start` into a buffer; return how many."""
+        if hasattr(os, "preadv"):
+            return read_into(self.fileno(), start, buffer)
+        data = self.read(start, len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def _read_at(self, start: int, length: int) -> bytes:
+        return os.pread(self._handle.fileno(), length, start)
+
+    def _read_locked(self, start: int, length: int) -> bytes:
+        with self._lock:
+            self._handle.seek(start)
+            return self._handle.read(length) or b""
+
+    # Windows has no read that leaves the position of the file alone.
+    _read_some = _read_at if hasattr(os, "pread") else _read_locked
+
+
+def read_into(handle: int, start: int, buffer: memoryview) -> int:
+    """Read bytes of an open file into a buffer; return how many, fewer at its end."""
+    done = 0
+    while done < len(buffer):
+        if hasattr(os, "preadv"):
+            step = os.preadv(handle, [buffer[done:]], start + done)
+        else:  # Windows has no preadv; no other thread reads this file
+            os.lseek(handle, start + done, os.SEEK_SET)
+            data = os.read(handle, len(buffer) - done)
+            step = len(data)
+            buffer[done : done + step] = data
+        if not step:
+            break
+        done += step
+    return done

@@ -1,0 +1,224 @@
+"""Asks a server for a part of one file, and learns of which version the part is."""
+
+from __future__ import annotations
+
+import email.utils
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from napari_ngff.store.sources.http_request import open_answer
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from napari_ngff.store.sources.http_request import HttpRequest
+
+__all__ = ["FilePart", "FileVersion", "fetch_http_part", "fetch_s3_part"]
+
+LARGEST_WHOLE = 64 << 20
+"""Bytes of a file that is read as a whole where a server sends no parts of it."""
+
+PART, NOT_IN_FILE = 206, 416
+"""Answers of HTTP: a part, and a part behind the end of the file."""
+
+CONTENT_RANGE = re.compile(r"bytes\s+(\d+)-(\d+)/(\d+|\*)", re.ASCII)
+
+MOVED = "PreconditionFailed", "InvalidRange", "412", "416"
+"""Codes of S3: the object is another one now, or shorter."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileVersion:
+    """What a server says about the version of a file.
+
+    Attributes
+    ----------
+    tag
+        Its ETag; "" for none, or one that may stand for different bytes.
+    modified
+        Time of its last change; "" for none.
+    size
+        In bytes; None where the server does not say.
+    is_old
+        Whether that time is so long ago that the file cannot have changed again in the
+        same second.
+    """
+
+    tag: str = ""
+    modified: str = ""
+    size: int | None = None
+    is_old: bool = False
+
+    @property
+    def condition(self) -> str:
+        """What a request states to get a part of this version alone; "" for nothing."""
+        return self.tag or (self.modified if self.is_old else "")
+
+    def may_be(self, other: FileVersion) -> bool:
+        """Tell whether another answer may be of the same version."""
+        if None not in (self.size, other.size) and self.size != other.size:
+            return False
+        # Answers with a part need not repeat both.
+        if self.tag and other.tag:
+            return self.tag == other.tag
+        return self.modified == other.modified or not (self.modified and other.modified)
+
+    @classmethod
+    def of_headers(cls, headers: Mapping[str, str], size: int | None) -> FileVersion:
+        """Read the headers of an answer of HTTP."""
+        tag = headers.get("ETag", "").strip()
+        # A weak one stands for what looks the same, not for equal bytes (RFC 9110).
+        tag = "" if tag.startswith("W/") else tag
+        modified, now = headers.get("Last-Modified", ""), headers.get("Date", "")
+        return cls(tag, modified, size, _is_earlier(modified, now))
+
+
+@dataclass(frozen=True, slots=True)
+class FilePart:
+    """Bytes of a file as a server sent them.
+
+    Attributes
+    ----------
+    data
+        The bytes.
+    version
+        Of the file.
+    is_part
+        Whether it is the part that was asked for. Else it is the whole file, or
+        nothing: of a file too large for that, or of another version.
+    is_page
+        Whether the server calls it a web page.
+    """
+
+    data: bytes
+    version: FileVersion
+    is_part: bool = True
+    is_page: bool = False
+
+
+async def fetch_http_part(
+    files: Any, guest_files: Any, request: HttpRequest
+) -> FilePart:
+    """Ask a server of HTTP; see `FilePart`.
+
+    Raises
+    ------
+    OSError
+        Where the server sends other bytes than it was asked for.
+    """
+    async with open_answer(files, guest_files, request, {NOT_IN_FILE}) as answer:
+        headers = answer.headers
+        if headers.get("Content-Encoding", "identity").lower() != "identity":
+            raise OSError("it compresses the file, whose parts then cannot be read")
+        page = headers.get("Content-Type", "").lower().startswith("text/html")
+        if answer.status != PART:
+            return await _read_whole(answer, request, page)
+        found = CONTENT_RANGE.fullmatch(headers.get("Content-Range", "").strip())
+        if found is None:
+            raise OSError("it does not state which part of the file it sends")
+        first, last, stated = int(found[1]), int(found[2]), found[3]
+        # From the end: it is the last byte of the file.
+        from_end = request.start is not None and request.start < 0
+        size = last + 1 if stated == "*" and from_end else None
+        size = size if stated == "*" else int(stated)
+        version = FileVersion.of_headers(headers, size)
+        if from_end:
+            wrong, length = (
+                last + 1 != size,
+                min(last - first + 1, -(request.start or 0)),
+            )
+        else:
+            stop = last + 1 if request.end is None else request.end
+            stop = stop if size is None else min(stop, size)
+            wrong, length = first != request.start, stop - first
+        if wrong or length <= 0:
+            raise OSError("it sends another part of the file than it was asked for")
+        data = await _read_at_most(answer, length)
+        if len(data) < length:
+            raise ConnectionError("it broke off")
+        return FilePart(data, version, is_page=page)
+
+
+async def _read_whole(answer: Any, request: HttpRequest, page: bool) -> FilePart:
+    """Read an answer that is no part: the file, if it is small and nothing is known."""
+    if answer.status == NOT_IN_FILE:
+        size = answer.headers.get("Content-Range", "").rpartition("/")[2]
+        known = int(size) if size.isascii() and size.isdigit() else None
+        version = FileVersion.of_headers(answer.headers, known)
+        return FilePart(b"", version, is_part=False)
+    size = answer.content_length
+    data = b""
+    if request.start is not None and request.start >= 0:
+        pass  # a part in the middle: the file is too large, or another one now
+    elif size is None or size <= LARGEST_WHOLE:
+        data = await _read_at_most(answer, LARGEST_WHOLE + 1)
+        if size is None and len(data) <= LARGEST_WHOLE:
+            size = len(data)
+        if size is None:
+            data = b""
+        elif len(data) < size:
+            raise ConnectionError("it broke off")
+    version = FileVersion.of_headers(answer.headers, size)
+    return FilePart(data, version, is_part=False, is_page=page)
+
+
+async def _read_at_most(answer: Any, length: int) -> bytes:
+    """Read the body of an answer, and no more than that of an endless one."""
+    data = bytearray()
+    while len(data) < length:
+        part = await answer.content.read(min(length - len(data), 1 << 20))
+        if not part:
+            break
+        data += part
+    return bytes(data)
+
+
+async def fetch_s3_part(
+    files: Any, address: str, start: int, end: int | None, version: FileVersion | None
+) -> FilePart:
+    """Ask a bucket of S3, by the file system of s3fs; see `FilePart`."""
+    bucket, key, number = files.split_path(address)
+    last = "" if end is None else end - 1
+    wanted = {"Bucket": bucket, "Key": key}
+    wanted["Range"] = f"bytes={start}" if start < 0 else f"bytes={start}-{last}"
+    if number:
+        wanted["VersionId"] = number
+    if version is not None and version.tag:
+        wanted["IfMatch"] = version.tag
+    try:
+        answer = await files._call_s3("get_object", **wanted)
+    except OSError as error:
+        stated = getattr(error.__cause__, "response", {}).get("Error", {})
+        if stated.get("Code") in MOVED:
+            return FilePart(b"", FileVersion(), is_part=False)
+        raise
+    body = answer["Body"]
+    try:
+        found = CONTENT_RANGE.fullmatch(answer.get("ContentRange", ""))
+        if found is None or found[3] == "*":
+            raise OSError("it does not state which part of the object it sends")
+        size, first = int(found[3]), int(found[1])
+        expected = max(0, size + start) if start < 0 else start
+        stop = size if end is None else min(end, size)
+        if first != expected:
+            raise OSError("it sends another part of the object than it was asked for")
+        data = bytearray()
+        while len(data) < stop - first:
+            part = await body.read(min(stop - first - len(data), 1 << 20))
+            if not part:
+                raise ConnectionError("it broke off")
+            data += part
+    finally:
+        body.close()
+    version = FileVersion(answer.get("ETag", ""), size=size)
+    return FilePart(bytes(data), version)
+
+
+def _is_earlier(modified: str, now: str) -> bool:
+    # Times of HTTP have seconds: within the same one the file may change again.
+    try:
+        times = [email.utils.parsedate_to_datetime(text) for text in (modified, now)]
+        return times[0] < times[1]
+    except (TypeError, ValueError):
+        return False
