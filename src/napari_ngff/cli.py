@@ -326,7 +326,7 @@ def _wait_until_drawn(viewer: Any) -> None:
     from qtpy.QtWidgets import QApplication
 
     from napari_ngff.viewer.session import session_of
-    from napari_ngff.viewer.streamed_levels import fetcher
+    from napari_ngff.viewer.streamed_levels import are_pixels_coming
 
     begun = time.monotonic()
     while time.monotonic() < begun + PATIENCE:
@@ -335,7 +335,7 @@ def _wait_until_drawn(viewer: Any) -> None:
         time.sleep(0.01)
         browser = session_of(viewer).browser
         drawn = browser is None or not browser.is_drawing
-        if drawn and not fetcher.is_busy and time.monotonic() > begun + SETTLED:
+        if drawn and not are_pixels_coming() and time.monotonic() > begun + SETTLED:
             return
 
 

@@ -300,6 +300,13 @@ def walking(data: Path, rounds: int) -> Values:
     return walking(rounds)
 
 
+def heartbeat(data: Path, rounds: int, source: str, who: str) -> Values:
+    """How long a window does not answer; see `beating.py`."""
+    from beating import heartbeat
+
+    return heartbeat(data, source, who)
+
+
 def bending(data: Path, rounds: int) -> Values:
     """A view of an image that a field bends."""
     from bending import views
@@ -324,6 +331,7 @@ CASES: dict[str, Callable[..., Values]] = (
             screen,
             screen_files,
             window,
+            heartbeat,
         )
     }
     | packing.CASES

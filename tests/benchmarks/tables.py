@@ -17,6 +17,7 @@ MAKE_THEIR_OWN = {
     "imports",
     "bending",
     "annotating",
+    "heartbeat",
 }
 """Tables that need none of the images of `data.py`."""
 
@@ -82,6 +83,10 @@ def on_plates(case: str) -> tuple[Job, ...]:
         for name in PLATES
         for who in (READERS if name == PLATES[0] else READERS[:-1])
     )
+
+
+NEAR = ("this disk", "20 ms a chunk")
+ASYNC = "the same, asynchronous"
 
 
 def edits(row: str, picture: str, method: str, rounds: int) -> tuple[Job, ...]:
@@ -153,6 +158,15 @@ TABLES = {
     ),
     "window": Measurement(
         "ms", 5, each("", "window", OURS, "napari-ome-zarr", "zeros")
+    ),
+    "heartbeat": Measurement(
+        "ms",
+        3,
+        tuple(
+            Job("", "heartbeat", 1, (source, who))
+            for source in ("100 ms", "300 ms", "100 ms, 20 Mbit/s", *NEAR)
+            for who in (OURS, "napari-ome-zarr", ASYNC, "napari")
+        ),
     ),
     "bending": Measurement("ms", 2, (Job("view of 1024²", "bending", 15),)),
     "plate": Measurement("ms", 1, (*on_plates("plate"), *NEXT, Job("", "walking", 15))),

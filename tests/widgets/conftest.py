@@ -74,6 +74,15 @@ def thumbnails_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(preview_cache, "preview_folder", lambda: tmp_path / "previews")
 
 
+@pytest.fixture(autouse=True)
+def patient_drawing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let local files be read in time, however busy the machine is."""
+    from napari_ngff.viewer import pixel_fetcher
+
+    monkeypatch.setattr(pixel_fetcher, "WAIT", PATIENCE)
+    monkeypatch.setattr(pixel_fetcher, "WAIT_TOGETHER", PATIENCE)
+
+
 @pytest.fixture
 def screen() -> None:
     """Skip where there is nothing to draw on."""

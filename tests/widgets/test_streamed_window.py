@@ -13,7 +13,7 @@ from napari.utils.notifications import notification_manager
 
 from mouse import camera, canvas, pump, until
 from napari_ngff.store.sources.remote_source import RemoteSource
-from napari_ngff.viewer import streamed_levels
+from napari_ngff.viewer import streamed_view
 from napari_ngff.viewer.layer_plan import KEY
 from napari_ngff.viewer.streamed_levels import fetcher
 from plates import write_image
@@ -140,7 +140,7 @@ def test_what_is_panned_away_is_not_read(viewer, remote_image):
 
 
 def test_a_server_that_comes_back_is_asked_again(viewer, remote_image, monkeypatch):
-    monkeypatch.setattr(streamed_levels, "RETRY_AFTER", 0.2)
+    monkeypatch.setattr(streamed_view, "RETRY_AFTER", 0.2)
     remote_image.answer = lambda path: 418
     look(viewer, 1, 600, 600)
     until(lambda: viewer.layers[0].data_level == 0)

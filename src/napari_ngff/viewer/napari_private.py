@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+import weakref
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.addresses import public_address
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import FrameType
 
 __all__ = [
@@ -17,6 +19,7 @@ __all__ = [
     "qt_viewer_of",
     "qt_window_of",
     "select_on_insert",
+    "wrap_screenshots",
 ]
 
 
@@ -70,6 +73,31 @@ def hide_source_secrets(layer: Any) -> None:
     if isinstance(path, str) and public_address(path) != path:
         update = {"path": public_address(path)}
         layer._source = layer.source.model_copy(update=update)
+
+
+def wrap_screenshots(viewer: Any, prepare: Callable[[], None]) -> None:
+    """Call something before each screenshot of a viewer, when its layers are drawn.
+
+    All ways end in ``VispyCanvas.screenshot``, or in ``Window._screenshot`` for the
+    window around the canvas (napari 0.9).
+    """
+    canvas, window = qt_viewer_of(viewer).canvas, viewer.window
+    # Not by bound methods: widgets in a cycle may be deleted by any thread.
+    of_canvas, of_window = type(canvas).screenshot, type(window)._screenshot
+    at_canvas, at_window = weakref.ref(canvas), weakref.ref(window)
+
+    def canvas_screenshot() -> Any:
+        canvas = at_canvas()
+        assert canvas is not None
+        canvas.on_draw(None)  # layers ask for the level and the part that fit
+        prepare()
+        return of_canvas(canvas)
+
+    def window_screenshot(*arguments: Any, **keywords: Any) -> Any:
+        prepare()
+        return of_window(at_window(), *arguments, **keywords)
+
+    canvas.screenshot, window._screenshot = canvas_screenshot, window_screenshot
 
 
 def make_current(viewer: Any) -> None:

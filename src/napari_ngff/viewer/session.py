@@ -28,6 +28,7 @@ from napari_ngff.viewer.opened_layers import (
     show_value_alone,
 )
 from napari_ngff.viewer.painting.volumes import bring_back, fit_volumes
+from napari_ngff.viewer.pixel_fetcher import stream_signals
 from napari_ngff.viewer.placing.move_layers import (
     host_image,
     learn_systems,
@@ -41,7 +42,8 @@ from napari_ngff.viewer.placing.system_views import list_choices
 from napari_ngff.viewer.placing.user_alignment import save_alignment
 from napari_ngff.viewer.saving.recovery import EditRecovery
 from napari_ngff.viewer.settings import PLUGIN
-from napari_ngff.viewer.streamed_levels import stream_of, stream_signals
+from napari_ngff.viewer.streamed_levels import stream_of
+from napari_ngff.viewer.streamed_values import guard_screenshots, guard_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -83,6 +85,7 @@ class Session:
         viewer.dims.events.ndisplay.connect(self._on_ndisplay)
         viewer.events.status.connect(self._on_status)
         stream_signals.arrived.connect(self._on_arrived)
+        guard_screenshots(viewer)
 
     def _on_ndisplay(self, event: Any = None) -> None:
         viewer = self._viewer()
@@ -137,6 +140,7 @@ class Session:
                 viewer.dims.set_point(axis, coordinate)
         if layer._type_string != "image":
             return
+        guard_values(layer)
         self._set_contrast(layer, origin)
 
     def _set_contrast(self, layer: Image, origin: LayerOrigin) -> None:

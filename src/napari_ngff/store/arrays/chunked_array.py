@@ -187,6 +187,11 @@ class ChunkedArray:
         """Whether the layout is that of another array; see the parameter `lent`."""
         return self._objects.lent
 
+    @property
+    def token(self) -> int:
+        """Key of the decoded chunks in caches; a new one after `forget_chunks`."""
+        return self._objects.token
+
     def forget_chunks(self) -> None:
         """Forget decoded chunks, after the array was written."""
         self._objects.forget_chunks()

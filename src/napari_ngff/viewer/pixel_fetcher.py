@@ -1,0 +1,303 @@
+"""Reads the pixels that streamed levels miss, in workers."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, Protocol
+
+from psygnal import Signal, SignalGroup
+
+from napari_ngff.errors import AGAIN, OMEZarrError, error_text
+from napari_ngff.store.arrays.boxes import box_shape
+from napari_ngff.store.threads import CORES, share_work
+from napari_ngff.viewer import window_services
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from napari_ngff.errors import ChunkError
+    from napari_ngff.store.arrays.boxes import Cell
+    from napari_ngff.viewer.streamed_view import StreamedView
+
+__all__ = ["LocalFetcher", "PixelFetcher", "fetcher", "local_fetcher", "stream_signals"]
+
+REDRAW_INTERVAL = 0.05
+"""Seconds between two redraws while pixels come in."""
+
+REDRAWN = 1 << 24
+"""Bytes of a view above which it is drawn again only when all of it is there: sending
+it to the graphics takes longer than its pixels."""
+
+WAIT = 0.03
+"""Seconds for which napari's main thread waits for pixels of local files: what arrives
+by then is in the first picture."""
+
+WAIT_TOGETHER = 0.045
+"""The same for all layers that are drawn one after the other."""
+
+
+class PixelStream(Protocol):
+    """What the pixels are read for; see `ImageStream`."""
+
+    @property
+    def levels(self) -> Sequence[Any]:
+        """Levels from the finest to the coarsest."""
+
+
+Asked = tuple[PixelStream, "StreamedView"]
+
+
+class StreamSignals(SignalGroup):
+    """Signals of all streams."""
+
+    arrived = Signal(object)
+    """Emitted in the main thread with an `ImageStream` of which more can be shown."""
+
+
+stream_signals = StreamSignals()
+
+
+class PixelFetcher:
+    """Reads what streams miss, in one worker with its helpers.
+
+    Of one stream and level only what was asked for last is read.
+
+    Attributes
+    ----------
+    is_showing
+        Whether napari draws what has come in.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._wanted: dict[tuple[int, int, bool], Asked] = {}
+        self._running = False
+        self._shown = 0.0
+        self.is_showing = False
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether pixels are still to come."""
+        return self._running
+
+    def fetch_view(self, stream: PixelStream, view: StreamedView) -> None:
+        """Have the missing pixels of a view read; called in the main thread."""
+        number, coarsest = view.number, len(stream.levels) - 1
+        whole = box_shape(view.box)[-2:] == view.level.shape[-2:]
+        key = id(stream), number, whole
+        with self._lock:
+            known = self._wanted.get(key)
+            if known is not None and known[1] is view:
+                return
+            for other in list(self._wanted) if number != coarsest else ():
+                # The view has changed: what was left is not read any more.
+                if other[0] == key[0] and other[1] not in (number, coarsest):
+                    del self._wanted[other]
+            view.todo = list(view.missing)
+            self._wanted[key] = stream, view
+        self._start()
+
+    def _start(self) -> None:
+        if not self._running:
+            self._running = True
+            self._run_loop()
+
+    def _run_loop(self) -> None:
+        window_services.run_work(
+            lambda: window_services.attempt_work(self._fetch_view), self._end_view
+        )
+
+    def _fetch_view(self) -> None:
+        concurrency = max(
+            (v.level.array.source.concurrency for _, v in list(self._wanted.values())),
+            default=1,
+        )
+        share_work(self._next_cells(), self._read_cell, concurrency, concurrency)
+
+    def _next_cells(self) -> Iterator[tuple[PixelStream, StreamedView, Cell]]:
+        while True:
+            with self._lock:
+                found = self._next_cell()
+            if found is None:
+                return
+            yield found
+
+    def _next_cell(self) -> tuple[PixelStream, StreamedView, Cell] | None:
+        # Coarse levels first: they are a picture of all soonest.
+        wanted = sorted(self._wanted.items(), key=lambda item: -item[0][1])
+        found = next((pair for _, pair in wanted if pair[1].todo), None)
+        return None if found is None else (*found, found[1].todo.pop(0))
+
+    def _read_cell(self, asked: tuple[PixelStream, StreamedView, Cell]) -> None:
+        stream, view, cell = asked
+        area = view.missing.get(cell)
+        if area is None:
+            return
+
+        def report(error: ChunkError) -> None:
+            if error.remedy == AGAIN:
+                view.failed[cell] = time.monotonic()
+            on_error = view.level.on_error
+            if on_error is None:
+                raise error
+            on_error(error)
+
+        try:
+            pixels = view.level.array.read(area, report, keep=view.keeps)
+            view.put_chunk(cell, pixels)
+        except (OMEZarrError, OSError) as error:
+            self._show_failure(view, cell, error)
+        self._note_arrival(stream, view)
+
+    def _show_failure(self, view: StreamedView, cell: Cell, error: Exception) -> None:
+        # Shown empty, and reported once; or it would be asked for without an end.
+        view.give_up(cell)
+        text = error_text(error)
+        window_services.run_in_main(
+            lambda: window_services.show_messages((text,), "Image incomplete.")
+        )
+
+    def _note_arrival(self, stream: PixelStream, view: StreamedView) -> None:
+        now = time.monotonic()
+        if now - self._shown > REDRAW_INTERVAL and is_redrawn(view):
+            self._shown = now
+            window_services.tell_main(
+                (self, id(stream)), lambda: self._show_pixels(stream)
+            )
+
+    def finish_views(
+        self, stream: PixelStream, views: Sequence[StreamedView], seconds: float
+    ) -> None:
+        """Read all that views miss, and show it; the main thread waits to a limit."""
+        cells = [(stream, view, cell) for view in views for cell in tuple(view.missing)]
+        concurrency = views[0].level.array.source.concurrency
+        thread = threading.Thread(
+            target=share_work,
+            args=(iter(cells), self._read_cell, len(cells), concurrency),
+            daemon=True,
+        )
+        thread.start()
+        thread.join(seconds)
+        self._show_now(stream)
+
+    def _show_pixels(self, stream: PixelStream) -> None:
+        self._show_now(stream)
+
+    def _show_now(self, stream: PixelStream) -> None:
+        # Nobody looks anew: a server that is down would be asked without an end.
+        self.is_showing = True
+        try:
+            stream_signals.arrived.emit(stream)
+        finally:
+            self.is_showing = False
+
+    def _end_view(self, failed: str | None) -> None:
+        with self._lock:
+            ended = {id(stream): stream for stream, _ in self._wanted.values()}
+            todo = any(view.todo for _, view in self._wanted.values())
+            if failed is None and todo:
+                ended = {}
+            else:
+                self._wanted.clear()
+                self._running = False
+        if failed is not None:
+            window_services.show_messages((failed,), "Image incomplete.")
+            return
+        if not ended:
+            self._run_loop()
+        for stream in ended.values():
+            self._show_pixels(stream)
+
+
+class LocalFetcher(PixelFetcher):
+    """The same for files of this computer, in threads that are ready.
+
+    The main thread may wait for a while; what it has waited for in vain is shown when
+    it comes.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._threads = ThreadPoolExecutor(CORES, "napari-ngff-pixels")
+        self._readers = 0
+        # Streams of which pixels came that the main thread did not wait for.
+        self._late: dict[int, PixelStream] = {}
+        self._budget = WaitBudget()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether pixels are still to come."""
+        return self._readers > 0 or bool(self._late)
+
+    def fetch_soon(self, stream: PixelStream, view: StreamedView) -> None:
+        """Have the missing pixels of a view read, and wait for them for a while."""
+        view.is_awaited = True
+        self.fetch_view(stream, view)
+        self._budget.wait_for(view)
+        # Before the pixels are drawn: what comes later is told.
+        view.is_awaited = False
+
+    def _start(self) -> None:
+        with self._lock:
+            count = CORES - self._readers
+            self._readers += count
+        for _ in range(count):
+            self._threads.submit(self._read_on)
+
+    def _read_on(self) -> None:
+        while True:
+            with self._lock:
+                found = self._next_cell()
+                if found is None:
+                    self._readers -= 1
+                    break
+            try:
+                self._read_cell(found)
+            except Exception as error:  # noqa: BLE001
+                # Codecs raise whatever they like, and the main thread waits.
+                self._show_failure(found[1], found[2], error)
+                self._note_arrival(found[0], found[1])
+        if not self._readers:
+            window_services.run_in_main(self._show_late)
+
+    def _note_arrival(self, stream: PixelStream, view: StreamedView) -> None:
+        if not view.is_awaited:
+            self._late[id(stream)] = stream
+            super()._note_arrival(stream, view)
+
+    def _show_pixels(self, stream: PixelStream) -> None:
+        if self._late.pop(id(stream), None) is not None:
+            self._show_now(stream)
+
+    def _show_late(self) -> None:
+        with self._lock:
+            if not self._readers:
+                self._wanted.clear()
+        for stream in tuple(self._late.values()):
+            self._show_pixels(stream)
+
+
+class WaitBudget:
+    """Seconds for which the main thread may still wait; they come back with time."""
+
+    def __init__(self) -> None:
+        self._left, self._since = 0.0, 0.0
+
+    def wait_for(self, view: StreamedView) -> None:
+        """Wait until a view is whole, or for as long as there is time."""
+        begun = time.monotonic()
+        left = min(WAIT_TOGETHER, self._left + begun - self._since)
+        view.wait(min(WAIT, left))
+        self._since = time.monotonic()
+        self._left = left - (self._since - begun)
+
+
+def is_redrawn(view: Any) -> bool:
+    """Tell whether a view is drawn again before all of it is there."""
+    return view.pixels.nbytes <= REDRAWN or not view.missing
+
+
+fetcher = PixelFetcher()
+local_fetcher = LocalFetcher()

@@ -1,0 +1,237 @@
+"""A rectangle of one level while its pixels come in."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from napari_ngff.store.arrays.boxes import (
+    box_of,
+    box_shape,
+    cells_in,
+    intersect_boxes,
+    slice_inside,
+)
+from napari_ngff.store.arrays.region_read import cache
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from napari_ngff.store.arrays.boxes import Box, Cell
+    from napari_ngff.store.pyramids.pyramid import LevelSource
+
+__all__ = ["RETRY_AFTER", "StreamedView"]
+
+RETRY_AFTER = 3.0
+"""Seconds after which chunks that a server did not give are asked for again, when
+they are looked at."""
+
+Pixels = np.ndarray[Any, Any]
+
+
+class StreamedView:
+    """A rectangle of one level while its pixels come in.
+
+    Attributes
+    ----------
+    level, number
+        The level, and its number.
+    box
+        Rectangle of the level.
+    token
+        Of the decoded chunks; another one once the array was written.
+    pixels
+        What is known of it: true pixels, and pixels of a coarser level.
+    missing
+        Chunks whose true pixels are not here, and their rectangles; those nearest to
+        the centre first.
+    todo
+        Of these, those that no worker reads yet.
+    failed
+        Chunks that could not be read, and when that was.
+    absent
+        Chunks of these when the view was drawn last.
+    is_awaited
+        Whether the main thread waits for it, and draws it afterwards.
+    keeps
+        Whether the cache keeps the decoded chunks: there is room for all of them.
+    """
+
+    __slots__ = (
+        "_based",
+        "_done",
+        "_lock",
+        "absent",
+        "box",
+        "failed",
+        "is_awaited",
+        "keeps",
+        "level",
+        "missing",
+        "number",
+        "pixels",
+        "todo",
+        "token",
+    )
+
+    def __init__(self, level: LevelSource, number: int, box: Box) -> None:
+        self.level, self.number, self.box = level, number, box
+        self.token = level.array.token
+        self.pixels = np.full(box_shape(box), level.array.fill_value, level.dtype)
+        self.missing = cells_from_centre(box, level)
+        taken = len(self.missing) * math.prod(level.chunks) * level.dtype.itemsize
+        self.keeps = taken <= cache.limit // 2
+        self.todo: list[Cell] = []
+        self.failed: dict[Cell, float] = {}
+        self.absent: frozenset[Cell] = frozenset()
+        self.is_awaited = False
+        self._based = False
+        self._lock = threading.Lock()
+        self._done = threading.Event()
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all of it are true pixels."""
+        return not self.missing and not self.failed
+
+    def wait(self, seconds: float) -> None:
+        """Wait until nothing is missing, or for some time."""
+        if self.missing:
+            self._done.wait(seconds)
+
+    def note_absent(self) -> None:
+        """Note which chunks are absent, before the pixels are drawn."""
+        self.absent = frozenset(self.missing) | frozenset(self.failed)
+
+    def fill_missing(self, others: Iterable[StreamedView]) -> None:
+        """Show coarser pixels, and what was seen before, where pixels are missing."""
+        if self._based or not self.missing:
+            return
+        others = sorted(others, key=lambda other: other.number)
+        base, self._based = self._take_coarser(others)
+        for other in others:
+            if other.number == self.number and (other._based or not other.missing):
+                base = self._take_seen(other, base)
+        if base is None:
+            return
+        for cell, area in tuple(self.missing.items()):
+            with self._lock:
+                # Else the true pixels came meanwhile.
+                if cell in self.missing:
+                    inside = slice_inside(area, self.box)
+                    self.pixels[inside] = base[inside]
+
+    def _take_coarser(
+        self, others: Iterable[StreamedView]
+    ) -> tuple[Pixels | None, bool]:
+        """Enlarge the finest coarser view that covers this one.
+
+        Returns
+        -------
+        ndarray or None
+            Nearest pixels of it.
+        bool
+            Whether they are true ones, so that they need not be asked for again.
+        """
+        for other in others:  # the finest that covers it: a thumbnail covers all
+            indices = self._nearest_in(other) if other.number > self.number else None
+            if indices is not None:
+                whole = other.is_whole
+                # Axis by axis: several times as fast as `numpy.ix_`.
+                block = other.pixels
+                for axis, index in enumerate(indices):
+                    block = np.take(block, index, axis)
+                return block, whole or other._based
+        return None, False
+
+    def _nearest_in(self, other: StreamedView) -> list[Pixels] | None:
+        """Find the nearest pixels in a coarser view, per axis; None if it is small."""
+        indices = []
+        for (start, stop), size, coarse, (low, high) in zip(
+            self.box, self.level.shape, other.level.shape, other.box, strict=True
+        ):
+            index = np.arange(start, stop) * coarse // size
+            if index[0] < low or index[-1] >= high:
+                return None
+            indices.append(index - low)
+        return indices
+
+    def _take_seen(self, other: StreamedView, base: Pixels | None) -> Pixels | None:
+        """Take what another view of the same level shows of this rectangle."""
+        common = intersect_boxes(self.box, other.box)
+        if any(start >= stop for start, stop in common):
+            return base
+        seen = other.pixels[slice_inside(common, other.box)]
+        base = self.pixels.copy() if base is None else base
+        base[slice_inside(common, self.box)] = seen
+        return base
+
+    def take_chunks(self, other: StreamedView) -> None:
+        """Take the chunks whose true pixels another view of the same level has."""
+        absent = set(other.missing)  # before its pixels, which a worker goes on to fill
+        for cell, area in tuple(self.missing.items()):
+            if cell not in absent and intersect_boxes(area, other.box) == area:
+                if cell in other.failed:
+                    self.failed[cell] = other.failed[cell]
+                self.put_chunk(cell, other.pixels[slice_inside(area, other.box)])
+
+    def put_chunk(self, cell: Cell, pixels: Pixels) -> None:
+        """Put the true pixels of a chunk."""
+        with self._lock:
+            area = self.missing.get(cell)
+            if area is not None:
+                self.pixels[slice_inside(area, self.box)] = pixels
+                del self.missing[cell]  # last: another view copies what is not missing
+        self._note_done()
+
+    def give_up(self, cell: Cell) -> None:
+        """Stop waiting for a chunk that cannot be read."""
+        self.failed[cell] = time.monotonic()
+        with self._lock:
+            self.missing.pop(cell, None)
+        self._note_done()
+
+    def _note_done(self) -> None:
+        if not self.missing:
+            self._done.set()
+
+    def take_cached(self) -> None:
+        """Take the chunks whose pixels are in memory, however they got there."""
+        for cell, area in tuple(self.missing.items()):
+            chunk = self.level.array.cached_chunk(cell)
+            if chunk is not None:
+                whole = tuple(
+                    (at * size, (at + 1) * size)
+                    for at, size in zip(cell, self.level.chunks, strict=True)
+                )
+                self.put_chunk(cell, chunk[slice_inside(area, whole)])
+
+    def retry_failed(self) -> None:
+        """Let chunks be missing again that failed a while ago."""
+        before = time.monotonic() - RETRY_AFTER
+        again = [cell for cell, at in tuple(self.failed.items()) if at < before]
+        if again:
+            areas = cells_from_centre(self.box, self.level)
+            self._done.clear()
+            self._based = False
+            for cell in again:
+                del self.failed[cell]
+                self.missing[cell] = areas[cell]
+
+
+def cells_from_centre(box: Box, level: LevelSource) -> dict[Cell, Box]:
+    """List the chunks that a rectangle meets, those nearest to its centre first."""
+    centre = [(start + stop) / 2 for start, stop in box[-2:]]
+
+    def distance(area: Box) -> float:
+        return math.dist([(start + stop) / 2 for start, stop in area[-2:]], centre)
+
+    areas = {
+        cell: intersect_boxes(box_of(cell, level.chunks, level.shape), box)
+        for cell in cells_in(box, level.chunks)
+    }
+    return dict(sorted(areas.items(), key=lambda item: distance(item[1])))

@@ -1,0 +1,364 @@
+"""A real window that a timer asks each 5 ms: how long does it not answer?
+
+An image of three channels with labels, from a server that is far away, from this disk,
+and with a codec that takes its time; opened, panned, zoomed, walked through z, shown in
+3D, and painted on. *napari* are layers of the same shape whose pixels cost nothing:
+what napari itself needs.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from data import make_array, picture, write_group, write_image, write_small
+from heartbeat import Heartbeat, beating
+from numcodecs import Blosc
+from numcodecs.abc import Codec
+from numcodecs.registry import register_codec
+from window import Frames, Zeros, work
+
+Values = dict[str, dict[str, list[float]]]
+
+OURS, PEER, ASYNC, FLOOR = (
+    "napari-ngff",
+    "napari-ome-zarr",
+    "the same, asynchronous",
+    "napari",
+)
+SIDE, PLANES, LEVELS, CHUNK, CHANNELS = 8192, 8, 6, 256, 3
+DIFFERENT = 8
+"""Chunks of a level that differ; the others are links to them."""
+
+FAR = {
+    "100 ms": (100, 0),
+    "300 ms": (300, 0),
+    "100 ms, 20 Mbit/s": (100, 20),
+}
+"""Server -> latency in ms, megabits in a second."""
+
+LOCAL = {"this disk": "beat.zarr", "20 ms a chunk": "slow.zarr"}
+SOURCES = (*FAR, *LOCAL)
+SLOW_SIDE, SLOW_CHUNK = 4096, 512
+
+WINDOW = 800, 600
+"""Small: drawing by software takes as long as there are pixels on the screen."""
+
+CALM = 0.6
+"""Seconds without a new picture after which the window rests."""
+
+MOST = 60.0
+"""Seconds to wait at most for one step: of those that read in the main thread, some
+read on when the window is asked to rest."""
+
+
+class SleepingCodec(Codec):  # type: ignore[misc]
+    """Blosc that takes 20 ms for a chunk."""
+
+    codec_id = "sleeping"
+
+    def encode(self, buf: Any) -> Any:
+        return Blosc("zstd", 1).encode(buf)
+
+    def decode(self, buf: Any, out: Any = None) -> Any:
+        time.sleep(0.02)
+        return Blosc("zstd", 1).decode(buf, out)
+
+
+register_codec(SleepingCodec)
+
+
+# What is read.
+
+
+def write_linked(folder: Path, shape: tuple[int, ...], step: int) -> None:
+    """Write a level of which few chunks are real, and the others links to them."""
+    chunks = (1,) * (len(shape) - 2) + (CHUNK, CHUNK)
+    labels = len(shape) == 3
+    array = make_array(folder, shape, chunks, dtype="uint32" if labels else "uint16")
+    grid = [n // chunk for n, chunk in zip(shape, chunks, strict=True)]
+    real: list[Path] = []
+    for at in np.ndindex(*grid):
+        path = folder.joinpath("c", *map(str, at))
+        if len(real) == DIFFERENT:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            os.link(real[sum(at) % DIFFERENT], path)
+            continue
+        span = tuple(
+            slice(i * chunk, (i + 1) * chunk)
+            for i, chunk in zip(at, chunks, strict=True)
+        )
+        y, x = np.mgrid[:CHUNK, :CHUNK] // max(1, 64 // step)
+        block = y * 16 + x + 1 if labels else picture(CHUNK, len(real))
+        array[span] = block.reshape(chunks)
+        real.append(path)
+
+
+def write_linked_image(folder: Path) -> None:
+    write_image(folder, "czyx", LEVELS, "0.5")
+    write_group(folder / "labels", {"labels": ["cells"]}, "0.5")
+    cells = folder / "labels" / "cells"
+    write_image(cells, "zyx", LEVELS, "0.5")
+    document = json.loads((cells / "zarr.json").read_text())
+    document["attributes"]["ome"]["image-label"] = {}
+    (cells / "zarr.json").write_text(json.dumps(document))
+    for level in range(LEVELS):
+        n = SIDE >> level
+        write_linked(folder / str(level), (CHANNELS, PLANES, n, n), 1 << level)
+        write_linked(cells / str(level), (PLANES, n, n), 1 << level)
+
+
+def write_slow_image(folder: Path) -> None:
+    import zarr
+
+    write_image(folder, "czyx", 4, "0.4")
+    for level in range(4):
+        n = SLOW_SIDE >> level
+        array = zarr.create_array(
+            str(folder / str(level)),
+            shape=(CHANNELS, PLANES, n, n),
+            chunks=(1, 1, SLOW_CHUNK, SLOW_CHUNK),
+            dtype="uint16",
+            compressors=SleepingCodec(),
+            chunk_key_encoding={"name": "v2", "separator": "/"},
+            zarr_format=2,
+            fill_value=0,
+        )
+        array[...] = np.broadcast_to(picture(n), array.shape)
+
+
+def write_all(data: Path) -> None:
+    """Write what is not there yet."""
+    for name, write in (
+        ("beat.zarr", write_linked_image),
+        ("slow.zarr", write_slow_image),
+        ("small-0.5.zarr", partial(write_small, version="0.5")),
+    ):
+        if not (data / name).exists():
+            partial_folder = data / f"{name}.part"
+            shutil.rmtree(partial_folder, ignore_errors=True)
+            write(partial_folder)
+            partial_folder.rename(data / name)
+
+
+@contextmanager
+def address_of(data: Path, source: str) -> Iterator[str]:
+    """Give the address of the image of a source, while its server runs."""
+    if source in LOCAL:
+        yield str(data / LOCAL[source])
+        return
+    latency, megabits = FAR[source]
+    script = Path(__file__).with_name("far_server.py")
+    command = [sys.executable, script, data, str(latency), str(megabits)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stdout is not None
+            yield f"http://127.0.0.1:{server.stdout.readline().strip()}/beat.zarr"
+        finally:
+            server.kill()
+
+
+def add_zeros(viewer: Any, path: str) -> None:
+    """Add layers like those of the file, of nothing but zeros."""
+    slow = path.endswith("slow.zarr")
+    side, levels = (SLOW_SIDE, 4) if slow else (SIDE, LEVELS)
+    shapes = [(PLANES, side >> i, side >> i) for i in range(levels)]
+    for color in ("green", "magenta", "blue"):
+        viewer.add_image(
+            [Zeros(shape) for shape in shapes],
+            multiscale=True,
+            contrast_limits=(200, 2000),
+            colormap=color,
+            blending="additive",
+        )
+    if not slow:
+        empty = [Zeros(shape) for shape in shapes]
+        viewer.add_labels(empty, multiscale=True, opacity=0.4)
+
+
+# What is done.
+
+
+class Walk:
+    """A window, and what a user does in it."""
+
+    def __init__(self, who: str) -> None:
+        import napari
+
+        napari.qt.get_qapp()
+        napari.settings.get_settings().experimental.async_ = who == ASYNC
+        self.who = who
+        self.viewer = napari.Viewer(show_welcome_screen=False)
+        self.viewer.window.resize(*WINDOW)
+        self.frames = Frames(self.viewer)
+
+    @property
+    def camera(self) -> Any:
+        return self.viewer.scene.camera
+
+    def open(self, path: str) -> None:
+        if self.who == FLOOR:
+            add_zeros(self.viewer, path)
+        else:
+            plugin = PEER if self.who == ASYNC else self.who
+            self.viewer.open(path, plugin=plugin)
+
+    def is_busy(self) -> bool:
+        """Tell whether pixels are still to come."""
+        if self.who == OURS:
+            return are_pixels_coming()
+        tasks = getattr(self.viewer._layer_slicer, "_layers_to_task", {})
+        return any(not task.done() for task in tasks.values())
+
+    def rest(self, since: float) -> float:
+        """Let the window work until nothing comes any more; the time of the end."""
+        end = since
+        while (now := time.perf_counter()) < since + MOST:
+            if self.is_busy():
+                end = now
+            end = max(end, self.frames.last)
+            if now > end + CALM:
+                break
+            work(0.02)
+        return end
+
+    def do(self, action: Callable[[], Any]) -> tuple[Heartbeat, float]:
+        """Do something and wait for its last picture; the beats, and when that was."""
+        work(0.3)
+        with beating(sampled=bool(os.environ.get("BEAT_STACKS"))) as heartbeat:
+            start = time.perf_counter()
+            action()
+            end = self.rest(start)
+        return heartbeat, end
+
+    def pan(self, number: int = 1) -> None:
+        z, y, x = self.camera.center
+        self.camera.center = z, y + 500 * number, x + 300 * number
+
+    def pan_on(self) -> None:
+        for _ in range(8):
+            self.pan()
+            work(0.1)
+
+    def look_close(self) -> None:
+        self.camera.zoom = 1 / self.viewer.layers[0].scale[-1]
+        self.pan(0)
+
+    def zoom(self) -> None:
+        for factor in (0.25, 2, 2, 0.5):
+            self.camera.zoom *= factor
+            work(0.1)
+
+    def slide(self) -> None:
+        for _ in range(4):
+            step = self.viewer.dims.current_step[-3]
+            self.viewer.dims.set_current_step(-3, (step + 1) % PLANES)
+            work(0.1)
+
+    def show_volume(self) -> None:
+        self.viewer.dims.ndisplay = 3
+
+    def show_plane(self) -> None:
+        self.viewer.dims.ndisplay = 2
+
+    def paint(self) -> None:
+        """Drag the brush over the middle of the canvas."""
+        from qtpy.QtCore import QEvent, QPointF, Qt
+        from qtpy.QtGui import QMouseEvent
+        from qtpy.QtWidgets import QApplication
+
+        layer = self.viewer.layers[-1]
+        self.viewer.layers.selection = {layer}
+        layer.mode, layer.brush_size, layer.selected_label = "paint", 20, 7
+        native = self.viewer.window._qt_viewer.canvas.native
+        left, none = Qt.MouseButton.LeftButton, Qt.MouseButton.NoButton
+        kinds = QEvent.Type
+        way = [QPointF(300 + 8 * i, 300 + 40 * np.sin(i / 5)) for i in range(40)]
+
+        def send(kind: Any, at: Any, button: Any, buttons: Any) -> None:
+            place = QPointF(native.mapToGlobal(at.toPoint()))
+            plain = Qt.KeyboardModifier.NoModifier
+            event = QMouseEvent(kind, at, place, button, buttons, plain)
+            QApplication.sendEvent(native, event)
+
+        send(kinds.MouseMove, way[0], none, none)
+        send(kinds.MouseButtonPress, way[0], left, left)
+        for at in way:
+            send(kinds.MouseMove, at, none, left)
+            work(0.015)
+        send(kinds.MouseButtonRelease, way[-1], left, none)
+
+
+def are_pixels_coming() -> bool:
+    from napari_ngff.viewer import streamed_levels
+
+    return bool(streamed_levels.are_pixels_coming())
+
+
+def walk(data: Path, source: str, who: str) -> Values:
+    """Do all steps; row -> column -> the longest gap of each."""
+    warm = Walk(who)
+    warm.do(lambda: warm.open(str(data / "small-0.5.zarr")))
+    warm.viewer.close()
+    window = Walk(who)
+    found: dict[str, float] = {}
+    gaps: list[float] = []
+    with address_of(data, source) as path:
+        steps: dict[str, Callable[[], Any]] = {
+            "open": partial(window.open, path),
+            "first pan at level 0": window.look_close,
+            "pan": window.pan_on,
+            "zoom": window.zoom,
+            "z slider": window.slide,
+            "paint": window.paint,
+            "to 3D": window.show_volume,
+            "to 2D": window.show_plane,
+        }
+        for step, action in steps.items():
+            if step == "paint" and (who != OURS or source == "20 ms a chunk"):
+                continue
+            heartbeat, end = window.do(action)
+            told = heartbeat.until(end)
+            found[f"{source}: {step}"] = max(told)
+            gaps += told
+            show_stacks(step, heartbeat)
+        assert len(window.viewer.layers) >= CHANNELS, window.viewer.layers
+        window.viewer.close()
+    found[f"{source}: median"] = float(np.median(gaps))
+    return {row: {who: [value]} for row, value in found.items()}
+
+
+def show_stacks(step: str, heartbeat: Heartbeat) -> None:
+    """Print who held the window, if `BEAT_STACKS` is set: our calls and the last."""
+    for gap, stacks in heartbeat.stacks:
+        if gap < 50:
+            continue
+        print(f"== {step}: {gap:.0f} ms", file=sys.stderr)
+        told = Counter()
+        for stack in stacks:
+            lines = [line.rpartition("site-packages/")[2] for line in stack]
+            ours = [line for line in lines if "napari_ngff" in line]
+            told[" < ".join([*lines[:-14:-1], "...", *ours[:-5:-1]])] += 1
+        for lines, count in told.most_common(3):
+            print(f"  {count}x {lines}", file=sys.stderr)
+
+
+def heartbeat(data: Path, source: str, who: str) -> Values:
+    """One walk in this process; see `walk`."""
+    write_all(data)
+    with tempfile.TemporaryDirectory() as folder:
+        # Edits that are not saved would be offered next time.
+        os.environ["XDG_DATA_HOME"] = folder
+        return walk(data, source, who)
