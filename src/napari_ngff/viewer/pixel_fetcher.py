@@ -7,6 +7,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
 from psygnal import Signal, SignalGroup
 
 from napari_ngff.errors import AGAIN, OMEZarrError, error_text
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from napari_ngff.errors import ChunkError
-    from napari_ngff.store.arrays.boxes import Cell
+    from napari_ngff.store.arrays.boxes import Box, Cell
+    from napari_ngff.store.pyramids.pyramid import LevelSource
     from napari_ngff.viewer.streamed_view import StreamedView
 
 __all__ = ["LocalFetcher", "PixelFetcher", "fetcher", "local_fetcher", "stream_signals"]
@@ -45,6 +47,8 @@ class PixelStream(Protocol):
     def levels(self) -> Sequence[Any]:
         """Levels from the finest to the coarsest."""
 
+
+Pixels = np.ndarray[Any, Any]
 
 Asked = tuple[PixelStream, "StreamedView"]
 
@@ -231,13 +235,16 @@ class LocalFetcher(PixelFetcher):
         """Whether pixels are still to come."""
         return self._readers > 0 or bool(self._late)
 
-    def fetch_soon(self, stream: PixelStream, view: StreamedView) -> None:
-        """Have the missing pixels of a view read, and wait for them for a while."""
-        view.is_awaited = True
-        self.fetch_view(stream, view)
-        self._budget.wait_for(view)
-        # Before the pixels are drawn: what comes later is told.
-        view.is_awaited = False
+    def read_soon(self, level: LevelSource, box: Box) -> Pixels | None:
+        """Read a rectangle of a level in a worker; None if that takes too long.
+
+        At once, as without a stream: many times faster than chunk by chunk.
+        """
+        read = WholeRead(level, box)
+        self._threads.submit(read.run)
+        self._budget.wait_for(read.ended)
+        read.is_stopped = True
+        return read.take_pixels()
 
     def _start(self) -> None:
         with self._lock:
@@ -263,9 +270,8 @@ class LocalFetcher(PixelFetcher):
             window_services.run_in_main(self._show_late)
 
     def _note_arrival(self, stream: PixelStream, view: StreamedView) -> None:
-        if not view.is_awaited:
-            self._late[id(stream)] = stream
-            super()._note_arrival(stream, view)
+        self._late[id(stream)] = stream
+        super()._note_arrival(stream, view)
 
     def _show_pixels(self, stream: PixelStream) -> None:
         if self._late.pop(id(stream), None) is not None:
@@ -279,17 +285,58 @@ class LocalFetcher(PixelFetcher):
             self._show_pixels(stream)
 
 
+class WholeRead:
+    """One read of a rectangle, for which the main thread waits.
+
+    Attributes
+    ----------
+    ended
+        Set at the end.
+    is_stopped
+        Whether nobody waits any more.
+    """
+
+    def __init__(self, level: LevelSource, box: Box) -> None:
+        self._level, self._box = level, box
+        self._pixels: Pixels | None = None
+        self._failed: list[ChunkError] = []
+        self.ended = threading.Event()
+        self.is_stopped = False
+
+    def run(self) -> None:
+        """Read; whatever a codec raises is reported where chunk by chunk is read."""
+        try:
+            pixels = self._level.array.read(
+                self._box, self._failed.append, stops=lambda: self.is_stopped
+            )
+            if not self.is_stopped:
+                self._pixels = pixels
+        finally:
+            self.ended.set()
+
+    def take_pixels(self) -> Pixels | None:
+        """Give what was read, and report its broken chunks; None for too late."""
+        pixels, failed = self._pixels, list(self._failed)
+        on_error = self._level.on_error
+        if pixels is None or (failed and on_error is None):
+            return None
+        for error in failed:
+            assert on_error is not None
+            on_error(error)
+        return pixels
+
+
 class WaitBudget:
     """Seconds for which the main thread may still wait; they come back with time."""
 
     def __init__(self) -> None:
         self._left, self._since = 0.0, 0.0
 
-    def wait_for(self, view: StreamedView) -> None:
-        """Wait until a view is whole, or for as long as there is time."""
+    def wait_for(self, ended: threading.Event) -> None:
+        """Wait for an event, or for as long as there is time."""
         begun = time.monotonic()
         left = min(WAIT_TOGETHER, self._left + begun - self._since)
-        view.wait(min(WAIT, left))
+        ended.wait(min(WAIT, left))
         self._since = time.monotonic()
         self._left = left - (self._since - begun)
 

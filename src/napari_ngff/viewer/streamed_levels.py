@@ -9,6 +9,7 @@ true pixels.
 from __future__ import annotations
 
 import threading
+import time
 from collections import OrderedDict
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -56,6 +57,10 @@ MOST_KEPT = 2**25
 MOST_KEPT_LOCAL = 2**22
 """The same for files of this computer, whose chunks are in memory or soon read."""
 
+LATE_FOR = 10.0
+"""Seconds in which the main thread does not wait for pixels that zarr reads, after it
+has waited in vain."""
+
 Pixels = np.ndarray[Any, Any]
 
 
@@ -76,6 +81,8 @@ class ImageStream:
         self.is_local = not any(is_remote(source) for source in sources)
         self._views: OrderedDict[tuple[int, Box], StreamedView] = OrderedDict()
         self._asked: list[StreamedView] = []
+        # When reading at once took too long last; zarr cannot be stopped.
+        self._late = -LATE_FOR
 
     def get_view(self, level: StreamedLevel, box: Box) -> Pixels:
         """Give what can be shown of a rectangle now, and have the rest read."""
@@ -85,9 +92,11 @@ class ImageStream:
         if known is not None and self._is_current(known):
             view = known
         else:
-            view = StreamedView(level, level.number, box)
-            self._take_known(view, others)
-        self._fetch(view)
+            view = self._begin_view(level, box, others)
+        if not self.fetcher.is_showing:
+            view.retry_failed()
+        if view.missing:
+            self.fetcher.fetch_view(self, view)
         view.fill_missing(others)
         self._views[key] = view
         self._forget_old()
@@ -111,22 +120,22 @@ class ImageStream:
         """
         return self.is_local and self.levels[0].array.direct
 
-    def _take_known(self, view: StreamedView, others: Sequence[StreamedView]) -> None:
-        """Take what is in memory."""
+    def _begin_view(
+        self, level: StreamedLevel, box: Box, others: Sequence[StreamedView]
+    ) -> StreamedView:
+        """Take what is in memory, and what can be read in time."""
+        pixels = None
+        waits = self.is_local and not self.fetcher.is_showing
+        if waits and (self._is_cached or time.monotonic() > self._late + LATE_FOR):
+            pixels = local_fetcher.read_soon(level, box)
+            self._late = self._late if pixels is not None else time.monotonic()
+        view = StreamedView(level, level.number, box, pixels)
         for other in others if not self._is_cached else ():
             if other.number == view.number and other.token == view.token:
                 view.take_chunks(other)
-        if not self.is_local:
+        if view.missing and level.array.direct:
             view.take_cached()
-
-    def _fetch(self, view: StreamedView) -> None:
-        """Have read what is missing; wait for local files for a while."""
-        if not self.fetcher.is_showing:
-            view.retry_failed()
-        if view.missing and self.is_local and not self.fetcher.is_showing:
-            local_fetcher.fetch_soon(self, view)
-        elif view.missing:
-            self.fetcher.fetch_view(self, view)
+        return view
 
     @property
     def fetcher(self) -> PixelFetcher:

@@ -36,6 +36,13 @@ Pixels = np.ndarray[Any, Any]
 class StreamedView:
     """A rectangle of one level while its pixels come in.
 
+    Parameters
+    ----------
+    level, number, box
+        See below.
+    pixels
+        Its true pixels; None where they have to be read.
+
     Attributes
     ----------
     level, number
@@ -55,20 +62,16 @@ class StreamedView:
         Chunks that could not be read, and when that was.
     absent
         Chunks of these when the view was drawn last.
-    is_awaited
-        Whether the main thread waits for it, and draws it afterwards.
     keeps
         Whether the cache keeps the decoded chunks: there is room for all of them.
     """
 
     __slots__ = (
         "_based",
-        "_done",
         "_lock",
         "absent",
         "box",
         "failed",
-        "is_awaited",
         "keeps",
         "level",
         "missing",
@@ -78,30 +81,29 @@ class StreamedView:
         "token",
     )
 
-    def __init__(self, level: LevelSource, number: int, box: Box) -> None:
+    def __init__(
+        self, level: LevelSource, number: int, box: Box, pixels: Pixels | None = None
+    ) -> None:
         self.level, self.number, self.box = level, number, box
         self.token = level.array.token
-        self.pixels = np.full(box_shape(box), level.array.fill_value, level.dtype)
-        self.missing = cells_from_centre(box, level)
+        if pixels is None:
+            pixels = np.full(box_shape(box), level.array.fill_value, level.dtype)
+            self.missing = cells_from_centre(box, level)
+        else:
+            self.missing = {}
+        self.pixels = pixels
         taken = len(self.missing) * math.prod(level.chunks) * level.dtype.itemsize
         self.keeps = taken <= cache.limit // 2
         self.todo: list[Cell] = []
         self.failed: dict[Cell, float] = {}
         self.absent: frozenset[Cell] = frozenset()
-        self.is_awaited = False
         self._based = False
         self._lock = threading.Lock()
-        self._done = threading.Event()
 
     @property
     def is_whole(self) -> bool:
         """Whether all of it are true pixels."""
         return not self.missing and not self.failed
-
-    def wait(self, seconds: float) -> None:
-        """Wait until nothing is missing, or for some time."""
-        if self.missing:
-            self._done.wait(seconds)
 
     def note_absent(self) -> None:
         """Note which chunks are absent, before the pixels are drawn."""
@@ -186,18 +188,12 @@ class StreamedView:
             if area is not None:
                 self.pixels[slice_inside(area, self.box)] = pixels
                 del self.missing[cell]  # last: another view copies what is not missing
-        self._note_done()
 
     def give_up(self, cell: Cell) -> None:
         """Stop waiting for a chunk that cannot be read."""
         self.failed[cell] = time.monotonic()
         with self._lock:
             self.missing.pop(cell, None)
-        self._note_done()
-
-    def _note_done(self) -> None:
-        if not self.missing:
-            self._done.set()
 
     def take_cached(self) -> None:
         """Take the chunks whose pixels are in memory, however they got there."""
@@ -216,7 +212,6 @@ class StreamedView:
         again = [cell for cell, at in tuple(self.failed.items()) if at < before]
         if again:
             areas = cells_from_centre(self.box, self.level)
-            self._done.clear()
             self._based = False
             for cell in again:
                 del self.failed[cell]

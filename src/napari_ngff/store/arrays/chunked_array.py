@@ -226,6 +226,7 @@ class ChunkedArray:
         on_error: OnError | None = None,
         keep: bool = True,
         out: npt.NDArray[Any] | None = None,
+        stops: Callable[[], bool] | None = None,
     ) -> npt.NDArray[Any]:
         """Read a box of voxels; what is not stored is the fill value.
 
@@ -241,6 +242,9 @@ class ChunkedArray:
         out
             Where to put the voxels: shape of the box, dtype `dtype`; partly filled
             after an error. None for a new array.
+        stops
+            Asked before each chunk whether nobody needs the voxels any more; what is
+            returned then is of no use.
 
         Returns
         -------
@@ -257,7 +261,7 @@ class ChunkedArray:
         bounds = tuple((int(start), int(stop)) for start, stop in box)
         if len(bounds) != self.ndim:
             raise ValueError(f"a box of {len(bounds)} axes for {self.ndim}")
-        region = RegionRead(self._objects, bounds, on_error is None, keep, out)
+        region = RegionRead(self._objects, bounds, on_error is None, keep, out, stops)
         if region.out.size and self._reader is None:
             region.read_chunks()
         elif region.out.size and self._reader is not None:

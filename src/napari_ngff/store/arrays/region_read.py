@@ -80,6 +80,8 @@ class RegionRead:
         Whether `cache` keeps the chunks.
     out
         Where to put the voxels; None for a new array.
+    stops
+        Asked before each chunk whether nobody needs the voxels any more.
 
     Attributes
     ----------
@@ -96,7 +98,9 @@ class RegionRead:
         strict: bool,
         keep: bool = True,
         out: Array | None = None,
+        stops: Callable[[], bool] | None = None,
     ) -> None:
+        self._stops = stops
         self.objects = objects
         self.layout = objects.layout
         self.box = box
@@ -170,6 +174,8 @@ class RegionRead:
             # Asked before each chunk, so helpers stop soon after the first failure of a
             # strict read.
             if self.strict and self.failures:
+                return
+            if self._stops is not None and self._stops():
                 return
             yield position
 
