@@ -79,3 +79,28 @@ def test_after_plugins_changed_it_is_still_told():
     finally:
         settings.changed.disconnect()
     assert told == [("autosave", 9)]
+
+
+def test_the_last_addresses_are_kept_without_secrets():
+    assert settings.recent_addresses() == []
+    settings.note_address("/home/me/a.zarr")
+    settings.note_address("https://me:S3cret@host/a.zarr?X-Amz-Signature=S3cret")
+    settings.note_address("s3://bucket/b.zarr/")
+    settings.note_address("https://host/a.zarr?sig=S3cret#S3cret")
+    assert settings.recent_addresses() == ["https://host/a.zarr", "s3://bucket/b.zarr"]
+    assert "S3cret" not in settings._address_note().read_text()
+    for number in range(20):
+        settings.note_address(f"https://host/{number}.zarr")
+    kept = settings.recent_addresses()
+    assert kept[0] == "https://host/19.zarr"
+    assert len(kept) == settings.MOST_ADDRESSES
+    settings.forget_addresses()
+    assert settings.recent_addresses() == []
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"a": 1}', '[3, "https://h/a.zarr?sig=1"]'])
+def test_a_damaged_list_of_addresses_is_read_as_far_as_possible(text):
+    settings.note_address("https://host/a.zarr")
+    settings._address_note().write_text(text)
+    wanted = ["https://h/a.zarr"] if "sig" in text else []
+    assert settings.recent_addresses() == wanted

@@ -13,6 +13,7 @@ import pytest
 from napari._app_model import get_app_model
 from napari._qt.dialogs.qt_reader_dialog import QtReaderDialog
 from qtpy.QtCore import Qt, QThreadPool
+from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QApplication, QMessageBox
 
 from mouse import pump, until
@@ -100,6 +101,31 @@ def test_wrong_address_is_told_in_the_form(viewer: Viewer, address: str) -> None
     form.address.value = f"{address}/cells.ome.zarr"
     form.button.native.click()
     until(lambda: len(viewer.layers) == 5)
+
+
+def test_links_of_other_viewers_and_addresses_that_were_opened(
+    viewer: Viewer, address: str
+) -> None:
+    form = url_form(viewer)
+    assert not form.recent.isVisible()
+    form.address.value = "https://neuroglancer-demo.appspot.com/#!{}"
+    form.button.native.click()
+    assert "names no zarr" in form.status.value
+    assert form.button.enabled
+    url = f"{address}/cells.ome.zarr"
+    form.address.value = f"https://hms-dbmi.github.io/vizarr/?source={url}?sig=S3cret"
+    form.button.native.click()
+    until(lambda: len(viewer.layers) == 5)
+    assert {layer.source.path for layer in viewer.layers} == {url}
+    form = url_form(viewer)
+    assert form.recent.isVisible()
+    assert form.recent.count() == 1
+    assert form.address.value == ""
+    form.recent.setFocus()
+    QTest.keyClick(form.recent, Qt.Key.Key_Down)
+    assert form.address.value == url
+    form.button.native.click()
+    until(lambda: len(viewer.layers) == 10)
 
 
 @pytest.mark.long

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 from platformdirs import user_data_path
 from psygnal import SignalInstance
 
+from napari_ngff.addresses import MARK, public_address
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -21,14 +23,17 @@ __all__ = [
     "READER_PATTERNS",
     "autosave_minutes",
     "changed",
+    "forget_addresses",
     "is_default_offered",
     "is_default_reader",
     "last_tool",
     "letter_event",
     "letter_size",
     "make_default_reader",
+    "note_address",
     "note_default_offered",
     "note_tool",
+    "recent_addresses",
     "saves_when_moving_on",
     "set_autosave_minutes",
     "set_saves_when_moving_on",
@@ -43,6 +48,9 @@ PLUGIN = "napari-ngff"
 READER_PATTERNS = ("*.zarr*", "*.ozx")
 """``*.zarr`` never matches a folder, to whose path napari adds a slash; ``*.zarr*``
 matches folders, addresses and zip files (napari 0.9)."""
+
+MOST_ADDRESSES = 12
+"""Addresses that are remembered."""
 
 DEFAULTS: Final[dict[str, Any]] = {
     "version": "0.5",
@@ -114,6 +122,43 @@ def note_tool(tool: dict[str, Any]) -> None:
 
 def _tool_note() -> Path:
     return user_data_path("napari-ngff", appauthor=False) / "last-tool.json"
+
+
+def recent_addresses() -> list[str]:
+    """Return the addresses that were opened last, the newest first."""
+    try:
+        kept = json.loads(_address_note().read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return []
+    found = kept if isinstance(kept, list) else []
+    # Public once more: anyone may edit the file.
+    addresses = [public_address(one) for one in found if isinstance(one, str)]
+    return list(dict.fromkeys(addresses))[:MOST_ADDRESSES]
+
+
+def note_address(address: str) -> None:
+    """Remember an address that was opened, without its login and query."""
+    public = public_address(address).rstrip("/")
+    if MARK not in public:
+        return
+    others = [one for one in recent_addresses() if one != public]
+    _write_addresses([public, *others][:MOST_ADDRESSES])
+
+
+def forget_addresses() -> None:
+    """Forget which addresses were opened."""
+    _write_addresses([])
+
+
+def _write_addresses(addresses: list[str]) -> None:
+    note = _address_note()
+    with suppress(OSError):  # at worst they are typed again
+        note.parent.mkdir(parents=True, exist_ok=True)
+        note.write_text(json.dumps(addresses, indent=1), encoding="utf-8")
+
+
+def _address_note() -> Path:
+    return user_data_path("napari-ngff", appauthor=False) / "recent-addresses.json"
 
 
 def version_to_write() -> str:

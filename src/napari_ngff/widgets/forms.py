@@ -8,6 +8,7 @@ from magicgui.widgets import Container, Label, LineEdit, PushButton
 from qtpy.compat import isalive
 from qtpy.QtWidgets import (
     QApplication,
+    QComboBox,
     QFrame,
     QHBoxLayout,
     QLabel,
@@ -16,7 +17,8 @@ from qtpy.QtWidgets import (
     QPushButton,
 )
 
-from napari_ngff.errors import error_text
+from napari_ngff.errors import OMEZarrError, error_text
+from napari_ngff.store.hierarchy.data_link import data_address
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.viewer.reader import read_node
 from napari_ngff.viewer.session import session_of
@@ -25,6 +27,7 @@ from napari_ngff.viewer.settings import (
     is_default_reader,
     make_default_reader,
     note_default_offered,
+    recent_addresses,
 )
 from napari_ngff.widgets.form_dialog import (
     FormDialog,
@@ -65,18 +68,46 @@ class UrlForm(Container):  # type: ignore[type-arg]
         self._viewer = viewer
         self.address = LineEdit(label="Address")
         self.address.native.setPlaceholderText(HINT)
-        self.address.tooltip = "Of an OME-Zarr on a web server, or s3://bucket/…"
+        self.address.tooltip = (
+            "Of an OME-Zarr on a web server, or s3://bucket/…; or a link of vizarr,"
+            " ome-ngff-validator or neuroglancer"
+        )
         self.button = PushButton(text="Open")
         self.status = Label(value="")
         wrap_label(self.status)
         super().__init__(widgets=[self.address, self.button, self.status])
+        self.recent = self._list_recent()
         ThemeFollower(self.native, viewer)
         self.button.changed.connect(self.open_address)
 
+    def _list_recent(self) -> QComboBox:
+        """Add a row with the addresses that were opened last."""
+        # A box of magicgui would keep the window in memory.
+        box = QComboBox(self.native)
+        box.addItems(recent_addresses())
+        box.setPlaceholderText("Recent addresses")
+        box.setCurrentIndex(-1)
+        box.setToolTip("Opened before; they are kept without logins and signatures")
+        # Long addresses must not make the dialog wide.
+        policy = QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
+        box.setSizeAdjustPolicy(policy)
+        box.setMinimumContentsLength(10)
+        box.setVisible(box.count() > 0)
+        box.textActivated.connect(self._take_recent)
+        self.native.layout().insertWidget(1, box)
+        return box
+
+    def _take_recent(self, address: str) -> None:
+        self.address.value = address
+
     def open_address(self) -> None:
-        """Start to open the typed address."""
-        url = self.address.value.strip()
-        if not url or not self.button.enabled:
+        """Start to open the typed address, or the one in a link of another viewer."""
+        if not self.address.value.strip() or not self.button.enabled:
+            return
+        try:
+            url = data_address(self.address.value)
+        except OMEZarrError as error:
+            self._show_error(error_text(error))
             return
         self.button.enabled = False
         self.status.value = "Reading…"

@@ -18,6 +18,7 @@ from napari_ngff.viewer import reader
 from napari_ngff.viewer.napari_private import qt_window_of
 from napari_ngff.viewer.notices import last_part, shorten_name
 from napari_ngff.viewer.session import session_of
+from napari_ngff.viewer.settings import note_address
 from napari_ngff.widgets.form_dialog import is_window_open
 from napari_ngff.widgets.workers import main_calls
 
@@ -64,6 +65,7 @@ class RemoteOpening:
         self.path = public_address(path)
         self.scope = ReadScope()
         self._bar: OpeningBar | None = None
+        self._is_noted = False
 
     def start(
         self,
@@ -135,7 +137,13 @@ class RemoteOpening:
         return found[0]
 
     def add_layers(self, layers: Sequence[LayerData]) -> None:
-        """Add layers one by one: other events of the window come in between."""
+        """Add layers one by one, and remember the address.
+
+        Other events of the window come in between.
+        """
+        if layers and not self._is_noted and not self.scope.is_cancelled:
+            self._is_noted = True
+            note_address(self.path)
         if not layers or self.scope.is_cancelled or not is_window_open(self.viewer):
             return
         session_of(self.viewer).add(layers[:1], self.path)
