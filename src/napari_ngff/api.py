@@ -398,7 +398,7 @@ def convert(
     source
         As for `open_ome_zarr`.
     target
-        Folder, or ``.ozx`` file, that is made.
+        Folder, ``.ozx`` file, or address of S3, that is made.
     scheduler
         Address of a dask scheduler ("tcp://..."), a ``distributed.Client``, or a name
         that ``dask.compute`` takes; threads of this process by default.

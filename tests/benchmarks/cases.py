@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import annotating
+import converting
 import editing
 import packing
 
@@ -335,6 +336,7 @@ CASES: dict[str, Callable[..., Values]] = (
         )
     }
     | packing.CASES
+    | converting.CASES
     | saving.CASES
     | editing.CASES
     | plates.CASES

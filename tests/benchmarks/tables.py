@@ -14,6 +14,9 @@ MAKE_THEIR_OWN = {
     "editing",
     "editing-memory",
     "packing",
+    "converting",
+    "converting-memory",
+    "planning",
     "imports",
     "bending",
     "annotating",
@@ -216,6 +219,30 @@ TABLES = {
             Job("to the disk", "flushed_packing", 5, ("512", SIZE)),
             Job("pack, chunks of 64 KiB", "packing", 3, ("64", SIZE)),
             Job("save one chunk, to the disk", "resaving", 5, ("512", SIZE)),
+        ),
+    ),
+    "converting": Measurement(
+        "s",
+        1,
+        (
+            Job("0.4 to 0.5, chunks stay", "converting_metadata", 5, ("1",)),
+            Job("blosc to zstd in shards", "converting_chunks", 3, ("1",)),
+        ),
+    ),
+    "converting-memory": Measurement(
+        "MB",
+        1,
+        tuple(
+            Job(f"{size} GB of pixels", "converting_memory", 1, (size, who))
+            for size in ("1", "4")
+            for who in (OURS, "dask, zarr-python")
+        ),
+    ),
+    "planning": Measurement(
+        "",
+        1,
+        tuple(
+            Job(f"{10**n:,} units", "planning", 1, (str(10**n),)) for n in (4, 5, 6, 7)
         ),
     ),
     "annotating": Measurement(

@@ -14,7 +14,8 @@ import zarr
 import napari_ngff
 from buckets import bucket_server
 from napari_ngff.cli import main
-from napari_ngff.store.convert import work_unit
+from napari_ngff.store.convert import array_task, work_unit
+from napari_ngff.store.write import partial_folder
 from napari_ngff.testing import write_image, write_plate
 
 
@@ -112,3 +113,55 @@ def test_from_a_bucket(folder, tmp_path) -> None:
         pixels_of(made, "0"), pixels_of(folder / "cells.ome.zarr", "0")
     )
     assert (made / "notes" / "mine.txt").read_bytes() == b"kept"
+
+
+def test_from_bucket_to_bucket(folder, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(partial_folder, "user_data_path", lambda *_, **__: tmp_path)
+    monkeypatch.setattr(array_task, "CODED", 6_000)
+    with bucket_server() as files:
+        files.mkdir("twice")
+        source, made = "s3://twice/cells.ome.zarr", "s3://twice/made.ome.zarr"
+        files.put(str(folder / "cells.ome.zarr"), source, recursive=True)
+
+        def stop(done: int, total: int) -> None:
+            if done > total // 2:
+                raise KeyboardInterrupt
+
+        def command(*more: str) -> int:
+            asked = ["--chunks", "y=32,x=32", "--codec", "gzip", *more]
+            return main(["convert", source, made, *asked])
+
+        asked = {"chunks": "y=32,x=32", "codec": "gzip"}
+        with pytest.raises(KeyboardInterrupt):
+            napari_ngff.convert(source, made, progress=stop, **asked)
+        # Chunks are there, and no reader takes them for an image.
+        assert files.find("twice/made.ome.zarr")
+        with pytest.raises(napari_ngff.OMEZarrError):
+            napari_ngff.open(made)
+        written = []
+        put = work_unit.put_object
+        monkeypatch.setattr(
+            work_unit, "put_object", lambda *a: written.append(a[1]) or put(*a)
+        )
+        assert command("--resume") == 0
+        assert list(tmp_path.glob("conversions/*")) == []
+        chunks = [p for p in files.find("twice/made.ome.zarr") if "/c/" in p]
+        assert 0 < len(written) < len(chunks)
+        assert errors_of(made) == []
+        copy = tmp_path / "copy.ome.zarr"
+        files.get("twice/made.ome.zarr", str(copy), recursive=True)
+        for name in ("0", "labels/nuclei/0"):
+            before = pixels_of(folder / "cells.ome.zarr", name)
+            assert np.array_equal(pixels_of(copy, name), before)
+        # Nothing is replaced, neither images nor objects of others.
+        assert command() == 1
+        files.pipe("twice/other.ome.zarr/mine.txt", b"mine")
+        with pytest.raises(FileExistsError, match="other objects"):
+            napari_ngff.convert(source, "s3://twice/other.ome.zarr")
+        assert files.cat("twice/other.ome.zarr/mine.txt") == b"mine"
+        # What a stopped run has left is removed by one that begins again.
+        again = "s3://twice/again.ome.zarr"
+        with pytest.raises(KeyboardInterrupt):
+            napari_ngff.convert(source, again, progress=stop, **asked)
+        napari_ngff.convert(source, again, levels="0")
+        assert not [p for p in files.find("twice/again.ome.zarr") if ".zarr/1/" in p]

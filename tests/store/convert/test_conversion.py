@@ -24,7 +24,7 @@ from napari_ngff.store.convert import array_task, conversion, work_unit
 from napari_ngff.store.convert.array_task import ArrayTask
 from napari_ngff.store.convert.conversion_plan import ConversionPlan
 from napari_ngff.store.pyramids.pyramid_writer import MeanReducer
-from napari_ngff.store.write.partial_folder import put_object
+from napari_ngff.store.write.new_objects import put_object
 from napari_ngff.testing import write_image, write_plate
 from patience import until
 
@@ -505,6 +505,8 @@ def test_wrong_words_leave_nothing(sources, tmp_path, asked, text) -> None:
 def test_an_address_is_not_written(sources) -> None:
     with pytest.raises(UnsupportedError, match="not a folder or file"):
         convert(sources["0.5"], "https://host/a.ome.zarr")
+    with pytest.raises(UnsupportedError, match="on this computer"):
+        convert(sources["0.5"], "s3://bucket/a.ozx")
 
 
 def test_progress_ends_with_everything(sources, tmp_path) -> None:

@@ -19,7 +19,8 @@ from napari_ngff.store.convert.unit_runner import run_units
 from napari_ngff.store.convert.work_unit import WorkUnit, run_unit
 from napari_ngff.store.hierarchy.location import is_url
 from napari_ngff.store.write.new_hierarchy import SINGLE
-from napari_ngff.store.write.partial_folder import PartialFolder, put_object
+from napari_ngff.store.write.new_objects import is_bucket, put_object
+from napari_ngff.store.write.partial_folder import PartialFolder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -96,7 +97,7 @@ class ConversionResult:
     Attributes
     ----------
     target
-        The folder or file.
+        The folder or file; of a bucket, its address.
     units
         Number of units of work.
     nbytes
@@ -105,7 +106,7 @@ class ConversionResult:
         What is left out since it could not be read, a text each.
     """
 
-    target: Path
+    target: Path | str
     units: int
     nbytes: int
     problems: tuple[str, ...] = ()
@@ -149,7 +150,7 @@ def convert_hierarchy(
     node
         What becomes the root.
     target
-        Folder, or ``.ozx`` file.
+        Folder, ``.ozx`` file, or address of S3.
     request, run
         What is asked for.
 
@@ -166,14 +167,9 @@ def convert_hierarchy(
     OSError
         Where reading or writing fails.
     """
-    if is_url(str(target)):
-        raise UnsupportedError(
-            f"{target} is not a folder or file of this computer.",
-            remedy="Convert to a folder, and upload it.",
-        )
-    target = Path(target).absolute()
+    target = _find_target(target)
     _require_apart(node, target)
-    if target.suffix.lower() == SINGLE and request.version.zarr_format == 2:
+    if Path(target).suffix.lower() == SINGLE and request.version.zarr_format == 2:
         raise ValueError("An .ozx file needs OME-Zarr 0.5 or newer.")
     settings = {
         "source": str(node),
@@ -197,13 +193,31 @@ def convert_hierarchy(
             raise
 
 
-def _require_apart(node: Node, target: Path) -> None:
+def _find_target(target: str | Path) -> Path | str:
+    """Return a path, or an address of S3."""
+    if not is_url(str(target)):
+        return Path(target).absolute()
+    address = str(target).rstrip("/")
+    if not is_bucket(address):
+        raise UnsupportedError(
+            f"{target} is not a folder or file of this computer, or an address of S3.",
+            remedy="Convert to a folder, and upload it.",
+        )
+    if address.lower().endswith(SINGLE):
+        msg = "An .ozx file is written on this computer."
+        raise UnsupportedError(msg, remedy="Convert it here, and upload it.")
+    return address
+
+
+def _require_apart(node: Node, target: Path | str) -> None:
     """Refuse a target inside of the source, and the other way round."""
-    source = Path(node.location.source.name).absolute()
-    if not source.exists():
-        return  # a server
-    source, real = source.resolve(), target.resolve()
-    if real.is_relative_to(source) or source.is_relative_to(real):
+    source: Path | str = node.location.source.name
+    if isinstance(target, Path):
+        if not Path(source).exists():
+            return  # on a server
+        source, target = Path(source).resolve(), target.resolve()
+    pairs = (f"{source}/", f"{target}/"), (f"{target}/", f"{source}/")
+    if any(inner.startswith(outer) for inner, outer in pairs):
         raise ValueError(f"{target} and its source {source} are inside of each other.")
 
 

@@ -35,7 +35,7 @@ from napari_ngff.store.hierarchy.json_text import dump_like
 from napari_ngff.store.hierarchy.location import Location
 from napari_ngff.store.hierarchy.node import Node, read_node
 from napari_ngff.store.limits import parse_json
-from napari_ngff.store.sources.folder_source import FolderSource
+from napari_ngff.store.write.new_objects import target_source
 from napari_ngff.store.write.writer_token import is_aside
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class ConversionPlan:
     request
         What is asked for.
     target
-        Path of the folder of the new hierarchy.
+        Path, or address, of the new hierarchy.
     put
         Writes a document there.
 
@@ -267,7 +267,7 @@ class ConversionPlan:
         )
         for name, data in converted.documents.items():
             self.put(join_key(path, name), data)
-        new = open_array(FolderSource(self.target), path, version.zarr_format)
+        new = open_array(target_source(self.target), path, version.zarr_format)
         if not converted.keeps_chunks and not new.direct:
             msg = f"{source.name}/{array.path} cannot be encoded."
             raise UnsupportedError(msg, remedy="Choose another codec by --codec.")

@@ -31,7 +31,7 @@ from napari_ngff.store.pyramids.level_reduction import method_named
 from napari_ngff.store.pyramids.pyramid_plan import PyramidPlan
 from napari_ngff.store.sources.folder_source import FolderSource, local_folder
 from napari_ngff.store.write.begin import begin_transaction
-from napari_ngff.store.write.partial_folder import put_object
+from napari_ngff.store.write.new_objects import put_object
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -33,9 +33,13 @@ from napari_ngff.store.convert import array_task
 from napari_ngff.store.convert.array_task import ArrayTask, CopyTask, grow_block
 from napari_ngff.store.pyramids.level_reduction import LevelReduction
 from napari_ngff.store.pyramids.pyramid_writer import MeanReducer
-from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.threads import share_work
-from napari_ngff.store.write.partial_folder import UnitRecord, flush_objects, put_object
+from napari_ngff.store.write.new_objects import (
+    flush_objects,
+    put_object,
+    target_source,
+)
+from napari_ngff.store.write.partial_folder import UnitRecord
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -66,7 +70,7 @@ class WorkUnit:
     source
         The hierarchy that is read.
     target
-        Path of the folder of the new hierarchy.
+        Path, or address, of the new hierarchy.
     task, index
         What it is a part of, and which.
     done
@@ -112,7 +116,7 @@ class _OpenedTask:
 
     def __init__(self, source: Source, target: str, task: ArrayTask) -> None:
         self.task = task
-        made = FolderSource(target)
+        made = target_source(target)
         # A level that is made again follows from the new one that is finer.
         place: Source = made if task.method else source
         self.source = open_array(place, task.source, task.zarr_format)
@@ -277,7 +281,7 @@ def run_unit(unit: WorkUnit) -> UnitRecord:
     written = _Written(unit, {}, [])
     keys = _source_keys(unit)
     finer = isinstance(unit.task, ArrayTask) and unit.task.method
-    source = FolderSource(unit.target) if finer else unit.source
+    source = target_source(unit.target) if finer else unit.source
     written.seen = _note_source(source, keys())
     if unit.looks:
         return written.record()
@@ -332,7 +336,7 @@ def _target_of(task: CopyTask, key: str) -> str:
 
 def _is_intact(unit: WorkUnit, written: _Written) -> bool:
     """Compare what is in the target with the note of an earlier run."""
-    target = FolderSource(unit.target)
+    target = target_source(unit.target)
     if isinstance(unit.task, CopyTask):
         keys = [join_key(unit.task.target, name) for name in unit.task.names]
     else:
@@ -340,18 +344,27 @@ def _is_intact(unit: WorkUnit, written: _Written) -> bool:
         cells = cells_in(unit.task.unit_box(unit.index), opened.unit)
         keys = [opened.key_of(cell) for cell in cells]
     for key in keys:
-        revision = target.find_revision(key)
-        if revision is not None:
-            size = crc = 0
-            for part in _read_parts(target, key, revision.size):
-                size, crc = size + len(part), zlib.crc32(part, crc)
-            written.objects[key] = size, crc
-    found, done = written.record(), unit.done
-    return done is not None and (found.objects, found.nbytes, found.crc) == (
+        found = _sum_object(target, key)
+        if found is not None:
+            written.objects[key] = found
+    now, done = written.record(), unit.done
+    return done is not None and (now.objects, now.nbytes, now.crc) == (
         done.objects,
         done.nbytes,
         done.crc,
     )
+
+
+def _sum_object(target: Source, key: str) -> tuple[int, int] | None:
+    """Return size and checksum of an object; None where there is none."""
+    revision = target.find_revision(key)
+    if revision is None:
+        data = target.get(key)  # a bucket states no revisions
+        return None if data is None else (len(data), zlib.crc32(data))
+    size = crc = 0
+    for part in _read_parts(target, key, revision.size):
+        size, crc = size + len(part), zlib.crc32(part, crc)
+    return size, crc
 
 
 def _chunk_pairs(opened: _OpenedTask, unit: WorkUnit) -> list[tuple[str, str]]:

@@ -4,6 +4,9 @@
 that no reader takes it for whole; ``plan.jsonl``, a line for each array; ``root.json``,
 the documents of the root; and ``units``, one record of fixed size for each finished
 unit. A locked file shows that a process works on it. In the end `new` is renamed.
+
+Of a target in a bucket, the folder is among the data of this program, and the objects
+are in their place from the beginning, again without the documents of the root.
 """
 
 from __future__ import annotations
@@ -13,21 +16,28 @@ import os
 import shutil
 import struct
 import threading
-from contextlib import suppress
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Self
 
-from napari_ngff.errors import ConflictError
+from platformdirs import user_data_path
+
+from napari_ngff.errors import AccessError, ConflictError
 from napari_ngff.store.sources.folder_source import FolderSource
-from napari_ngff.store.threads import share_work
 from napari_ngff.store.write.begin import begin_transaction
 from napari_ngff.store.write.file_lock import hold_if_possible
 from napari_ngff.store.write.fsync import flush_file
 from napari_ngff.store.write.named_errors import name_errors
 from napari_ngff.store.write.new_hierarchy import SINGLE, require_room
-from napari_ngff.store.write.write_file import rename_aside
-from napari_ngff.store.write.writer_token import aside_name, new_token, remove_left
+from napari_ngff.store.write.new_objects import (
+    delete_objects,
+    flush_objects,
+    is_bucket,
+    open_bucket,
+    put_object,
+)
+from napari_ngff.store.write.writer_token import new_token, remove_left
 from napari_ngff.store.write.zip_packing import pack_hierarchy
 
 if TYPE_CHECKING:
@@ -35,13 +45,13 @@ if TYPE_CHECKING:
 
     from napari_ngff.metadata.model import JSON
 
-__all__ = ["PartialFolder", "UnitRecord", "flush_objects", "put_object"]
+__all__ = ["PartialFolder", "UnitRecord"]
 
 RECORD = struct.Struct("<IIIIQ")
 """Number of objects and one, checksums of these and of the source's state, number of
 problems, and size in bytes."""
 
-FLUSHERS = 16
+GROUP_DOCUMENTS = ("zarr.json", ".zgroup", ".zattrs", ".zarray")
 
 PLAN, ROOT, UNITS, PROBLEMS, SETTINGS = (
     "plan.jsonl",
@@ -73,55 +83,13 @@ class UnitRecord:
     problems: tuple[str, ...] = ()
 
 
-def put_object(root: str, key: str, parts: Iterable[bytes]) -> None:
-    """Write an object of a new hierarchy aside, and rename it.
-
-    Another process may write the same object: a worker that counts as lost, and the one
-    that does its work again. Each then replaces the whole object.
-    """
-    path = f"{root}/{key}"
-    aside = aside_name(path, _token())
-    with name_errors(path):
-        try:
-            file = open(aside, "xb", buffering=0)  # noqa: SIM115
-        except FileNotFoundError:
-            # Only where it is missing: most objects have a folder.
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            file = open(aside, "xb", buffering=0)  # noqa: SIM115
-        try:
-            with file:
-                for part in parts:
-                    unwritten = memoryview(part)
-                    while unwritten:
-                        unwritten = unwritten[file.write(unwritten) :]
-            rename_aside(aside, path)
-        except BaseException:
-            with suppress(OSError):
-                os.unlink(aside)
-            raise
-
-
-_tokens: dict[int, str] = {}
-
-
-def _token() -> str:
-    """Return the token of this process; another one after a fork."""
-    return _tokens.setdefault(os.getpid(), new_token())
-
-
-def flush_objects(root: str, keys: list[str]) -> None:
-    """Wait until objects are on the disk, many at once."""
-    paths = (f"{root}/{key}" for key in keys)
-    share_work(paths, flush_file, len(keys), FLUSHERS)
-
-
 class PartialFolder:
     """The folder of one conversion; a context that keeps it locked.
 
     Parameters
     ----------
     target
-        Folder or archive that is made in the end.
+        Folder, archive or address of S3 that is made in the end.
     settings
         What is asked for. Only a run with equal settings continues another.
     overwrite
@@ -149,12 +117,21 @@ class PartialFolder:
     """
 
     def __init__(
-        self, target: Path, settings: JSON, *, overwrite: bool, resume: bool
+        self, target: Path | str, settings: JSON, *, overwrite: bool, resume: bool
     ) -> None:
-        self.target = Path(os.path.realpath(target))
         self.overwrite = overwrite
-        self.path = str(self.target.with_name(f".{self.target.name}.partial"))
-        self.root = f"{self.path}/new"
+        self.target: Path | str
+        if is_bucket(str(target)):
+            # Permissions may have changed since the last one.
+            open_bucket.cache_clear()
+            self.target = self.root = str(target).rstrip("/")
+            name = sha256(self.root.encode()).hexdigest()[:16]
+            notes = user_data_path("napari-ngff", appauthor=False) / "conversions"
+            self.path = str(notes / name)
+        else:
+            self.target = Path(os.path.realpath(target))
+            self.path = str(self.target.with_name(f".{self.target.name}.partial"))
+            self.root = f"{self.path}/new"
         self.token = new_token()
         self.continues = False
         self._settings, self._resume = settings, resume
@@ -163,7 +140,7 @@ class PartialFolder:
         self._turn = threading.Lock()
 
     def __enter__(self) -> Self:
-        require_room(self.target, self.overwrite)
+        self._require_room()
         with name_errors(self.path):
             os.makedirs(self.path, exist_ok=True)
             try:
@@ -172,8 +149,6 @@ class PartialFolder:
                 msg = f"Another process is converting to {self.target}."
                 raise ConflictError(msg, remedy="Wait until it has ended.") from error
         try:
-            if not self._resume:
-                self._clear()
             self._prepare()
         except BaseException:
             self.close()
@@ -182,7 +157,8 @@ class PartialFolder:
 
     def _prepare(self) -> None:
         stated = self._read_json(SETTINGS)
-        self.continues = stated is not None and os.path.exists(f"{self.path}/{ROOT}")
+        planned = stated is not None and os.path.exists(f"{self.path}/{ROOT}")
+        self.continues = planned and self._resume
         if self.continues and stated != json.loads(json.dumps(self._settings)):
             raise ValueError(
                 f"{self.path} is of a conversion with other settings. Use the same"
@@ -190,11 +166,26 @@ class PartialFolder:
             )
         if not self.continues:
             self._clear()
-            os.makedirs(self.root, exist_ok=True)
+            if isinstance(self.target, Path):
+                os.makedirs(self.root, exist_ok=True)
+            else:
+                _empty_bucket(self.root, ours=stated is not None)
             self._write_json(SETTINGS, self._settings)
         path = f"{self.path}/{UNITS}"
         Path(path).touch()
         self._units = open(path, "r+b", buffering=0)  # noqa: SIM115
+
+    def _require_room(self) -> None:
+        if isinstance(self.target, Path):
+            require_room(self.target, self.overwrite)
+            return
+        source = open_bucket(self.root)
+        if not source.writable:
+            msg = f"No permission to write {self.root}."
+            raise AccessError(msg, remedy="Ask the owner of the bucket.")
+        if any(source.get(name, 0, 1) is not None for name in GROUP_DOCUMENTS):
+            msg = f"{self.root} already exists. Choose another name, or remove it."
+            raise FileExistsError(msg)
 
     def __exit__(self, *error: object) -> None:
         self.close()
@@ -303,6 +294,9 @@ class PartialFolder:
         for name, text in documents.items():
             put_object(self.root, name, (text.encode(),))
         flush_objects(self.root, list(documents))
+        if not isinstance(self.target, Path):
+            self.remove()
+            return
         require_room(self.target, self.overwrite)
         if self.target.suffix.lower() == SINGLE:
             pack_hierarchy(
@@ -317,3 +311,15 @@ class PartialFolder:
                 tree.adopt_folder(f"{os.path.basename(self.path)}/new")
                 tree.commit()
         self.remove()
+
+
+def _empty_bucket(root: str, *, ours: bool) -> None:
+    """Delete what an earlier run left; refuse objects of other programs."""
+    source = open_bucket(root)
+    source.files.invalidate_cache()
+    if not source.list_names(""):
+        return
+    if not ours:
+        msg = f"{root} holds other objects. Choose another name, or remove them."
+        raise FileExistsError(msg)
+    delete_objects(root)

@@ -1,0 +1,126 @@
+"""Writes the objects of a new hierarchy, in a folder or in a bucket of S3.
+
+Each is written as a whole, from any process: a worker that counts as lost may write the
+same object as the one that does its work again.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from napari_ngff.errors import AccessError, ServerError
+from napari_ngff.store.sources.folder_source import FolderSource
+from napari_ngff.store.sources.remote_source import RemoteSource
+from napari_ngff.store.threads import share_work
+from napari_ngff.store.write.fsync import flush_file
+from napari_ngff.store.write.named_errors import name_errors
+from napari_ngff.store.write.write_file import rename_aside
+from napari_ngff.store.write.writer_token import aside_name, new_token
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from napari_ngff.store.sources.source import Source
+
+__all__ = [
+    "delete_objects",
+    "flush_objects",
+    "is_bucket",
+    "open_bucket",
+    "put_object",
+    "target_source",
+]
+
+FLUSHERS = 16
+"""Files that are flushed at once."""
+
+
+def is_bucket(root: str) -> bool:
+    """Return whether a new hierarchy is in a bucket, not in a folder."""
+    return root.startswith("s3://")
+
+
+def target_source(root: str) -> Source:
+    """Return what reads a new hierarchy: of a path, or an address of S3."""
+    return open_bucket(root) if is_bucket(root) else FolderSource(root)
+
+
+@lru_cache(maxsize=8)
+def open_bucket(root: str) -> RemoteSource:
+    """Open a bucket, once in a process; who may write is known to the system."""
+    return RemoteSource(root)
+
+
+def put_object(root: str, key: str, parts: Iterable[bytes]) -> None:
+    """Write an object of a new hierarchy.
+
+    Raises
+    ------
+    AccessError
+        Where the system or the server refuses.
+    ServerError
+        Where the server does not take it.
+    OSError
+        Where the disk does not.
+    """
+    if is_bucket(root):
+        _put_remote(root, key, b"".join(parts))
+        return
+    path = f"{root}/{key}"
+    aside = aside_name(path, _token())
+    with name_errors(path):
+        try:
+            file = open(aside, "xb", buffering=0)  # noqa: SIM115
+        except FileNotFoundError:
+            # Only where it is missing: most objects have a folder.
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            file = open(aside, "xb", buffering=0)  # noqa: SIM115
+        try:
+            with file:
+                for part in parts:
+                    unwritten = memoryview(part)
+                    while unwritten:
+                        # One call takes 2 GiB at most on Linux.
+                        unwritten = unwritten[file.write(unwritten) :]
+            rename_aside(aside, path)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(aside)
+            raise
+
+
+def _put_remote(root: str, key: str, data: bytes) -> None:
+    address = f"{root}/{key}"
+    try:
+        open_bucket(root).files.pipe_file(address, data)
+    except PermissionError as error:
+        msg = f"No permission to write {address}."
+        raise AccessError(msg, remedy="Ask the owner of the bucket.") from error
+    # Every backend of fsspec raises its own kinds for a failed request.
+    except Exception as error:
+        raise ServerError(address, f"it could not be written ({error})") from error
+
+
+def delete_objects(root: str) -> None:
+    """Delete all objects of a hierarchy in a bucket."""
+    with suppress(FileNotFoundError):
+        open_bucket(root).files.rm(root, recursive=True)
+    open_bucket(root).files.invalidate_cache()
+
+
+_tokens: dict[int, str] = {}
+
+
+def _token() -> str:
+    """Return the token of this process; another one after a fork."""
+    return _tokens.setdefault(os.getpid(), new_token())
+
+
+def flush_objects(root: str, keys: list[str]) -> None:
+    """Wait until objects are on the disk, many at once; in a bucket they are."""
+    if not is_bucket(root):
+        paths = (f"{root}/{key}" for key in keys)
+        share_work(paths, flush_file, len(keys), FLUSHERS)
