@@ -128,25 +128,28 @@ def draw_frames(
 def place_cells(
     extent: Places, population: Population, rng: np.random.Generator
 ) -> Places:
-    """Choose places on an uneven grid: all in a ball, or a layer with gaps."""
-    is_ball = len(extent) == 3
-    step, bend = (1.5, 0.2) if is_ball else (1.6, 0.25)
-    pitch = step * population.radius
-    half = np.ceil(extent / pitch / 2 + 0.75).astype(int)
-    grid = np.stack(list(np.indices(tuple(2 * half + 1))), -1).astype(float) - half
-    # Each second row lies between the places of the one before.
-    grid[..., -1] += grid[..., :-1].sum(-1) % 2 / 2
-    patches = gaussian_filter(rng.standard_normal(2 * half + 1), 1.3).ravel()
-    grid += rng.uniform(-bend, bend, grid.shape)
-    offset = grid.reshape(-1, len(extent)) * pitch / extent
+    """Choose places at random, but not too near to each other, "yx" or "zyx"."""
+    is_ball, radius = len(extent) == 3, population.radius
+    reach = extent * [0.5, 0.42, 0.42] if is_ball else extent / 2 + radius
+    tries = min(16000, int(6 * np.prod(2 * reach / radius)) + 1)
+    spots = rng.uniform(-1, 1, (tries, len(extent)))
+    spots[0] = 0
     if is_ball:
-        kept = ((offset / [0.5, 0.42, 0.42]) ** 2).sum(1) < 1
-    else:
+        spots = spots[(spots**2).sum(1) < 1]
+    spots *= reach
+    gap, taken = (1.2 if is_ball else 1.35) * radius, list[int]()
+    for i, spot in enumerate(spots):
+        if (((spots[taken] - spot) ** 2).sum(1) > gap**2).all():
+            taken.append(i)
+    centres: Places = spots[taken]
+    if not is_ball:
         # Whole patches are free, as in a culture; the middle never is.
-        patches[(offset**2).sum(1).argmin()] = -9
-        kept = patches.argsort()[: round(population.density * len(offset))]
-    places: Places = (offset[kept] + 0.5) * extent
-    return places
+        waves, phases = rng.normal(0, 0.3 / radius, (2, 6)), rng.uniform(0, 6, 6)
+        patches = np.sin(centres @ waves + phases).sum(1)
+        patches[0] = -9
+        kept = max(1, round(population.density * len(centres)))
+        centres = centres[patches.argsort()[:kept]]
+    return centres + extent / 2
 
 
 def divide_ground(
@@ -231,7 +234,7 @@ def expose_light(
     light: Floats, voxel: Places, rng: np.random.Generator
 ) -> NDArray[np.uint16]:
     """Blur light, with a glow around what is bright, and add the noise of a camera."""
-    sharp, glow = (gaussian_filter(light, sigma / voxel) for sigma in (0.9, 9.0))
+    sharp, glow = (gaussian_filter(light, s / voxel, truncate=3) for s in (0.9, 9.0))
     seen = 0.86 * sharp + 0.14 * glow
     # Variance of photons (1.6 per grey value) and of reading out the camera (60).
     seen += np.sqrt(1.6 * seen + 60) * rng.standard_normal(seen.shape, np.float32)
