@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from data import make_array, picture, write_group, write_image, write_small
+from data import make_array, picture, write_group, write_image
 from heartbeat import Heartbeat, beating
 from numcodecs import Blosc
 from numcodecs.abc import Codec
@@ -106,16 +106,16 @@ def write_linked(folder: Path, shape: tuple[int, ...], step: int) -> None:
         real.append(path)
 
 
-def write_linked_image(folder: Path) -> None:
-    write_image(folder, "czyx", LEVELS, "0.5")
+def write_linked_image(folder: Path, side: int = SIDE, levels: int = LEVELS) -> None:
+    write_image(folder, "czyx", levels, "0.5")
     write_group(folder / "labels", {"labels": ["cells"]}, "0.5")
     cells = folder / "labels" / "cells"
-    write_image(cells, "zyx", LEVELS, "0.5")
+    write_image(cells, "zyx", levels, "0.5")
     document = json.loads((cells / "zarr.json").read_text())
     document["attributes"]["ome"]["image-label"] = {}
     (cells / "zarr.json").write_text(json.dumps(document))
-    for level in range(LEVELS):
-        n = SIDE >> level
+    for level in range(levels):
+        n = side >> level
         write_linked(folder / str(level), (CHANNELS, PLANES, n, n), 1 << level)
         write_linked(cells / str(level), (PLANES, n, n), 1 << level)
 
@@ -144,7 +144,7 @@ def write_all(data: Path) -> None:
     for name, write in (
         ("beat.zarr", write_linked_image),
         ("slow.zarr", write_slow_image),
-        ("small-0.5.zarr", partial(write_small, version="0.5")),
+        ("warm.zarr", partial(write_linked_image, side=512, levels=2)),
     ):
         if not (data / name).exists():
             partial_folder = data / f"{name}.part"
@@ -310,7 +310,7 @@ def are_pixels_coming() -> bool:
 def walk(data: Path, source: str, who: str) -> Values:
     """Do all steps; row -> column -> the longest gap of each."""
     warm = Walk(who)
-    warm.do(lambda: warm.open(str(data / "small-0.5.zarr")))
+    warm.do(lambda: warm.open(str(data / "warm.zarr")))
     warm.viewer.close()
     window = Walk(who)
     found: dict[str, float] = {}
@@ -345,14 +345,22 @@ def show_stacks(step: str, heartbeat: Heartbeat) -> None:
     for gap, stacks in heartbeat.stacks:
         if gap < 50:
             continue
-        print(f"== {step}: {gap:.0f} ms", file=sys.stderr)
-        told = Counter()
-        for stack in stacks:
-            lines = [line.rpartition("site-packages/")[2] for line in stack]
-            ours = [line for line in lines if "napari_ngff" in line]
-            told[" < ".join([*lines[:-14:-1], "...", *ours[:-5:-1]])] += 1
-        for lines, count in told.most_common(3):
+        told = Counter(holder_of(stack) for stack in stacks)
+        print(f"== {step}: {gap:.0f} ms, {len(stacks)} samples", file=sys.stderr)
+        for lines, count in told.most_common(6):
             print(f"  {count}x {lines}", file=sys.stderr)
+
+
+def holder_of(stack: list[str]) -> str:
+    """Name what a sample was in: drawing, our innermost call, or napari's."""
+    lines = [line.rpartition("site-packages/")[2] for line in stack]
+    if any("gloo" in line for line in lines):
+        return "drawing"
+    inner = [line.rpartition("napari_ngff/")[2] for line in lines if "_ngff/" in line]
+    if inner:
+        return f"OURS {' > '.join(inner[-3:])}: {lines[-1]}"
+    napari = [line for line in lines if line.startswith("napari/")]
+    return f"napari {' > '.join(napari[-2:])}: {lines[-1]}"
 
 
 def heartbeat(data: Path, source: str, who: str) -> Values:

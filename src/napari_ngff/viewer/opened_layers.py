@@ -61,17 +61,26 @@ def select_inserted(viewer: ViewerModel) -> None:
 
 
 def show_value_alone(viewer: ViewerModel) -> None:
-    """Remove the number of the level from a status such as "0, 57"."""
+    """Remove the number of the level from a status such as "0, 57".
+
+    In 3D it is named, since it may become a finer one.
+    """
     status, layer = viewer.status, viewer.layers.selection.active
     if layer is None or not layer.multiscale or not isinstance(status, dict):
         return
     if origin_of(layer) is None:
         return
+    line = before = str(status.get("coordinates", ""))
     both = str(status.get("value", ""))
     level, _, value = both.partition(", ")
     if value and level.isdecimal():
-        line = str(status.get("coordinates", "")).replace(f": {both}", f": {value}", 1)
-        viewer.status = {**status, "value": value, "coordinates": line}
+        line = line.replace(f": {both}", f": {value}", 1)
+        status = {**status, "value": value}
+    note = f"; level {layer.data_level + 1} of {len(layer.data)}"
+    if viewer.dims.ndisplay == 3 and not line.endswith(note):
+        line += note
+    if line != before:
+        viewer.status = {**status, "coordinates": line}
 
 
 def _are_channels(first: Layer, second: Layer) -> bool:

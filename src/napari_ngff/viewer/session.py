@@ -27,7 +27,12 @@ from napari_ngff.viewer.opened_layers import (
     show_memory_hint,
     show_value_alone,
 )
-from napari_ngff.viewer.painting.volumes import bring_back, fit_volumes
+from napari_ngff.viewer.painting.volumes import (
+    bring_back,
+    fit_volumes,
+    leave_volumes,
+    note_camera,
+)
 from napari_ngff.viewer.pixel_fetcher import stream_signals
 from napari_ngff.viewer.placing.move_layers import (
     host_image,
@@ -83,6 +88,10 @@ class Session:
         viewer.layers.events.inserted.connect(self._on_inserted)
         viewer.layers.events.removing.connect(self._on_removing)
         viewer.dims.events.ndisplay.connect(self._on_ndisplay)
+        for event in (viewer.dims.events.point, viewer.dims.events.current_step):
+            event.connect(self._before_place, position="first")
+            event.connect(self._on_place)
+        viewer.scene.camera.events.connect(note_camera)
         viewer.events.status.connect(self._on_status)
         stream_signals.arrived.connect(self._on_arrived)
         guard_screenshots(viewer)
@@ -91,6 +100,16 @@ class Session:
         viewer = self._viewer()
         if viewer is not None:
             bring_back(viewer)
+            fit_volumes(viewer)
+
+    def _before_place(self, event: Any = None) -> None:
+        viewer = self._viewer()
+        if viewer is not None:
+            leave_volumes(viewer)
+
+    def _on_place(self, event: Any = None) -> None:
+        viewer = self._viewer()
+        if viewer is not None and viewer.dims.ndisplay == 3:
             fit_volumes(viewer)
 
     def _on_status(self, event: Any = None) -> None:

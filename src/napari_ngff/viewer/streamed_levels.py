@@ -27,7 +27,7 @@ from napari_ngff.viewer.pixel_fetcher import fetcher, local_fetcher, stream_sign
 from napari_ngff.viewer.streamed_view import StreamedView
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from napari_ngff.labels.canvas import Canvas
     from napari_ngff.store.arrays.boxes import Box
@@ -40,6 +40,7 @@ __all__ = [
     "StreamedLevel",
     "are_pixels_coming",
     "drawing",
+    "stored_box",
     "stream_canvas",
     "stream_levels",
     "stream_of",
@@ -104,12 +105,26 @@ class ImageStream:
         self._asked = [*self._asked, view][-DRAWN_VIEWS:]
         return view.pixels.copy() if view.missing else view.pixels
 
+    def read_ahead(
+        self, number: int, box: Box, stops: Callable[[], bool]
+    ) -> Pixels | None:
+        """Read a rectangle that will be drawn, in a worker; None if it was stopped."""
+        level = self.levels[number]
+        pixels = level.array.read(box, level.on_error, stops=stops)
+        return None if stops() else pixels
+
+    def put_view(self, number: int, box: Box, pixels: Pixels) -> None:
+        """Have the pixels of `read_ahead` drawn when the rectangle is asked for."""
+        level = self.levels[number]
+        view = self._views[number, box] = StreamedView(level, number, box, pixels)
+        view.is_read_ahead = True
+
     def _is_current(self, view: StreamedView) -> bool:
         """Tell whether a view need not be read again."""
         if view.token != view.level.array.token:
             return False
         is_coming = bool(view.missing) or self.fetcher.is_showing
-        return is_coming or not self._is_cached
+        return is_coming or view.is_read_ahead or not self._is_cached
 
     @property
     def _is_cached(self) -> bool:
@@ -221,7 +236,7 @@ class StreamedCanvas:
 
     def is_true(self, number: int, box: Box) -> bool:
         """Tell whether what was drawn of a box of the canvas is all true."""
-        return self.stream.is_true(number, _stored_box(self.windows[number], box))
+        return self.stream.is_true(number, stored_box(self.windows[number], box))
 
 
 _drawing: list[bool] = []
@@ -292,7 +307,7 @@ def _exchange_source(source: ArraySource, level: ArraySource) -> ArraySource:
     return replace(source, source=_exchange_source(source.source, level))
 
 
-def _stored_box(source: ArraySource, box: Box) -> Box:
+def stored_box(source: ArraySource, box: Box) -> Box:
     """Convert a box of a source to one of the level of the file."""
     while isinstance(source, WRAPPERS):
         if isinstance(source, ArrayWindow):
