@@ -56,7 +56,7 @@ SLOW_SIDE, SLOW_CHUNK = 4096, 512
 WINDOW = 800, 600
 """Small: drawing by software takes as long as there are pixels on the screen."""
 
-CALM = 0.6
+CALM = 0.5
 """Seconds without a new picture after which the window rests."""
 
 MOST = 60.0
@@ -108,6 +108,7 @@ def write_linked(folder: Path, shape: tuple[int, ...], step: int) -> None:
 
 def write_linked_image(folder: Path, side: int = SIDE, levels: int = LEVELS) -> None:
     write_image(folder, "czyx", levels, "0.5")
+    add_channel(folder / "zarr.json")
     write_group(folder / "labels", {"labels": ["cells"]}, "0.5")
     cells = folder / "labels" / "cells"
     write_image(cells, "zyx", levels, "0.5")
@@ -120,10 +121,20 @@ def write_linked_image(folder: Path, side: int = SIDE, levels: int = LEVELS) -> 
         write_linked(cells / str(level), (PLANES, n, n), 1 << level)
 
 
+def add_channel(document: Path) -> None:
+    """State the look of a third channel: other readers want one for each."""
+    content = json.loads(document.read_text())
+    attributes = content.get("attributes", content)
+    channels = attributes.get("ome", attributes)["omero"]["channels"]
+    channels.append({**channels[0], "color": "0000FF", "label": "C"})
+    document.write_text(json.dumps(content))
+
+
 def write_slow_image(folder: Path) -> None:
     import zarr
 
     write_image(folder, "czyx", 4, "0.4")
+    add_channel(folder / ".zattrs")
     for level in range(4):
         n = SLOW_SIDE >> level
         array = zarr.create_array(
