@@ -28,6 +28,7 @@ from napari_ngff.store.convert.conversion import (
 from napari_ngff.store.convert.rebuild_pyramid import rebuild_pyramid
 from napari_ngff.store.hierarchy.node import Node, open_node
 from napari_ngff.store.hierarchy.summary import list_branches
+from napari_ngff.store.pyramids.opened_image import open_pyramids
 from napari_ngff.store.pyramids.pyramid import Pyramid, open_pyramid
 from napari_ngff.store.write.zip_packing import pack_hierarchy
 from napari_ngff.store.write.zip_unpacking import unpack_hierarchy
@@ -172,7 +173,13 @@ class Image(OpenedGroup):
     def labels(self) -> Mapping[str, LabelImage]:
         """Label images of this image, by name; reads their metadata."""
         # A plain dict, unlike wells and fields: an image has few label images.
-        return {node.name: _open_label_image(node) for node in self.node.labels().nodes}
+        nodes = self.node.labels().nodes
+        opened: dict[str, LabelImage] = {}
+        for node, pyramid in zip(nodes, open_pyramids(nodes), strict=True):
+            if isinstance(pyramid, Exception):
+                raise pyramid
+            opened[node.name] = LabelImage(node, pyramid, _levels_of(pyramid))
+        return opened
 
     @property
     def problems(self) -> tuple[Problem, ...]:
@@ -267,10 +274,13 @@ class Collection(OpenedGroup):
 def _open_levels(node: Node) -> tuple[Pyramid, tuple[LazyArray, ...]]:
     # Documents of the arrays are read here, pixels when an array is computed.
     pyramid = open_pyramid(node)
-    levels = (
+    return pyramid, _levels_of(pyramid)
+
+
+def _levels_of(pyramid: Pyramid) -> tuple[LazyArray, ...]:
+    return tuple(
         LazyArray.of_window(ArrayWindow.whole_source(level)) for level in pyramid.levels
     )
-    return pyramid, tuple(levels)
 
 
 def _open_image(node: Node) -> Image:

@@ -25,7 +25,8 @@ class Handler(unreliable.Handler):
             server.came = time.monotonic()
             number = server.number
             server.rounds.setdefault(number, []).append(self.path)
-            server.gate.wait_for(lambda: server.number > number or server.over.is_set())
+            while server.number == number and not server.over.is_set():
+                server.gate.wait(QUIET)
         super().do_GET()
 
 
@@ -34,16 +35,16 @@ def answer_rounds(server):
     while not server.over.wait(QUIET / 10):
         with server.gate:
             waits = server.number in server.rounds
-            if waits and time.monotonic() - server.came >= QUIET:
+            if waits and time.monotonic() - server.came >= server.quiet:
                 server.number += 1
                 server.gate.notify_all()
 
 
 @contextmanager
-def far_server(folder):
+def far_server(folder, quiet=QUIET):
     """Serve a folder; `forget`, `count_traffic` and `list_rounds` take the server."""
     with unreliable.serving(folder, Handler) as server:
-        server.gate = threading.Condition()
+        server.gate, server.quiet = threading.Condition(), quiet
         server.rounds, server.number, server.came = {}, 0, 0.0
         answering = threading.Thread(target=answer_rounds, args=(server,), daemon=True)
         answering.start()

@@ -20,6 +20,7 @@ from napari_ngff.errors import (
 )
 from napari_ngff.plate.kept_planes import LevelPlanes
 from napari_ngff.plate.level_view import can_hold, cast_pixels, view_of
+from napari_ngff.plate.plate_layout import spread_numbers
 from napari_ngff.store.arrays.boxes import box_shape
 from napari_ngff.store.arrays.chunked_array import ChunkedArray
 from napari_ngff.store.pyramids.pyramid import LevelSource
@@ -200,8 +201,8 @@ class MosaicLevel:
 
         Reads the documents of these wells, and of no others.
         """
-        last, tiles = len(self.tiles.tiles) - 1, self.tiles.tiles
-        spread = [i * last // max(1, count - 1) for i in range(count)]
+        tiles = self.tiles.tiles
+        spread = spread_numbers(len(tiles), count)
         # The mosaic is modelled on one that is known.
         known = (n for n, tile in enumerate(tiles) if self.tiles.known_fields(tile))
         numbers = list(dict.fromkeys([*spread, *itertools.islice(known, 1)]))

@@ -21,6 +21,7 @@ __all__ = [
     "grid_offsets",
     "map_plate",
     "row_letters",
+    "spread_numbers",
 ]
 
 Offset = tuple[float, float]
@@ -232,3 +233,10 @@ def field_offsets(
     top = min(corner[0] for corner in corners)
     first_column = min(corner[1] for corner in corners)
     return tuple((y - top, x - first_column) for y, x in corners)
+
+
+def spread_numbers(total: int, count: int) -> list[int]:
+    """List numbers below `total`, at most `count`, from the first to the last."""
+    last = max(total - 1, 0)
+    spread = [i * last // max(1, count - 1) for i in range(count)]
+    return list(dict.fromkeys(spread))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from napari_ngff.store.arrays.boxes import Box
-    from napari_ngff.store.sources.source import Source
+    from napari_ngff.store.arrays.chunked_array import ChunkedArray
     from napari_ngff.viewer.layer_plan import LayerData
     from napari_ngff.viewer.placing.layer_groups import LayerGroup
 
@@ -46,34 +46,42 @@ def read_first_pixels(layers: Sequence[LayerData], *, shown: bool) -> None:
     shown
         Whether they are added to a viewer; otherwise they are only made.
     """
-    calls, source = [], None
+    calls, source, known = [], None, set()
     for data, keywords, kind in layers:
         level = data[-1] if isinstance(data, list) else data
-        home = _remote_source(level)
-        if home is None or level.size > MOST_VOXELS:
+        array = _remote_array(level)
+        if array is None or level.size > MOST_VOXELS:
             continue
         is_drawn = keywords.get("visible", True) and level.ndim == PLANE
         # napari measures the contrast of hidden layers, too; of 8 bits it takes all.
         is_measured = "contrast_limits" not in keywords and level.dtype != np.uint8
-        if (kind == "image" and is_measured) or (
-            is_drawn and (shown or kind == "labels")
+        chunks = _first_chunk(level, array)
+        if chunks not in known and (
+            (kind == "image" and is_measured)
+            or (is_drawn and (shown or kind == "labels"))
         ):
             calls.append(partial(_decode_level, level))
-            source = home
+            source = array.source
+            known.add(chunks)
     if source is not None:
         call_at_once(source, calls)
 
 
-def _remote_source(level: Any) -> Source | None:
-    """Return the server of a level; None for other levels."""
+def _remote_array(level: Any) -> ChunkedArray | None:
+    """Return the array of a level that a server has; None for other levels."""
     window = level.window if isinstance(level, LazyArray) else None
     inner = window.source if window is not None else None
     # Of images of true and false, and the like, the inner one is read.
     inner = getattr(inner, "source", inner)
     if not isinstance(inner, LevelSource) or not inner.array.direct:
         return None
-    source = inner.array.source
-    return source if is_remote(source) else None
+    return inner.array if is_remote(inner.array.source) else None
+
+
+def _first_chunk(level: Any, array: ChunkedArray) -> tuple[Any, ...]:
+    """Return which chunks a level consists of: channels may share theirs."""
+    spans = zip(level.window.box, array.chunks, strict=True)
+    return array.path, *(start // max(size, 1) for (start, _), size in spans)
 
 
 def _decode_level(level: Any) -> None:

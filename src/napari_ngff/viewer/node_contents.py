@@ -16,8 +16,9 @@ from napari_ngff.plate.plate_layout import map_plate
 from napari_ngff.store.hierarchy.coordinate_systems import scene_paths
 from napari_ngff.store.pyramids.opened_image import open_images, open_pyramids
 from napari_ngff.store.pyramids.pyramid import open_pyramid
-from napari_ngff.store.sources.read_ahead import call_at_once
+from napari_ngff.store.sources.read_ahead import call_at_once, reading_ahead
 from napari_ngff.viewer.contrast import read_samples
+from napari_ngff.viewer.documents_ahead import keys_ahead
 from napari_ngff.viewer.layer_plan import LayerPlan
 from napari_ngff.viewer.placing.layer_groups import (
     LayerGroup,
@@ -96,25 +97,9 @@ def open_contents(
         Where nothing of it can be shown; the message has the reasons.
     """
     reading = ReadingNotes(on_error, samples_pixels=samples_pixels)
-    metadata = node.metadata
-    # The order decides where a group has several kinds: a plate of bioformats2raw is a
-    # collection, too.
-    if metadata.plate is not None:
-        groups = _open_plate(node, metadata.plate, None, reading)
-    elif metadata.collection is not None:
-        groups = (_first_image if first_image else _open_collection)(node, reading)
-    elif metadata.scene is not None:
-        groups = _open_scene(node, reading)
-    elif metadata.image is not None:
-        others = metadata.image.label is None
-        groups = _open_image(node, reading, others=others)
-        groups += _other_multiscales(node, reading) if others else []
-    elif metadata.well is not None:
-        groups = _open_well(node, reading)
-    elif metadata.labels is not None:
-        groups = _open_labels(node, reading)
-    else:
-        groups = _open_part(node, reading)
+    keys = keys_ahead(node, first_image=first_image, samples_pixels=samples_pixels)
+    with reading_ahead(node.location.source, keys):
+        groups = _open_groups(node, reading, first_image)
     if not groups:
         reasons = " ".join(reading.messages) or " ".join(
             problem.text for problem in reading.problems or node.problems
@@ -123,6 +108,30 @@ def open_contents(
         raise UnsupportedError(msg)
     messages, notes = tuple(reading.messages), tuple(reading.notes)
     return NodeContents(tuple(groups), tuple(reading.problems), messages, notes)
+
+
+def _open_groups(
+    node: Node, reading: ReadingNotes, first_image: bool
+) -> list[LayerGroup]:
+    """Open what a node shows, by its kind."""
+    metadata = node.metadata
+    # The order decides where a group has several kinds: a plate of bioformats2raw is a
+    # collection, too.
+    if metadata.plate is not None:
+        return _open_plate(node, metadata.plate, None, reading)
+    if metadata.collection is not None:
+        return (_first_image if first_image else _open_collection)(node, reading)
+    if metadata.scene is not None:
+        return _open_scene(node, reading)
+    if metadata.image is not None:
+        others = metadata.image.label is None
+        groups = _open_image(node, reading, others=others)
+        return groups + (_other_multiscales(node, reading) if others else [])
+    if metadata.well is not None:
+        return _open_well(node, reading)
+    if metadata.labels is not None:
+        return _open_labels(node, reading)
+    return _open_part(node, reading)
 
 
 def _open_image(

@@ -7,10 +7,13 @@ import json
 import pytest
 
 import unreliable
+from napari_ngff import open_node
 from napari_ngff.errors import CorruptDataError
 from napari_ngff.store.hierarchy.group_documents import GroupDocuments
 from napari_ngff.store.hierarchy.location import find_location
+from napari_ngff.store.sources import read_ahead
 from patience import until
+from plates import pixels, write_image
 
 
 def documents_of(where):
@@ -38,8 +41,20 @@ def test_a_server_is_asked_at_once_for_what_tells_whether_there_is_a_group(tmp_p
     with unreliable.serving(tmp_path) as server:
         documents = documents_of(f"{server.address}/a.zarr")
         documents.ask_first(None)
-        until(lambda: len(server.asked) == 2)
+        until(lambda: len(server.asked) == 3)
         assert documents.read("zarr.json") is None
         assert documents.read(".zattrs") == {"a": 1}
         names = sorted(path.rpartition("/")[2] for path in server.asked)
-        assert names == [".zattrs", ".zgroup", "zarr.json"]
+        assert names == [".zattrs", ".zgroup", ".zmetadata", "zarr.json"]
+        assert documents.list_copies().names == ()
+
+
+def test_a_list_of_copies_that_never_comes_is_not_waited_for(tmp_path, monkeypatch):
+    pytest.importorskip("aiohttp", reason="needs the extra [remote]")
+    monkeypatch.setattr(read_ahead, "PATIENCE", 0.05)
+    write_image(tmp_path / "a.zarr", pixels(0, (1, 8, 8)), 2)
+    with unreliable.serving(tmp_path) as server:
+        server.answer = lambda path: unreliable.HANG if "zmeta" in path else 200
+        node = open_node(f"{server.address}/a.zarr")
+        assert node.metadata.image is not None
+        assert node.copied.names == ()

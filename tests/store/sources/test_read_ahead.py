@@ -7,7 +7,13 @@ import threading
 import pytest
 
 from napari_ngff.errors import ServerError
-from napari_ngff.store.sources.read_ahead import ReadAhead, call_at_once, is_remote
+from napari_ngff.store.sources import read_ahead
+from napari_ngff.store.sources.read_ahead import (
+    ReadAhead,
+    call_at_once,
+    is_remote,
+    reading_ahead,
+)
 from napari_ngff.store.threads import MOST, share_work
 from patience import until
 
@@ -93,3 +99,26 @@ def test_threads_that_read_ahead_do_not_wait_for_each_other_for_ever():
     done.join(60)
     assert not done.is_alive()
     assert len(source.asked) == 8 * MOST
+
+
+def test_what_only_saves_time_is_not_waited_for(monkeypatch):
+    monkeypatch.setattr(read_ahead, "PATIENCE", 0.01)
+    source = Objects(together=3)
+    ahead = ReadAhead(source)
+    ahead.ask(["a", "b"])
+    assert ahead.get_soon("b") is None
+    source.together = 0
+
+
+def test_what_only_saves_time_may_fail():
+    ahead = ReadAhead(Objects())
+    ahead.ask(["a", "bad", "c"])
+    assert ahead.get_soon("bad") is None
+    assert ahead.get_soon("c") == b"c"
+    assert ahead.get_soon("unasked") is None
+
+
+def test_a_local_source_is_not_read_ahead():
+    source = Objects(1)
+    with reading_ahead(source, ["a"]):
+        assert source.asked == []

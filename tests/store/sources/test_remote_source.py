@@ -8,7 +8,13 @@ import threading
 import numpy as np
 import pytest
 
-from napari_ngff.errors import ChunkError, CorruptDataError, ServerError, may_pass
+from napari_ngff.errors import (
+    AccessError,
+    ChunkError,
+    CorruptDataError,
+    ServerError,
+    may_pass,
+)
 from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.sources import remote_source as remote
 from napari_ngff.store.sources.remote_source import RemoteSource
@@ -174,3 +180,26 @@ def test_the_main_thread_does_not_wait_twice_for_a_chunk(server, source, monkeyp
     reader.join(60)
     np.testing.assert_array_equal(array.read(((0, 4), (0, 4)), told.append), 1)
     assert len(told) == 2
+
+
+def test_what_was_asked_for_is_read_once(server, source):
+    with source.reading_ahead(["thing", "missing"]):
+        until(lambda: len(server.asked) == 2)
+        assert source.get("thing") == source.get("thing") == b"content"
+        assert source.get("missing") is None
+    assert len(server.asked) == 3
+    assert source.get("missing") is None
+    assert len(server.asked) == 4
+
+
+def test_a_part_is_not_taken_from_what_was_asked_for(server, source):
+    with source.reading_ahead(["thing"]):
+        until(lambda: server.asked)
+        assert source.get("thing", 0, 2) == b"co"
+    assert len(server.asked) == 2
+
+
+def test_what_was_asked_for_fails_where_it_is_read(server, source):
+    server.answer = lambda path: 403
+    with source.reading_ahead(["thing", "other"]), pytest.raises(AccessError):
+        source.get("thing")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from napari_ngff.errors import CorruptDataError
+from napari_ngff.store.hierarchy.copied_documents import CopiedDocuments
 from napari_ngff.store.limits import parse_json
 from napari_ngff.store.sources.read_ahead import ReadAhead
 
@@ -16,7 +17,14 @@ if TYPE_CHECKING:
 
 __all__ = ["GroupDocuments"]
 
-FIRST = {None: ("zarr.json", ".zattrs", ".zgroup"), 2: (".zattrs",), 3: ("zarr.json",)}
+COPIES = ".zmetadata"
+"""Name of the file of Zarr v2 with copies of documents."""
+
+FIRST = {
+    None: ("zarr.json", ".zattrs", ".zgroup", COPIES),
+    2: (".zattrs",),
+    3: ("zarr.json",),
+}
 """Documents of a group that are asked for at once, by its Zarr format if it is known:
 most groups have the one that is listed first."""
 
@@ -52,6 +60,11 @@ class GroupDocuments:
         """Read the bytes of a document; None where there is none."""
         known = self._known.get(name)
         return known or self._ahead.get(self.location.object_key(name))
+
+    def list_copies(self) -> CopiedDocuments:
+        """List what the group has copies of, if its server was asked at first."""
+        key = self.location.object_key(COPIES)
+        return CopiedDocuments.of_file(self._ahead.get_soon(key))
 
     def read(self, name: str) -> JSON | None:
         """Read a document; None where there is none.

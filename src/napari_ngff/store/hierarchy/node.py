@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
@@ -30,6 +30,7 @@ from napari_ngff.metadata.model import (
 from napari_ngff.metadata.parse import image_names, parse_attributes
 from napari_ngff.metadata.version import UNSTATED
 from napari_ngff.store.arrays.parse_array import unknown_key, unknown_keys
+from napari_ngff.store.hierarchy.copied_documents import CopiedDocuments
 from napari_ngff.store.hierarchy.group_documents import GroupDocuments
 from napari_ngff.store.hierarchy.location import Location, find_location
 from napari_ngff.store.hierarchy.long_lists import cut_long_lists
@@ -84,12 +85,18 @@ class Node:
         As the file has them (0.5 and later: the whole ``attributes`` object).
     metadata
         The parsed attributes.
+    copied
+        The documents below it that a server is known to have; a list that may be
+        outdated.
     """
 
     location: Location
     zarr_format: int
     attributes: JSON
     metadata: GroupMetadata
+    copied: CopiedDocuments = field(
+        default=CopiedDocuments(), compare=False, repr=False
+    )
 
     def __str__(self) -> str:
         return str(self.location)
@@ -454,7 +461,7 @@ def read_node(
             return node
     older = _read_v2(documents, at_once=zarr_format != 2)
     if older is not None and (older.kind or (node is None and damage is None)):
-        return older
+        return replace(older, copied=documents.list_copies())
     # Only now: older metadata beside a damaged document are better than an error.
     if damage is not None:
         raise damage
@@ -494,7 +501,10 @@ def _read_v3(documents: GroupDocuments) -> Node | None:
         for key in unknown_keys(document, GROUP_KEYS)
     )
     attributes = document.get("attributes", {})
-    return _make_node(documents.location, 3, attributes, flaws)
+    node = _make_node(documents.location, 3, attributes, flaws)
+    if is_remote(node.location.source):
+        return replace(node, copied=CopiedDocuments.of_group(document))
+    return node
 
 
 def _read_v2(documents: GroupDocuments, *, at_once: bool = True) -> Node | None:

@@ -10,6 +10,7 @@ from napari_ngff.store.hierarchy.coordinate_systems import scene_paths
 from napari_ngff.store.hierarchy.long_lists import limit_alike
 from napari_ngff.store.pyramids.opened_image import open_with_labels
 from napari_ngff.store.pyramids.pyramid import LevelSource
+from napari_ngff.store.sources.read_ahead import reading_ahead
 
 if TYPE_CHECKING:
     from napari_ngff.metadata.model import JSON, Multiscale, Omero
@@ -17,6 +18,12 @@ if TYPE_CHECKING:
     from napari_ngff.store.hierarchy.node import Node
 
 __all__ = ["list_branches", "summarize_node"]
+
+LABEL_DEPTH = 2
+"""Number of slashes in the path of a label image's document."""
+
+MOST_AHEAD = 64
+"""Most documents that a server is asked for before it is known that they are used."""
 
 
 def summarize_node(node: Node) -> JSON:
@@ -38,7 +45,13 @@ def summarize_node(node: Node) -> JSON:
         "zarr_format": node.zarr_format,
     }
     if metadata.image is not None:
-        pyramid, labels = open_with_labels(node)
+        keys = [
+            node.location.object_key(name)
+            for name in node.copied.below("labels")
+            if name.count("/") == LABEL_DEPTH
+        ]
+        with reading_ahead(node.location.source, keys[:MOST_AHEAD]):
+            pyramid, labels = open_with_labels(node)
         if isinstance(pyramid, OMEZarrError):
             described["image"] = {"error": str(pyramid)}
         elif isinstance(pyramid, Exception):

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
+from napari_ngff.errors import OMEZarrError
 from napari_ngff.store.threads import LOCAL_CONCURRENCY, ask_pool, share_work
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from concurrent.futures import Future
 
     from napari_ngff.store.sources.source import Source
 
-__all__ = ["ReadAhead", "call_at_once", "is_remote"]
+__all__ = ["ReadAhead", "call_at_once", "is_remote", "reading_ahead"]
+
+PATIENCE = 2.0
+"""Seconds for what only saves time: a server may never answer."""
 
 Result = TypeVar("Result")
 
@@ -80,3 +85,22 @@ class ReadAhead:
         if answer is None or answer.cancel():
             return self.source.get(key)
         return answer.result()
+
+    def get_soon(self, key: str) -> bytes | None:
+        """Return what was asked for if it comes soon; None for all else."""
+        answer = self._answers.get(key)
+        with suppress(OMEZarrError, OSError):
+            return None if answer is None else answer.result(PATIENCE)
+        return None
+
+
+@contextmanager
+def reading_ahead(source: Source, keys: Sequence[str]) -> Iterator[None]:
+    """Ask a server for objects now; whoever reads one of them meanwhile gets it so.
+
+    Each answer is taken once. What is not read is forgotten in the end.
+    """
+    # Only a server is worth it, and knows how.
+    ahead = getattr(source, "reading_ahead", None)
+    with ahead(keys) if ahead is not None and keys else nullcontext():
+        yield

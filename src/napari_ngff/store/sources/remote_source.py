@@ -9,6 +9,7 @@ import threading
 import time
 from concurrent.futures import CancelledError, Future
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -29,9 +30,10 @@ from napari_ngff.store.sources.file_part import (
     fetch_s3_part,
 )
 from napari_ngff.store.sources.http_request import HttpRequest, fetch_bytes
+from napari_ngff.store.threads import MOST, ask_pool
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator
+    from collections.abc import Callable, Coroutine, Iterable, Iterator
 
     from napari_ngff.metadata.model import Problem
 
@@ -163,6 +165,7 @@ class RemoteSource:
         is_http = scheme in ("http", "https")
         self._guest_files = _open_filesystem(scheme, {}) if is_http else None
         self._scope: ReadScope = getattr(_current, "scope", None) or ReadScope()
+        self._asked: dict[str, Future[bytes | None]] = {}
         self._answer_lock = threading.Lock()
         self._writable_answer: Future[bool] | None = None
 
@@ -220,6 +223,31 @@ class RemoteSource:
         self, key: str, start: int | None = None, length: int | None = None
     ) -> bytes | None:
         """Read an object or a part of it; see `Source.get`."""
+        asked = self._asked.pop(key, None) if start is None else None
+        # One that has not begun is read here: all threads may wait for this one.
+        if asked is not None and not asked.cancel():
+            return asked.result()
+        return self._read_object(key, start, length)
+
+    @contextmanager
+    def reading_ahead(self, keys: Iterable[str]) -> Iterator[None]:
+        """Ask for objects now; see `reading_ahead` of `read_ahead`."""
+        keys = list(keys)
+        for key in keys:
+            answer = ask_pool(MOST, partial(self._read_object, key))
+            if answer is not None:
+                self._asked[key] = answer
+        try:
+            yield
+        finally:
+            for key in keys:
+                left = self._asked.pop(key, None)
+                if left is not None:
+                    left.cancel()
+
+    def _read_object(
+        self, key: str, start: int | None = None, length: int | None = None
+    ) -> bytes | None:
         end = None if length is None or start is None else start + length
         if start is not None and start < 0 and end == 0:
             end = None  # the last bytes, up to the end of the object
