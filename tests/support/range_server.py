@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
+import os
 import re
 import threading
 import time
@@ -42,32 +42,37 @@ class RangeHandler(unreliable.Handler):
         if not path.is_file():
             self.refuse(404)
             return
-        data = path.read_bytes()
-        headers = self.version_headers(path, data)
+        with path.open("rb") as file:
+            self.send_opened(file, stated)
+
+    def send_opened(self, file, stated):
+        server = self.server
+        status = os.fstat(file.fileno())
+        size, first = status.st_size, 0
+        last = size - 1
+        headers = self.version_headers(status)
         condition = self.headers.get("If-Range")
         if condition and server.heeds_conditions and condition not in headers.values():
             stated = ""
         found = re.fullmatch(r"bytes=(\d*)-(\d*)", stated)
         if found and server.ranges and (found[1] or server.suffixes):
-            size = len(data)
             first = int(found[1]) if found[1] else max(0, size - int(found[2]))
             last = min(int(found[2]), size - 1) if found[1] and found[2] else size - 1
             if first >= size:
                 self.refuse(416, {"Content-Range": f"bytes */{size}"})
                 return
-            data = data[first : last + 1]
             headers["Content-Range"] = f"bytes {first}-{last}/{size}"
-        self.send_data(headers, data)
+        file.seek(first)
+        self.send_data(headers, file.read(last + 1 - first))
 
-    def version_headers(self, path, data):
+    def version_headers(self, status):
         server = self.server
         headers = {"Content-Type": server.content_type, "Accept-Ranges": "bytes"}
         if "tag" in server.version:
             weak = "W/" if "weak" in server.version else ""
-            headers["ETag"] = f'{weak}"{hashlib.sha256(data).hexdigest()[:16]}"'
+            headers["ETag"] = f'{weak}"{status.st_mtime_ns}-{status.st_size}"'
         if "date" in server.version:
-            changed = path.stat().st_mtime
-            headers["Last-Modified"] = formatdate(changed, usegmt=True)
+            headers["Last-Modified"] = formatdate(status.st_mtime, usegmt=True)
         return headers
 
     def send_data(self, headers, data):

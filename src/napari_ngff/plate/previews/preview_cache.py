@@ -198,11 +198,11 @@ def list_entries(folder: Path) -> list[tuple[str, int, float]]:
 
 def state_of(reads: ReadLog) -> Any:
     """Return the state of the objects that were read; None if it is unknown."""
-    if is_url(reads.name):
-        # Asking a server for each object would cost as much as reading it.
-        return int(time.time() // DAY)
     numbers = {key: numbers_of(revision) for key, revision in reads.revisions.items()}
-    return numbers if any(numbers.values()) else None
+    if any(numbers.values()):
+        return numbers  # also of an archive on a server, whose directory has them
+    # Asking a server for each object would cost as much as reading it.
+    return int(time.time() // DAY) if is_url(reads.name) else None
 
 
 def is_current(source: Source, state: Any) -> bool:

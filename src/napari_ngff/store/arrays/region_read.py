@@ -297,8 +297,11 @@ class RegionRead:
 
 
 def cached_chunk(objects: ArrayObjects, cell: Shape) -> Array | None:
-    """Return a decoded chunk of a source without revisions, if it is in memory."""
-    return cache.get((objects.token, cell, None))
+    """Return a decoded chunk of a server, if it is in memory."""
+    index = objects.layout.index
+    # An archive on a server knows the revisions of shards, without asking it.
+    revision = index and objects.find_revision(shard_of(cell, index.grid))
+    return cache.get((objects.token, cell, revision or None))
 
 
 def shard_of(cell: Shape, grid: Shape) -> Shape:

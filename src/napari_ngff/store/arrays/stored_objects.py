@@ -177,8 +177,12 @@ class ArrayObjects:
 
     def is_current(self, position: Shape, chunks: ShardChunks) -> bool:
         """Return whether a shard is unchanged since its chunks were found."""
+        return self.find_revision(position) == chunks.revision
+
+    def find_revision(self, position: Shape) -> Revision | None:
+        """Return the revision of an object; see `Source.find_revision`."""
         key = join_key(self.path, self.object_key(position))
-        return self.source.find_revision(key) == chunks.revision
+        return self.source.find_revision(key)
 
     def read_part(self, shard: Shape, offset: int, length: int) -> bytes:
         """Read one chunk of a shard; the shard may have been replaced meanwhile.
