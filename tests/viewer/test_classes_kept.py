@@ -162,22 +162,22 @@ def test_keys_without_a_class_work_as_in_napari(folder, monkeypatch):
 def test_a_locked_class_is_neither_painted_over_nor_merged(folder):
     layer = opened(folder)
     classes = classes_of_layer(layer)
-    classes.add_class("a", 1)
-    classes.add_class("b", 2)
-    layer.paint((0, 20, 20), 1)
-    classes.change_class(1, locked=True)
-    layer.paint((0, 20, 24), 2)
+    classes.add_class("a", 201)
+    classes.add_class("b", 202)
+    layer.paint((0, 20, 20), 201)
+    classes.change_class(201, locked=True)
+    layer.paint((0, 20, 24), 202)
     pixels = np.asarray(layer.data[0])[0]
-    assert pixels[20, 20] == pixels[20, 24] == 1
-    assert pixels[20, 27] == 2
+    assert pixels[20, 20] == pixels[20, 24] == 201
+    assert pixels[20, 27] == 202
     with pytest.raises(ValueError, match="a is locked"):
-        classes.merge_class(2, 1)
-    classes.change_class(1, locked=False)
-    number = count_voxels(layer)[2]
-    classes.merge_class(2, 1)
-    assert 2 not in count_voxels(layer)
+        classes.merge_class(202, 201)
+    classes.change_class(201, locked=False)
+    number = count_voxels(layer)[202]
+    classes.merge_class(202, 201)
+    assert 202 not in count_voxels(layer)
     layer.undo()
-    assert count_voxels(layer)[2] == number
+    assert count_voxels(layer)[202] == number
 
 
 def test_tools_draw_over_the_background_alone(folder):
