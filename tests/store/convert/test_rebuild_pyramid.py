@@ -141,6 +141,29 @@ def test_what_stops_in_the_middle_leaves_a_valid_image(image, monkeypatch) -> No
     assert len(napari_ngff.open(image).levels) == 4
 
 
+def test_a_level_of_another_size_is_listed_when_it_is_there(tmp_path) -> None:
+    source = write_image(tmp_path / "b.ome.zarr", "0.5", shape=(256, 512))
+    image = tmp_path / "a.ome.zarr"
+    convert(source, image, levels="0,1")
+    # A level of two thirds, which no whole number of pixels makes.
+    array = zarr.open_group(str(image), mode="r+")["1"]
+    array.resize((3, 171, 341))
+    document = json.loads((image / "zarr.json").read_text())
+    level = document["attributes"]["ome"]["multiscales"][0]["datasets"][1]
+    level["coordinateTransformations"][0]["scale"][1:] = [0.4875, 0.4875]
+    (image / "zarr.json").write_text(json.dumps(document))
+
+    def progress(done: int, total: int) -> None:
+        listed = napari_ngff.open_node(image).metadata.image.multiscales[0].levels
+        assert [level.path for level in listed] == ["0"]
+
+    assert rebuild(image, progress=progress)[0] == "1"
+    levels = napari_ngff.open_pyramid(napari_ngff.open_node(image))
+    assert levels.levels[1].shape == (3, 128, 256)
+    assert levels.multiscale.levels[1].scale == pytest.approx((1, 0.65, 0.65))
+    assert errors_of(image) == []
+
+
 def test_by_another_scheduler_and_the_command(image, capsys) -> None:
     spoil(image, "1")
     rebuild(image, scheduler="synchronous")
