@@ -411,6 +411,15 @@ def test_nothing_is_replaced_unasked(sources, tmp_path) -> None:
         convert(sources["0.4"], folder, overwrite=True)
 
 
+def test_a_folder_of_others_is_never_emptied(sources, tmp_path) -> None:
+    mine = tmp_path / ".made.ome.zarr.partial"
+    mine.mkdir()
+    (mine / "thesis.txt").write_text("mine")
+    with pytest.raises(FileExistsError, match="not of a conversion"):
+        convert(sources["0.4"], tmp_path / "made.ome.zarr")
+    assert (mine / "thesis.txt").read_text() == "mine"
+
+
 def break_chunk(source: Path, tmp_path: Path) -> Path:
     broken = tmp_path / "broken.ome.zarr"
     shutil.copytree(source, broken)

@@ -53,7 +53,8 @@ problems, and size in bytes."""
 
 GROUP_DOCUMENTS = ("zarr.json", ".zgroup", ".zattrs", ".zarray")
 
-PLAN, ROOT, UNITS, PROBLEMS, SETTINGS = (
+LOCK, PLAN, ROOT, UNITS, PROBLEMS, SETTINGS = (
+    "lock",
     "plan.jsonl",
     "root.json",
     "units",
@@ -143,8 +144,12 @@ class PartialFolder:
         self._require_room()
         with name_errors(self.path):
             os.makedirs(self.path, exist_ok=True)
+            names = os.listdir(self.path)
+            if names and LOCK not in names:
+                msg = f"{self.path} is not of a conversion: it stays unchanged."
+                raise FileExistsError(msg)
             try:
-                self._lock = hold_if_possible(f"{self.path}/lock")
+                self._lock = hold_if_possible(f"{self.path}/{LOCK}")
             except BlockingIOError as error:
                 msg = f"Another process is converting to {self.target}."
                 raise ConflictError(msg, remedy="Wait until it has ended.") from error
@@ -201,7 +206,7 @@ class PartialFolder:
 
     def _clear(self) -> None:
         for name in os.listdir(self.path):
-            if name != "lock":
+            if name != LOCK:
                 path = f"{self.path}/{name}"
                 if os.path.isdir(path):
                     shutil.rmtree(path)
