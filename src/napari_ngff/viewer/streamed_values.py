@@ -107,13 +107,17 @@ class ValueGuard:
             return found
         return (found[0], None) if layer.multiscale else None
 
-    def get_ray_value(self, start: Any, end: Any, displayed: Any) -> Any:
+    def get_ray_value(
+        self, start_point: Any, end_point: Any, dims_displayed: Any
+    ) -> Any:
         """Give napari's answer for a ray in 3D, or no value."""
         layer = self._layer()
         if layer is None:
             return None
         before = self._picture
-        found = type(layer)._get_value_ray(layer, start, end, displayed)
+        found = type(layer)._get_value_ray(
+            layer, start_point, end_point, dims_displayed
+        )
         is_same = before is not None and before.raw() is layer._slice.image.raw
         return found if is_same and before is not None and before.is_true else None
 

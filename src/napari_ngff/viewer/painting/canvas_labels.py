@@ -237,12 +237,14 @@ class CanvasLabels(Labels):  # type: ignore[misc]
         found = super()._get_value(position)
         return found if self.coming_voxel(position) is None else (found[0], None)
 
-    def _get_value_ray(self, start: Any, end: Any, displayed: Any) -> Any:
+    def _get_value_ray(
+        self, start_point: Any, end_point: Any, dims_displayed: Any
+    ) -> Any:
         """Give the label that a ray of a 3D view hits; none while one is not read."""
         tile = self._slicing_state.screen_part()
         if tile is not None and self._is_coming(tile.level.number, tile.box):
             return None
-        return super()._get_value_ray(start, end, displayed)
+        return super()._get_value_ray(start_point, end_point, dims_displayed)
 
     @property
     def locked_data_level(self) -> int | None:
