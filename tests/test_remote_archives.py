@@ -14,9 +14,11 @@ from buckets import bucket_server
 from napari_ngff.cli import main
 from napari_ngff.errors import FileChangedError
 from napari_ngff.labels.places.sidecar import choose_location, why_elsewhere
+from napari_ngff.plate.previews.preview_cache import is_current, state_of
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.store.pyramids.pyramid import open_pyramid
 from napari_ngff.store.sources import remote_source
+from napari_ngff.store.sources.source import ReadLog
 from napari_ngff.store.write.begin import why_not_written
 from napari_ngff.store.write.zip_packing import pack_hierarchy
 from plates import pixels, write_image, write_plate
@@ -140,6 +142,15 @@ def test_plates(tmp_path, server):
     np.testing.assert_array_equal(field.levels[0].compute(), true)
     labels = field.labels["nuclei"]
     np.testing.assert_array_equal(labels.levels[0].compute(), true[0])
+
+
+def test_thumbnails_are_kept_for_one_version(image, tmp_path):
+    reads = ReadLog(open_node(image).location.source)
+    reads.get("0/c/0/0/0")
+    state = json.loads(json.dumps(state_of(reads)))
+    assert is_current(open_node(image).location.source, state)
+    put_image(tmp_path, 2)
+    assert not is_current(open_node(image).location.source, state)
 
 
 # -------- S3 --------

@@ -22,6 +22,7 @@ class RangeHandler(unreliable.Handler):
         with server.lock:
             stated = self.headers.get("Range", "")
             server.asked.append((urlsplit(self.path).path, stated))
+            server.conditions.append(self.headers.get("If-Range", ""))
             server.in_flight += 1
             server.most_in_flight = max(server.most_in_flight, server.in_flight)
         try:
@@ -105,7 +106,7 @@ class RangeServer(unreliable.Server):
 
     `version` has "tag", "weak" and "date" in it, as it sends them; `lies` are headers
     in place of the true ones, None to leave one out; `asked` has path and range of each
-    request, `nbytes` counts what was sent.
+    request, `conditions` what it states of the version; `nbytes` counts what was sent.
     """
 
     latency = 0.0
@@ -125,7 +126,7 @@ class RangeServer(unreliable.Server):
 def serving_ranges(folder):
     with RangeServer(("127.0.0.1", 0), RangeHandler) as server:
         server.folder, server.lies = folder, {}
-        server.lock, server.asked = threading.Lock(), []
+        server.lock, server.asked, server.conditions = threading.Lock(), [], []
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         try:

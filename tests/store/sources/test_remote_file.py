@@ -227,6 +227,11 @@ def test_of_a_shard_only_parts_are_read(server, sharded):
     )
     assert len(server.asked) == 1
     np.testing.assert_array_equal(read_plane(array), sharded)
+    server.asked.clear()
+    kept = array.cached_chunk((1, 1))
+    np.testing.assert_array_equal(kept, sharded[64:128, 64:128])
+    assert array.cached_chunk((9, 9)) is None
+    assert not server.asked
 
 
 def test_metadata_in_any_other_order_is_read(server, tmp_path):
@@ -269,6 +274,8 @@ def test_two_versions_are_never_mixed(server, tmp_path, version, heeds):
     put_zip(tmp_path, usual())
     source = archive_of(server)
     assert source.get("0/c/1", 7, 100) == FILLING[7:107]
+    assert server.conditions[0] == ""
+    assert server.conditions[-1].startswith('"' if version[0] == "t" else "Tue, 14 Nov")
     other = {**usual(), "0/c/1": FILLING[::-1], "0/c/0": BYTES[::-1]}
     put_zip(tmp_path, other, seconds=OLD + 60)
     for start in (None, 20):
