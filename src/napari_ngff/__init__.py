@@ -22,10 +22,8 @@ if TYPE_CHECKING:
         Plate,
         Well,
         check,
-        convert,
         measure,
         pack,
-        rebuild,
         unpack,
     )
     from napari_ngff.api import open_ome_zarr as open  # noqa: A004  like tifffile's
@@ -42,6 +40,8 @@ if TYPE_CHECKING:
     )
     from napari_ngff.labels.places.merge_sidecar import merge as merge_sidecar
     from napari_ngff.metadata.model import Problem, Reference
+    from napari_ngff.store.convert.conversion import convert
+    from napari_ngff.store.convert.rebuild_pyramid import rebuild
     from napari_ngff.store.hierarchy.coordinate_systems import (
         intrinsic_of,
         open_systems,
@@ -114,10 +114,8 @@ _HOMES = {
         "Plate",
         "Well",
         "check",
-        "convert",
         "measure",
         "pack",
-        "rebuild",
         "unpack",
     ),
     "errors": (
@@ -132,6 +130,8 @@ _HOMES = {
         "UnsupportedError",
     ),
     "metadata.model": ("Problem", "Reference"),
+    "store.convert.conversion": ("convert",),
+    "store.convert.rebuild_pyramid": ("rebuild",),
     "store.hierarchy.node": ("Node", "open_node"),
     "store.pyramids.pyramid": ("Pyramid", "open_pyramid"),
     "store.hierarchy.coordinate_systems": ("intrinsic_of", "open_systems"),

@@ -12,20 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from napari_ngff.errors import NodeNotFoundError, UnsupportedError
 from napari_ngff.metadata.model import GroupKind
 from napari_ngff.store.arrays.lazy_array import ArrayWindow, LazyArray
 from napari_ngff.store.check.visit_groups import check_hierarchy
-from napari_ngff.store.convert.conversion import (
-    ConversionResult,
-    ConversionRun,
-    ConvertOptions,
-    convert_hierarchy,
-    read_request,
-)
-from napari_ngff.store.convert.rebuild_pyramid import rebuild_pyramid
 from napari_ngff.store.hierarchy.node import Node, open_node
 from napari_ngff.store.hierarchy.summary import list_branches
 from napari_ngff.store.pyramids.opened_image import open_pyramids
@@ -46,11 +38,9 @@ __all__ = [
     "Plate",
     "Well",
     "check",
-    "convert",
     "measure",
     "open_ome_zarr",
     "pack",
-    "rebuild",
     "unpack",
 ]
 
@@ -390,68 +380,6 @@ def measure(
     )
 
 
-def convert(
-    source: Any,
-    target: str | Path,
-    *,
-    scheduler: Any = None,
-    progress: Callable[[int, int], None] | None = None,
-    **options: Unpack[ConvertOptions],
-) -> ConversionResult:
-    """Write a copy in another version, in other chunks, or of a part.
-
-    Chunks are copied as they are where only metadata change. Keys and groups that this
-    package does not know are copied as they are.
-
-    Parameters
-    ----------
-    source
-        As for `open_ome_zarr`.
-    target
-        Folder, ``.ozx`` file, or address of S3, that is made.
-    scheduler
-        Address of a dask scheduler ("tcp://..."), a ``distributed.Client``, or a name
-        that ``dask.compute`` takes; threads of this process by default.
-    progress
-        Called with the bytes of voxels that are done, and their total; an error that it
-        raises ends the conversion, which `resume` continues.
-    **options
-        ``to_version``: "0.5" by default, "0.4" or "0.6". ``chunks`` and ``shards``:
-        lengths by axis, such as ``{"y": 1024, "x": 1024}``, for shards also "auto".
-        ``codec``: "zstd:5", "blosc:lz4:5", "gzip:6" or "none". ``crop``: what is kept
-        by axis, in voxels of level 0, such as ``{"x": (100, 2000), "t": 0}``.
-        ``levels``: such as ``[0, 2]``. ``channels``: indices or names. ``wells``: names
-        such as ``["B*", "C3"]``. ``overwrite``: whether to replace `target`.
-        ``resume``: whether to continue a conversion that was stopped. ``unreadable``:
-        "stop" by default, or "skip" chunks that cannot be read.
-
-    Returns
-    -------
-    ConversionResult
-        `problems` is what could not be read.
-
-    Raises
-    ------
-    FileExistsError
-        Where `target` exists and ``overwrite`` is not set, or it is not a zarr
-        hierarchy.
-    ValueError
-        Where an option has another form, or the version cannot state the metadata.
-    ConflictError
-        Where the source changed meanwhile.
-    OMEZarrError, OSError
-        Where reading or writing fails.
-    """
-    run = ConversionRun(
-        options.get("overwrite", False),
-        options.get("resume", False),
-        options.get("unreadable") == "skip",
-        scheduler,
-        progress,
-    )
-    return convert_hierarchy(open_node(source), target, read_request(options), run)
-
-
 def pack(
     source: str | Path,
     target: str | Path | None = None,
@@ -499,56 +427,6 @@ def pack(
     file = folder.resolve().parent / f"{_bare_name(folder)}.ozx"
     return pack_hierarchy(
         folder, target or file, overwrite=overwrite, progress=progress
-    )
-
-
-def rebuild(
-    source: Any,
-    *,
-    levels: int | None = None,
-    method: str | None = None,
-    scheduler: Any = None,
-    progress: Callable[[int, int], None] | None = None,
-) -> tuple[str, ...]:
-    """Make the coarser levels of an image or of labels again, in their file.
-
-    If the number of levels changes, the labels of an image get as many.
-
-    Parameters
-    ----------
-    source
-        The image or label image, in a folder.
-    levels
-        How many levels it has then, the finest included; by default as many as before.
-    method
-        "mean", "mode" or "nearest"; by default mean for images, and for labels mode
-        where their metadata have it, otherwise nearest.
-    scheduler
-        As for `convert`.
-    progress
-        Called with the bytes of voxels that are written, and their total; an error that
-        it raises stops, and levels that are complete stay.
-
-    Returns
-    -------
-    tuple of str
-        Paths of the levels that were made.
-
-    Raises
-    ------
-    UnsupportedError
-        Where it is not an image in a folder.
-    ValueError
-        Where `levels` or `method` do not fit.
-    OMEZarrError, OSError
-        Where reading or writing fails.
-    """
-    return rebuild_pyramid(
-        open_node(source),
-        levels=levels,
-        method=method,
-        scheduler=scheduler,
-        progress=progress,
     )
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from napari_ngff.api import convert, rebuild
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.store.arrays.chunked_array import cache
-from napari_ngff.store.convert.rebuild_pyramid import METHODS
+from napari_ngff.store.convert.conversion import convert
+from napari_ngff.store.convert.rebuild_pyramid import METHODS, rebuild
 
 if TYPE_CHECKING:
     import argparse

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from napari_ngff.errors import ConflictError, OMEZarrError, UnsupportedError
 from napari_ngff.metadata.version import V0_4, V0_5, V0_6, Version
@@ -18,6 +18,7 @@ from napari_ngff.store.convert.selection import Selection, Storage
 from napari_ngff.store.convert.unit_runner import run_units
 from napari_ngff.store.convert.work_unit import WorkUnit, run_unit
 from napari_ngff.store.hierarchy.location import is_url
+from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.store.write.new_hierarchy import SINGLE
 from napari_ngff.store.write.new_objects import is_bucket, put_object
 from napari_ngff.store.write.partial_folder import PartialFolder
@@ -33,6 +34,7 @@ __all__ = [
     "ConversionResult",
     "ConversionRun",
     "ConvertOptions",
+    "convert",
     "convert_hierarchy",
     "read_request",
 ]
@@ -136,6 +138,68 @@ class ConversionRun:
     skips: bool = False
     scheduler: Any = None
     progress: Callable[[int, int], None] | None = None
+
+
+def convert(
+    source: Any,
+    target: str | Path,
+    *,
+    scheduler: Any = None,
+    progress: Callable[[int, int], None] | None = None,
+    **options: Unpack[ConvertOptions],
+) -> ConversionResult:
+    """Write a copy in another version, in other chunks, or of a part.
+
+    Chunks are copied as they are where only metadata change. Keys and groups that this
+    package does not know are copied as they are.
+
+    Parameters
+    ----------
+    source
+        Anything that `napari_ngff.open` takes.
+    target
+        Folder, ``.ozx`` file, or address of S3, that is made.
+    scheduler
+        Address of a dask scheduler ("tcp://..."), a ``distributed.Client``, or a name
+        that ``dask.compute`` takes; threads of this process by default.
+    progress
+        Called with the bytes of voxels that are done, and their total; an error that it
+        raises ends the conversion, which `resume` continues.
+    **options
+        ``to_version``: "0.5" by default, "0.4" or "0.6". ``chunks`` and ``shards``:
+        lengths by axis, such as ``{"y": 1024, "x": 1024}``, for shards also "auto".
+        ``codec``: "zstd:5", "blosc:lz4:5", "gzip:6" or "none". ``crop``: what is kept
+        by axis, in voxels of level 0, such as ``{"x": (100, 2000), "t": 0}``.
+        ``levels``: such as ``[0, 2]``. ``channels``: indices or names. ``wells``: names
+        such as ``["B*", "C3"]``. ``overwrite``: whether to replace `target`.
+        ``resume``: whether to continue a conversion that was stopped. ``unreadable``:
+        "stop" by default, or "skip" chunks that cannot be read.
+
+    Returns
+    -------
+    ConversionResult
+        `problems` is what could not be read.
+
+    Raises
+    ------
+    FileExistsError
+        Where `target` exists and ``overwrite`` is not set, or it is not a zarr
+        hierarchy.
+    ValueError
+        Where an option has another form, or the version cannot state the metadata.
+    ConflictError
+        Where the source changed meanwhile.
+    OMEZarrError, OSError
+        Where reading or writing fails.
+    """
+    run = ConversionRun(
+        options.get("overwrite", False),
+        options.get("resume", False),
+        options.get("unreadable") == "skip",
+        scheduler,
+        progress,
+    )
+    return convert_hierarchy(open_node(source), target, read_request(options), run)
 
 
 def convert_hierarchy(

@@ -27,6 +27,7 @@ from napari_ngff.store.convert.unit_runner import run_units
 from napari_ngff.store.convert.work_unit import WorkUnit, run_unit
 from napari_ngff.store.hierarchy.consolidated import update_copies
 from napari_ngff.store.hierarchy.edit_document import change_document
+from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.store.pyramids.level_reduction import method_named
 from napari_ngff.store.pyramids.pyramid_plan import PyramidPlan
 from napari_ngff.store.sources.folder_source import FolderSource, local_folder
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from napari_ngff.store.write.partial_folder import UnitRecord
     from napari_ngff.store.write.transaction import Transaction
 
-__all__ = ["METHODS", "rebuild_pyramid"]
+__all__ = ["METHODS", "rebuild", "rebuild_pyramid"]
 
 METHODS = ("mean", "mode", "nearest")
 
@@ -132,6 +133,56 @@ class _Rebuilding:
         target = ArrayTarget(finest.zarr_format, (), False, False, True)
         made = convert_array(raw, attributes, finest.layout, region, target, Storage())
         return made.documents
+
+
+def rebuild(
+    source: Any,
+    *,
+    levels: int | None = None,
+    method: str | None = None,
+    scheduler: Any = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> tuple[str, ...]:
+    """Make the coarser levels of an image or of labels again, in their file.
+
+    If the number of levels changes, the labels of an image get as many.
+
+    Parameters
+    ----------
+    source
+        The image or label image, in a folder.
+    levels
+        How many levels it has then, the finest included; by default as many as before.
+    method
+        "mean", "mode" or "nearest"; by default mean for images, and for labels mode
+        where their metadata have it, otherwise nearest.
+    scheduler
+        As for `convert`.
+    progress
+        Called with the bytes of voxels that are written, and their total; an error that
+        it raises stops, and levels that are complete stay.
+
+    Returns
+    -------
+    tuple of str
+        Paths of the levels that were made.
+
+    Raises
+    ------
+    UnsupportedError
+        Where it is not an image in a folder.
+    ValueError
+        Where `levels` or `method` do not fit.
+    OMEZarrError, OSError
+        Where reading or writing fails.
+    """
+    return rebuild_pyramid(
+        open_node(source),
+        levels=levels,
+        method=method,
+        scheduler=scheduler,
+        progress=progress,
+    )
 
 
 def rebuild_pyramid(
