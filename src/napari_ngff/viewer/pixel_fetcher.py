@@ -225,6 +225,8 @@ class LocalFetcher(PixelFetcher):
     def __init__(self) -> None:
         super().__init__()
         self._threads = ThreadPoolExecutor(CORES, "napari-ngff-pixels")
+        # Others, so that nobody waits behind chunks that take their time.
+        self._soon_threads = ThreadPoolExecutor(CORES, "napari-ngff-soon")
         self._readers = 0
         # Streams of which pixels came that the main thread did not wait for.
         self._late: dict[int, PixelStream] = {}
@@ -241,7 +243,7 @@ class LocalFetcher(PixelFetcher):
         At once, as without a stream: many times faster than chunk by chunk.
         """
         read = WholeRead(level, box)
-        self._threads.submit(read.run)
+        self._soon_threads.submit(read.run)
         self._budget.wait_for(read.ended)
         read.is_stopped = True
         return read.take_pixels()
