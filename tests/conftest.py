@@ -29,6 +29,8 @@ atexit.register(shutil.rmtree, _home, ignore_errors=True)
 os.environ["NAPARI_CONFIG"] = str(_home / "settings.yaml")
 for _kind in ("CONFIG", "DATA", "STATE"):
     os.environ[f"XDG_{_kind}_HOME"] = str(_home / _kind.lower())
+# No test asks the keychain of the person who runs it.
+os.environ["PYTHON_KEYRING_BACKEND"] = "keyring.backends.null.Keyring"
 
 _worker = os.environ.get("PYTEST_XDIST_WORKER", "")  # gw0, gw1, ...
 _displays = os.environ.get("TEST_DISPLAYS", "").split()

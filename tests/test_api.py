@@ -17,12 +17,12 @@ from napari_ngff.testing import write_image, write_plate
 
 ROOT = Path(__file__).parents[1]
 NAMES = """
-AccessError ChunkError Collection ConflictError CorruptDataError Image LabelImage
-Node NodeNotFoundError NotOMEZarrError OMEZarrError Plate Problem Pyramid Reference
-ServerError UnsupportedError Well __version__ check convert edit_copy intrinsic_of
-label_region measure merge merge_sidecar new_labels open open_node open_pyramid
-open_systems pack read_layers rebuild save_alignment session_of unpack view_in_3d
-work_here work_size write
+AccessError ChunkError Collection ConflictError CorruptDataError Image
+LabelImage LoginNeededError Node NodeNotFoundError NotOMEZarrError OMEZarrError
+Plate Problem Pyramid Reference ServerError UnsupportedError Well __version__
+check convert edit_copy intrinsic_of label_region measure merge merge_sidecar
+new_labels open open_node open_pyramid open_systems pack read_layers rebuild
+save_alignment session_of unpack view_in_3d work_here work_size write
 """
 
 

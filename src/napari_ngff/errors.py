@@ -6,6 +6,7 @@
     ├── NotOMEZarrError (ValueError)         there is no OME-Zarr metadata here
     ├── NodeNotFoundError (FileNotFoundError) nothing at that place
     ├── AccessError (PermissionError)        it is there, but may not be read
+    │   └── LoginNeededError                 ...without a login, or with this one
     ├── ServerError (ConnectionError)        a server did not give it; it may later
     ├── CorruptDataError (ValueError)        metadata, archive or chunk is damaged
     │   └── ChunkError                       ...one chunk, or shard, of an array
@@ -40,6 +41,7 @@ __all__ = [
     "ConflictError",
     "CorruptDataError",
     "FileChangedError",
+    "LoginNeededError",
     "NameTakenError",
     "NodeNotFoundError",
     "NotOMEZarrError",
@@ -55,6 +57,8 @@ __all__ = [
 # Remedies that code compares with: see `ChunkError`.
 AGAIN = "Ask for it again."
 RESTORE = "Restore it from a copy."
+
+LOG_IN = "Log in to the server; if the address has a signature, it may have expired."
 REOPEN = "Close it, and open it again."
 SERVER_REMEDIES = AGAIN, REOPEN
 """Remedies of a cause that are those of the chunk, too."""
@@ -113,6 +117,24 @@ class NodeNotFoundError(OMEZarrError, FileNotFoundError):
 
 class AccessError(OMEZarrError, PermissionError):
     """The place exists and the system, or the server, refuses to read it."""
+
+
+class LoginNeededError(AccessError):
+    """A server wants a login, or refuses the one that it was given.
+
+    Parameters
+    ----------
+    message
+        What failed.
+    server
+        Its public address, such as ``"https://host:8080"`` or ``"s3://bucket"``.
+    remedy
+        What to do.
+    """
+
+    def __init__(self, message: str, server: str = "", remedy: str = LOG_IN) -> None:
+        super().__init__(message, remedy=remedy)
+        self.server = server
 
 
 class ServerError(OMEZarrError, ConnectionError):

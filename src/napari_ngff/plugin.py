@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "edit_copy",
+    "forget_logins",
     "get_reader",
     "make_default_reader",
     "measure_labels",
@@ -254,6 +255,26 @@ def clear_thumbnails() -> None:
     run_work(
         clear_previews,
         lambda freed: show_info(f"{freed / 1e6:.1f} MB of thumbnails are deleted."),
+    )
+
+
+def forget_logins() -> None:
+    """Forget all logins, those in the keychain too, and the addresses of the form."""
+    from napari.utils.notifications import show_info
+
+    from napari_ngff.store.sources.address_secrets import forget_secrets
+    from napari_ngff.store.sources.login_keyring import forget_kept_logins
+    from napari_ngff.store.sources.server_logins import forget_logins as forget
+    from napari_ngff.viewer.settings import forget_addresses
+    from napari_ngff.viewer.window_services import run_work
+
+    use_workers()
+    forget()
+    forget_secrets()
+    forget_addresses()
+    run_work(
+        forget_kept_logins,
+        lambda _: show_info("Logins and addresses are forgotten."),
     )
 
 

@@ -17,13 +17,14 @@ from mouse import pump, until
 from napari_ngff.plugin import edit_copy, use_workers
 from napari_ngff.store.arrays.region_read import cache
 from napari_ngff.store.hierarchy.node import open_node
-from napari_ngff.store.sources import address_secrets
+from napari_ngff.store.sources import address_secrets, server_logins
 from napari_ngff.store.sources import remote_source as remote
 from napari_ngff.viewer.browsing.positions import Position
 from napari_ngff.viewer.streamed_levels import fetcher
 from napari_ngff.widgets.browser.host import show_browser
 from napari_ngff.widgets.docking import INSPECTOR, show_dock
 from napari_ngff.widgets.forms import show_open_url
+from napari_ngff.widgets.login_dialog import LoginDialog
 from napari_ngff.widgets.new_labels_form import show_new_labels
 from plates import pixels, write_image, write_plate
 from unreliable import OK, Handler, serving
@@ -59,6 +60,8 @@ def home(tmp_path, monkeypatch):
     for kind in ("CONFIG", "DATA", "STATE", "CACHE"):
         monkeypatch.setenv(f"XDG_{kind}_HOME", str(folder / kind.lower()))
     monkeypatch.setattr(address_secrets, "_known", {})
+    monkeypatch.setattr(server_logins, "_logins", {})
+    monkeypatch.setattr(server_logins, "_refused", [])
     monkeypatch.setattr(remote, "PAUSES", ())
     return folder
 
@@ -157,6 +160,15 @@ def address(server, name):
     return f"http://me:{PASSWORD}@127.0.0.1:{server.server_port}/{name}?{QUERY}"
 
 
+def cancel_login(viewer):
+    """Wait for the dialog, and return what stands in it."""
+    until(lambda: viewer.window._qt_window.findChildren(LoginDialog))
+    dialog = viewer.window._qt_window.findChildren(LoginDialog)[0]
+    text = dialog.status.text() + dialog.windowTitle()
+    dialog.reject()
+    return text
+
+
 def test_an_image_its_labels_and_a_plate(viewer, home, server, shown):
     use_workers()
     viewer.open(address(server, "cells.zarr"), plugin="napari-ngff")
@@ -228,6 +240,10 @@ def test_what_goes_wrong(viewer, home, server, shown):
         server.answer = lambda path, answer=answer: answer
         form.address.value = address(server, "cells.zarr")
         form.open_address()
+        if answer == 403:
+            asked = cancel_login(viewer)
+            assert "did not accept" not in asked
+            shown.append(asked)
         until(lambda: form.button.enabled)
         assert form.status.value
         shown += texts_of_widgets()

@@ -19,7 +19,9 @@ from qtpy.QtWidgets import (
 
 from napari_ngff.errors import OMEZarrError, error_text
 from napari_ngff.store.hierarchy.data_link import data_address
+from napari_ngff.store.hierarchy.location import is_url
 from napari_ngff.store.hierarchy.node import open_node
+from napari_ngff.store.sources.server_logins import find_login, server_of
 from napari_ngff.viewer.reader import read_node
 from napari_ngff.viewer.session import session_of
 from napari_ngff.viewer.settings import (
@@ -36,6 +38,7 @@ from napari_ngff.widgets.form_dialog import (
     main_window,
     shown_form,
 )
+from napari_ngff.widgets.login_dialog import LoginAnswer, ask_login
 from napari_ngff.widgets.opening import RemoteOpening
 from napari_ngff.widgets.theme_look import ThemeFollower, wrap_label
 
@@ -73,12 +76,16 @@ class UrlForm(Container):  # type: ignore[type-arg]
             " ome-ngff-validator or neuroglancer"
         )
         self.button = PushButton(text="Open")
+        self.login_button = PushButton(text="Log in…")
+        self.login_button.tooltip = "To a server, or to a bucket with an own endpoint"
         self.status = Label(value="")
         wrap_label(self.status)
-        super().__init__(widgets=[self.address, self.button, self.status])
+        buttons = [self.button, self.login_button]
+        super().__init__(widgets=[self.address, *buttons, self.status])
         self.recent = self._list_recent()
         ThemeFollower(self.native, viewer)
-        self.button.changed.connect(self.open_address)
+        self.button.changed.connect(lambda: self.open_address())
+        self.login_button.changed.connect(self.log_in)
 
     def _list_recent(self) -> QComboBox:
         """Add a row with the addresses that were opened last."""
@@ -100,19 +107,39 @@ class UrlForm(Container):  # type: ignore[type-arg]
     def _take_recent(self, address: str) -> None:
         self.address.value = address
 
-    def open_address(self) -> None:
-        """Start to open the typed address, or the one in a link of another viewer."""
+    def _find_address(self) -> str:
+        """Return the typed address, or the one in a link; "" for none."""
         if not self.address.value.strip() or not self.button.enabled:
-            return
+            return ""
         try:
-            url = data_address(self.address.value)
+            return data_address(self.address.value)
         except OMEZarrError as error:
             self._show_error(error_text(error))
+            return ""
+
+    def log_in(self) -> None:
+        """Ask for a login before the server does, and open the address with it."""
+        url = self._find_address()
+        if not is_url(url):
+            self._show_error(self.status.value or "Type the address first.")
+            return
+        server = server_of(url)
+        ask_login(self._viewer, server, self._open_with_login, find_login(server))
+
+    def _open_with_login(self, answer: LoginAnswer | None) -> None:
+        if answer is not None and self._is_alive():
+            self.open_address(answer)
+
+    def open_address(self, login: LoginAnswer | None = None) -> None:
+        """Start to open the typed address, or the one in a link of another viewer."""
+        url = self._find_address()
+        if not url:
             return
         self.button.enabled = False
         self.status.value = "Reading…"
         session_of(self._viewer)
         opening = RemoteOpening(self._viewer, url)
+        opening.login = login
         opening.start(
             lambda: read_node(open_node(url)),
             lambda layers: self._add_layers(opening, layers),

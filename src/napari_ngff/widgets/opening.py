@@ -11,15 +11,22 @@ from qtpy.QtCore import QEventLoop, QThread, QTimer
 from qtpy.QtWidgets import QApplication
 
 from napari_ngff.addresses import public_address
-from napari_ngff.errors import OMEZarrError
+from napari_ngff.errors import LoginNeededError, OMEZarrError
 from napari_ngff.store.hierarchy.location import is_url
 from napari_ngff.store.sources.remote_source import ReadScope
+from napari_ngff.store.sources.server_logins import server_of
 from napari_ngff.viewer import reader
 from napari_ngff.viewer.napari_private import qt_window_of
 from napari_ngff.viewer.notices import last_part, shorten_name
 from napari_ngff.viewer.session import session_of
 from napari_ngff.viewer.settings import note_address
 from napari_ngff.widgets.form_dialog import is_window_open
+from napari_ngff.widgets.login_dialog import (
+    LoginAnswer,
+    find_kept_login,
+    store_login,
+)
+from napari_ngff.widgets.problem_sign import is_window_shown
 from napari_ngff.widgets.workers import main_calls
 
 if TYPE_CHECKING:
@@ -58,6 +65,11 @@ class RemoteOpening:
         In whose window it is opened.
     path
         What is opened.
+
+    Attributes
+    ----------
+    login
+        What the user answered for it; kept once the server has accepted it.
     """
 
     def __init__(self, viewer: Any, path: str) -> None:
@@ -66,16 +78,25 @@ class RemoteOpening:
         self.scope = ReadScope()
         self._bar: OpeningBar | None = None
         self._is_noted = False
+        self.login: LoginAnswer | None = None
 
     def start(
         self,
         work: Callable[[], Any],
         done: Callable[[Any], None],
         failed: Callable[[Exception], None],
+        *,
+        asks: bool = True,
     ) -> None:
         """Work in a thread; call one of the functions in the main thread.
 
         A thread of its own: those of the window may all wait for servers.
+
+        Parameters
+        ----------
+        asks
+            Whether the user is asked for a login where the server wants one; then it is
+            worked again.
         """
         outcome: list[Any] = []
         window = qt_window_of(self.viewer)
@@ -88,11 +109,16 @@ class RemoteOpening:
                 failed(OMEZarrError(f"The window of {self.path} was closed."))
                 return
             window.destroyed.disconnect(self.scope.cancel)
-            if isinstance(outcome[0], Exception):
-                failed(outcome[0])
+            error = outcome[0]
+            is_locked = isinstance(error, LoginNeededError) and asks
+            if is_locked and not self.scope.is_cancelled:
+                self._log_in(error, partial(self.start, work, done, failed), failed)
+            elif isinstance(error, Exception):
+                failed(error)
             elif self.scope.is_cancelled:
                 failed(self._cancelled())
             else:
+                self._keep_login()
                 done(outcome[0])
 
         def run() -> None:
@@ -107,6 +133,28 @@ class RemoteOpening:
         thread = threading.Thread(target=run, name="napari-ngff-open", daemon=True)
         thread.start()
         QTimer.singleShot(PATIENCE, partial(self._begin_bar, outcome))
+
+    def _log_in(
+        self,
+        error: LoginNeededError,
+        again: Callable[[], None],
+        failed: Callable[[Exception], None],
+    ) -> None:
+        """Get a login for a server, and work again; without one it has failed."""
+
+        def go_on(answer: LoginAnswer | None) -> None:
+            if answer is None:
+                failed(error)
+                return
+            self.login = answer
+            again()
+
+        find_kept_login(self.viewer, error.server or server_of(self.path), go_on)
+
+    def _keep_login(self) -> None:
+        login, self.login = self.login, None
+        if login is not None and login.is_kept:
+            store_login(login)
 
     def wait(self, work: Callable[[], Any]) -> Any:
         """Work in a thread, and return the result; the window goes on meanwhile.
@@ -125,7 +173,8 @@ class RemoteOpening:
             found.append(result)
             loop.quit()
 
-        self.start(work, finish, finish)
+        # Nobody answers where no window is shown.
+        self.start(work, finish, finish, asks=is_window_shown(self.viewer))
         # The loop may end early, when the application quits.
         if not found:
             loop.exec()

@@ -11,12 +11,15 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from napari_ngff.addresses import MARK, hide_secrets, public_address
 
-__all__ = ["AddressSecrets", "known_secrets", "remember_secrets"]
+__all__ = ["AddressSecrets", "forget_secrets", "known_secrets", "remember_secrets"]
 
 SECRET_NAMES = re.compile(
     r"auth|cookie|credential|key|pass|secret|sig|token", re.IGNORECASE
 )
 """Names of options and of parts of a query whose values are secrets."""
+
+LOGIN_NAMES = frozenset({"anon", "auth", "profile", "session"})
+"""Names of other options that say who asks, or that no one in particular does."""
 
 SHORTEST = 4
 """Letters; what is shorter is no secret, and stands in many words."""
@@ -36,11 +39,14 @@ class AddressSecrets:
         Of the address, with its ``?``; "" without one.
     options
         For fsspec.
+    token
+        Of a bearer, which goes in place of a login; "" without one.
     """
 
     login: str = field(default="", repr=False)
     query: str = field(default="", repr=False)
     options: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    token: str = field(default="", repr=False)
 
     @classmethod
     def from_address(
@@ -53,11 +59,20 @@ class AddressSecrets:
         return cls(login, query, dict(options or {}))
 
     def __bool__(self) -> bool:
-        return bool(self.login or self.query or self.options)
+        return bool(self.login or self.query or self.options or self.token)
+
+    @property
+    def has_credentials(self) -> bool:
+        """Whether they say who asks; other options do not."""
+        own = self.login or self.query or self.token
+        named = LOGIN_NAMES & {*self.options} or any(_secret_values(self.options))
+        return bool(own or named)
 
     @property
     def authorization(self) -> str:
-        """Value of the header with the login; "" without one."""
+        """Value of the header with the login or the token; "" without one."""
+        if self.token:
+            return f"Bearer {self.token}"
         if not self.login:
             return ""
         return f"Basic {base64.b64encode(unquote(self.login).encode()).decode()}"
@@ -77,7 +92,8 @@ class AddressSecrets:
         return text
 
     def _words(self) -> Iterator[str]:
-        yield from (self.query, self.query[1:], self.authorization)
+        yield from (self.query, self.query[1:], self.authorization, self.token)
+        yield self.authorization.partition(" ")[2]
         password = self.login.partition(":")[2]
         yield from (self.login, password, unquote(self.login), unquote(password))
         yield from (value for _, value in parse_qsl(self.query[1:]))
@@ -110,3 +126,8 @@ def remember_secrets(address: str, secrets: AddressSecrets) -> None:
 def known_secrets(address: str) -> AddressSecrets:
     """Return what a hierarchy was opened with last; empty for an unknown one."""
     return _known.get(public_address(address), AddressSecrets())
+
+
+def forget_secrets() -> None:
+    """Forget what hierarchies were opened with; those that are open keep it."""
+    _known.clear()

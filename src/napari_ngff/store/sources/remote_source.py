@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 
 from napari_ngff.addresses import public_address
 from napari_ngff.errors import (
-    AccessError,
     CorruptDataError,
+    LoginNeededError,
     OMEZarrError,
     ServerError,
     UnsupportedError,
@@ -30,6 +30,12 @@ from napari_ngff.store.sources.file_part import (
     fetch_s3_part,
 )
 from napari_ngff.store.sources.http_request import HttpRequest, fetch_bytes
+from napari_ngff.store.sources.server_access import ServerAccess
+from napari_ngff.store.sources.server_logins import (
+    choose_secrets,
+    note_refusal,
+    server_of,
+)
 from napari_ngff.store.threads import MOST, ask_pool
 
 if TYPE_CHECKING:
@@ -57,6 +63,15 @@ LONGEST_REASON = 200
 
 FORBIDDEN = (401, 403)
 """Answers of HTTP by which a server refuses this user."""
+
+NO_CREDENTIALS = {
+    "NoCredentialsError",
+    "PartialCredentialsError",
+    "ProfileNotFound",
+    "CredentialRetrievalError",
+    "SSOError",
+}
+"""Errors of botocore where there are none, or where they are incomplete."""
 
 REFUSALS = (errno.EPERM, errno.EINVAL, errno.ENOSYS)
 """Numbers of errors by which s3fs reports that a bucket takes no objects."""
@@ -160,14 +175,43 @@ class RemoteSource:
     def __init__(self, url: str, options: dict[str, Any] | None = None) -> None:
         scheme = urlsplit(url).scheme
         self.name = public_address(url).rstrip("/")
-        self._secrets = AddressSecrets.from_address(url, options)
-        self.files = _open_filesystem(scheme, dict(self._secrets.options))
-        is_http = scheme in ("http", "https")
-        self._guest_files = _open_filesystem(scheme, {}) if is_http else None
+        self._scheme = scheme
+        self.own_secrets = AddressSecrets.from_address(url, options)
+        self._server = server_of(url)
+        self._access = self._open_access(self._choose_secrets())
         self._scope: ReadScope = getattr(_current, "scope", None) or ReadScope()
         self._asked: dict[str, Future[bytes | None]] = {}
         self._answer_lock = threading.Lock()
         self._writable_answer: Future[bool] | None = None
+
+    def _choose_secrets(self) -> AddressSecrets:
+        return choose_secrets(self.own_secrets, self._server)
+
+    def _open_access(self, secrets: AddressSecrets) -> ServerAccess:
+        options = dict(secrets.options)
+        files, guest_files, bucket = _open_filesystem(self._scheme, options), None, ""
+        if self._scheme in ("http", "https"):
+            guest_files = _open_filesystem(self._scheme, {})
+        elif self._scheme == "s3":
+            bucket = self._server
+            if not secrets.has_credentials:
+                guest_files = _open_filesystem("s3", {**options, "anon": True})
+        return ServerAccess(secrets, files, guest_files, bucket)
+
+    @property
+    def access(self) -> ServerAccess:
+        """By what the server is asked: with the login that it has now."""
+        secrets = self._choose_secrets()
+        if secrets != self._access.secrets:
+            self._access = self._open_access(secrets)
+            with self._answer_lock:
+                self._writable_answer = None
+        return self._access
+
+    @property
+    def files(self) -> Any:
+        """The file system of fsspec that has the credentials of the user."""
+        return self.access.files
 
     @property
     def concurrency(self) -> int:
@@ -216,8 +260,8 @@ class RemoteSource:
         answer.set_result(writable)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        secrets = self._secrets
-        return type(self), (secrets.complete_address(self.name), secrets.options)
+        # Another process has no logins of servers.
+        return _restore_source, (self.name, self.access.secrets)
 
     def get(
         self, key: str, start: int | None = None, length: int | None = None
@@ -318,30 +362,40 @@ class RemoteSource:
         """Describe a request that failed, without its secrets."""
         address = f"{self.name}/{key}"
         if isinstance(error, PermissionError) or _http_status(error) in FORBIDDEN:
-            return AccessError(
-                f"The server refuses to give {address}. The address may need a login or"
-                " a token, or may have expired."
-            )
+            note_refusal(self._access.secrets)
+            msg = f"The server refuses to give {address}."
+            return LoginNeededError(msg, self._server)
         reason = late or _describe_failure(error)
-        return ServerError(address, self._secrets.hide_in(reason))
+        reason = self._access.secrets.hide_in(reason)
+        if _class_names(error) & NO_CREDENTIALS:
+            note_refusal(self._access.secrets)
+            msg = f"There are no credentials for {address}: {reason}."
+            return LoginNeededError(msg, self._server)
+        return ServerError(address, reason)
 
     def _request_bytes(
         self, key: str, start: int | None, end: int | None, seconds: float
     ) -> bytes:
         """Read bytes; fails after `stop_reading`, or when the time is over."""
-        url = f"{self.name}/{key}"
-        address = self._secrets.complete_address(url)
-        if not self.files.async_impl:
-            data: bytes = self.files.cat_file(address, start=start, end=end)
+        url, access = f"{self.name}/{key}", self.access
+        secrets, files = access.secrets, access.files
+        address = secrets.complete_address(url)
+        if not files.async_impl:
+            data: bytes = files.cat_file(address, start=start, end=end)
             return data
-        if self._guest_files is not None:
+        reading: Coroutine[Any, Any, bytes]
+        if access.bucket:
+            reading = access.read_bucket(
+                lambda files: files._cat_file(address, start=start, end=end)
+            )
+        elif access.guest_files is not None:
             most = LARGEST_DOCUMENT if is_document(key) else allowed_chunk()
             asked = HttpRequest(
-                url + self._secrets.query, self._secrets.authorization, start, end, most
+                url + secrets.query, secrets.authorization, start, end, most
             )
-            reading = fetch_bytes(self.files, self._guest_files, asked)
+            reading = fetch_bytes(files, access.guest_files, asked)
         else:
-            reading = self.files._cat_file(address, start=start, end=end)
+            reading = files._cat_file(address, start=start, end=end)
         return self._wait_for(reading, seconds)
 
     def _request_part(
@@ -353,21 +407,24 @@ class RemoteSource:
         seconds: float,
     ) -> FilePart:
         """Read a part and its version; fails as `_request_bytes`."""
-        url = f"{self.name}/{key}"
-        address = self._secrets.complete_address(url)
-        if self._guest_files is not None:
+        url, access = f"{self.name}/{key}", self.access
+        secrets = access.secrets
+        address = secrets.complete_address(url)
+        if access.bucket:
+            reading = access.read_bucket(
+                lambda files: fetch_s3_part(files, address, start, end, version)
+            )
+            return self._wait_for(reading, seconds)
+        if access.guest_files is not None:
             asked = HttpRequest(
-                url + self._secrets.query, self._secrets.authorization, start, end,
+                url + secrets.query, secrets.authorization, start, end,
                 condition=version.condition if version else "", as_stored=True,
             )  # fmt: skip
-            reading = fetch_http_part(self.files, self._guest_files, asked)
-            return self._wait_for(reading, seconds)
-        if self.name.startswith("s3://"):
-            reading = fetch_s3_part(self.files, address, start, end, version)
+            reading = fetch_http_part(access.files, access.guest_files, asked)
             return self._wait_for(reading, seconds)
         # Other file systems tell no versions that a request could name.
         known = version.size if version else None
-        size: int = self.files.info(address)["size"] if known is None else known
+        size: int = access.files.info(address)["size"] if known is None else known
         first = max(0, size + start) if start < 0 else start
         data = self._request_bytes(key, first, end or size, seconds)
         return FilePart(data, FileVersion(size=size))
@@ -399,11 +456,23 @@ class RemoteSource:
         if self.name.startswith("http"):
             return None
         try:
-            address = self._secrets.complete_address(f"{self.name}/{prefix}")
-            paths = self.files.ls(address, detail=False)
+            access = self.access
+            address = access.secrets.complete_address(f"{self.name}/{prefix}")
+            paths = access.list_names(address)
         except FileNotFoundError:
             return ()
+        except Exception as error:
+            if not _class_names(error) & NO_CREDENTIALS:
+                raise
+            raise self._failure_of(prefix, error, "") from None
         return tuple(sorted(str(path).rstrip("/").rsplit("/", 1)[-1] for path in paths))
+
+
+def _restore_source(name: str, secrets: AddressSecrets) -> RemoteSource:
+    """Make a source again, in another process."""
+    source = RemoteSource(secrets.complete_address(name), dict(secrets.options))
+    source.own_secrets = secrets  # the token is no part of an address
+    return source
 
 
 def _allowed_seconds() -> float:

@@ -62,11 +62,15 @@ class ObjectBucket:
     def __init__(self, source: RemoteSource) -> None:
         self.source = source
         self.name = source.name
-        self._files = source.files
         bucket, _, self._below = source.name.split("://", 1)[1].partition("/")
         self._bucket = bucket
         # Encrypted stores give tags other than the MD5 -> the MD5 that was expected.
         self._tags: dict[str, str] = {}
+
+    @property
+    def _files(self) -> Any:
+        # Of the source, which may get another login meanwhile.
+        return self.source.files
 
     @property
     def concurrency(self) -> int:

@@ -1,0 +1,95 @@
+"""Logins in the keychain of the computer (extra ``keyring``).
+
+All functions may wait for the user, whom the system asks to unlock the keychain.
+"""
+
+from __future__ import annotations
+
+import json
+from importlib.util import find_spec
+from typing import Any
+
+from napari_ngff.errors import OMEZarrError
+from napari_ngff.store.sources.address_secrets import AddressSecrets
+from napari_ngff.store.sources.server_logins import server_of
+
+__all__ = ["forget_kept_logins", "is_keyring_installed", "keep_login", "kept_login"]
+
+SERVICE = "napari-ngff"
+LIST = "servers"
+"""Entry with the servers of all others: a keychain lists none."""
+
+
+def is_keyring_installed() -> bool:
+    """Return whether logins can be kept."""
+    return find_spec("keyring") is not None
+
+
+def keep_login(address: str, login: AddressSecrets) -> None:
+    """Keep a login for the server of an address.
+
+    Raises
+    ------
+    OMEZarrError
+        Where the keychain does not take it.
+    """
+    import keyring
+
+    server = server_of(address)
+    parts = {"login": login.login, "token": login.token, "options": login.options}
+    try:
+        keyring.set_password(SERVICE, server, json.dumps(parts))
+        others = [one for one in _listed_servers() if one != server]
+        keyring.set_password(SERVICE, LIST, json.dumps([*others, server]))
+    # Each system has its own kinds, not all of which are keyring's. Not as the cause:
+    # some quote what they were given.
+    except Exception as error:  # noqa: BLE001
+        kind = type(error).__name__
+        msg = f"The keychain did not take the login for {server} ({kind})."
+        failure = OMEZarrError(msg, remedy="It is used until napari closes.")
+    else:
+        return
+    raise failure
+
+
+def kept_login(address: str) -> AddressSecrets | None:
+    """Return the login that is kept for the server of an address; None for none."""
+    if not is_keyring_installed():
+        return None
+    parts = _read_entry(server_of(address))
+    if not isinstance(parts, dict):
+        return None
+    options = parts.get("options")
+    return AddressSecrets(
+        str(parts.get("login", "")),
+        "",
+        options if isinstance(options, dict) else {},
+        str(parts.get("token", "")),
+    )
+
+
+def forget_kept_logins() -> None:
+    """Delete all logins that were kept."""
+    if not is_keyring_installed():
+        return
+    import keyring
+
+    for name in [*_listed_servers(), LIST]:
+        try:
+            keyring.delete_password(SERVICE, name)
+        except Exception:  # noqa: BLE001, S112  not there, or each system's own kinds
+            continue
+
+
+def _listed_servers() -> list[str]:
+    names = _read_entry(LIST)
+    return [str(name) for name in names] if isinstance(names, list) else []
+
+
+def _read_entry(name: str) -> Any:
+    import keyring
+
+    try:
+        return json.loads(keyring.get_password(SERVICE, name) or "null")
+    except Exception:  # noqa: BLE001  no keychain, locked, or not ours
+        return None

@@ -1,0 +1,81 @@
+"""The file systems of fsspec that read one server, with and without credentials."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from napari_ngff.store.sources.address_secrets import AddressSecrets
+
+__all__ = ["ServerAccess"]
+
+Content = TypeVar("Content")
+
+_locked: set[tuple[str, str]] = set()
+"""Buckets that are read with credentials alone, and the file systems with these."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerAccess:
+    """By what one server is asked.
+
+    Attributes
+    ----------
+    secrets
+        What its requests need.
+    files
+        A file system of fsspec with the credentials of the user: those of the address,
+        else of the environment and its profiles.
+    guest_files
+        One without any: for other servers to which an answer of HTTP leads, and for
+        public buckets; None where there is none.
+    bucket
+        Name of a bucket of S3; "" for other servers.
+    """
+
+    secrets: AddressSecrets
+    files: Any
+    guest_files: Any = None
+    bucket: str = ""
+
+    async def read_bucket(
+        self, read: Callable[[Any], Coroutine[Any, Any, Content]]
+    ) -> Content:
+        """Read as anyone may, and with credentials where that is refused.
+
+        Wrong credentials of the environment do not make public data unreadable, and
+        those that read them once are not left out again.
+
+        Parameters
+        ----------
+        read
+            By a file system.
+        """
+        mark = (self.bucket, str(self.files._fs_token))
+        is_open = self.guest_files is not None and mark not in _locked
+        if is_open:
+            try:
+                return await read(self.guest_files)
+            except PermissionError:
+                pass
+        try:
+            content = await read(self.files)
+        except FileNotFoundError:
+            # Many buckets answer so only to those who may list them.
+            _locked.add(mark)
+            raise
+        _locked.add(mark)
+        return content
+
+    def list_names(self, address: str) -> list[str]:
+        """List a folder, as `read_bucket` reads."""
+        mark = (self.bucket, str(self.files._fs_token))
+        if self.guest_files is not None and self.bucket and mark not in _locked:
+            try:
+                return list(self.guest_files.ls(address, detail=False))
+            except PermissionError:
+                pass
+        return list(self.files.ls(address, detail=False))

@@ -1,0 +1,294 @@
+"""Asks for the login of a server when a remote file is opened."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
+
+from qtpy.QtCore import Qt
+from qtpy.QtWidgets import (
+    QCheckBox,
+    QComboBox,
+    QDialog,
+    QDialogButtonBox,
+    QFormLayout,
+    QLabel,
+    QLineEdit,
+    QVBoxLayout,
+)
+
+from napari_ngff.errors import error_text
+from napari_ngff.store.sources.login_keyring import (
+    is_keyring_installed,
+    keep_login,
+    kept_login,
+)
+from napari_ngff.store.sources.server_logins import find_login, make_login, set_login
+from napari_ngff.viewer.window_services import show_messages
+from napari_ngff.widgets.form_dialog import WIDTH, is_window_open, main_window
+from napari_ngff.widgets.workers import run_in_worker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from napari_ngff.store.sources.address_secrets import AddressSecrets
+
+__all__ = ["LoginAnswer", "LoginDialog", "ask_login", "find_kept_login", "store_login"]
+
+TOKEN, PASSWORD = "Token", "User and password"
+KEYS, PROFILE, PUBLIC = "Access keys", "Profile of AWS", "No login (public)"
+
+FIELDS = {
+    "token": "Token",
+    "user": "User",
+    "password": "Password",
+    "key": "Access key",
+    "secret": "Secret key",
+    "profile": "Profile",
+    "endpoint_url": "Endpoint",
+}
+"""Names of the lines, with their labels."""
+
+HIDDEN_FIELDS = ("token", "password", "secret")
+
+NEEDED = {
+    TOKEN: ("token",),
+    PASSWORD: ("user", "password"),
+    KEYS: ("key", "secret"),
+    PROFILE: ("profile",),
+    PUBLIC: (),
+}
+"""Lines of each kind of login."""
+
+LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
+
+UNENCRYPTED = "This address is not encrypted (http): others could read what you type."
+KEEP = "Keep in the keychain of this computer"
+
+_asked_keychain: set[str] = set()
+"""Servers whose kept login was used in this session."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoginAnswer:
+    """What a user answered.
+
+    Attributes
+    ----------
+    server
+        For which the login is.
+    login
+        What was typed.
+    is_kept
+        Whether it shall be kept in the keychain.
+    """
+
+    server: str
+    login: AddressSecrets = field(repr=False)
+    is_kept: bool = False
+
+
+class LoginDialog(QDialog):
+    """Asks for a login; it blocks nothing.
+
+    Parameters
+    ----------
+    viewer
+        In front of its window.
+    server
+        As of `server_of`.
+    answered
+        Called once: with the answer, or with None.
+    refused
+        A login that the server did not accept; its secrets are not shown.
+    """
+
+    def __init__(
+        self,
+        viewer: Any,
+        server: str,
+        answered: Callable[[LoginAnswer | None], None],
+        refused: AddressSecrets | None = None,
+    ) -> None:
+        super().__init__(main_window(viewer))
+        self.server = server
+        self._waiting = [answered]
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        self.setWindowTitle(f"Log in to {name_server(server)}")
+        self.setMinimumWidth(WIDTH)
+        is_bucket = server.startswith("s3:")
+        self.kind = QComboBox(self)
+        self.kind.addItems([KEYS, PROFILE, PUBLIC] if is_bucket else [TOKEN, PASSWORD])
+        self.lines = {name: QLineEdit(self) for name in FIELDS}
+        for name in HIDDEN_FIELDS:
+            self.lines[name].setEchoMode(QLineEdit.EchoMode.Password)
+        self.lines["endpoint_url"].setPlaceholderText("https://… (empty for AWS)")
+        self.keep = QCheckBox(KEEP, self)
+        self.keep.setVisible(is_keyring_installed())
+        self.status = QLabel(self)
+        self.status.setWordWrap(True)
+        roles = QDialogButtonBox.StandardButton
+        self.buttons = QDialogButtonBox(roles.Open | roles.Cancel, self)
+        self._arrange()
+        self._show_refused(refused)
+        self.kind.currentTextChanged.connect(self._update_rows)
+        for line in self.lines.values():
+            line.textChanged.connect(self._update_button)
+        self.buttons.accepted.connect(self.accept)
+        self.buttons.rejected.connect(self.reject)
+        # Also when the window is closed, which closes no dialog.
+        self.destroyed.connect(partial(_answer_all, self._waiting, None))
+        self._update_rows()
+
+    def _arrange(self) -> None:
+        layout = QVBoxLayout(self)
+        layout.addWidget(self.status)
+        self._rows = QFormLayout()
+        grow = QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow
+        self._rows.setFieldGrowthPolicy(grow)
+        self._rows.addRow("Log in with", self.kind)
+        for name, label in FIELDS.items():
+            self._rows.addRow(label, self.lines[name])
+        layout.addLayout(self._rows)
+        layout.addWidget(self.keep)
+        layout.addWidget(self.buttons)
+
+    def _show_refused(self, refused: AddressSecrets | None) -> None:
+        name = name_server(self.server)
+        text = f"{name} wants a login."
+        if refused is not None:
+            text = (
+                f"{name} did not accept the login, or does not allow it to read this."
+            )
+            self.lines["user"].setText(unquote(refused.login.partition(":")[0]))
+            for option in ("key", "profile", "endpoint_url"):
+                self.lines[option].setText(str(refused.options.get(option, "")))
+            kinds = {"login": PASSWORD, "profile": PROFILE}
+            used = "login" if refused.login else next(iter(refused.options), "")
+            self.kind.setCurrentText(kinds.get(used, self.kind.currentText()))
+        parts = urlsplit(self.server)
+        if parts.scheme == "http" and parts.hostname not in LOCAL_HOSTS:
+            text = f"{text} {UNENCRYPTED}"
+        self.status.setText(text)
+
+    def _shown_fields(self) -> tuple[str, ...]:
+        names = NEEDED[self.kind.currentText()]
+        return (*names, "endpoint_url") if self.server.startswith("s3:") else names
+
+    def _update_rows(self) -> None:
+        shown = self._shown_fields()
+        for name, line in self.lines.items():
+            label = self._rows.labelForField(line)
+            line.setVisible(name in shown)
+            if label is not None:
+                label.setVisible(name in shown)
+        self._update_button()
+        self.adjustSize()
+
+    def _update_button(self) -> None:
+        needed = NEEDED[self.kind.currentText()]
+        is_complete = all(self.lines[name].text() for name in needed)
+        button = self.buttons.button(QDialogButtonBox.StandardButton.Open)
+        assert button is not None
+        button.setEnabled(is_complete)
+        button.setDefault(True)
+
+    def add_waiting(self, answered: Callable[[LoginAnswer | None], None]) -> None:
+        """Answer another opening as well."""
+        self._waiting.append(answered)
+
+    def make_login(self) -> AddressSecrets:
+        """Return what was typed."""
+        shown = self._shown_fields()
+        typed = {name: self.lines[name].text().strip() for name in shown}
+        # A password may begin or end with a blank.
+        password = self.lines["password"].text() if "password" in shown else ""
+        options = {
+            name: typed[name]
+            for name in ("key", "secret", "profile", "endpoint_url")
+            if typed.get(name)
+        }
+        return make_login(
+            typed.get("user", ""), password, typed.get("token", ""), options
+        )
+
+    def done(self, result: int) -> None:
+        """Answer, and close."""
+        answer = None
+        if result == QDialog.DialogCode.Accepted.value:
+            answer = LoginAnswer(self.server, self.make_login(), self._is_to_be_kept())
+            set_login(self.server, answer.login)
+        for line in self.lines.values():
+            line.clear()
+        super().done(result)
+        _answer_all(self._waiting, answer)
+
+    def _is_to_be_kept(self) -> bool:
+        return self.keep.isVisible() and self.keep.isChecked()
+
+
+def _answer_all(
+    waiting: list[Callable[[LoginAnswer | None], None]],
+    answer: LoginAnswer | None,
+    *_: Any,
+) -> None:
+    while waiting:
+        waiting.pop(0)(answer)
+
+
+def name_server(server: str) -> str:
+    """Name a server to a user: the host, or the bucket."""
+    scheme, _, name = server.partition("://")
+    return f"the bucket {name}" if scheme == "s3" else name
+
+
+def ask_login(
+    viewer: Any,
+    server: str,
+    answered: Callable[[LoginAnswer | None], None],
+    refused: AddressSecrets | None = None,
+) -> LoginDialog:
+    """Ask the user for a login, in one dialog for all that wait for this server."""
+    for dialog in main_window(viewer).findChildren(LoginDialog):
+        if dialog.server == server and dialog.isVisible():
+            dialog.add_waiting(answered)
+            dialog.raise_()
+            return dialog
+    dialog = LoginDialog(viewer, server, answered, refused)
+    dialog.show()
+    first = dialog.lines[dialog._shown_fields()[0]]
+    first.setFocus()
+    return dialog
+
+
+def find_kept_login(
+    viewer: Any, server: str, answered: Callable[[LoginAnswer | None], None]
+) -> None:
+    """Use the login of the keychain, once, else ask the user."""
+    refused = find_login(server)
+
+    def use(login: AddressSecrets | None) -> None:
+        if not is_window_open(viewer):
+            answered(None)
+        elif login is None:
+            ask_login(viewer, server, answered, refused)
+        else:
+            set_login(server, login)
+            answered(LoginAnswer(server, login))
+
+    if not is_keyring_installed() or server in _asked_keychain:
+        use(None)
+        return
+    _asked_keychain.add(server)
+    run_in_worker(partial(kept_login, server), use, lambda _: use(None))
+
+
+def store_login(answer: LoginAnswer) -> None:
+    """Keep a login that the server accepted in the keychain."""
+    run_in_worker(
+        partial(keep_login, answer.server, answer.login),
+        lambda _: None,
+        lambda error: show_messages((error_text(error),), "The login is not kept."),
+    )

@@ -1,0 +1,143 @@
+"""Buckets are read as anyone may, then with credentials; written with credentials."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from buckets import bucket_server
+from napari_ngff import LoginNeededError, open_node
+from napari_ngff.store.sources import address_secrets, server_access, server_logins
+from napari_ngff.store.sources.remote_source import RemoteSource
+from napari_ngff.store.sources.server_logins import make_login, set_login
+from napari_ngff.store.write.begin import begin_transaction, why_not_written
+from plates import pixels, write_image
+
+KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+FILES = {True: "s3://public/a.zarr", False: "s3://private/a.zarr"}
+
+
+@pytest.fixture(scope="module")
+def files():
+    with bucket_server() as files:
+        yield files
+
+
+@pytest.fixture(scope="module")
+def buckets(files, tmp_path_factory):
+    """The same image in a bucket that anyone may read, and in one that no one may."""
+    folder = tmp_path_factory.mktemp("image") / "a.zarr"
+    write_image(folder, pixels(1, (2, 8, 8)), 3)
+    for name in ("public", "private"):
+        files.makedirs(name)
+        acl = {"ACL": "public-read"} if name == "public" else {}
+        files.put(f"{folder}/", f"{name}/a.zarr/", recursive=True, **acl)
+    files.invalidate_cache()
+    return files
+
+
+@pytest.fixture(autouse=True)
+def no_logins(buckets, monkeypatch, tmp_path):
+    monkeypatch.setattr(address_secrets, "_known", {})
+    monkeypatch.setattr(server_logins, "_logins", {})
+    monkeypatch.setattr(server_logins, "_refused", [])
+    monkeypatch.setattr(server_access, "_locked", set())
+    type(buckets).clear_instance_cache()
+    yield
+    type(buckets).clear_instance_cache()
+
+
+@pytest.fixture
+def no_keys(monkeypatch, tmp_path):
+    """A computer without credentials."""
+    for name in KEYS:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    return tmp_path
+
+
+@pytest.fixture
+def asked(buckets, monkeypatch):
+    """Whether each object was read without credentials."""
+    found = []
+    read = type(buckets)._cat_file
+
+    async def note(self, *given, **named):
+        found.append(self.anon)
+        return await read(self, *given, **named)
+
+    monkeypatch.setattr(type(buckets), "_cat_file", note)
+    return found
+
+
+def test_a_public_bucket_needs_no_credentials(no_keys, asked):
+    source = open_node(FILES[True]).location.source
+    assert set(asked) == {True}
+    assert "cannot be written" in why_not_written(source)
+    assert source.fetch_part("zarr.json", 0, 5).data == source.get("zarr.json")[:5]
+
+
+def test_a_public_bucket_is_written_with_credentials(asked):
+    source = open_node(FILES[True]).location.source
+    assert set(asked) == {True}
+    assert source.ask_writable().result()
+    transaction = begin_transaction(source)
+    transaction.put("mine/c/0", b"chunk")
+    assert transaction.commit()
+    # The new object has not been made public.
+    assert source.get("mine/c/0") == b"chunk"
+    assert asked[-2:] == [True, False]
+
+
+def test_a_private_bucket_is_asked_twice_once(asked):
+    source = RemoteSource(FILES[False])
+    assert source.get("zarr.json")
+    assert asked == [True, False]
+    assert source.get("0/zarr.json")
+    assert RemoteSource(FILES[False]).get("nothing") is None
+    assert asked == [True, False, False, False]
+    assert "zarr.json" in source.list_names("")
+
+
+def test_a_private_bucket_without_credentials(no_keys):
+    with pytest.raises(LoginNeededError, match="no credentials for s3://private") as no:
+        open_node(FILES[False])
+    assert no.value.server == "s3://private"
+    with pytest.raises(LoginNeededError):
+        RemoteSource(FILES[False]).fetch_part("zarr.json", 0, 5)
+    set_login(FILES[False], make_login(options={"key": "mine", "secret": "S3cret"}))
+    source = open_node(FILES[False]).location.source
+    assert source.ask_writable().result()
+
+
+def test_a_profile_is_used(no_keys, asked):
+    (no_keys / "credentials").write_text(
+        "[lab]\naws_access_key_id = mine\naws_secret_access_key = S3cret\n"
+    )
+    set_login(FILES[False], make_login(options={"profile": "lab"}))
+    assert open_node(FILES[False]).kind
+    assert set(asked) == {False}
+    set_login(FILES[False], make_login(options={"profile": "nowhere"}))
+    with pytest.raises(LoginNeededError, match="nowhere"):
+        RemoteSource(FILES[False]).get("zarr.json")
+
+
+def test_an_endpoint_alone_is_asked_without_credentials(no_keys, asked, monkeypatch):
+    endpoint = os.environ["AWS_ENDPOINT_URL"]
+    monkeypatch.delenv("AWS_ENDPOINT_URL")
+    login = make_login(options={"endpoint_url": endpoint})
+    set_login(FILES[True], login)
+    assert open_node(FILES[True]).kind
+    assert set(asked) == {True}
+
+
+def test_what_an_address_is_opened_with_is_used_first(asked):
+    open_node(FILES[True], key="mine", secret="S3cret")
+    assert set(asked) == {False}
+    asked.clear()
+    with pytest.raises(LoginNeededError):
+        open_node(FILES[False], anon=True)
+    assert set(asked) == {True}
