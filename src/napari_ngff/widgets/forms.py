@@ -84,7 +84,7 @@ class UrlForm(Container):  # type: ignore[type-arg]
         super().__init__(widgets=[self.address, *buttons, self.status])
         self.recent = self._list_recent()
         ThemeFollower(self.native, viewer)
-        self.button.changed.connect(lambda: self.open_address())
+        self.button.changed.connect(self.open_address)
         self.login_button.changed.connect(self.log_in)
 
     def _list_recent(self) -> QComboBox:
@@ -128,11 +128,13 @@ class UrlForm(Container):  # type: ignore[type-arg]
 
     def _open_with_login(self, answer: LoginAnswer | None) -> None:
         if answer is not None and self._is_alive():
-            self.open_address(answer)
+            self._open(self._find_address(), answer)
 
-    def open_address(self, login: LoginAnswer | None = None) -> None:
+    def open_address(self) -> None:
         """Start to open the typed address, or the one in a link of another viewer."""
-        url = self._find_address()
+        self._open(self._find_address(), None)
+
+    def _open(self, url: str, login: LoginAnswer | None) -> None:
         if not url:
             return
         self.button.enabled = False
