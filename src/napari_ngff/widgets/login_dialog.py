@@ -100,7 +100,7 @@ class LoginDialog(QDialog):
     server
         As of `server_of`.
     answered
-        Called once: with the answer, or with None.
+        Called once with the answer, or with None; never if the window is closed.
     refused
         A login that the server did not accept; its secrets are not shown.
     """
@@ -138,8 +138,6 @@ class LoginDialog(QDialog):
             line.textChanged.connect(self._update_button)
         self.buttons.accepted.connect(self.accept)
         self.buttons.rejected.connect(self.reject)
-        # Also when the window is closed, which closes no dialog.
-        self.destroyed.connect(partial(_answer_all, self._waiting, None))
         self._update_rows()
 
     def _arrange(self) -> None:
@@ -223,19 +221,11 @@ class LoginDialog(QDialog):
         for line in self.lines.values():
             line.clear()
         super().done(result)
-        _answer_all(self._waiting, answer)
+        while self._waiting:
+            self._waiting.pop(0)(answer)
 
     def _is_to_be_kept(self) -> bool:
         return self.keep.isVisible() and self.keep.isChecked()
-
-
-def _answer_all(
-    waiting: list[Callable[[LoginAnswer | None], None]],
-    answer: LoginAnswer | None,
-    *_: Any,
-) -> None:
-    while waiting:
-        waiting.pop(0)(answer)
 
 
 def name_server(server: str) -> str:

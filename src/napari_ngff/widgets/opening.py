@@ -79,6 +79,7 @@ class RemoteOpening:
         self._bar: OpeningBar | None = None
         self._is_noted = False
         self.login: LoginAnswer | None = None
+        self._unanswered: Callable[[], None] | None = None
 
     def start(
         self,
@@ -141,8 +142,15 @@ class RemoteOpening:
         failed: Callable[[Exception], None],
     ) -> None:
         """Get a login for a server, and work again; without one it has failed."""
+        window = qt_window_of(self.viewer)
+        self._unanswered = partial(failed, error)
+        # A window that is closed takes the dialog with it.
+        window.destroyed.connect(self._give_up)
 
         def go_on(answer: LoginAnswer | None) -> None:
+            if is_window_open(self.viewer):
+                window.destroyed.disconnect(self._give_up)
+            self._unanswered = None
             if answer is None:
                 failed(error)
                 return
@@ -150,6 +158,11 @@ class RemoteOpening:
             again()
 
         find_kept_login(self.viewer, error.server or server_of(self.path), go_on)
+
+    def _give_up(self) -> None:
+        unanswered, self._unanswered = self._unanswered, None
+        if unanswered is not None:
+            unanswered()
 
     def _keep_login(self) -> None:
         login, self.login = self.login, None
