@@ -10,6 +10,7 @@ import zarr
 from napari_ngff import ChunkError, UnsupportedError, open_node, open_pyramid
 from napari_ngff.metadata.model import Severity
 from napari_ngff.metadata.version import V0_3
+from napari_ngff.testing import write_image
 
 
 def write(folder: Path, shapes, *, scales=None, axes="yx", dtype="u2", **attributes):
@@ -156,12 +157,19 @@ def test_an_old_image_with_fewer_axes_than_five(tmp_path):
 
 
 def test_a_level_off_its_place_is_a_warning(tmp_path):
-    folder = write(tmp_path / "a", [(27, 27), (6, 6)], scales=[[1, 1], [4, 4]])
+    folder = write(tmp_path / "a", [(27, 27), (6, 6)], scales=[[1, 1], [3, 3]])
     pyramid = open_pyramid(open_node(folder))
     (problem,) = pyramid.problems
     assert (problem.code, problem.severity) == ("level-misplaced", Severity.WARNING)
-    # Of level 1, voxel 5 lies at 20 by its metadata, at 4.5 * 5 + 1.75 by its shape.
-    assert "4.2 voxels" in problem.text
+    # Voxel 5 lies at 15 by its metadata, at 4.5 * 5 + 1.75 = 24.25 by its shape.
+    assert "2.1 of its voxels" in problem.text
+
+
+@pytest.mark.parametrize("size", [4129, 4159, 27])
+def test_levels_that_were_halved_are_in_their_place(tmp_path, size):
+    write_image(tmp_path / "a.ome.zarr", shape=(size, 64))
+    pyramid = open_pyramid(open_node(tmp_path / "a.ome.zarr"))
+    assert codes(pyramid) == []
 
 
 def test_old_versions_have_no_transformations_to_be_off(tmp_path):

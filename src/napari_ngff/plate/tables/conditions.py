@@ -76,7 +76,7 @@ class ColumnCondition:
         """Return which rows meet it; rows without a value never do.
 
         Numbers are compared as numbers, text without regard to case, dates as
-        `as_dates` says.
+        `read_dates` says.
 
         Parameters
         ----------

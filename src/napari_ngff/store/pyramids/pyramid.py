@@ -40,7 +40,8 @@ OnError = Callable[["ChunkError"], None]
 values."""
 
 MAX_DRIFT = 1.0
-"""Voxels of level 0 by which a coarser level may be shifted without a problem."""
+"""Its own voxels by which a level may be shifted without a problem: halving does that
+where a size is odd (docs/design/003)."""
 
 VIEW = 2048
 """Voxels along each side of a large window."""
@@ -375,7 +376,7 @@ def _check_arrays(
             multiscale.levels[0], first.shape, level, array.shape
         )
         if drift > MAX_DRIFT:
-            text = f"Its transformation puts it {drift:.1f} voxels of level 0 off."
+            text = f"Its transformation puts it {drift:.1f} of its voxels off."
             consequence = "It is placed by its shape, not by its transformation."
             problems.append(
                 _level_problem(
@@ -395,7 +396,7 @@ def _measure_drift(
     Returns
     -------
     float
-        The largest distance at either end of any axis, in voxels of level 0.
+        The largest distance at either end of any axis, in voxels of the level.
     """
     drift = 0.0
     for axis, (full, size) in enumerate(zip(shape0, shape, strict=True)):
@@ -405,7 +406,7 @@ def _measure_drift(
             by_shape = factor * index + (factor - 1) / 2
             position = level.scale[axis] * index + level.translation[axis]
             by_metadata = (position - first.translation[axis]) / first.scale[axis]
-            drift = max(drift, abs(by_shape - by_metadata))
+            drift = max(drift, abs(by_shape - by_metadata) / factor)
     return drift
 
 
