@@ -20,6 +20,7 @@ from zarr.storage import LocalStore, MemoryStore, ZipStore
 
 from napari_ngff.errors import AccessError, NodeNotFoundError, OMEZarrError
 from napari_ngff.metadata.model import GroupKind
+from napari_ngff.store.hierarchy.location import find_location
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.store.pyramids.pyramid import open_pyramid
 from napari_ngff.viewer.samples import write_image, write_plate
@@ -572,3 +573,13 @@ def test_addresses_with_odd_names(originals, tmp_path, name):
     with serving(tmp_path) as (url, _):
         same_pixels(open_node(f"{url}/{quote(name)}"), levels)
         same_pixels(open_node(f"{url}/{quote(name)}/zarr.json"), levels)
+
+
+@pytest.mark.parametrize("where", ["127.0.0.1:8765/a.zarr", "uk1s3.ebi.ac.uk/b/a.zarr"])
+def test_an_address_without_its_scheme_gets_a_hint(where):
+    with pytest.raises(NodeNotFoundError) as failure:
+        find_location(where)
+    assert "write https://" in failure.value.remedy
+    with pytest.raises(NodeNotFoundError) as failure:
+        find_location("cells.zarr/0")
+    assert "https" not in failure.value.remedy

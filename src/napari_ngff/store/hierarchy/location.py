@@ -36,6 +36,10 @@ PLAIN = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*(/[A-Za-z0-9_-][A-Za-z0-9_.-]*)
 GROUP_NAMES = ("zarr.json", ".zgroup", ".zattrs")
 ZIP_SUFFIXES = (".ozx", ".zip")
 ROOT_SUFFIXES = (".zarr", *ZIP_SUFFIXES)
+WITHOUT_SCHEME = re.compile(
+    r"[\w-]+(\.[\w-]+)*(:\d+|\.(com|edu|eu|gov|io|net|org|uk|de|ch|jp))/"
+)
+"""An address whose ``https://`` was forgotten."""
 ZARR_BELOW = re.compile(r"\.zarr(/|$)", re.IGNORECASE)
 
 
@@ -193,7 +197,10 @@ def _locate_inside_file(path: str) -> Location:
         above, last = os.path.split(archive)
         if above == archive or os.path.isdir(above):
             msg = f"There is nothing at {path}."
-            raise NodeNotFoundError(msg, remedy="Check the path; it may have moved.")
+            remedy = "Check the path; it may have moved."
+            if WITHOUT_SCHEME.match(os.path.relpath(path)):
+                remedy = "For a server, write https:// or http:// before the address."
+            raise NodeNotFoundError(msg, remedy=remedy)
         archive, inner = above, f"{last}/{inner}" if inner else last
     if not archive.lower().endswith(ZIP_SUFFIXES):
         msg = f"Not an OME-Zarr: {archive}."

@@ -155,7 +155,7 @@ def require_room(target: Path, overwrite: bool) -> None:
     if not os.path.lexists(target):
         return
     if not overwrite:
-        msg = f"{target} already exists. Choose another name, or remove it."
+        msg = f"{target} already exists. Choose another name, or overwrite it."
         raise FileExistsError(msg)
     # A folder of other files is never replaced, whatever the caller allows.
     if target.is_dir() and not any((target / name).exists() for name in DOCUMENTS):

@@ -95,7 +95,8 @@ def make_comment(folder: Path) -> bytes:
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ValueError(
             f"{folder} cannot become an .ozx file: RFC-9 needs a root zarr.json with "
-            "attributes.ome.version, as OME-Zarr 0.5 and newer have."
+            "attributes.ome.version, as OME-Zarr 0.5 and newer have. Convert an older "
+            "one: napari-ngff convert SRC DST.ozx"
         ) from error
     ome = {"version": version, "zipFile": {"centralDirectory": {"jsonFirst": True}}}
     return json.dumps({"ome": ome}).encode()

@@ -285,6 +285,9 @@ def _make_key(number: int) -> Callable[[OMEZarrLabels], Any]:
         # Without classes the description is not read: that takes long for many objects.
         has_classes = layer in _classes or NAME in layer.features
         if has_classes and classes_of_layer(layer).select_key(number):
+            # A drag with the hand would move the image.
+            if layer.editable and layer.mode == "pan_zoom":
+                layer.mode = "paint"
             return
         # The layer's own binding hides that of its class, so this calls it.
         for owner in type(layer).__mro__:
