@@ -215,7 +215,8 @@ def test(arguments: list[str]) -> int:
 
     Processes meet on one display: pointer, focus and clipboard. So each has its own.
     """
-    processes = min(max(2, os.cpu_count() or 2), 4)
+    # One more than processors: tests in a window also wait.
+    processes = min(max(2, os.cpu_count() or 2) + 1, 4)
     if not set(arguments) - {"--long"}:
         arguments += ["-n", "auto", "--dist", "loadfile", "--no-loadscope-reorder"]
     if LINUX:

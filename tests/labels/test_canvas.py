@@ -91,6 +91,7 @@ def test_what_was_undone_is_gone_after_another_edit():
     assert set(np.unique(np.asarray(canvas.levels[0]))) == {0, 1, 3}
 
 
+@pytest.mark.long
 def test_a_thousand_strokes_take_little_memory_and_lose_none():
     canvas = wide()
     random = np.random.default_rng(1)

@@ -69,7 +69,7 @@ def test_the_next_are_added_when_asked_for(viewer, shown):
     assert shown[-1].startswith("No channel is selected.")
 
 
-@pytest.mark.default_cases("True")
+@pytest.mark.long
 @pytest.mark.parametrize("from_mosaic", [False, True])
 def test_added_channels_follow_the_field_in_a_browser(tmp_path, shown, from_mosaic):
     shape = (COUNT, 4, 4)

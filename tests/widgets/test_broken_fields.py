@@ -77,6 +77,7 @@ def test_a_click_on_an_unreadable_well_leaves_the_frame_at_the_field(viewer, doc
     assert dock.browser().position.well == "B/1"
 
 
+@pytest.mark.default_cases("click")
 @pytest.mark.parametrize("by", ["click", "keys", "list"])
 def test_a_field_of_a_coarser_level_is_shown_with_one_notice(viewer, dock, root, by):
     browser = dock.browser()

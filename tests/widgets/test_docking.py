@@ -86,6 +86,7 @@ def test_buttons_lead_from_the_map_to_the_classes_and_back(viewer, tmp_path):
     until(lambda: seen(dock) and not seen(browser))
 
 
+@pytest.mark.long
 def test_keys_do_nothing_in_a_dock_behind_another_tab(viewer, tmp_path):
     browser = open_plate(viewer, tmp_path, 1200, 900)
     QTest.mouseClick(browser.annotate, Qt.MouseButton.LeftButton)

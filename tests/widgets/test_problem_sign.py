@@ -72,6 +72,7 @@ def test_a_sign_stays_and_leads_to_the_inspector(viewer, tmp_path):
     notification_manager.records.clear()
 
 
+@pytest.mark.long
 def test_what_is_reported_before_the_window_is_shown_in_it(
     viewer, tmp_path, make_napari_viewer
 ):

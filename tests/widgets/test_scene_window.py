@@ -188,7 +188,7 @@ def check_picture(viewer, layer, worlds, size):
     assert away.min(axis=1).max() < reach, layer.name
 
 
-@pytest.mark.default_cases("stitched", "several_hops")
+@pytest.mark.default_cases("several_hops")
 @pytest.mark.parametrize(
     "build", [stitched, nanometres, several_hops, turned, channels, registered]
 )

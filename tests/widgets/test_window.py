@@ -95,6 +95,7 @@ def test_dropped_places_become_their_layers(viewer: Viewer, folder: Path) -> Non
         viewer.layers.clear()
 
 
+@pytest.mark.long
 def test_plate_is_as_large_as_its_wells(viewer: Viewer, folder: Path) -> None:
     drop_on_canvas(viewer, folder / "plate.ome.zarr")
     height, width = viewer.layers[0].data[0].shape

@@ -407,7 +407,7 @@ def test_each_caller_says_what_it_writes():
     assert all(caller.written for caller in CALLERS.values())
 
 
-@pytest.mark.default_cases("replace labels-bucket", "npe2 writer-bucket")
+@pytest.mark.default_cases("replace labels-bucket")
 @pytest.mark.parametrize(("name", "kind"), REFUSED)
 def test_what_a_caller_refuses_is_left_as_it_was(make_trials, name, kind):
     trials = make_trials(name, kind)

@@ -98,6 +98,7 @@ def test_a_bucket_that_may_be_written_is_told(image, files):
     assert not files.exists("nobody")
 
 
+@pytest.mark.default_cases("error1-", "error3-cannot be written")
 @pytest.mark.parametrize(
     ("error", "wanted"),
     [
@@ -164,6 +165,7 @@ def test_the_revision_stays_when_an_object_is_put(transaction):
     assert transaction.commit()
 
 
+@pytest.mark.default_cases("True")
 @pytest.mark.parametrize("was_there", [True, False])
 def test_what_others_put_meanwhile_stays(transaction, files, was_there):
     if was_there:

@@ -165,6 +165,7 @@ def check_told(refused):
         assert "left as it is" in message
 
 
+@pytest.mark.default_cases("folder")
 @pytest.mark.parametrize("kind", EACH)
 def test_different_labels(make_place, kind):
     place, paths = make_place(kind), (PATH, "labels/other")
@@ -173,6 +174,7 @@ def test_different_labels(make_place, kind):
         check_painted(place, path, [writer])
 
 
+@pytest.mark.default_cases("archive")
 @pytest.mark.parametrize("kind", EACH)
 def test_the_same_labels(make_place, kind):
     place = make_place(kind)
@@ -181,6 +183,7 @@ def test_the_same_labels(make_place, kind):
     check_painted(place, PATH, [0, 1])
 
 
+@pytest.mark.default_cases("folder")
 @pytest.mark.parametrize("kind", EACH)
 def test_another_program_that_rewrites_the_same_chunks(make_place, kind):
     """What it wrote last is there, but where ours painted on top of that."""

@@ -151,6 +151,7 @@ def expected(canvas, number):
     return values
 
 
+@pytest.mark.default_cases("3D brush")
 @pytest.mark.parametrize("name", ["2D anisotropic", "3D brush"])
 def test_a_large_brush_is_like_napari_and_by_rule_too(name, monkeypatch):
     # Of a brush beyond this size, a step looks at its crescent only.

@@ -88,6 +88,7 @@ def test_a_region_is_chosen_and_shown_in_3d(viewer, page):
     assert all(one.visible for one in lazy)
 
 
+@pytest.mark.long
 def test_what_is_too_large_cannot_be_pressed(viewer, page, monkeypatch):
     monkeypatch.setattr(view_volume, "BUDGET", 1000)
     choose(page.form.region, 3)
