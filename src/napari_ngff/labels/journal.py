@@ -30,6 +30,7 @@ from napari_ngff.labels.saving.journal_records import (
     JournalContent,
     JournalHead,
     JournalSubject,
+    KeptClasses,
     dump_record,
     read_journal,
 )
@@ -68,7 +69,7 @@ def journal_home() -> Path:
 
 
 class Journal:
-    """The journal of one canvas; nothing is written before there is an edit.
+    """The journal of one canvas; nothing is written before something is unsaved.
 
     Parameters
     ----------
@@ -92,7 +93,7 @@ class Journal:
     trouble
         Why the edits are not on the disk; None where they are.
     classes
-        Of the labels, as `dump_classes` writes them; kept with the edits. "" for none.
+        Of the labels; kept with the edits, and alone where they are unsaved.
     before_images
         What saves have overwritten.
     content
@@ -116,7 +117,7 @@ class Journal:
         self._report = report
         self._written: tuple[Edit, ...] = ()
         self._saved: tuple[Edit, ...] = ()
-        self.classes = self._written_classes = ""
+        self.classes = self._written_classes = KeptClasses()
         # Reentrant: `note_saving` syncs first. Held by the ticker's thread and by
         # savers.
         self._guard = threading.RLock()
@@ -190,8 +191,9 @@ class Journal:
         with self._guard:
             version, edits = self.canvas.version, self.canvas.edits
             written = self._written
-            named = self.classes if self.classes != self._written_classes else ""
-            if self._closed or (edits is written and not (named and self._file)):
+            classes = self.classes
+            renamed = self._lacks_classes(classes)
+            if self._closed or (edits is written and not renamed):
                 return
             # The log is a stack: after the common edits some were undone, and others
             # made.
@@ -200,7 +202,7 @@ class Journal:
             if self._awaits_edits and same < len(written):
                 return
             self._awaits_edits = False
-            if same == len(written) == len(edits) and not (named and self._file):
+            if same == len(written) == len(edits) and not renamed:
                 self.trouble = None
                 return
             self._open_file()
@@ -209,26 +211,34 @@ class Journal:
             if same < len(written):
                 records.append({"end": same})
             records += [{"edit": dump_edit(edit)} for edit in edits[same:]]
-            if named:
-                records.append({"classes": named})
+            # Of a journal that begins now, they were no reason to begin it.
+            if classes != self._written_classes:
+                records.append({"classes": classes.text, "unsaved": classes.unsaved})
             if self._repeats_saved and self._saved:
                 records.append(_save_record("saved", self._saved, edits))
             self._append_records(*records)
             self._repeats_saved = False
             self._written = edits
-            self._written_classes = named or self._written_classes
+            self._written_classes = classes
             # What was appended is noted before this, so a flush that fails appends
             # nothing twice; `flush_records` tries it again.
             self._flush_file()
             self._version = version
             self.trouble = None
 
+    def _lacks_classes(self, classes: KeptClasses) -> bool:
+        """Return whether classes are to be written, even without an edit."""
+        # Classes that the file has are no reason to begin a journal.
+        begun = self._file is not None or classes.unsaved
+        return begun and classes != self._written_classes
+
     def sync_if_changed(self) -> bool:
         """Do `sync` if anything changed; report an error; return whether it worked."""
         try:
-            # Classes alone are no reason to begin a journal.
-            changed = self.classes != self._written_classes and self._file is not None
-            if changed or self.canvas.version != self._version:
+            if (
+                self._lacks_classes(self.classes)
+                or self.canvas.version != self._version
+            ):
                 self.sync()
         # Of any kind: no error may end the thread of all journals, or go unseen.
         except Exception as error:  # noqa: BLE001
@@ -298,7 +308,7 @@ class Journal:
             os.truncate(self.folder / EDITS, 0)
             # The head is written again with the next edits.
             self._file, self._written, self._version = None, (), -1
-            self._written_classes = ""
+            self._written_classes = KeptClasses()
             self._repeats_saved = True
 
     def _append_records(self, *records: dict[str, Any]) -> None:
@@ -335,16 +345,16 @@ class Journal:
 
 
 def find_journals(store: str, path: str) -> list[Path]:
-    """List the free journals of a label image that hold edits which its file lacks.
+    """List the free journals of a label image that hold what its file lacks.
 
-    A journal is free if no process holds it. Free ones without such edits are deleted.
+    A journal is free if no process holds it. Other free ones are deleted.
     """
     folders = []
     with contextlib.suppress(FileNotFoundError):
         for folder in sorted(_journal_folder(store, path).iterdir()):
             # A lock that is held is one of an open window, whose journal is left alone.
             with contextlib.suppress(OSError):
-                if read_journal(folder).unsaved_count:
+                if read_journal(folder).is_unsaved:
                     hold_file(folder / LOCK).close()
                     folders.append(folder)
                 else:

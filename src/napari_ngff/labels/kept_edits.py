@@ -52,6 +52,8 @@ class KeptEdits:
         When the last of them was written, in seconds since 1970.
     image
         Path or URL of the image; "" where that is not known.
+    has_classes
+        Whether the file lacks a change of classes.
     """
 
     folder: Path
@@ -59,6 +61,7 @@ class KeptEdits:
     count: int
     time: float
     image: str
+    has_classes: bool = False
 
     @property
     def name(self) -> str:
@@ -157,10 +160,17 @@ def _list_folders(home: Path) -> Iterator[Path]:
 def _read_kept(folder: Path, head: JournalHead, image: str) -> Iterator[KeptEdits]:
     # Raises where an open window holds it, whose edits are not to be recovered.
     hold_file(folder / LOCK).close()
-    count = read_journal(folder).unsaved_count
-    if count:
+    content = read_journal(folder)
+    if content.is_unsaved:
         time = (folder / EDITS).stat().st_mtime
-        yield KeptEdits(folder, head, count, time, image)
+        yield KeptEdits(
+            folder,
+            head,
+            content.unsaved_count,
+            time,
+            image,
+            content.classes.unsaved,
+        )
     else:
         delete_journal(folder)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from napari_ngff.metadata.model import LabelInfo
 
@@ -26,8 +26,10 @@ __all__ = [
     "classes_of",
     "color_of_new",
     "dump_classes",
+    "dump_kept_classes",
     "free_color",
     "load_classes",
+    "load_kept_classes",
     "with_classes",
     "with_classes_in_use",
 ]
@@ -195,11 +197,65 @@ def with_classes(info: LabelInfo, classes: Sequence[LabelClass]) -> LabelInfo:
 
 def dump_classes(classes: Sequence[LabelClass]) -> str:
     """Write classes as JSON, for other images; states stay with the image."""
+    rows = [_dump_class(item) for item in classes]
+    return json.dumps({"format": FORMAT, "version": 1, "classes": rows}, indent=2)
+
+
+def dump_kept_classes(classes: Sequence[LabelClass], removed: Iterable[int]) -> str:
+    """Write classes as JSON with all that is known of them, for the same image.
+
+    Parameters
+    ----------
+    removed
+        Values of classes that the user has removed.
+    """
     rows = [
-        {"value": item.value, "name": item.name, "color": list(item.color)}
+        {
+            **_dump_class(item),
+            "state": item.state,
+            "locked": item.locked,
+            "hidden": item.hidden,
+        }
         for item in classes
     ]
-    return json.dumps({"format": FORMAT, "version": 1, "classes": rows}, indent=2)
+    content = {"format": FORMAT, "version": 1, "classes": rows}
+    return json.dumps({**content, "removed": sorted(removed)})
+
+
+def load_kept_classes(
+    text: str, known: Iterable[LabelClass] = ()
+) -> tuple[tuple[LabelClass, ...], frozenset[int]]:
+    """Read what `dump_kept_classes` wrote: classes, and values of removed ones.
+
+    Parameters
+    ----------
+    known
+        Classes whose state counts where the text, of an earlier version, has none.
+
+    Raises
+    ------
+    ValueError
+        Where it is something else.
+    """
+    classes = load_classes(text)
+    content = json.loads(text)
+    stated = {int(row["value"]): row for row in content.get("classes", ())}
+    present = {item.value: item for item in known}
+    whole = []
+    for item in classes:
+        row = stated[item.value]
+        base = present.get(item.value, item)
+        state = row.get("state", base.state)
+        if state not in STATES:
+            raise ValueError(f"A state is one of {', '.join(STATES)}: {row}")
+        locked = bool(row.get("locked", base.locked))
+        hidden = bool(row.get("hidden", base.hidden))
+        whole.append(replace(item, state=state, locked=locked, hidden=hidden))
+    return tuple(whole), frozenset(int(value) for value in content.get("removed", ()))
+
+
+def _dump_class(item: LabelClass) -> dict[str, Any]:
+    return {"value": item.value, "name": item.name, "color": list(item.color)}
 
 
 def load_classes(text: str) -> tuple[LabelClass, ...]:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import zarr
 
-from napari_ngff.labels.journal import find_journals, journal_home
+from napari_ngff.labels.journal import find_journals, journal_home, read_journal
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.store.write.zip_packing import pack_hierarchy
 from napari_ngff.viewer import window_services
@@ -109,6 +109,73 @@ def test_classes_come_back_with_the_edits(cells, user, monkeypatch):
     assert again.saver.save_now()
     info = open_node(str(cells)).child("labels/mitosis").metadata.image.label
     assert {info.properties[v]["class-name"] for v in (7, 8)} == {"dividing", "dead"}
+
+
+def test_a_change_of_classes_alone_is_offered_and_comes_back(
+    cells, user, told, monkeypatch
+):
+    viewer = opened(cells, monkeypatch)
+    layer = viewer.add_layer(new_labels(image_of(viewer), "mitosis"))
+    classes = classes_of_layer(layer)
+    classes.add_class("dividing", 7)
+    classes.add_class("gone", 9)
+    paint(layer)
+    assert layer.saver.save_now()
+    layer.saver.keep_journal()
+    assert not list(journal_home().rglob("edits.jsonl")), "all is saved"
+
+    layer = opened(cells, monkeypatch).layers["mitosis"]
+    assert user.take_asked() == []
+    classes = classes_of_layer(layer)
+    classes.add_class("odd", 11)
+    classes.change_class(7, locked=True, state="done")
+    classes.remove_class(9)
+    before = classes.items
+    # What a kill leaves: the thread of the journals has written it, nobody closed it.
+    layer.saver.journal.sync_if_changed()
+    (found,) = journal_home().rglob("edits.jsonl")
+    assert '"classes"' in found.read_text()
+    layer.saver.keep_journal()
+
+    opened(cells, monkeypatch)
+    ((text,),) = user.take_asked()
+    assert text.startswith("Changed classes of 'mitosis' (cells.ome.zarr, today ")
+    user.answer = window_services.RESTORE
+    layer = opened(cells, monkeypatch).layers["mitosis"]
+    assert told == [
+        "Restored: mitosis.\nChanged classes of 'mitosis'. Press Ctrl+S to save."
+    ]
+    assert classes_of_layer(layer).items == before
+    assert layer.unsaved
+    paint(layer)
+    layer.saver.keep_journal()
+    user.take_asked()
+    user.answer = window_services.LATER
+    opened(cells, monkeypatch)
+    assert user.take_asked()[0][0].startswith(
+        "2 edits and changed classes of 'mitosis'"
+    )
+
+
+def test_saved_classes_are_not_offered(cells, user, monkeypatch):
+    painted = opened(cells, monkeypatch)
+    layer = painted.add_layer(new_labels(image_of(painted), "mitosis"))
+    paint(layer)
+    assert layer.saver.save_now()
+    layer.saver.keep_journal()
+    layer = opened(cells, monkeypatch).layers["mitosis"]
+    classes_of_layer(layer).add_class("odd", 11)
+    journal = layer.saver.journal
+    journal.sync()
+    assert read_journal(journal.folder).is_unsaved
+    assert layer.saver.save_now()
+    # Noted at once, for a process that is killed from here on.
+    journal.sync()
+    assert not read_journal(journal.folder).is_unsaved
+    layer.saver.keep_journal()
+    assert not journal.folder.exists()
+    opened(cells, monkeypatch)
+    assert user.take_asked() == []
 
 
 def test_the_section_of_the_last_edit_is_shown(tmp_path, user, monkeypatch):

@@ -23,6 +23,7 @@ __all__ = [
     "JournalContent",
     "JournalHead",
     "JournalSubject",
+    "KeptClasses",
     "dump_record",
     "read_head",
     "read_journal",
@@ -104,6 +105,22 @@ class JournalHead:
 
 
 @dataclass(frozen=True, slots=True)
+class KeptClasses:
+    """The classes of labels in a journal.
+
+    Attributes
+    ----------
+    text
+        As `dump_kept_classes` writes them; "" for none.
+    unsaved
+        Whether the file lacks a change of them.
+    """
+
+    text: str = ""
+    unsaved: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class JournalContent:
     """The content of a journal.
 
@@ -120,7 +137,7 @@ class JournalContent:
     tokens
         Of all transactions that saved; none of them writes any more.
     classes
-        Names and colours of the labels, as `dump_classes` writes them; "" for none.
+        Of the labels.
     """
 
     edits: tuple[Edit, ...] = ()
@@ -128,7 +145,12 @@ class JournalContent:
     saving: tuple[tuple[Edit, ...], ...] = ()
     shape: tuple[int, ...] = ()
     tokens: tuple[str, ...] = ()
-    classes: str = ""
+    classes: KeptClasses = KeptClasses()
+
+    @property
+    def is_unsaved(self) -> bool:
+        """Whether the file lacks anything that is in the journal."""
+        return self.classes.unsaved or bool(self.unsaved_count)
 
     @property
     def unsaved_count(self) -> int:
@@ -160,7 +182,7 @@ def read_journal(folder: Path) -> JournalContent:
     saving: tuple[tuple[Edit, ...], ...] = ()
     shape: tuple[int, ...] = ()
     tokens: list[str] = []
-    classes = ""
+    classes = KeptClasses()
     for record in _read_records(folder / EDITS):
         # "end": the edits from there on were undone, or replaced by those that follow.
         if "end" in record:
@@ -170,7 +192,9 @@ def read_journal(folder: Path) -> JournalContent:
         elif "place" in record:
             shape = tuple(record["shape"])
         elif "classes" in record:
-            classes = str(record["classes"])
+            # Journals of earlier versions do not say whether the file has them.
+            unsaved = bool(record.get("unsaved"))
+            classes = KeptClasses(str(record["classes"]), unsaved)
         else:
             for word in {"saving", "saved"} & record.keys():
                 # Listed only where they are not the first edits of the journal; see

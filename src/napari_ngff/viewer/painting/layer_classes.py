@@ -17,10 +17,13 @@ from napari_ngff.labels.label_classes import (
     classes_of,
     color_of_new,
     dump_classes,
+    dump_kept_classes,
     load_classes,
+    load_kept_classes,
     with_classes,
     with_classes_in_use,
 )
+from napari_ngff.labels.saving.journal_records import KeptClasses
 from napari_ngff.metadata.model import LabelInfo
 from napari_ngff.store.arrays.boxes import whole_box
 from napari_ngff.viewer.label_colors import recolor_labels
@@ -71,6 +74,7 @@ class LayerClasses:
         self._layer = weakref.ref(layer)
         self.items: tuple[LabelClass, ...] = ()
         self._tabulated = True
+        self._removed: frozenset[int] = frozenset()
         self._read_classes(layer)
         layer.events.selected_label.connect(self._on_selected)
 
@@ -78,6 +82,7 @@ class LayerClasses:
         """Read the classes of the layer's file."""
         info = _file_description(layer)
         self.items = classes_of(info)
+        self._removed = frozenset()
         self._tabulated = len(info.properties) <= MANY
         # Colours of the file do not say "hidden": that is one of our own properties.
         if any(label_class.hidden for label_class in self.items):
@@ -99,7 +104,8 @@ class LayerClasses:
         saver = self.layer.saver
         description = saver.description if saver is not None else None
         was_changed = description is None or description.is_changed
-        self._set_items(with_classes_in_use(self.items, classes))
+        kept_before = saver is not None and saver.journal.classes.unsaved
+        self._set_items(with_classes_in_use(self.items, classes), unsaved=kept_before)
         if description is not None and not was_changed:
             description.ignore_change()
 
@@ -238,17 +244,54 @@ class LayerClasses:
         """
         self.share_classes(load_classes(text))
 
+    def restore_classes(self, kept: KeptClasses) -> None:
+        """Bring back the classes of a journal, with what the file has got since.
+
+        Raises
+        ------
+        ValueError
+            Where they are of a newer version; nothing is changed then.
+        """
+        classes, removed = load_kept_classes(kept.text, self.items)
+        values = {item.value for item in classes} | removed
+        others = [item for item in self.items if item.value not in values]
+        items = (*classes, *others)
+        self._set_items(items, unsaved=items != self.items, removed=removed)
+
     # Effects of a change on the layer.
 
-    def _set_items(self, items: tuple[LabelClass, ...]) -> None:
+    def _set_items(
+        self,
+        items: tuple[LabelClass, ...],
+        *,
+        unsaved: bool = True,
+        removed: frozenset[int] = frozenset(),
+    ) -> None:
+        """Change the list.
+
+        Parameters
+        ----------
+        unsaved
+            False for a change that is not worth a question.
+        removed
+            Values of classes that were removed earlier.
+        """
         layer = self.layer
         gone = {old.value for old in self.items} - {new.value for new in items}
         self.items = layer.classes = items
         if layer.saver is not None and layer.saver.description is not None:
             layer.saver.description.mark_changed()
-            # Classes are recovered with the edits, if the window ends before the next
-            # save.
-            layer.saver.journal.classes = self.dump_json() if items else ""
+            journal = layer.saver.journal
+            # Others that were removed are gone from the file, too.
+            earlier = self._removed if journal.classes.unsaved else frozenset()
+            present = {item.value for item in items}
+            self._removed = (earlier | removed | gone) - present
+            # Recovered if the window ends before the next save. Of new labels, classes
+            # without a stroke are nothing to save.
+            journal.classes = KeptClasses(
+                dump_kept_classes(items, self._removed),
+                unsaved and layer.saver.writer is not None,
+            )
         self._show_colors(gone)
         if self._tabulated:
             layer.features = label_features(_file_description(layer).properties)

@@ -207,6 +207,9 @@ class LayerSaver(SaverSignals):
             raise UnsupportedError(msg, remedy="Save or undo them first.")
         # The kept journal goes on as that of the layer; the layer's own is empty.
         empty, self.journal = self.journal, journal
+        # Classes of before the crash are restored later; those made since stay.
+        if not journal.classes.text:
+            journal.classes = empty.classes
         empty.remove()
         if self.writer is not None:
             self._resolve_waiting(self.writer.with_before_images(journal.before_images))
@@ -224,6 +227,7 @@ class LayerSaver(SaverSignals):
         self.journal = reported_journal(
             store, path, older.canvas, subject=replace(older.subject, name=name)
         )
+        self.journal.classes = older.classes
         if self.journal.sync_if_changed():
             older.remove()
 
@@ -260,7 +264,8 @@ class LayerSaver(SaverSignals):
         self._finalizer.detach()
         # Kept if anything is missing in the file: a journal without need would be
         # offered for recovery.
-        if self._is_incomplete() and self.wanted:
+        lacking = self._is_incomplete() or self.journal.classes.unsaved
+        if lacking and self.wanted:
             self.journal.close()
         else:
             self.journal.remove()
@@ -455,6 +460,9 @@ class LayerSaver(SaverSignals):
         """Update description and display of the layer to what is in the file now."""
         if result.info is not None and self.description is not None:
             self.description.note_saved(result.info)
+            if not self.description.is_changed:
+                classes = replace(self.journal.classes, unsaved=False)
+                self.journal.classes = classes
             origin = layer.metadata[KEY]
             if origin.picture is not None:
                 picture = replace(origin.picture, label=result.info)

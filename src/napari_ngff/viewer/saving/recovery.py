@@ -136,8 +136,11 @@ def describe_edits(
 
 
 def count_edits(kept: KeptEdits) -> str:
-    """Return a text such as "2 edits of 'mitosis'"."""
-    return f"{kept.count} edit{'s' * (kept.count != 1)} of '{shorten_name(kept.name)}'"
+    """Return a text such as "2 edits and changed classes of 'mitosis'"."""
+    parts = [f"{kept.count} edit{'s' * (kept.count != 1)}"] if kept.count else []
+    if kept.has_classes:
+        parts.append("changed classes" if parts else "Changed classes")
+    return f"{' and '.join(parts)} of '{shorten_name(kept.name)}'"
 
 
 def file_of(address: str) -> str:
@@ -390,9 +393,9 @@ class EditRecovery:
             return
         if target not in viewer.layers:
             viewer.add_layer(target)
-        if journal.content.classes:
+        if journal.content.classes.text:
             with suppress(ValueError):  # of a newer version
-                classes_of_layer(target).load_json(journal.content.classes)
+                classes_of_layer(target).restore_classes(journal.content.classes)
         target.visible = True
         viewer.layers.selection.active = target
         _show_plane(viewer, target)

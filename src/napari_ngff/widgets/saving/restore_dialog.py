@@ -108,7 +108,8 @@ def ask_to_restore(
     # One label image fits a question; only several need a list.
     rows = [describe_edits(kept, name=name_of(kept)) for kept in edits]
     if len(edits) == 1:
-        was, them = ("was", "it") if edits[0].count == 1 else ("were", "them")
+        is_one = edits[0].count == 1 and not edits[0].has_classes
+        was, them = ("was", "it") if is_one else ("were", "them")
         text = ONE.format(rows[0], was, them)
         answer = dialogs.ask_question(parent, TITLE, text, [RESTORE, DISCARD], LATER)
         return LOST[answer], edits
