@@ -90,9 +90,9 @@ class Server(http.server.ThreadingHTTPServer):
 
 
 @contextmanager
-def serving(folder, handler=Handler):
+def serving(folder, handler=Handler, port=0):
     handler = functools.partial(handler, directory=str(folder))
-    with Server(("127.0.0.1", 0), handler) as server:
+    with Server(("127.0.0.1", port), handler) as server:
         server.lock, server.over, server.asked = threading.Lock(), threading.Event(), []
         server.answer = lambda path: OK
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))

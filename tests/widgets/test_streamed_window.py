@@ -13,11 +13,11 @@ from napari.utils.notifications import notification_manager
 
 from mouse import camera, canvas, pump, until
 from napari_ngff.store.sources.remote_source import RemoteSource
-from napari_ngff.viewer import streamed_view
+from napari_ngff.viewer import outage_watch, streamed_view
 from napari_ngff.viewer.layer_plan import KEY
 from napari_ngff.viewer.streamed_levels import fetcher
 from plates import write_image
-from unreliable import OK, Handler, serving
+from unreliable import DROP, OK, Handler, serving
 
 pytest.importorskip("aiohttp", reason="needs the extra [remote]")
 
@@ -38,12 +38,12 @@ def pattern(channels=2):
     return np.stack([plane + 20_000 * c for c in range(channels)]).astype("uint16")
 
 
-def write_cells(folder):
-    write_image(folder, pattern(), 3, levels=5)
-    for level in range(5):
+def write_cells(folder, data, axes="cyx", levels=5):
+    write_image(folder, data, 3, axes, levels)
+    for level in range(levels):
         step = 2**level
         zarr.create_array(
-            folder / str(level), data=pattern()[:, ::step, ::step],
+            folder / str(level), data=data[:, ::step, ::step],
             chunks=(1, 128, 128), overwrite=True,
         )  # fmt: skip
 
@@ -51,7 +51,7 @@ def write_cells(folder):
 @pytest.fixture
 def remote_image(viewer, tmp_path):
     """Two layers of an image on a server that takes 0.1 s for each answer."""
-    write_cells(tmp_path / "cells.ome.zarr")
+    write_cells(tmp_path / "cells.ome.zarr", pattern())
     with serving(tmp_path, SlowHandler) as server:
         viewer.open(f"{server.address}/cells.ome.zarr", plugin="napari-ngff")
         pump(300)  # the camera is fitted until the window has its size
@@ -151,3 +151,34 @@ def test_a_server_that_comes_back_is_asked_again(viewer, remote_image, monkeypat
     pump(300)
     look(viewer, 1, 640, 600)
     until(lambda: is_at_rest(viewer))
+
+
+def test_what_is_on_screen_comes_once_the_server_is_back(viewer, tmp_path, monkeypatch):
+    # napari does not slice again where the view stays within what it has sliced.
+    monkeypatch.setattr(streamed_view, "RETRY_AFTER", 0.2)
+    monkeypatch.setattr(outage_watch, "FIRST_PAUSE", 0.5)
+    monkeypatch.setattr(outage_watch, "LONGEST_PAUSE", 0.5)
+    planes = pattern(3)[:, :1024, :1024] + 1
+    write_cells(tmp_path / "stack.ome.zarr", planes, axes="zyx", levels=3)
+    with serving(tmp_path) as server:
+        port = server.server_port
+        viewer.open(f"{server.address}/stack.ome.zarr", plugin="napari-ngff")
+        viewer.dims.set_current_step(0, 0)
+        pump(300)
+        look(viewer, 2, 500, 500)
+        layer = viewer.layers[0]
+        until(lambda: layer.data_level == 0 and not fetcher.is_busy)
+        server.answer = lambda path: DROP  # of connections that stay open
+    viewer.dims.set_current_step(0, 2)
+    pump(300)
+    until(lambda: not fetcher.is_busy)
+    raw, _, box = drawn(layer)
+    assert not np.array_equal(raw, planes[2][box])
+    assert layer.get_value((2, 500, 500), world=False)[1] is None
+    notification_manager.records.clear()
+    pump(1500)
+    assert not notification_manager.records  # asks again without a word
+    with serving(tmp_path, port=port) as server:
+        until(lambda: np.array_equal(drawn(layer)[0], planes[2][drawn(layer)[2]]))
+        assert layer.get_value((2, 500, 500), world=False)[1] == planes[2][500, 500]
+        until(lambda: not fetcher.is_busy)

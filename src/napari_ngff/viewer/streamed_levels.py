@@ -23,6 +23,7 @@ from napari_ngff.store.arrays.lazy_array import ArrayWindow
 from napari_ngff.store.pyramids.pyramid import LevelSource
 from napari_ngff.store.threads import LOCAL_CONCURRENCY
 from napari_ngff.viewer.browsing.streaming import at_once, is_slicing
+from napari_ngff.viewer.outage_watch import OutageWatch
 from napari_ngff.viewer.pixel_fetcher import fetcher, local_fetcher, stream_signals
 from napari_ngff.viewer.streamed_view import StreamedView
 
@@ -84,6 +85,7 @@ class ImageStream:
         self._asked: list[StreamedView] = []
         # When reading at once took too long last; zarr cannot be stopped.
         self._late = -LATE_FOR
+        self._outage = OutageWatch(self)
 
     def get_view(self, level: StreamedLevel, box: Box) -> Pixels:
         """Give what can be shown of a rectangle now, and have the rest read."""
@@ -103,6 +105,8 @@ class ImageStream:
         self._forget_old()
         view.note_absent()  # before pixels
         self._asked = [*self._asked, view][-DRAWN_VIEWS:]
+        if not self.is_local:
+            self._outage.watch_views()
         return view.pixels.copy() if view.missing else view.pixels
 
     def read_ahead(
@@ -157,6 +161,11 @@ class ImageStream:
         """What reads the pixels of this stream."""
         return local_fetcher if self.is_local else fetcher
 
+    @property
+    def drawn_views(self) -> tuple[StreamedView, ...]:
+        """Views that were asked for last: those on screen."""
+        return tuple(self._views.values())[-DRAWN_VIEWS:]
+
     def take_asked(self) -> list[StreamedView]:
         """Give the views that were asked for since the last call, the last ones."""
         asked, self._asked = self._asked, []
@@ -164,7 +173,7 @@ class ImageStream:
 
     def finish_views(self, seconds: float) -> None:
         """Read what is missing in the last picture, and have it drawn; wait for it."""
-        views = list(self._views.values())[-DRAWN_VIEWS:]
+        views = self.drawn_views
         if any(view.absent for view in views):
             self.fetcher.finish_views(self, views, seconds)
 
@@ -172,7 +181,7 @@ class ImageStream:
         """Tell whether what was drawn last of a rectangle of a level is all true."""
         holding = [
             view
-            for view in tuple(self._views.values())[-DRAWN_VIEWS:]
+            for view in self.drawn_views
             if view.number == number and intersect_boxes(view.box, box) == box
         ]
         return bool(holding) and not any(

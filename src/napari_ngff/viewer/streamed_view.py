@@ -210,6 +210,11 @@ class StreamedView:
                 )
                 self.put_chunk(cell, chunk[slice_inside(area, whole)])
 
+    def area_of(self, cell: Cell) -> Box:
+        """Give the rectangle of a chunk within the view."""
+        whole = box_of(cell, self.level.chunks, self.level.shape)
+        return intersect_boxes(whole, self.box)
+
     def retry_failed(self) -> None:
         """Let chunks be missing again that failed a while ago."""
         before = time.monotonic() - RETRY_AFTER

@@ -1,0 +1,101 @@
+"""Asks again for what a server did not give, while it is on screen.
+
+napari slices again only where the view leaves what it has sliced: a pan within that,
+or a step of the wheel, asks for nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from functools import partial
+from typing import TYPE_CHECKING
+
+from napari_ngff.errors import OMEZarrError
+from napari_ngff.viewer import window_services
+from napari_ngff.viewer.pixel_fetcher import stream_signals
+
+if TYPE_CHECKING:
+    from napari_ngff.errors import ChunkError
+    from napari_ngff.store.arrays.boxes import Cell
+    from napari_ngff.viewer.streamed_levels import ImageStream
+    from napari_ngff.viewer.streamed_view import StreamedView
+
+__all__ = ["OutageWatch"]
+
+FIRST_PAUSE = 5.0
+"""Seconds after which a server is asked again; each time twice as long."""
+
+LONGEST_PAUSE = 20.0
+"""Seconds between two questions at most."""
+
+
+class OutageWatch:
+    """Asks for one failed chunk now and then; once it comes, for all others.
+
+    Used in the main thread only.
+
+    Parameters
+    ----------
+    stream
+        Whose chunks failed.
+    """
+
+    def __init__(self, stream: ImageStream) -> None:
+        self._stream = weakref.ref(stream)
+        self._count = 0
+        self._is_waiting = False
+
+    def watch_views(self) -> None:
+        """Ask again after a pause where chunks on screen failed."""
+        stream = self._stream()
+        if stream is None or self._is_waiting:
+            return
+        if any(view.failed for view in stream.drawn_views):
+            self._is_waiting = True
+            pause = min(FIRST_PAUSE * 2**self._count, LONGEST_PAUSE)
+            self._count = min(self._count + 1, 16)
+            # Not the method itself, which would keep the watch for so long.
+            ask = partial(_ask_in_main, weakref.ref(self))
+            timer = threading.Timer(pause, ask)
+            timer.daemon = True
+            timer.start()
+        elif all(view.is_whole for view in stream.drawn_views):
+            self._count = 0
+
+    def ask_again(self) -> None:
+        """Ask for one of the failed chunks, in a worker."""
+        stream = self._stream()
+        views = stream.drawn_views if stream is not None else ()
+        failed = [(view, cell) for view in views for cell in tuple(view.failed)]
+        if not failed or not len(stream_signals.arrived):
+            self._is_waiting = False
+            self._count = 0
+            return
+        # Another one each time: a single one may be damaged for good.
+        view, cell = failed[self._count % len(failed)]
+        window_services.run_work(partial(can_read_chunk, view, cell), self._end_asking)
+
+    def _end_asking(self, is_read: bool) -> None:
+        self._is_waiting = False
+        stream = self._stream()
+        if is_read and stream is not None:
+            stream_signals.arrived.emit(stream)  # drawn anew, which asks for the rest
+        else:
+            self.watch_views()
+
+
+def _ask_in_main(reference: weakref.ref[OutageWatch]) -> None:
+    watch = reference()
+    if watch is not None:
+        window_services.run_in_main(watch.ask_again)
+
+
+def can_read_chunk(view: StreamedView, cell: Cell) -> bool:
+    """Read a chunk of a view, and tell whether that went well; tells nobody else."""
+    errors: list[ChunkError] = []
+    try:
+        view.level.array.read(view.area_of(cell), errors.append, keep=view.keeps)
+    except (OMEZarrError, OSError):
+        return False
+    return not errors
