@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import weakref
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.viewer import window_services
@@ -18,7 +18,6 @@ from napari_ngff.viewer.pixel_fetcher import stream_signals
 if TYPE_CHECKING:
     from napari_ngff.errors import ChunkError
     from napari_ngff.store.arrays.boxes import Cell
-    from napari_ngff.viewer.streamed_levels import ImageStream
     from napari_ngff.viewer.streamed_view import StreamedView
 
 __all__ = ["OutageWatch"]
@@ -28,6 +27,14 @@ FIRST_PAUSE = 5.0
 
 LONGEST_PAUSE = 20.0
 """Seconds between two questions at most."""
+
+
+class WatchedStream(Protocol):
+    """What is looked after; see `ImageStream`."""
+
+    @property
+    def drawn_views(self) -> tuple[StreamedView, ...]:
+        """Views that are on screen."""
 
 
 class OutageWatch:
@@ -41,7 +48,7 @@ class OutageWatch:
         Whose chunks failed.
     """
 
-    def __init__(self, stream: ImageStream) -> None:
+    def __init__(self, stream: WatchedStream) -> None:
         self._stream = weakref.ref(stream)
         self._count = 0
         self._is_waiting = False
