@@ -130,7 +130,9 @@ def test_a_server_that_gives_no_well_is_not_asked_for_all(server, node):
     server.asked.clear()
     with pytest.raises(UnsupportedError, match="503"):
         mosaic_of(node, [])
-    assert len(server.asked) == MOST_FAILURES
+    # Opening the plate may still be asking for documents that it may have.
+    wells = [path for path in server.asked if path.count("/") > 2]
+    assert len(wells) == MOST_FAILURES
 
 
 def test_labels_that_no_well_has_are_looked_for_once_in_each_field(server, node):
