@@ -100,16 +100,16 @@ class RemoteOpening:
             worked again.
         """
         outcome: list[Any] = []
-        window = qt_window_of(self.viewer)
         # Else the thread, and a script that waits for it, would wait for the server.
-        window.destroyed.connect(self.scope.cancel)
+        qt_window_of(self.viewer).destroyed.connect(self.scope.cancel)
 
         def finish() -> None:
             self._end_bar()
             if not is_window_open(self.viewer):
                 failed(OMEZarrError(f"The window of {self.path} was closed."))
                 return
-            window.destroyed.disconnect(self.scope.cancel)
+            # Not from outside: frames of an error would keep the window alive.
+            qt_window_of(self.viewer).destroyed.disconnect(self.scope.cancel)
             error = outcome[0]
             is_locked = isinstance(error, LoginNeededError) and asks
             if is_locked and not self.scope.is_cancelled:
@@ -142,14 +142,13 @@ class RemoteOpening:
         failed: Callable[[Exception], None],
     ) -> None:
         """Get a login for a server, and work again; without one it has failed."""
-        window = qt_window_of(self.viewer)
         self._unanswered = partial(failed, error)
         # A window that is closed takes the dialog with it.
-        window.destroyed.connect(self._give_up)
+        qt_window_of(self.viewer).destroyed.connect(self._give_up)
 
         def go_on(answer: LoginAnswer | None) -> None:
             if is_window_open(self.viewer):
-                window.destroyed.disconnect(self._give_up)
+                qt_window_of(self.viewer).destroyed.disconnect(self._give_up)
             self._unanswered = None
             if answer is None:
                 failed(error)
