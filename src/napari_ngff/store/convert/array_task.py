@@ -1,4 +1,6 @@
-"""Lines of a plan: an array that is converted in blocks, or files that are copied."""
+"""Lines of a plan: an array that is converted in blocks, files that are copied, or
+documents that were read.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
     from napari_ngff.store.arrays.boxes import Box
     from napari_ngff.store.arrays.chunk_layout import Shape
 
-__all__ = ["ArrayTask", "CopyTask", "choose_block", "grow_block"]
+__all__ = ["ArrayTask", "CopyTask", "DocumentTask", "choose_block", "grow_block"]
 
 KEPT, CODED = 64 << 20, 24 << 20
 """Bytes of the voxels of a unit whose chunks are copied, or decoded and encoded."""
@@ -144,6 +146,39 @@ class CopyTask:
 
     def unit_bytes(self, index: int) -> int:
         """Return 0: only reading would tell the size."""
+        del index
+        return 0
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentTask:
+    """Documents that the plan was made from; one unit, which writes nothing.
+
+    Attributes
+    ----------
+    keys
+        Of the documents in the source.
+    sums
+        Checksums of their bytes.
+    """
+
+    keys: tuple[str, ...]
+    sums: tuple[int, ...]
+
+    source = target = ""
+
+    @property
+    def stage(self) -> int:
+        """Return 0: they depend on nothing."""
+        return 0
+
+    @property
+    def count(self) -> int:
+        """Number of units."""
+        return 1
+
+    def unit_bytes(self, index: int) -> int:
+        """Return 0: there are no voxels."""
         del index
         return 0
 

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from napari_ngff.errors import ConflictError, OMEZarrError, UnsupportedError
 from napari_ngff.metadata.version import V0_4, V0_5, V0_6, Version
-from napari_ngff.store.convert.array_task import ArrayTask
+from napari_ngff.store.convert.array_task import ArrayTask, DocumentTask
 from napari_ngff.store.convert.conversion_plan import (
     ConversionPlan,
     ConversionRequest,
     read_task,
 )
 from napari_ngff.store.convert.selection import Selection, Storage
+from napari_ngff.store.convert.source_state import (
+    find_changed_archive,
+    find_changed_key,
+)
 from napari_ngff.store.convert.unit_runner import run_units
-from napari_ngff.store.convert.work_unit import WorkUnit, run_unit
+from napari_ngff.store.convert.work_unit import WorkUnit, run_unit, source_keys
 from napari_ngff.store.hierarchy.location import is_url
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.store.write.new_hierarchy import SINGLE
@@ -28,6 +33,7 @@ if TYPE_CHECKING:
 
     from napari_ngff.metadata.model import JSON
     from napari_ngff.store.hierarchy.node import Node
+    from napari_ngff.store.sources.revision import Revision
     from napari_ngff.store.write.partial_folder import UnitRecord
 
 __all__ = [
@@ -46,6 +52,9 @@ UNREADABLE = ("stop", "skip")
 
 MOST_PROBLEMS = 1000
 """Texts of problems that a result has at most."""
+
+MOST_NAMED = 5
+"""Changed files that a message names."""
 
 
 class ConvertOptions(TypedDict, total=False):
@@ -355,10 +364,12 @@ def _finish(
 ) -> ConversionResult:
     units, total, last = _measure_plan(folder)
     done = 0
+    archive = find_changed_archive(node.location.source, None)
 
     def note_unit(unit: WorkUnit, record: UnitRecord) -> None:
         nonlocal done
-        folder.note_unit(unit.number, record)
+        if record != unit.done:
+            folder.note_unit(unit.number, record)
         problems.extend(record.problems[: MOST_PROBLEMS - len(problems)])
         done += unit.nbytes
         if run.progress is not None:
@@ -369,12 +380,14 @@ def _finish(
         if folder.continues:
             waiting = (replace(u, done=folder.find_unit(u.number)) for u in waiting)
         run_units(waiting, run_unit, note_unit, run.scheduler)
-    _compare_source(node, folder, run)
+    _compare_source(node, folder, run, archive)
     folder.place_hierarchy(None)
     return ConversionResult(folder.target, units, total, tuple(problems))
 
 
-def _compare_source(node: Node, folder: PartialFolder, run: ConversionRun) -> None:
+def _compare_source(
+    node: Node, folder: PartialFolder, run: ConversionRun, archive: Revision | None
+) -> None:
     """Find out whether the source changed after it was read.
 
     Raises
@@ -382,19 +395,33 @@ def _compare_source(node: Node, folder: PartialFolder, run: ConversionRun) -> No
     ConflictError
         Where it did; its units count as unfinished then.
     """
-    changed = 0
+    changed: list[str] = []
+    count = 0
 
     def compare_unit(unit: WorkUnit, record: UnitRecord) -> None:
-        nonlocal changed
+        nonlocal count
         noted = folder.find_unit(unit.number)
-        if noted is not None and noted.seen != record.seen:
-            changed += 1
-            folder.forget_unit(unit.number)
+        if noted is None or noted.seen == record.seen:
+            return
+        count += 1
+        if len(changed) < MOST_NAMED:
+            before = array("I", folder.read_states(unit.number))
+            now = array("I", record.states)
+            key = find_changed_key(before, now, source_keys(unit))
+            changed.append(f"{node.location.source.name}/{key}")
+        folder.forget_unit(unit.number)
+        if isinstance(unit.task, DocumentTask):
+            folder.forget_plan()
 
     looking = (replace(unit, looks=True) for unit in _list_units(node, folder, run))
     run_units(looking, run_unit, compare_unit, run.scheduler)
-    if changed:
+    if archive != find_changed_archive(node.location.source, archive):
+        count += 1
+        changed.append(node.location.source.name)
+    if count:
+        names = ", ".join(changed) + (" and others" if count > len(changed) else "")
+        verb = "was" if count == 1 else "were"
         raise ConflictError(
-            f"{node} was changed while it was converted: {changed} parts of it.",
-            remedy="Convert these again when nothing writes there.",
+            f"{names} {verb} changed while {node} was converted.",
+            remedy="Convert it again when nothing writes there.",
         )

@@ -28,9 +28,15 @@ from napari_ngff.store.convert.array_document import (
     convert_array,
     is_regular,
 )
-from napari_ngff.store.convert.array_task import ArrayTask, CopyTask, choose_block
+from napari_ngff.store.convert.array_task import (
+    ArrayTask,
+    CopyTask,
+    DocumentTask,
+    choose_block,
+)
 from napari_ngff.store.convert.image_plan import plan_image
 from napari_ngff.store.convert.new_attributes import GroupChange, convert_attributes
+from napari_ngff.store.convert.source_state import DocumentLog
 from napari_ngff.store.hierarchy.json_text import dump_like
 from napari_ngff.store.hierarchy.location import Location
 from napari_ngff.store.hierarchy.node import Node, read_node
@@ -93,8 +99,6 @@ class ConversionPlan:
         Documents of the new root, by name.
     problems
         What could not be converted, a text each.
-    documents
-        Revisions of documents are noted with `ArrayTask`; here those of groups.
     """
 
     node: Node
@@ -104,15 +108,26 @@ class ConversionPlan:
     root: dict[str, bytes] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
 
-    def list_tasks(self) -> Iterator[ArrayTask | CopyTask]:
-        """Yield what is to be done, in the order of the groups.
+    def list_tasks(self) -> Iterator[ArrayTask | CopyTask | DocumentTask]:
+        """Yield what is to be done, in the order of the groups, and what was read.
 
         Raises
         ------
         ValueError, UnsupportedError
             Where something cannot be stated or stored as it is asked for.
         """
-        yield from self._visit_group(self.node, "", None)
+        log = DocumentLog(self.node.location.source)
+        where = Location(log, self.node.location.path)
+        try:
+            self.node = read_node(where, self.node.zarr_format)
+        except NodeNotFoundError:  # a row of a plate without documents
+            self.node = replace(self.node, location=where)
+        for task in self._visit_group(self.node, "", None):
+            yield task
+            if len(log.sums) >= AT_ONCE:
+                yield _note_documents(log)
+        while log.sums:
+            yield _note_documents(log)
 
     # --- groups
 
@@ -331,6 +346,11 @@ def _copy_files(source: str, target: str, names: Iterator[str]) -> Iterator[Copy
         yield CopyTask(source, target, batch)
 
 
+def _note_documents(log: DocumentLog) -> DocumentTask:
+    noted = list(itertools.islice(log.take_sums(), AT_ONCE))
+    return DocumentTask(tuple(k for k, _ in noted), tuple(n for _, n in noted))
+
+
 def _list_objects(where: Location, below: str) -> Iterator[str]:
     for name in where.source.list_names(join_key(where.path, below)) or ():
         key = join_key(below, name)
@@ -375,8 +395,10 @@ def _edit_group(raw: bytes, name: str, attributes: JSON) -> bytes:
     return raw if changed == document else dump_like(raw.decode(), changed).encode()
 
 
-def read_task(line: JSON) -> ArrayTask | CopyTask:
+def read_task(line: JSON) -> ArrayTask | CopyTask | DocumentTask:
     """Read a line of a plan."""
+    if "sums" in line:
+        return DocumentTask(tuple(line["keys"]), tuple(line["sums"]))
     if "names" in line:
         return CopyTask(line["source"], line["target"], tuple(line["names"]))
     return ArrayTask.parse(line)

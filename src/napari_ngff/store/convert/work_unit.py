@@ -12,13 +12,20 @@ import pickle
 import struct
 import threading
 import zlib
+from array import array
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from napari_ngff.errors import ChunkError, ConflictError, OMEZarrError, error_text
+from napari_ngff.errors import (
+    ChunkError,
+    ConflictError,
+    FileChangedError,
+    OMEZarrError,
+    error_text,
+)
 from napari_ngff.store.arrays.boxes import (
     box_of,
     box_shape,
@@ -30,9 +37,20 @@ from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.arrays.encoding import ChunkEncoder, encode_shard
 from napari_ngff.store.arrays.stored_objects import DOCUMENTS, ArrayObjects, join_key
 from napari_ngff.store.convert import array_task
-from napari_ngff.store.convert.array_task import ArrayTask, CopyTask, grow_block
+from napari_ngff.store.convert.array_task import (
+    ArrayTask,
+    CopyTask,
+    DocumentTask,
+    grow_block,
+)
+from napari_ngff.store.convert.source_state import (
+    ABSENT,
+    find_changed_key,
+    note_objects,
+)
 from napari_ngff.store.pyramids.level_reduction import LevelReduction
 from napari_ngff.store.pyramids.pyramid_writer import MeanReducer
+from napari_ngff.store.sources.read_ahead import call_at_once, is_remote
 from napari_ngff.store.threads import share_work
 from napari_ngff.store.write.new_objects import (
     flush_objects,
@@ -42,19 +60,19 @@ from napari_ngff.store.write.new_objects import (
 from napari_ngff.store.write.partial_folder import UnitRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from napari_ngff.store.arrays.boxes import Box
     from napari_ngff.store.arrays.chunk_layout import Shape
     from napari_ngff.store.pyramids.level_reduction import Method
     from napari_ngff.store.sources.source import Source
 
-__all__ = ["WorkUnit", "run_unit"]
+__all__ = ["WorkUnit", "run_unit", "source_keys"]
 
 LARGE = 16 << 20
 """Bytes of an object that is copied in parts."""
 
-NUMBERS = struct.Struct("<QqQ")
+NUMBERS = struct.Struct("<QQ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +103,7 @@ class WorkUnit:
     number: int
     source: Source
     target: str
-    task: ArrayTask | CopyTask
+    task: ArrayTask | CopyTask | DocumentTask
     index: int
     done: UnitRecord | None = None
     skips: bool = False
@@ -233,7 +251,7 @@ class _Written:
     unit: WorkUnit
     objects: dict[str, tuple[int, int]]
     problems: list[str]
-    seen: int = 0
+    states: array[int]
 
     def put(self, key: str, data: bytes) -> None:
         put_object(self.unit.target, key, (data,))
@@ -255,13 +273,14 @@ class _Written:
         """Return what is noted of the unit."""
         crc = 0
         for key in sorted(self.objects):
-            crc = zlib.crc32(NUMBERS.pack(0, *self.objects[key]), crc)
+            crc = zlib.crc32(NUMBERS.pack(*self.objects[key]), crc)
         return UnitRecord(
             len(self.objects),
             sum(size for size, _ in self.objects.values()),
             crc,
-            self.seen,
+            zlib.crc32(self.states.tobytes()),
             tuple(self.problems),
+            self.states.tobytes(),
         )
 
 
@@ -278,55 +297,61 @@ def run_unit(unit: WorkUnit) -> UnitRecord:
         Where reading or writing fails.
     """
     unit = replace(unit, source=_shared_source(unit))
-    written = _Written(unit, {}, [])
-    keys = _source_keys(unit)
-    finer = isinstance(unit.task, ArrayTask) and unit.task.method
-    source = target_source(unit.target) if finer else unit.source
-    written.seen = _note_source(source, keys())
-    if unit.looks:
+    written = _Written(unit, {}, [], _note_states(unit))
+    if unit.looks or isinstance(unit.task, DocumentTask):
         return written.record()
     if unit.done is not None:
-        if written.seen == unit.done.seen and _is_intact(unit, written):
+        if written.record().seen == unit.done.seen and _is_intact(unit, written):
             return unit.done
         written.objects.clear()
     if isinstance(unit.task, CopyTask):
-        _copy_objects(unit, [(k, _target_of(unit.task, k)) for k in keys()], written)
+        keys = source_keys(unit)
+        _copy_objects(unit, [(k, _target_of(unit.task, k)) for k in keys], written)
     else:
         opened = _open_task(unit)
         if unit.task.keeps_chunks:
             _copy_objects(unit, _chunk_pairs(opened, unit), written)
         else:
             _encode_block(opened, unit, written)
-    if _note_source(source, keys()) != written.seen:
-        raise ConflictError(
-            f"{unit.source.name}/{unit.task.source} was changed while it was read.",
-            remedy="Convert it again when nothing writes there.",
+    # A server is asked once more when all is done, not here.
+    if not is_remote(unit.source):
+        changed = find_changed_key(
+            written.states, _note_states(unit), source_keys(unit)
         )
+        if changed is not None:
+            raise ConflictError(
+                f"{unit.source.name}/{changed} was changed while it was read.",
+                remedy="Convert it again when nothing writes there.",
+            )
     flush_objects(unit.target, sorted(written.objects))
     return written.record()
 
 
-def _source_keys(unit: WorkUnit) -> Callable[[], Iterator[str]]:
-    """Return a function that lists the objects which a unit reads."""
+def _note_states(unit: WorkUnit) -> array[int]:
+    """Note the state of what a unit reads."""
     task = unit.task
-    if isinstance(task, CopyTask):
-        return lambda: (join_key(task.source, name) for name in task.names)
-    opened = _open_task(unit)
-    box = task.unit_box(unit.index)
-    return lambda: map(opened.source_key, opened.source_cells(box))
+    if isinstance(task, DocumentTask):
+        if not unit.looks:
+            return array("I", task.sums)
+        calls = [partial(unit.source.get, key) for key in task.keys]
+        found = call_at_once(unit.source, calls)
+        return array("I", (ABSENT if d is None else zlib.crc32(d) for d in found))
+    finer = isinstance(task, ArrayTask) and task.method
+    source = target_source(unit.target) if finer else unit.source
+    return note_objects(source, source_keys(unit), asks=not finer)
 
 
-def _note_source(source: Source, keys: Iterator[str]) -> int:
-    """Return a checksum of the revisions of objects."""
-    seen = 0
-    for key in keys:
-        revision = source.find_revision(key)
-        if revision is not None:
-            numbers = NUMBERS.pack(revision.size, revision.stamp, revision.file)
-            seen = zlib.crc32(numbers + revision.tag.encode(), seen)
-        else:
-            seen = zlib.crc32(b"-", seen)
-    return seen
+def source_keys(unit: WorkUnit) -> Iterator[str]:
+    """List the objects that a unit reads."""
+    task = unit.task
+    if isinstance(task, DocumentTask):
+        yield from task.keys
+    elif isinstance(task, CopyTask):
+        yield from (join_key(task.source, name) for name in task.names)
+    else:
+        opened = _open_task(unit)
+        box = task.unit_box(unit.index)
+        yield from map(opened.source_key, opened.source_cells(box))
 
 
 def _target_of(task: CopyTask, key: str) -> str:
@@ -340,6 +365,7 @@ def _is_intact(unit: WorkUnit, written: _Written) -> bool:
     if isinstance(unit.task, CopyTask):
         keys = [join_key(unit.task.target, name) for name in unit.task.names]
     else:
+        assert isinstance(unit.task, ArrayTask)
         opened = _open_task(unit)
         cells = cells_in(unit.task.unit_box(unit.index), opened.unit)
         keys = [opened.key_of(cell) for cell in cells]
@@ -416,7 +442,8 @@ def _is_unreadable(error: Exception, unit: WorkUnit) -> bool:
     """Return whether an error is one of the source that is to be skipped."""
     full = getattr(error, "filename", None)
     ours = isinstance(full, str) and full.startswith(unit.target)
-    return unit.skips and not ours and not isinstance(error, ConflictError)
+    changed = isinstance(error, ConflictError | FileChangedError)
+    return unit.skips and not ours and not changed
 
 
 def _read_parts(source: Source, key: str, size: int) -> Iterator[bytes]:

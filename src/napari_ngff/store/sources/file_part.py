@@ -8,13 +8,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.store.sources.http_request import open_answer
+from napari_ngff.store.sources.revision import Revision
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from napari_ngff.store.sources.http_request import HttpRequest
 
-__all__ = ["FilePart", "FileVersion", "fetch_http_part", "fetch_s3_part"]
+__all__ = [
+    "FilePart",
+    "FileVersion",
+    "fetch_http_part",
+    "fetch_http_revision",
+    "fetch_s3_part",
+    "fetch_s3_revision",
+]
 
 LARGEST_WHOLE = 64 << 20
 """Bytes of a file that is read as a whole where a server sends no parts of it."""
@@ -213,6 +221,32 @@ async def fetch_s3_part(
         body.close()
     version = FileVersion(answer.get("ETag", ""), size=size)
     return FilePart(bytes(data), version)
+
+
+async def fetch_http_revision(
+    files: Any, guest_files: Any, request: HttpRequest
+) -> Revision:
+    """Ask a server of HTTP for the first byte of a file, and what it says about it."""
+    # Not by HEAD, which signed addresses and some servers refuse.
+    async with open_answer(files, guest_files, request, {NOT_IN_FILE}) as answer:
+        headers = answer.headers
+        size = headers.get("Content-Range", "").rpartition("/")[2]
+        if answer.status == PART:
+            await answer.content.read(1)  # else the connection cannot be used again
+        elif answer.status != NOT_IN_FILE:
+            size = headers.get("Content-Length", "")
+        known = int(size) if size.isascii() and size.isdigit() else 0
+        # A weak one may stand for other bytes, but then it changes all the same.
+        tag = headers.get("ETag", "").strip() or headers.get("Last-Modified", "")
+        return Revision(known, 0, tag=tag)
+
+
+async def fetch_s3_revision(files: Any, address: str) -> Revision:
+    """Ask a bucket of S3 for the revision of an object."""
+    bucket, key, number = files.split_path(address)
+    wanted = {"Bucket": bucket, "Key": key} | ({"VersionId": number} if number else {})
+    answer = await files._call_s3("head_object", **wanted)
+    return Revision(answer["ContentLength"], 0, tag=answer.get("ETag", ""))
 
 
 def _is_earlier(modified: str, now: str) -> bool:

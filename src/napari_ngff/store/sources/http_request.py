@@ -12,7 +12,7 @@ from napari_ngff.errors import CorruptDataError
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection
 
-__all__ = ["HttpRequest", "fetch_bytes", "open_answer"]
+__all__ = ["HttpRequest", "cut_part", "fetch_bytes", "open_answer"]
 
 REDIRECTS = (301, 302, 303, 307, 308)
 MOST_REDIRECTS = 10
@@ -156,3 +156,13 @@ async def _read_body(answer: Any, request: HttpRequest) -> bytes:
             msg = f"{public_address(request.url)} has more than {request.most >> 20} MB"
             raise CorruptDataError(f"{msg}, and is not read.")
     return bytes(data)
+
+
+def cut_part(data: bytes, start: int | None, length: int | None) -> bytes:
+    """Cut the wanted part out, where a server ignored the range and sent all."""
+    if length is None or start is None or len(data) <= length:
+        return data
+    if start >= 0:
+        return data[start : start + length]
+    stop = start + length
+    return data[start : stop if stop < 0 else None]

@@ -114,6 +114,19 @@ class RemoteFile:
     def close(self) -> None:
         """Do nothing: a file on a server is not kept open."""
 
+    def require_same(self) -> None:
+        """Ask the server whether the file is still the one that was opened.
+
+        Raises
+        ------
+        FileChangedError
+            Where it is another one.
+        AccessError, ServerError
+            Where there is no answer.
+        """
+        if self._version.condition:
+            self._fetch(0, 1)
+
     def read_ahead(self, stop: int) -> None:
         """Read the beginning of the file, up to `stop`, in large blocks from now on."""
         self._ahead = stop

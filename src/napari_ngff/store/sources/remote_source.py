@@ -27,9 +27,11 @@ from napari_ngff.store.sources.file_part import (
     FilePart,
     FileVersion,
     fetch_http_part,
+    fetch_http_revision,
     fetch_s3_part,
+    fetch_s3_revision,
 )
-from napari_ngff.store.sources.http_request import HttpRequest, fetch_bytes
+from napari_ngff.store.sources.http_request import HttpRequest, cut_part, fetch_bytes
 from napari_ngff.store.sources.server_access import ServerAccess
 from napari_ngff.store.sources.server_logins import (
     choose_secrets,
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Iterator
 
     from napari_ngff.metadata.model import Problem
+    from napari_ngff.store.sources.revision import Revision
 
 __all__ = ["ReadScope", "RemoteSource", "resume_reading", "stop_reading"]
 
@@ -300,7 +303,7 @@ class RemoteSource:
             return self._request_bytes(key, start, end, seconds)
 
         data = self._ask_patiently(key, request)
-        return None if data is None else _cut_part(data, start, length)
+        return None if data is None else cut_part(data, start, length)
 
     def fetch_part(
         self, key: str, start: int, end: int | None, version: FileVersion | None = None
@@ -429,6 +432,25 @@ class RemoteSource:
         data = self._request_bytes(key, first, end or size, seconds)
         return FilePart(data, FileVersion(size=size))
 
+    def _request_revision(self, key: str, seconds: float) -> Revision | None:
+        """Ask for a revision; fails as `_request_bytes`."""
+        url, access = f"{self.name}/{key}", self.access
+        secrets = access.secrets
+        reading: Coroutine[Any, Any, Revision]
+        if access.bucket:
+            address = secrets.complete_address(url)
+            reading = access.read_bucket(
+                lambda files: fetch_s3_revision(files, address)
+            )
+        elif access.guest_files is not None:
+            asked = HttpRequest(
+                url + secrets.query, secrets.authorization, 0, 1, as_stored=True
+            )
+            reading = fetch_http_revision(access.files, access.guest_files, asked)
+        else:
+            return None
+        return self._wait_for(reading, seconds)
+
     def _wait_for(
         self, reading: Coroutine[Any, Any, Content], seconds: float
     ) -> Content:
@@ -450,6 +472,21 @@ class RemoteSource:
 
     def find_revision(self, key: str) -> None:
         """Return None: it would take a request; see `Source.find_revision`."""
+
+    def ask_revision(self, key: str) -> Revision | None:
+        """Ask the server for the revision of an object, by one request.
+
+        It is its ETag, or the time of its last change where it has none. None where
+        there is no such object, and where the server can be asked for neither.
+
+        Raises
+        ------
+        AccessError, ServerError
+            Where the server refuses, or fails.
+        """
+        return self._ask_patiently(
+            key, lambda seconds: self._request_revision(key, seconds)
+        )
 
     def list_names(self, prefix: str) -> tuple[str, ...] | None:
         """Names directly below `prefix`; None for HTTP, which has no listing."""
@@ -560,13 +597,3 @@ def _describe_failure(error: Exception) -> str:
     # Some errors quote all that a server sent.
     line = " ".join(text.split())
     return line if len(line) <= LONGEST_REASON else f"{line[:LONGEST_REASON]}..."
-
-
-def _cut_part(data: bytes, start: int | None, length: int | None) -> bytes:
-    """Cut the wanted part out, where a server ignored the range and sent all."""
-    if length is None or start is None or len(data) <= length:
-        return data
-    if start >= 0:
-        return data[start : start + length]
-    stop = start + length
-    return data[start : stop if stop < 0 else None]

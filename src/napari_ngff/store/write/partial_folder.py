@@ -2,8 +2,9 @@
 
 ``.<name>.partial`` has ``new``, the new hierarchy without the documents of its root, so
 that no reader takes it for whole; ``plan.jsonl``, a line for each array; ``root.json``,
-the documents of the root; and ``units``, one record of fixed size for each finished
-unit. A locked file shows that a process works on it. In the end `new` is renamed.
+the documents of the root; ``units``, one record of fixed size for each finished unit;
+and ``states``, four bytes for each object that was read. A locked file shows that a
+process works on it. In the end `new` is renamed.
 
 Of a target in a bucket, the folder is among the data of this program, and the objects
 are in their place from the beginning, again without the documents of the root.
@@ -16,6 +17,7 @@ import os
 import shutil
 import struct
 import threading
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -47,17 +49,18 @@ if TYPE_CHECKING:
 
 __all__ = ["PartialFolder", "UnitRecord"]
 
-RECORD = struct.Struct("<IIIIQ")
+RECORD = struct.Struct("<IIIIQQI")
 """Number of objects and one, checksums of these and of the source's state, number of
-problems, and size in bytes."""
+problems, size in bytes, and first byte and length of the states of what was read."""
 
 GROUP_DOCUMENTS = ("zarr.json", ".zgroup", ".zattrs", ".zarray")
 
-LOCK, PLAN, ROOT, UNITS, PROBLEMS, SETTINGS = (
+LOCK, PLAN, ROOT, UNITS, STATES, PROBLEMS, SETTINGS = (
     "lock",
     "plan.jsonl",
     "root.json",
     "units",
+    "states",
     "problems.jsonl",
     "settings.json",
 )
@@ -75,6 +78,8 @@ class UnitRecord:
         Checksum of the revisions of what was read.
     problems
         What could not be read, a text each.
+    states
+        Of each object that was read, four bytes; b"" where they are not needed again.
     """
 
     objects: int
@@ -82,6 +87,7 @@ class UnitRecord:
     crc: int
     seen: int
     problems: tuple[str, ...] = ()
+    states: bytes = b""
 
 
 class PartialFolder:
@@ -232,6 +238,11 @@ class PartialFolder:
         """Keep the documents of the root until the end."""
         self._write_json(ROOT, {name: data.decode() for name, data in root.items()})
 
+    def forget_plan(self) -> None:
+        """Let the next run begin again: what the plan was made from has changed."""
+        with suppress(FileNotFoundError):
+            os.unlink(f"{self.path}/{ROOT}")
+
     def read_plan(self) -> Iterator[JSON]:
         """Read the lines of the plan, one at a time."""
         with open(f"{self.path}/{PLAN}", encoding="utf-8") as file:
@@ -260,14 +271,39 @@ class PartialFolder:
                 lines = (json.dumps([number, text]) for text in record.problems)
                 file.writelines(f"{line}\n" for line in lines)
         count = len(record.problems)
+        place = 0
+        if record.states:
+            path = f"{self.path}/{STATES}"
+            with name_errors(path), open(path, "ab") as file:
+                place = file.tell()
+                file.write(record.states)
         data = RECORD.pack(
-            record.objects + 1, record.crc, record.seen, count, record.nbytes
+            record.objects + 1,
+            record.crc,
+            record.seen,
+            count,
+            record.nbytes,
+            place,
+            len(record.states),
         )
         self._write_record(number, data)
+
+    def read_states(self, number: int) -> bytes:
+        """Return the states of what a finished unit has read."""
+        *_, place, length = RECORD.unpack(self._read_record(number))
+        with open(f"{self.path}/{STATES}", "rb") as file:
+            file.seek(place)
+            return file.read(length)
 
     def forget_unit(self, number: int) -> None:
         """Let a unit count as unfinished."""
         self._write_record(number, bytes(RECORD.size))
+
+    def _read_record(self, number: int) -> bytes:
+        assert self._units is not None
+        with self._turn:
+            self._units.seek(number * RECORD.size)
+            return self._units.read(RECORD.size)
 
     def _write_record(self, number: int, data: bytes) -> None:
         assert self._units is not None
@@ -280,13 +316,10 @@ class PartialFolder:
 
         Units with problems count as unfinished: their source may be readable now.
         """
-        assert self._units is not None
-        with self._turn:
-            self._units.seek(number * RECORD.size)
-            data = self._units.read(RECORD.size)
+        data = self._read_record(number)
         if len(data) < RECORD.size:
             return None
-        objects, crc, seen, problems, nbytes = RECORD.unpack(data)
+        objects, crc, seen, problems, nbytes, *_ = RECORD.unpack(data)
         if not objects or problems:
             return None
         return UnitRecord(objects - 1, nbytes, crc, seen)

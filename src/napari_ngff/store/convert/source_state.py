@@ -1,0 +1,166 @@
+"""In which state a source is read, object by object, and what of it changed since.
+
+A number of four bytes stands for the state of one object: in memory and in notes there
+is nothing else of it.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from array import array
+from typing import TYPE_CHECKING
+
+from napari_ngff.store.sources.read_ahead import reading_ahead
+from napari_ngff.store.sources.remote_file import RemoteFile
+from napari_ngff.store.sources.remote_source import RemoteSource
+from napari_ngff.store.sources.revision import Revision
+from napari_ngff.store.sources.zip_source import ZipSource
+from napari_ngff.store.threads import share_work
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from contextlib import AbstractContextManager
+
+    from napari_ngff.metadata.model import Problem
+    from napari_ngff.store.sources.source import Source
+
+__all__ = ["DocumentLog", "find_changed_archive", "find_changed_key", "note_objects"]
+
+NUMBERS = struct.Struct("<QqQ")
+
+ABSENT = 0
+"""Stands for an object that is not there."""
+
+
+def note_objects(
+    source: Source, keys: Iterable[str], *, asks: bool = True
+) -> array[int]:
+    """Note the state of objects, in their order.
+
+    Parameters
+    ----------
+    source
+        Where they are.
+    keys
+        Of the objects.
+    asks
+        Whether a server is asked, by a request for each; otherwise those on a server
+        have no state.
+    """
+    if not asks or not isinstance(source, RemoteSource):
+        return array("I", (_sum_revision(source.find_revision(key)) for key in keys))
+    listed = list(keys)
+    sums = array("I", bytes(4 * len(listed)))
+
+    def ask_server(number: int) -> None:
+        sums[number] = _sum_revision(source.ask_revision(listed[number]))
+
+    share_work(iter(range(len(listed))), ask_server, len(listed), source.concurrency)
+    return sums
+
+
+def _sum_revision(revision: Revision | None) -> int:
+    if revision is None:
+        return ABSENT
+    numbers = NUMBERS.pack(revision.size, revision.stamp, revision.file)
+    return zlib.crc32(numbers + revision.tag.encode()) or 1
+
+
+def find_changed_key(
+    before: array[int], after: array[int], keys: Iterable[str]
+) -> str | None:
+    """Return the first object whose state is another one; None if all are as before."""
+    if before == after:
+        return None
+    for key, old, new in zip(keys, before, after, strict=True):
+        if old != new:
+            return key
+    return None
+
+
+def find_changed_archive(source: Source, before: Revision | None) -> Revision | None:
+    """Return the state of the archive that a source reads; None for other sources.
+
+    Parameters
+    ----------
+    source
+        That may read an archive.
+    before
+        What was returned when it was opened; a server is asked whether the archive is
+        still that one. None for the first call.
+
+    Raises
+    ------
+    FileChangedError
+        Where a server has another one now.
+    """
+    if not isinstance(source, ZipSource):
+        return None
+    file = source.archive.file
+    if before is None:
+        return file.revision
+    if isinstance(file, RemoteFile):
+        file.require_same()
+        return file.revision
+    return Revision.of_file(source.path)
+
+
+class DocumentLog:
+    """Read documents of a source, and keep a checksum of each.
+
+    Parameters
+    ----------
+    source
+        To read.
+
+    Attributes
+    ----------
+    sums
+        Key -> checksum of its bytes, of those that are there.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self.sums: dict[str, int] = {}
+
+    @property
+    def name(self) -> str:
+        """Path or address of the root."""
+        return self._source.name
+
+    @property
+    def concurrency(self) -> int:
+        """Useful number of reads at the same time."""
+        return self._source.concurrency
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """Problems of the container."""
+        return self._source.problems
+
+    def get(
+        self, key: str, start: int | None = None, length: int | None = None
+    ) -> bytes | None:
+        """Read an object or a part of it; see `Source.get`."""
+        data = self._source.get(key, start, length)
+        if data is not None and start is None:
+            self.sums.setdefault(key, zlib.crc32(data))
+        return data
+
+    def find_revision(self, key: str) -> Revision | None:
+        """Return the revision of an object; see `Source.find_revision`."""
+        return self._source.find_revision(key)
+
+    def list_names(self, prefix: str) -> tuple[str, ...] | None:
+        """Names directly below `prefix`, sorted."""
+        return self._source.list_names(prefix)
+
+    def reading_ahead(self, keys: Sequence[str]) -> AbstractContextManager[None]:
+        """Ask a server for objects now; see `reading_ahead` of `read_ahead`."""
+        return reading_ahead(self._source, keys)
+
+    def take_sums(self) -> Iterator[tuple[str, int]]:
+        """Yield what was read, and forget it."""
+        while self.sums:
+            yield self.sums.popitem()
