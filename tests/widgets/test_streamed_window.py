@@ -146,6 +146,9 @@ def test_a_server_that_comes_back_is_asked_again(viewer, remote_image, monkeypat
     until(lambda: viewer.layers[0].data_level == 0)
     until(lambda: not fetcher.is_busy)
     assert not is_true(viewer.layers[0])
+    raw, _, box = drawn(viewer.layers[0])
+    # The coarser picture stays, rather than empty squares.
+    assert np.abs(raw.astype(int) - pattern()[0][box]).max() <= 3 * 8
     notification_manager.records.clear()
     remote_image.answer = lambda path: OK
     pump(300)

@@ -140,9 +140,11 @@ class PixelFetcher:
         if area is None:
             return
 
+        is_refused = False
+
         def report(error: ChunkError) -> None:
-            if error.remedy == AGAIN:
-                view.failed[cell] = time.monotonic()
+            nonlocal is_refused
+            is_refused = is_refused or error.remedy == AGAIN
             on_error = view.level.on_error
             if on_error is None:
                 raise error
@@ -150,13 +152,16 @@ class PixelFetcher:
 
         try:
             pixels = view.level.array.read(area, report, keep=view.keeps)
-            view.put_chunk(cell, pixels)
+            if is_refused:
+                view.give_up(cell)  # coarser pixels are more than an empty square
+            else:
+                view.put_chunk(cell, pixels)
         except (OMEZarrError, OSError) as error:
             self._show_failure(view, cell, error)
         self._note_arrival(stream, view)
 
     def _show_failure(self, view: StreamedView, cell: Cell, error: Exception) -> None:
-        # Shown empty, and reported once; or it would be asked for without an end.
+        # Reported once, and not asked for at once; or it would be asked for without an end.
         view.give_up(cell)
         text = error_text(error)
         window_services.run_in_main(

@@ -59,7 +59,7 @@ class StreamedView:
     todo
         Of these, those that no worker reads yet.
     failed
-        Chunks that could not be read, and when that was.
+        Chunks that could not be read, and when that was; coarser pixels stay there.
     absent
         Chunks of these when the view was drawn last.
     is_read_ahead
@@ -115,7 +115,7 @@ class StreamedView:
 
     def fill_missing(self, others: Iterable[StreamedView]) -> None:
         """Show coarser pixels, and what was seen before, where pixels are missing."""
-        if self._based or not self.missing:
+        if self._based or self.is_whole:
             return
         others = sorted(others, key=lambda other: other.number)
         base, self._based = self._take_coarser(others)
@@ -124,11 +124,11 @@ class StreamedView:
                 base = self._take_seen(other, base)
         if base is None:
             return
-        for cell, area in tuple(self.missing.items()):
+        for cell in (*tuple(self.missing), *tuple(self.failed)):
             with self._lock:
                 # Else the true pixels came meanwhile.
-                if cell in self.missing:
-                    inside = slice_inside(area, self.box)
+                if cell in self.missing or cell in self.failed:
+                    inside = slice_inside(self.area_of(cell), self.box)
                     self.pixels[inside] = base[inside]
 
     def _take_coarser(
@@ -194,7 +194,7 @@ class StreamedView:
                 del self.missing[cell]  # last: another view copies what is not missing
 
     def give_up(self, cell: Cell) -> None:
-        """Stop waiting for a chunk that cannot be read."""
+        """Stop waiting for a chunk that cannot be read; what is seen there stays."""
         self.failed[cell] = time.monotonic()
         with self._lock:
             self.missing.pop(cell, None)
