@@ -115,6 +115,7 @@ def test_from_a_bucket(folder, tmp_path) -> None:
     assert (made / "notes" / "mine.txt").read_bytes() == b"kept"
 
 
+@pytest.mark.long
 def test_from_bucket_to_bucket(folder, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(partial_folder, "user_data_path", lambda *_, **__: tmp_path)
     monkeypatch.setattr(array_task, "CODED", 6_000)

@@ -2,6 +2,7 @@ import gc
 import tracemalloc
 
 import numpy as np
+import pytest
 import zarr
 from hypothesis import given
 from hypothesis import strategies as st
@@ -48,6 +49,7 @@ def test_what_is_counted_is_what_is_held(puts):
     assert cache.nbytes == sum(n + ENTRY for n in held if n is not None) <= 5000
 
 
+@pytest.mark.long
 def test_tiny_chunks_count_as_what_they_take(tmp_path):
     # Thumbnails of 8 x 8 voxels once filled memory behind a cache that seemed empty.
     pixels = np.arange(800 * 80, dtype="uint16").reshape(800, 80)

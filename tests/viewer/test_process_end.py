@@ -37,6 +37,7 @@ def path(tmp_path, monkeypatch):
     return tmp_path / "cells.ome.zarr"
 
 
+@pytest.mark.long
 def test_edits_on_top_of_recovered_ones_outlive_the_process(path):
     for number, row in enumerate((10, 20, 30), 1):
         command = [sys.executable, "-c", PAINT, str(path), str(row)]

@@ -178,6 +178,7 @@ def test_a_click_on_a_row_selects_and_a_click_on_a_colour_asks(
     assert names(dock) == ["nucleus", "dirt"]
 
 
+@pytest.mark.long
 def test_a_locked_class_is_not_painted_over_and_a_hidden_one_not_seen(
     viewer, dock, labels
 ):

@@ -130,6 +130,7 @@ def test_objects_that_were_chosen_are_listed_and_gone_to(viewer, dock, labels):
     assert labels.show_selected_label == page.show_only.isChecked()
 
 
+@pytest.mark.long
 def test_work_here_and_merge(viewer, dock, labels):
     dock.tabs.setCurrentIndex(2)
     pump()

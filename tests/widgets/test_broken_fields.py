@@ -112,6 +112,7 @@ def test_a_field_of_a_coarser_level_is_shown_with_one_notice(viewer, dock, root,
     assert len(notices()) == 1, "once is enough"
 
 
+@pytest.mark.long
 def test_what_is_skipped_is_named(viewer, dock):
     click_well(dock, "B/3")
     until(lambda: dock.browser().position == Position("B/3", "1", 0))
@@ -225,6 +226,7 @@ def test_the_selected_layer_stays_in_view_when_pins_go(viewer, dock):
     until(is_seen)
 
 
+@pytest.mark.long
 def test_the_status_line_shows_the_value_alone(viewer, dock):
     layer = viewer.layers[0]
     viewer.layers.selection.active = layer

@@ -67,6 +67,7 @@ def addresses(viewer):
     return [str(layer.metadata[KEY].node) for layer in viewer.layers]
 
 
+@pytest.mark.long
 def test_a_click_shows_one_image_after_the_other(viewer, dock, folder):
     dock.showPath(str(folder))
     click(dock.images.list, 0)

@@ -103,6 +103,7 @@ def test_wrong_address_is_told_in_the_form(viewer: Viewer, address: str) -> None
     until(lambda: len(viewer.layers) == 5)
 
 
+@pytest.mark.long
 def test_links_of_other_viewers_and_addresses_that_were_opened(
     viewer: Viewer, address: str
 ) -> None:

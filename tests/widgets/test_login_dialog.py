@@ -218,6 +218,7 @@ def test_a_script_without_a_visible_window_gets_the_error(viewer, server):
     pump(PATIENCE)
 
 
+@pytest.mark.long
 def test_one_dialog_for_two_that_wait(viewer, server):
     drop(viewer, server.url)
     drop(viewer, f"{server.url}/")

@@ -63,6 +63,7 @@ def laptop(viewer):
     return viewer
 
 
+@pytest.mark.long
 def test_labels_are_named_and_made_by_the_keyboard_alone(laptop, tmp_path):
     where = write_image(tmp_path / "cells.ome.zarr", shape=(96, 128))
     laptop.open(str(where), plugin="napari-ngff")

@@ -64,6 +64,7 @@ def settle(browser, position):
     pump(300)
 
 
+@pytest.mark.long
 def test_each_frame_shows_one_field_at_its_place(viewer, frames, monkeypatch):
     # As with many layers: the window may draw after each of them.
     monkeypatch.setattr(latest_task, "STEP_SECONDS", -1)

@@ -81,6 +81,7 @@ def test_wells_have_names_and_gaps(viewer, dock):
     assert drawn.wells.pos is before
 
 
+@pytest.mark.long
 def test_a_plate_has_names_as_soon_as_it_is_open(viewer, tmp_path):
     where = write_plate(tmp_path / "p.ome.zarr", grid=(2, 3), fields=1)
     viewer.open(str(where), plugin="napari-ngff")
@@ -240,6 +241,7 @@ def test_the_map_has_a_key(viewer, dock):
     until(dock.map.hasFocus)
 
 
+@pytest.mark.long
 def test_float_labels_are_drawn_in_the_overview(viewer, tmp_path):
     where = write_plate(
         tmp_path / "p.ome.zarr",

@@ -147,6 +147,7 @@ def test_whoever_looks_at_a_place_stays_there_when_the_browser_opens(viewer, roo
     assert camera.zoom == 4
 
 
+@pytest.mark.long
 def test_arrows_and_points_walk_with_the_canvas_focused(viewer, browser, qtbot):
     images = list(viewer.layers[:2])
     viewer.layers.selection.active = images[0]

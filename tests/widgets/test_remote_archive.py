@@ -117,6 +117,7 @@ def is_at_rest(viewer):
     return finest and not fetcher.is_busy and all(map(is_true, images))
 
 
+@pytest.mark.default_cases("shards")
 @pytest.mark.parametrize("shards", [None, (1, 512, 512)], ids=["chunks", "shards"])
 def test_pixels_on_the_screen_are_those_of_the_file(
     viewer, server, address, tmp_path, askers, shards
@@ -138,6 +139,7 @@ def test_pixels_on_the_screen_are_those_of_the_file(
     assert np.array_equal(np.asarray(layers[2].data[0]), pattern()[0])
 
 
+@pytest.mark.long
 def test_the_form_for_an_address(viewer, server, address):
     server.query = "token=s3cret"
     form = show_open_url(viewer)
@@ -153,6 +155,7 @@ def test_the_form_for_an_address(viewer, server, address):
     assert len(viewer.layers) == 1
 
 
+@pytest.mark.long
 def test_an_address_with_a_token_is_offered_to_this_reader(viewer, server, address):
     server.query = "token=s3cret"
     viewer.open(f"{address}?token=s3cret", plugin="napari-ngff")
@@ -196,6 +199,7 @@ def test_a_file_that_is_replaced_is_told_and_never_mixed(
     assert np.array_equal(np.asarray(viewer.layers[0].data[0]), pattern(2)[0])
 
 
+@pytest.mark.long
 def test_new_labels_are_saved_in_a_sidecar(viewer, address, tmp_path, monkeypatch):
     monkeypatch.setattr(sidecar, "sidecar_folder", lambda: tmp_path / "side")
     viewer.open(address, plugin="napari-ngff")
@@ -209,6 +213,7 @@ def test_new_labels_are_saved_in_a_sidecar(viewer, address, tmp_path, monkeypatc
     assert np.asarray(viewer.layers["mine"].data[0])[10, 10] == 7
 
 
+@pytest.mark.long
 def test_a_plate(viewer, server, tmp_path):
     write_plate(tmp_path / "plate.zarr", fields=2, shape=(1, 32, 32))
     pack_hierarchy(tmp_path / "plate.zarr", tmp_path / "plate.ozx")

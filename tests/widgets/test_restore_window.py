@@ -183,6 +183,7 @@ def test_ctrl_s_saves_all_restored_labels_and_their_notices_close(
     until(lambda: not window.findChildren(NapariQtNotification))
 
 
+@pytest.mark.long
 def test_ctrl_s_leaves_other_labels_unsaved(viewer, cells):
     opened(viewer, cells)
     for number, name in enumerate(("mitosis", "phenotype")):
@@ -221,6 +222,7 @@ def test_a_field_of_a_plate_is_shown_with_its_edits(viewer, plate):
     layer.saver.discard_edits()
 
 
+@pytest.mark.long
 def test_the_window_goes_on_while_many_edits_are_restored(viewer, cells, monkeypatch):
     opened(viewer, cells)
     layer = viewer.layers["nuclei"]

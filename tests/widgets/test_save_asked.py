@@ -143,6 +143,7 @@ def test_before_what_a_layer_shows_goes_the_user_decides(viewer, folder, answer)
         assert layer.saver.journal.folder.exists()
 
 
+@pytest.mark.long
 def test_the_window_stays_where_saving_fails(viewer, folder, monkeypatch):
     def full(self, *_):
         raise OSError(28, "No space left on device")
@@ -202,6 +203,7 @@ def image_of(viewer):
     return next(layer for layer in viewer.layers if isinstance(layer, Image))
 
 
+@pytest.mark.long
 def test_a_taken_name_can_be_overwritten_or_another_taken(viewer, folder):
     opened(viewer, folder)
     viewer.layers.selection.active = image_of(viewer)
@@ -234,6 +236,7 @@ def test_a_taken_name_can_be_overwritten_or_another_taken(viewer, folder):
     assert not list((folder / "labels").glob("*.replaced"))
 
 
+@pytest.mark.long
 def test_a_name_that_was_taken_meanwhile_is_asked_for_at_the_first_save(viewer, folder):
     opened(viewer, folder)
     first = viewer.add_layer(new_labels(image_of(viewer), "mine"))

@@ -142,6 +142,7 @@ def test_removing_asks_and_saves(viewer, painted, folder, monkeypatch):
     assert (stored(folder) == 77).any()
 
 
+@pytest.mark.long
 def test_removing_asks_and_discards(viewer, painted, folder, monkeypatch):
     answer(monkeypatch, DISCARD)
     viewer.layers.remove_selected()

@@ -83,6 +83,7 @@ def address(folder):
         thread.join()
 
 
+@pytest.mark.long
 def test_read_only_labels_are_copied_by_the_menu(viewer, address):
     opened(viewer, address)
     form = show_new_labels(viewer)

@@ -140,6 +140,7 @@ def test_a_pan_shows_coarse_pixels_and_then_the_true_ones(viewer, cells, threads
     assert threading.main_thread() not in threads | decoders
 
 
+@pytest.mark.default_cases("disk")
 def test_code_gets_true_pixels_at_once(viewer, cells):
     look(viewer, 2, 500, 500)
     until(lambda: cells[0].data_level == 0)
@@ -155,6 +156,7 @@ def value_at(layer, y, x):
     return found[1]
 
 
+@pytest.mark.default_cases("disk")
 def test_values_are_never_coarse(viewer, cells):
     true = TRUTH[0][0, viewer.dims.current_step[0]]
     places = [(y, x) for y in range(1000, 1160, 16) for x in range(900, 1100, 16)]
@@ -179,6 +181,7 @@ def test_values_are_never_coarse(viewer, cells):
     assert values() == [true[at] for at in places]
 
 
+@pytest.mark.default_cases("codec")
 def test_a_screenshot_has_true_pixels(viewer, cells):
     look(viewer, 2, 500, 500)
     picture = viewer.screenshot(flash=False)
@@ -190,6 +193,7 @@ def test_a_screenshot_has_true_pixels(viewer, cells):
     assert np.array_equal(viewer.screenshot(flash=False), picture)
 
 
+@pytest.mark.default_cases("codec")
 def test_at_rest_the_picture_is_what_is_read_at_once(viewer, cells):
     walk = random.Random(5)
     for _ in range(3):

@@ -97,6 +97,7 @@ def test_a_pan_shows_coarse_labels_and_then_the_true_ones(viewer, labels):
     until(lambda: is_whole(labels) and not fetcher.is_busy)
 
 
+@pytest.mark.long
 def test_the_window_waits_for_no_answer(viewer, labels, monkeypatch):
     threads = []
     request = RemoteSource._request_bytes
@@ -114,6 +115,7 @@ def test_the_window_waits_for_no_answer(viewer, labels, monkeypatch):
     assert threading.main_thread() not in threads
 
 
+@pytest.mark.long
 def test_code_gets_true_labels_at_once(viewer, labels):
     look(viewer, 1200, 1200)
     until(lambda: is_coarse(labels))
@@ -124,6 +126,7 @@ def test_code_gets_true_labels_at_once(viewer, labels):
     )
 
 
+@pytest.mark.long
 def test_values_and_picked_labels_are_never_coarse(viewer, labels):
     look(viewer, 1000, 1400)
     until(lambda: is_coarse(labels))

@@ -123,6 +123,7 @@ def test_the_window_waits_for_no_answer_while_it_is_panned(
     assert threading.main_thread() not in threads
 
 
+@pytest.mark.long
 def test_code_gets_true_pixels_at_once(viewer, remote_image):
     look(viewer, 1, 1200, 1200)
     part = np.asarray(viewer.layers[1].data[0][900:1100, 900:1100])

@@ -133,6 +133,7 @@ def test_labels_of_a_plate_come_together(viewer, server, told, tmp_path):
     assert len(drawn) < 12
 
 
+@pytest.mark.long
 def test_nobody_waits_for_a_server_when_the_last_window_closes(
     viewer, server, told, tmp_path
 ):

@@ -35,6 +35,7 @@ def first_picture(viewer, server, name):
     raise AssertionError("no pixels were read")
 
 
+@pytest.mark.default_cases("3")
 @pytest.mark.parametrize("zarr_format", [2, 3])
 def test_an_image_with_labels(viewer, tmp_path, server, zarr_format):
     data = pixels(0, (2, 256, 256))
@@ -43,6 +44,7 @@ def test_an_image_with_labels(viewer, tmp_path, server, zarr_format):
     assert first_picture(viewer, server, "a.zarr") <= 4 + EXTRA
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:Consolidated metadata is currently not part")
 def test_an_image_with_copies_of_its_documents(viewer, tmp_path, server):
     data = pixels(0, (2, 256, 256))

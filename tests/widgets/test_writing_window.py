@@ -118,6 +118,7 @@ def test_a_folder_that_is_there_is_asked_for(viewer, layers, tmp_path, monkeypat
     np.testing.assert_array_equal(np.asarray(viewer.layers[0].data[0]), layers[2].data)
 
 
+@pytest.mark.long
 def test_a_script_is_not_asked(viewer, layers, tmp_path, monkeypatch):
     monkeypatch.setattr(QMessageBox, "question", lambda *_: pytest.fail("asked"))
     viewer.layers.save(str(tmp_path / "a.zarr"))
@@ -125,6 +126,7 @@ def test_a_script_is_not_asked(viewer, layers, tmp_path, monkeypatch):
         viewer.layers.save(str(tmp_path / "a.zarr"))
 
 
+@pytest.mark.long
 def test_what_cannot_be_saved_is_said(viewer, layers, tmp_path, monkeypatch):
     viewer.add_image(np.ones((5, 6)), name="other")
     viewer.layers.select_all()

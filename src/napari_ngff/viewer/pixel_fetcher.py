@@ -161,7 +161,7 @@ class PixelFetcher:
         self._note_arrival(stream, view)
 
     def _show_failure(self, view: StreamedView, cell: Cell, error: Exception) -> None:
-        # Reported once, and not asked for at once; or it would be asked for without an end.
+        # Reported once; asked for at once it would be asked for without an end.
         view.give_up(cell)
         text = error_text(error)
         window_services.run_in_main(

@@ -589,6 +589,7 @@ def test_any_scheduler_of_dask(sources, tmp_path, scheduler) -> None:
         assert np.array_equal(pixels_of(sources["0.4"], name), pixels_of(made, name))
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.filterwarnings("default")
 def test_a_cluster_loses_a_worker(tmp_path) -> None:

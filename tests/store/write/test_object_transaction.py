@@ -206,6 +206,7 @@ def test_labels_are_saved_as_into_a_folder(image, download):
         np.testing.assert_array_equal(there[:], here[:])
 
 
+@pytest.mark.long
 def test_another_program_keeps_its_chunk_and_the_save_tells(image, files, download):
     writer = open_labels(open_node(f"{ADDRESS}/labels/nuclei"))
     add(writer, (2, 3), (10, 10), 7)
@@ -232,6 +233,7 @@ def new_labels(name):
     )
 
 
+@pytest.mark.long
 def test_new_labels_are_listed_last(image, files, download):
     writer = new_labels("mine")
     add(writer, (2, 3), (30, 20), 7)

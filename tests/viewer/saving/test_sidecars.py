@@ -146,6 +146,7 @@ def test_labels_of_an_image_in_a_bucket_are_there_again(
     check_there_again(address, version)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_labels_in_a_bucket_are_saved_there(bucket, told, samples):
     model = opened(f"{bucket}/0.5.ome.zarr")

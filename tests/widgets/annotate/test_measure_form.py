@@ -86,6 +86,7 @@ def test_labels_get_features_and_the_table_of_the_command(viewer, tmp_path):
     pd.testing.assert_frame_equal(found, pd.read_csv(out), check_dtype=False)
 
 
+@pytest.mark.long
 def test_selected_labels_are_chosen_and_unsaved_edits_are_told(viewer, tmp_path):
     viewer.open(str(write_image(tmp_path / "a.ome.zarr")), plugin="napari-ngff")
     nuclei = next(x for x in viewer.layers if isinstance(x, Labels))

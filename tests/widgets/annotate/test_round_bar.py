@@ -74,6 +74,7 @@ def test_forth_back_and_to_what_is_to_do(viewer, tmp_path):
     assert bar.place.text()
 
 
+@pytest.mark.long
 def test_the_brush_stays_in_hand_when_a_round_begins(viewer, tmp_path):
     path = write_plate(
         tmp_path / "plate.ome.zarr", grid=(1, 2), fields=1, shape=(32, 32)

@@ -22,6 +22,7 @@ def qt_dialogs():
     QApplication.setAttribute(Qt.ApplicationAttribute.AA_DontUseNativeDialogs, False)
 
 
+@pytest.mark.long
 def test_layers_are_saved_and_opened_again(viewer, tmp_path):
     y, x = np.mgrid[:300, :400]
     pixels = (2000 + 1500 * np.sin(y / 20) * np.cos(x / 30)).astype("u2")
