@@ -115,6 +115,11 @@ def test_from_a_bucket(folder, tmp_path) -> None:
     assert (made / "notes" / "mine.txt").read_bytes() == b"kept"
 
 
+def stop_in_the_middle(done: int, total: int) -> None:
+    if done > total // 2:
+        raise KeyboardInterrupt
+
+
 @pytest.mark.long
 def test_from_bucket_to_bucket(folder, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(partial_folder, "user_data_path", lambda *_, **__: tmp_path)
@@ -124,17 +129,13 @@ def test_from_bucket_to_bucket(folder, tmp_path, monkeypatch) -> None:
         source, made = "s3://twice/cells.ome.zarr", "s3://twice/made.ome.zarr"
         files.put(str(folder / "cells.ome.zarr"), source, recursive=True)
 
-        def stop(done: int, total: int) -> None:
-            if done > total // 2:
-                raise KeyboardInterrupt
-
         def command(*more: str) -> int:
             asked = ["--chunks", "y=32,x=32", "--codec", "gzip", *more]
             return main(["convert", source, made, *asked])
 
         asked = {"chunks": "y=32,x=32", "codec": "gzip"}
         with pytest.raises(KeyboardInterrupt):
-            napari_ngff.convert(source, made, progress=stop, **asked)
+            napari_ngff.convert(source, made, progress=stop_in_the_middle, **asked)
         # Chunks are there, and no reader takes them for an image.
         assert files.find("twice/made.ome.zarr")
         with pytest.raises(napari_ngff.OMEZarrError):
@@ -154,15 +155,31 @@ def test_from_bucket_to_bucket(folder, tmp_path, monkeypatch) -> None:
         for name in ("0", "labels/nuclei/0"):
             before = pixels_of(folder / "cells.ome.zarr", name)
             assert np.array_equal(pixels_of(copy, name), before)
+
+
+@pytest.mark.long
+def test_objects_of_a_bucket_are_never_deleted(folder, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(partial_folder, "user_data_path", lambda *_, **__: tmp_path)
+    monkeypatch.setattr(array_task, "CODED", 6_000)
+    asked = {"chunks": "y=32,x=32", "codec": "gzip"}
+    with bucket_server() as files:
+        files.mkdir("kept")
+        source = "s3://kept/cells.ome.zarr"
+        files.put(str(folder / "cells.ome.zarr"), source, recursive=True)
         # Nothing is replaced, neither images nor objects of others.
-        assert command() == 1
-        files.pipe("twice/other.ome.zarr/mine.txt", b"mine")
+        files.put(str(folder / "cells.ome.zarr"), "kept/made.ome.zarr", recursive=True)
+        assert main(["convert", source, "s3://kept/made.ome.zarr"]) == 1
+        files.pipe("kept/other.ome.zarr/mine.txt", b"mine")
         with pytest.raises(FileExistsError, match="other objects"):
-            napari_ngff.convert(source, "s3://twice/other.ome.zarr")
-        assert files.cat("twice/other.ome.zarr/mine.txt") == b"mine"
-        # What a stopped run has left is removed by one that begins again.
-        again = "s3://twice/again.ome.zarr"
+            napari_ngff.convert(source, "s3://kept/other.ome.zarr")
+        assert files.cat("kept/other.ome.zarr/mine.txt") == b"mine"
+        # Nor what a stopped run has left: others may have put theirs beside it.
+        again = "s3://kept/again.ome.zarr"
         with pytest.raises(KeyboardInterrupt):
-            napari_ngff.convert(source, again, progress=stop, **asked)
-        napari_ngff.convert(source, again, levels="0")
-        assert not [p for p in files.find("twice/again.ome.zarr") if ".zarr/1/" in p]
+            napari_ngff.convert(source, again, progress=stop_in_the_middle, **asked)
+        files.pipe("kept/again.ome.zarr/mine.txt", b"mine")
+        with pytest.raises(FileExistsError, match="was stopped"):
+            napari_ngff.convert(source, again, levels="0")
+        napari_ngff.convert(source, again, resume=True, **asked)
+        assert errors_of(again) == []
+        assert files.cat("kept/again.ome.zarr/mine.txt") == b"mine"

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.sources.source import Source
 
 __all__ = [
-    "delete_objects",
     "flush_objects",
     "is_bucket",
     "open_bucket",
@@ -102,13 +101,6 @@ def _put_remote(root: str, key: str, data: bytes) -> None:
     # Every backend of fsspec raises its own kinds for a failed request.
     except Exception as error:
         raise ServerError(address, f"it could not be written ({error})") from error
-
-
-def delete_objects(root: str) -> None:
-    """Delete all objects of a hierarchy in a bucket."""
-    with suppress(FileNotFoundError):
-        open_bucket(root).files.rm(root, recursive=True)
-    open_bucket(root).files.invalidate_cache()
 
 
 _tokens: dict[int, str] = {}

@@ -33,7 +33,6 @@ from napari_ngff.store.write.fsync import flush_file
 from napari_ngff.store.write.named_errors import name_errors
 from napari_ngff.store.write.new_hierarchy import SINGLE, require_room
 from napari_ngff.store.write.new_objects import (
-    delete_objects,
     flush_objects,
     is_bucket,
     open_bucket,
@@ -176,11 +175,12 @@ class PartialFolder:
                 " ones, or convert without --resume to begin again."
             )
         if not self.continues:
+            if not isinstance(self.target, Path):
+                # Before the notes go that continue it.
+                _require_no_objects(self.root, ours=stated is not None)
             self._clear()
             if isinstance(self.target, Path):
                 os.makedirs(self.root, exist_ok=True)
-            else:
-                _empty_bucket(self.root, ours=stated is not None)
             self._write_json(SETTINGS, self._settings)
         path = f"{self.path}/{UNITS}"
         Path(path).touch()
@@ -351,13 +351,22 @@ class PartialFolder:
         self.remove()
 
 
-def _empty_bucket(root: str, *, ours: bool) -> None:
-    """Delete what an earlier run left; refuse objects of other programs."""
+def _require_no_objects(root: str, *, ours: bool) -> None:
+    """Refuse a place in a bucket where objects are: others may have put theirs there.
+
+    Raises
+    ------
+    FileExistsError
+        Where an object's key begins with that of the new hierarchy.
+    """
     source = open_bucket(root)
     source.files.invalidate_cache()
     if not source.list_names(""):
         return
-    if not ours:
-        msg = f"{root} holds other objects. Choose another name, or remove them."
-        raise FileExistsError(msg)
-    delete_objects(root)
+    msg = f"{root} holds other objects. Choose another name, or remove them."
+    if ours:
+        msg = (
+            f"{root} holds parts of a conversion that was stopped. Continue it with"
+            " --resume, choose another name, or remove them."
+        )
+    raise FileExistsError(msg)
