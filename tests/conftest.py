@@ -92,6 +92,24 @@ def quick_windows() -> Iterator[None]:
         gc.unfreeze()
 
 
+@pytest.fixture
+def no_logins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Begin without logins of earlier tests, and ask servers only once."""
+    from locked_server import begin_without_logins
+
+    begin_without_logins(monkeypatch)
+
+
+@pytest.fixture
+def keychain(monkeypatch: pytest.MonkeyPatch) -> dict[tuple[str, str], str]:
+    """A keychain in memory: its entries, by service and name."""
+    from locked_server import FakeKeychain
+
+    module = FakeKeychain()
+    monkeypatch.setitem(sys.modules, "keyring", module)
+    return module.kept
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Let the tests be chosen that take long."""
     parser.addoption(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import pickle
 import traceback
@@ -17,6 +18,7 @@ from napari_ngff.store.pyramids.pyramid import open_pyramid
 from napari_ngff.store.sources import address_secrets
 from napari_ngff.store.sources import remote_source as remote
 from napari_ngff.store.sources.address_secrets import AddressSecrets
+from napari_ngff.store.sources.http_request import HttpRequest, fetch_bytes
 from napari_ngff.store.sources.remote_source import RemoteSource
 from plates import pixels, write_image
 from unreliable import BUSY, DROP, Handler, serving
@@ -119,6 +121,19 @@ def test_no_error_has_a_secret(servers, failure, redirected):
     assert not any(secret in text for secret in SECRETS)
     assert "X-Amz" not in text
     assert caught.value.__context__ is None
+
+
+@pytest.mark.parametrize("status", [401, 418, 503])
+def test_asyncio_has_no_headers_to_log(servers, status):
+    servers[0].answer = lambda path: status
+    access = RemoteSource(with_login(servers[0])).access
+    request = HttpRequest(f"{servers[0].address}/a.zarr/zarr.json", LOGIN)
+    reading = fetch_bytes(access.files, access.guest_files, request)
+    answer = asyncio.run_coroutine_threadsafe(reading, access.files.loop)
+    error = answer.exception(20)
+    assert error.status == status
+    text = "".join(traceback.format_exception(error)) + repr((error, vars(error)))
+    assert "Basic" not in text
 
 
 def test_another_server_gets_no_credentials(servers):

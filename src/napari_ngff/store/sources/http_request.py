@@ -12,10 +12,39 @@ from napari_ngff.errors import CorruptDataError
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection
 
-__all__ = ["HttpRequest", "cut_part", "fetch_bytes", "open_answer"]
+__all__ = [
+    "HttpAnswerError",
+    "HttpRequest",
+    "cut_part",
+    "fetch_bytes",
+    "open_answer",
+]
 
 REDIRECTS = (301, 302, 303, 307, 308)
 MOST_REDIRECTS = 10
+
+NOT_FOUND, FIRST_FAILURE = 404, 400
+"""Answers of HTTP."""
+
+
+class HttpAnswerError(OSError):
+    """A server answered that it does not give what it was asked for.
+
+    In place of aiohttp's errors, which quote the headers with the login: asyncio logs
+    them.
+
+    Parameters
+    ----------
+    status
+        Number of the answer.
+    message
+        Its words, which may quote anything.
+    """
+
+    def __init__(self, status: int, message: str = "") -> None:
+        super().__init__(status)
+        self.status = status
+        self.message = message
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +125,32 @@ async def open_answer(
 
     Raises
     ------
+    FileNotFoundError, HttpAnswerError
+        Where the server answers so.
     OSError
         Where redirections do not end, or lead out of HTTP.
     """
+    import aiohttp
+
+    try:
+        async with _follow_answers(files, guest_files, request) as answer:
+            if answer.status == NOT_FOUND:
+                raise FileNotFoundError(public_address(request.url))
+            if answer.status >= FIRST_FAILURE and answer.status not in allowed:
+                raise HttpAnswerError(answer.status, answer.reason or "")
+            yield answer
+    except aiohttp.ClientResponseError as error:
+        failure = HttpAnswerError(error.status, error.message)
+    else:
+        return
+    raise failure
+
+
+@asynccontextmanager
+async def _follow_answers(
+    files: Any, guest_files: Any, request: HttpRequest
+) -> AsyncIterator[Any]:
+    """Follow redirections, to an answer that is none."""
     # As `HTTPFileSystem._cat_file` of fsspec, which has no limit of bytes, and whose
     # session follows redirections with all headers of the user.
     url = files.encode_url(request.url)
@@ -108,8 +160,6 @@ async def open_answer(
         async with session.get(url, **settings, allow_redirects=False) as answer:
             target = answer.headers.get("Location")
             if answer.status not in REDIRECTS or target is None:
-                if answer.status not in allowed:
-                    files._raise_not_found_for_status(answer, request.url)
                 yield answer
                 return
             following = answer.url.join(type(url)(target))

@@ -36,9 +36,8 @@ def keep_login(address: str, login: AddressSecrets) -> None:
     import keyring
 
     server = server_of(address)
-    parts = {"login": login.login, "token": login.token, "options": login.options}
     try:
-        keyring.set_password(SERVICE, server, json.dumps(parts))
+        keyring.set_password(SERVICE, server, _write_entry(login))
         others = [one for one in _listed_servers() if one != server]
         keyring.set_password(SERVICE, LIST, json.dumps([*others, server]))
     # Each system has its own kinds, not all of which are keyring's. Not as the cause:
@@ -79,6 +78,12 @@ def forget_kept_logins() -> None:
             keyring.delete_password(SERVICE, name)
         except Exception:  # noqa: BLE001, S112  not there, or each system's own kinds
             continue
+
+
+def _write_entry(login: AddressSecrets) -> str:
+    # In no variable of `keep_login`: tracebacks show variables, too.
+    parts = {"login": login.login, "token": login.token, "options": login.options}
+    return json.dumps(parts)
 
 
 def _listed_servers() -> list[str]:
