@@ -39,7 +39,7 @@ def add_convert(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     )
     command.add_argument("--chunks", metavar="AXES", help="such as y=1024,x=1024")
     command.add_argument(
-        "--shards", metavar="AXES", help="such as y=4096,x=4096, or auto"
+        "--shards", metavar="AXES", help="such as y=4096,x=4096, or auto, or none"
     )
     command.add_argument(
         "--codec", metavar="NAME", help="zstd:5, blosc:lz4:5, gzip:6 or none"

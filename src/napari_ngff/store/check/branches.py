@@ -17,7 +17,13 @@ if TYPE_CHECKING:
     from napari_ngff.metadata.systems import SystemLink
     from napari_ngff.store.hierarchy.node import Node
 
-__all__ = ["NamedBranch", "branches_of", "check_group", "parameters_of"]
+__all__ = [
+    "VECTORS",
+    "NamedBranch",
+    "branches_of",
+    "check_group",
+    "parameters_of",
+]
 
 FIELDS = ("displacements", "coordinates")
 MATRICES = ("affine", "rotation")

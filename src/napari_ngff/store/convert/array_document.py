@@ -1,7 +1,7 @@
 """Chooses the document of a converted array, and whether its chunks stay as they are.
 
 The bytes of a chunk of Zarr v2 and v3 are the same where both have the compressor; only
-the key changes then. Other arrays are decoded and encoded.
+the key changes then, or they are put into shards. Other arrays are decoded and encoded.
 """
 
 from __future__ import annotations
@@ -97,11 +97,14 @@ class ConvertedArray:
     documents
         Name -> text.
     keeps_chunks
-        Whether the bytes of its chunks stay as they are.
+        Whether its stored objects stay as they are.
+    joins_chunks
+        Whether the bytes of its chunks stay as they are, and are put into shards.
     """
 
     documents: dict[str, bytes]
     keeps_chunks: bool
+    joins_chunks: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +119,9 @@ class ArrayTarget:
         Of the axes.
     is_label
         Whether it has labels.
-    nests
-        Whether chunks of Zarr v2 are in nested folders, as from 0.2 on; otherwise they
-        stay as they are.
+    is_updated
+        Whether the version changes: it gets what the new one demands, such as nested
+        folders of chunks (0.2) and names of dimensions (0.5).
     is_new
         Whether its voxels are computed, not copied.
     """
@@ -126,7 +129,7 @@ class ArrayTarget:
     zarr_format: int
     names: tuple[str, ...]
     is_label: bool
-    nests: bool
+    is_updated: bool
     is_new: bool = False
 
 
@@ -168,49 +171,76 @@ def convert_array(
     UnsupportedError
         Where its voxels cannot be stored in that format.
     """
-    zarr_format, names, is_label = target.zarr_format, target.names, target.is_label
+    zarr_format = target.zarr_format
     document = parse_json(raw)
     same = zarr_format == layout.zarr_format
-    grid = _choose_grid(layout, region.shape, names, storage, zarr_format)
     codec = _codec_of(document, layout)
-    unit = layout.shards or layout.chunks
-    stays = (
-        not target.is_new
-        and (same or codec is not None)
-        and is_regular(document)
-        and storage.codec in (None, codec)
-        and not _asks_for(layout, names, storage)
-        and (same or layout.shards is None)
-        and region.has_whole_units(unit, layout.shape)
+    keeps_bytes = storage.codec in (None, codec) and _has_whole_chunks(
+        document, (layout, region), target, codec
     )
-    nests = target.nests and layout.keys.separator != "/" and zarr_format == 2
-    if stays and same and region.is_whole(layout.shape) and not nests:
+    joined = None
+    if keeps_bytes and (codec is not None or not _is_indirect(raw, layout.zarr_format)):
+        joined = _join_grid(layout, region.shape, target, storage)
+    joins = joined is not None
+    asks = _asks_for(layout, region.shape, target.names, storage)
+    stays = keeps_bytes and not joins and not asks
+    grid = joined or _choose_grid(layout, region.shape, target, storage)
+    changes = _complete_document(document, layout, target)
+    if stays and same and region.is_whole(layout.shape) and not changes:
         documents = {_name_of(zarr_format): raw}
         if attributes is not None:
             documents[".zattrs"] = attributes
         return ConvertedArray(documents, True)
     if stays:
         grid = _Grid(layout.chunks, layout.shards)
-    elif layout.dtype.kind not in "biuf":
+    elif layout.dtype.kind not in "biuf" and not joins:
         msg = f"Voxels of type {layout.dtype} can only be copied as they are."
         raise UnsupportedError(msg, remedy="Keep the version, and convert all of it.")
     if same:
         documents = {} if attributes is None else {".zattrs": attributes}
         edited = _edit_document(raw, (layout, region, grid), storage, stays)
-        if nests:
-            edited["dimension_separator"] = "/"
-        text = dump_like(raw.decode(), edited)
-        return ConvertedArray(documents | {_name_of(zarr_format): text.encode()}, stays)
-    new = storage.codec if not stays else codec
-    if new is None:
-        new = codec if codec is not None else _usual_codec(layout.dtype, is_label)
-    extra = parse_json(attributes) if attributes else document.get("attributes") or {}
+        text = dump_like(raw.decode(), edited | changes)
+        documents[_name_of(zarr_format)] = text.encode()
+        return ConvertedArray(documents, stays, joins)
+    new = codec if stays or joins or storage.codec is None else storage.codec
     made = _make_documents(layout, region.shape, grid, new, target)
+    extra = parse_json(attributes) if attributes else document.get("attributes") or {}
     if zarr_format == 3:
         made["zarr.json"]["attributes"] = extra
     elif extra:
         made[".zattrs"] = extra
-    return ConvertedArray({name: _dump(each) for name, each in made.items()}, stays)
+    documents = {name: _dump(each) for name, each in made.items()}
+    return ConvertedArray(documents, stays, joins)
+
+
+def _complete_document(
+    document: JSON, layout: ArrayLayout, target: ArrayTarget
+) -> JSON:
+    """Return what another version demands of the document of an array."""
+    changes: JSON = {}
+    if target.is_updated and target.zarr_format == 2 and layout.keys.separator != "/":
+        changes["dimension_separator"] = "/"
+    lacks = len(target.names) == len(layout.shape) and "dimension_names" not in document
+    if target.is_updated and target.zarr_format == 3 and lacks:
+        changes["dimension_names"] = list(target.names)
+    return changes
+
+
+def _has_whole_chunks(
+    document: JSON,
+    part: tuple[ArrayLayout, ArrayRegion],
+    target: ArrayTarget,
+    codec: JSON | None,
+) -> bool:
+    """Return whether stored objects of an array are chunks in the new format, too."""
+    layout, region = part
+    same = target.zarr_format == layout.zarr_format
+    return (
+        not target.is_new
+        and (same or (codec is not None and layout.shards is None))
+        and is_regular(document)
+        and region.has_whole_units(layout.shards or layout.chunks, layout.shape)
+    )
 
 
 def is_regular(document: JSON) -> bool:
@@ -226,44 +256,87 @@ def _dump(document: JSON) -> bytes:
     return json.dumps(document, indent=2).encode()
 
 
-def _asks_for(layout: ArrayLayout, names: tuple[str, ...], storage: Storage) -> bool:
+def _asks_for(
+    layout: ArrayLayout, shape: Shape, names: tuple[str, ...], storage: Storage
+) -> bool:
     """Return whether other chunks or shards are asked for."""
-    asked = [(storage.chunks, layout.chunks), (storage.shards, layout.shards)]
-    for lengths, stored in asked:
-        for name, length in lengths:
-            if name in names:
-                axis = names.index(name)
-                now = None if stored is None else stored[axis]
-                if now != length and not (
-                    now is not None and min(now, length) >= layout.shape[axis]
-                ):
-                    return True
-    return storage.auto_shards and layout.shards is None
+    return (
+        _differ(storage.chunks, layout.chunks, layout, names)
+        or _differ(storage.shards, layout.shards, layout, names)
+        or (
+            storage.auto_shards
+            and layout.shards is None
+            and shard_shape(shape, layout.chunks, layout.dtype.itemsize) is not None
+        )
+    )
+
+
+def _differ(
+    asked: tuple[tuple[str, int], ...],
+    stored: Shape | None,
+    layout: ArrayLayout,
+    names: tuple[str, ...],
+) -> bool:
+    for name, length in asked:
+        if name in names:
+            axis = names.index(name)
+            now = None if stored is None else stored[axis]
+            if now != length and not (
+                now is not None and min(now, length) >= layout.shape[axis]
+            ):
+                return True
+    return False
+
+
+def _join_grid(
+    layout: ArrayLayout, shape: Shape, target: ArrayTarget, storage: Storage
+) -> _Grid | None:
+    """Choose shards for chunks that stay as they are; None for none."""
+    names = target.names
+    if (
+        target.zarr_format == 2
+        or layout.shards is not None
+        or _differ(storage.chunks, layout.chunks, layout, names)
+    ):
+        return None
+    if storage.auto_shards or storage.adds_shards:
+        shards = shard_shape(shape, layout.chunks, layout.dtype.itemsize)
+    elif set(names) & {name for name, _ in storage.shards}:
+        shards = _choose_shards(layout, layout.chunks, shape, names, storage)
+    else:
+        return None
+    return None if shards is None else _Grid(layout.chunks, shards)
 
 
 def _choose_grid(
-    layout: ArrayLayout,
-    shape: Shape,
-    names: tuple[str, ...],
-    storage: Storage,
-    zarr_format: int,
+    layout: ArrayLayout, shape: Shape, target: ArrayTarget, storage: Storage
 ) -> _Grid:
-    wanted = dict(storage.chunks)
+    wanted, names = dict(storage.chunks), target.names
     chunks = tuple(
         min(wanted.get(name, length), max(n, 1))
         for name, length, n in zip(
             _pad(names, shape), layout.chunks, shape, strict=True
         )
     )
-    if zarr_format == 2:
+    if target.zarr_format == 2:
         if storage.shards or storage.auto_shards:
             msg = "OME-Zarr 0.4 has no shards: convert to 0.5, or leave --shards out."
             raise ValueError(msg)
         return _Grid(chunks, None)
-    if storage.auto_shards:
+    if storage.auto_shards or (storage.adds_shards and layout.shards is None):
         return _Grid(chunks, shard_shape(shape, chunks, layout.dtype.itemsize))
     if layout.shards is None and not storage.shards:
         return _Grid(chunks, None)
+    return _Grid(chunks, _choose_shards(layout, chunks, shape, names, storage))
+
+
+def _choose_shards(
+    layout: ArrayLayout,
+    chunks: Shape,
+    shape: Shape,
+    names: tuple[str, ...],
+    storage: Storage,
+) -> Shape:
     asked = dict(storage.shards)
     shards = []
     stored = layout.shards or layout.chunks
@@ -279,7 +352,7 @@ def _choose_grid(
             raise ValueError(msg)
         else:
             shards.append(min(given - given % length or length, most))
-    return _Grid(chunks, tuple(shards))
+    return tuple(shards)
 
 
 def _pad(names: tuple[str, ...], shape: Shape) -> tuple[str, ...]:
@@ -437,8 +510,14 @@ def _is_indirect(raw: bytes, zarr_format: Literal[2, 3]) -> bool:
 
 
 def _make_documents(
-    layout: ArrayLayout, shape: Shape, grid: _Grid, codec: JSON, target: ArrayTarget
+    layout: ArrayLayout,
+    shape: Shape,
+    grid: _Grid,
+    codec: JSON | None,
+    target: ArrayTarget,
 ) -> dict[str, JSON]:
+    if codec is None:
+        codec = _usual_codec(layout.dtype, target.is_label)
     if target.zarr_format == 2:
         return {".zarray": _make_v2(layout, shape, grid.chunks, codec)}
     made = _make_v3(layout, shape, grid, codec)

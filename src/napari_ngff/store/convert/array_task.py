@@ -37,7 +37,9 @@ class ArrayTask:
     region
         What is kept of it.
     keeps_chunks
-        Whether stored chunks are copied.
+        Whether stored objects are copied.
+    joins_chunks
+        Whether stored chunks are copied into shards.
     block
         Shape of a unit in voxels, whole stored objects of the target.
     itemsize
@@ -54,6 +56,7 @@ class ArrayTask:
     zarr_format: int
     region: ArrayRegion
     keeps_chunks: bool
+    joins_chunks: bool
     block: Shape
     itemsize: int
     method: str = ""
@@ -92,6 +95,7 @@ class ArrayTask:
             "picked": region.picked,
             "indices": region.indices,
             "keeps_chunks": self.keeps_chunks,
+            "joins_chunks": self.joins_chunks,
             "block": self.block,
             "itemsize": self.itemsize,
             "method": self.method,
@@ -110,6 +114,7 @@ class ArrayTask:
             line["zarr_format"],
             region,
             line["keeps_chunks"],
+            line["joins_chunks"],
             tuple(line["block"]),
             line["itemsize"],
             line["method"],

@@ -98,7 +98,8 @@ def read_request(options: ConvertOptions) -> ConversionRequest:
         options.get("channels"),
         options.get("wells"),
     )
-    return ConversionRequest(Version(version), storage, selection)
+    plain = options.get("shards") == "none"
+    return ConversionRequest(Version(version), storage, selection, not plain)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +177,8 @@ def convert(
         raises ends the conversion, which `resume` continues.
     **options
         ``to_version``: "0.5" by default, "0.4" or "0.6". ``chunks`` and ``shards``:
-        lengths by axis, such as ``{"y": 1024, "x": 1024}``, for shards also "auto".
+        lengths by axis, such as ``{"y": 1024, "x": 1024}``, for shards also "auto", or
+        "none" for no new ones, which an ``.ozx`` file gets by default.
         ``codec``: "zstd:5", "blosc:lz4:5", "gzip:6" or "none". ``crop``: what is kept
         by axis, in voxels of level 0, such as ``{"x": (100, 2000), "t": 0}``.
         ``levels``: such as ``[0, 2]``. ``channels``: indices or names. ``wells``: names
@@ -244,6 +246,10 @@ def convert_hierarchy(
     _require_apart(node, target)
     if Path(target).suffix.lower() == SINGLE and request.version.zarr_format == 2:
         raise ValueError("An .ozx file needs OME-Zarr 0.5 or newer.")
+    if Path(target).suffix.lower() == SINGLE and request.may_add_shards:
+        # RFC-9: they SHOULD be used, to have fewer entries.
+        storage = replace(request.storage, adds_shards=True)
+        request = replace(request, storage=storage)
     settings = {
         "source": str(node),
         "version": request.version,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,7 @@ from napari_ngff.metadata.model import JSON, GroupMetadata
 from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.arrays.new_array import group_documents
 from napari_ngff.store.arrays.stored_objects import DOCUMENTS, join_key
-from napari_ngff.store.check.branches import branches_of, parameters_of
+from napari_ngff.store.check.branches import VECTORS, branches_of, parameters_of
 from napari_ngff.store.convert.array_document import (
     ArrayTarget,
     convert_array,
@@ -36,6 +37,7 @@ from napari_ngff.store.convert.array_task import (
 )
 from napari_ngff.store.convert.image_plan import plan_image
 from napari_ngff.store.convert.new_attributes import GroupChange, convert_attributes
+from napari_ngff.store.convert.selection import Selection
 from napari_ngff.store.convert.source_state import DocumentLog
 from napari_ngff.store.hierarchy.json_text import dump_like
 from napari_ngff.store.hierarchy.location import Location
@@ -48,12 +50,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from napari_ngff.metadata.version import Version
-    from napari_ngff.store.convert.image_plan import CroppedImage, PlannedLevel
-    from napari_ngff.store.convert.selection import Selection, Storage
+    from napari_ngff.store.convert.image_plan import (
+        CroppedImage,
+        ImagePlan,
+        PlannedLevel,
+    )
+    from napari_ngff.store.convert.selection import Storage
 
 __all__ = ["ConversionPlan", "ConversionRequest", "read_task"]
 
 GROUP_DOCUMENTS = ("zarr.json", ".zgroup", ".zattrs", ".zmetadata")
+
+TABLES = "tables"
+"""Group of tables, and key of the list in it, of ngio and Fractal."""
 
 AT_ONCE = 256
 """Unknown objects of one unit."""
@@ -71,11 +80,14 @@ class ConversionRequest:
         How arrays are stored.
     selection
         What is kept.
+    may_add_shards
+        Whether an archive gets shards without being asked for them.
     """
 
     version: Version
     storage: Storage
     selection: Selection
+    may_add_shards: bool = True
 
 
 @dataclass(slots=True)
@@ -122,7 +134,8 @@ class ConversionPlan:
             self.node = read_node(where, self.node.zarr_format)
         except NodeNotFoundError:  # a row of a plate without documents
             self.node = replace(self.node, location=where)
-        for task in self._visit_group(self.node, "", None):
+        selection = self.request.selection
+        for task in self._visit_group(self.node, "", None, selection):
             yield task
             if len(log.sums) >= AT_ONCE:
                 yield _note_documents(log)
@@ -132,7 +145,7 @@ class ConversionPlan:
     # --- groups
 
     def _visit_group(
-        self, node: Node, path: str, image: CroppedImage | None
+        self, node: Node, path: str, image: CroppedImage | None, selection: Selection
     ) -> Iterator[ArrayTask | CopyTask]:
         """Plan a group and those below it; `image` is what labels belong to."""
         claimed: list[str] = []
@@ -140,7 +153,10 @@ class ConversionPlan:
         tasks: list[ArrayTask | CopyTask] = []
         cropped = image
         if node.metadata.image is not None:
-            change, cropped, tasks = self._plan_image(node, path, image, claimed)
+            plan = plan_image(node, selection, image)
+            change, cropped = plan.change, plan.cropped
+            claimed += plan.claimed
+            tasks = self._plan_levels(node, path, plan)
         if node.metadata.plate is not None:
             change = replace(change, wells=self._choose_wells(node))
         if node.metadata.labels is not None and image is not None:
@@ -151,49 +167,81 @@ class ConversionPlan:
                 change = replace(change, labels=listed)
         self._put_group(node, path, change)
         yield from tasks
-        branches = self._list_branches(node, change)
-        # A row is on the way to its wells: what is unknown in it is copied.
-        claimed += [path for path in branches if not _is_above(path, branches)]
-        if change.wells is not None:
-            wells = change.wells
-            left = [p for p in branches if p in wells or _is_above(p, wells)]
-            claimed += set(branches) - set(left)
-            branches = left
-        for branch in branches:
-            yield from self._visit_branch(node, path, branch, (cropped, branches))
+        yield from self._visit_branches(
+            node, path, (change, cropped), claimed, selection
+        )
+        yield from self._visit_tables(node, path, claimed)
         yield from self._copy_unknown(node.location, path, claimed)
 
-    def _list_branches(self, node: Node, change: GroupChange) -> list[str]:
-        parameters = parameters_of(node.attributes)
-        paths = [branch.path for branch in branches_of(node, parameters)]
-        if change.labels is not None:
-            paths += change.labels
-        return list(dict.fromkeys(path.strip("/") for path in paths))
-
-    def _visit_branch(
+    def _visit_branches(
         self,
         node: Node,
         path: str,
-        branch: str,
-        around: tuple[CroppedImage | None, list[str]],
+        around: tuple[GroupChange, CroppedImage | None],
+        claimed: list[str],
+        selection: Selection,
     ) -> Iterator[ArrayTask | CopyTask]:
-        cropped, branches = around
-        try:
-            child = node.child(branch)
-        except NodeNotFoundError as error:
-            if _is_above(branch, branches):  # a row of a plate without documents
-                place = node.location.join_path(branch)
-                child = Node(place, node.zarr_format, {}, GroupMetadata())
+        """Plan the groups that a group names; `claimed` gets their paths."""
+        change, cropped = around
+        branches = self._list_branches(node, change)
+        self._put_between(node, path, [*claimed, *branches])
+        wells = change.wells
+        for branch, is_field in branches.items():
+            is_row = _is_above(branch, branches)
+            if wells is not None and not (branch in wells or _is_above(branch, wells)):
+                claimed.append(branch)
+                continue
+            child = self._open_branch(node, branch, is_row, is_field)
+            if child is None:
+                continue
+            below = join_key(path, branch)
+            if is_row:
+                # Its wells are branches of the plate itself; what is unknown in it is
+                # copied.
+                self._put_group(child, below, GroupChange())
+                continue
+            claimed.append(branch)
+            if is_field:
+                # Fields of vectors have pixels of their own: no crop is meant for them.
+                yield from self._visit_group(child, below, None, Selection())
             else:
-                if branch not in ("labels", "OME"):
-                    self.problems.append(error_text(error))
-                return
-        if _is_above(branch, branches):
-            # A row: its wells are branches of the plate itself.
-            self._put_group(child, join_key(path, branch), GroupChange())
-            return
-        labelled = cropped if branch == "labels" or node.metadata.labels else None
-        yield from self._visit_group(child, join_key(path, branch), labelled)
+                labelled = branch == "labels" or node.metadata.labels
+                image = cropped if labelled else None
+                yield from self._visit_group(child, below, image, selection)
+
+    def _list_branches(self, node: Node, change: GroupChange) -> dict[str, bool]:
+        """List the groups that a group names; True for fields of vectors."""
+        parameters = parameters_of(node.attributes)
+        found = {
+            branch.path.strip("/"): branch.part is VECTORS
+            for branch in branches_of(node, parameters)
+        }
+        return found | {path.strip("/"): False for path in change.labels or ()}
+
+    def _put_between(self, node: Node, path: str, known: Sequence[str]) -> None:
+        """Write the documents of groups between a group and those that it names."""
+        parts = [each.split("/") for each in known]
+        between = {"/".join(p[:n]) for p in parts for n in range(1, len(p))}
+        for below in sorted(between - set(known)):
+            with suppress(NodeNotFoundError):
+                self._put_group(node.child(below), join_key(path, below), GroupChange())
+
+    def _open_branch(
+        self, node: Node, branch: str, is_row: bool, is_field: bool
+    ) -> Node | None:
+        """Open a group that another names; None where there is none."""
+        try:
+            return node.child(branch)
+        except NodeNotFoundError as error:
+            place = node.location.join_path(branch)
+            if is_row:  # without documents
+                return Node(place, node.zarr_format, {}, GroupMetadata())
+            # In drafts of 0.6, a field of vectors is an array.
+            if branch not in ("labels", "OME") and not (
+                is_field and _is_folder(node.location, branch)
+            ):
+                self.problems.append(error_text(error))
+            return None
 
     def _choose_wells(self, node: Node) -> frozenset[str] | None:
         plate = node.metadata.plate
@@ -237,20 +285,18 @@ class ConversionPlan:
 
     # --- images
 
-    def _plan_image(
-        self, node: Node, path: str, image: CroppedImage | None, claimed: list[str]
-    ) -> tuple[GroupChange, CroppedImage | None, list[ArrayTask | CopyTask]]:
-        """Plan the arrays of an image, and the change of its attributes."""
-        plan = plan_image(node, self.request.selection, image)
+    def _plan_levels(
+        self, node: Node, path: str, plan: ImagePlan
+    ) -> list[ArrayTask | CopyTask]:
+        """Plan the arrays of an image."""
         self.problems += plan.problems
-        claimed += plan.claimed
         tasks: list[ArrayTask | CopyTask] = []
         for level in plan.levels:
             try:
                 tasks += self._plan_array(node, path, level)
             except ValueError as error:
                 raise ValueError(f"{node}/{level.path}: {error}") from error
-        return plan.change, plan.cropped, tasks
+        return tasks
 
     def _plan_array(
         self, node: Node, above: str, level: PlannedLevel
@@ -283,7 +329,8 @@ class ConversionPlan:
         for name, data in converted.documents.items():
             self.put(join_key(path, name), data)
         new = open_array(target_source(self.target), path, version.zarr_format)
-        if not converted.keeps_chunks and not new.direct:
+        copies = converted.keeps_chunks or converted.joins_chunks
+        if not copies and not new.direct:
             msg = f"{source.name}/{array.path} cannot be encoded."
             raise UnsupportedError(msg, remedy="Choose another codec by --codec.")
         unit = new.shards or new.chunks
@@ -295,13 +342,63 @@ class ConversionPlan:
             version.zarr_format if level.finer else array.zarr_format,
             level.region,
             converted.keeps_chunks,
-            choose_block(unit, stored, new.shape, size, converted.keeps_chunks),
+            converted.joins_chunks,
+            choose_block(unit, stored, new.shape, size, copies),
             size,
             level.method,
             level.factors,
             level.stage,
         )
         return [task] if math.prod(new.shape) else []
+
+    # --- tables
+
+    def _visit_tables(
+        self, node: Node, path: str, claimed: list[str]
+    ) -> Iterator[CopyTask]:
+        """Plan the tables beside an image or a plate, as ngio writes them.
+
+        Other programs look for them in the Zarr format of their image. Those with
+        arrays stay as they are.
+        """
+        here = node.location.source.list_names(node.location.path) or ()
+        same = self.request.version.zarr_format == node.zarr_format
+        if same or TABLES in claimed or TABLES not in here:
+            return
+        try:
+            group = node.child(TABLES)
+        except NodeNotFoundError:
+            return
+        listed = group.attributes.get(TABLES)
+        if not isinstance(listed, list):
+            return
+        below = join_key(path, TABLES)
+        self._put_group(group, below, GroupChange())
+        for name in group.location.source.list_names(group.location.path) or ():
+            if name in listed and not _has_arrays(group.location.join_path(name)):
+                claimed.append(join_key(TABLES, name))
+                yield from self._visit_table(group, name, join_key(below, name))
+        # The other ones, without the documents of the group.
+        inside = f"{TABLES}/"
+        rest = [c.removeprefix(inside) for c in claimed if c.startswith(inside)]
+        yield from self._copy_unknown(group.location, below, rest)
+        claimed.append(TABLES)
+
+    def _visit_table(self, above: Node, name: str, path: str) -> Iterator[CopyTask]:
+        """Plan a table: its groups are converted, files in them are copied."""
+        place = above.location.join_path(name)
+        try:
+            node = above.child(name)
+        except NodeNotFoundError:
+            yield from self._copy_below(place, path)
+            return
+        self._put_group(node, path, GroupChange())
+        inner = [
+            n for n in place.source.list_names(place.path) or () if _is_folder(place, n)
+        ]
+        for folder in inner:
+            yield from self._visit_table(node, folder, join_key(path, folder))
+        yield from self._copy_unknown(place, path, inner)
 
     # --- what is unknown
 
@@ -370,6 +467,21 @@ def _is_folder(where: Location, name: str) -> bool:
         return False
     # Of an object, a bucket lists the object itself.
     return names != (name.rpartition("/")[2],) or where.source.get(key, 0, 1) is None
+
+
+def _has_arrays(where: Location) -> bool:
+    """Return whether there is an array in a group, or in one below it."""
+    for name in where.source.list_names(where.path) or ():
+        if name == ".zarray":
+            return True
+        if name == "zarr.json":
+            raw = where.source.get(where.object_key(name)) or b"{}"
+            document = parse_json(raw)
+            if isinstance(document, dict) and document.get("node_type") == "array":
+                return True
+        elif _is_folder(where, name) and _has_arrays(where.join_path(name)):
+            return True
+    return False
 
 
 def _has_image(node: Node, path: str) -> bool:

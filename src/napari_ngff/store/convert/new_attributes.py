@@ -139,6 +139,8 @@ def convert_attributes(node: Node, version: Version, change: GroupChange) -> JSO
     ValueError
         Where the version cannot state what the group has.
     """
+    if node.metadata.scene is not None and not version.has_systems:
+        raise ValueError(f"OME-Zarr {version} cannot state a scene.")
     attributes = copy.deepcopy(node.attributes)
     home, others = _split_home(attributes, node.zarr_format)
     stated = home.pop("version", None) if node.zarr_format == 3 else None

@@ -98,6 +98,7 @@ class _Rebuilding:
                 new.zarr_format,
                 ArrayRegion(tuple((0, n) for n in new.shape)),
                 False,
+                False,
                 choose_block(unit, unit, new.shape, size, False),
                 size,
                 method,

@@ -178,12 +178,15 @@ class Storage:
         Whether to choose shards.
     codec
         A compressor of Zarr v3 with its configuration, {} for none, None to keep it.
+    adds_shards
+        Whether to choose shards where chunks need not be decoded for that.
     """
 
     chunks: tuple[tuple[str, int], ...] = ()
     shards: tuple[tuple[str, int], ...] = ()
     auto_shards: bool = False
     codec: JSON | None = None
+    adds_shards: bool = False
 
     @classmethod
     def from_words(
@@ -200,9 +203,10 @@ class Storage:
             Where one has another form.
         """
         auto = shards == "auto"
+        stated = None if shards in ("auto", "none") else shards
         return cls(
             _read_lengths(chunks),
-            () if auto else _read_lengths(shards),
+            _read_lengths(stated),
             auto,
             None if codec is None else _read_codec(codec),
         )

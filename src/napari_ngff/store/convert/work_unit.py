@@ -204,6 +204,20 @@ class _OpenedTask:
         for _, moved in self.source_boxes(box):
             yield from cells_in(moved, unit)
 
+    def stored_key(self, cell: Shape) -> str:
+        """Return the key in the source of what is cell of the new array: a stored
+        object, or a chunk where these get into shards.
+        """
+        region = self.task.region
+        unit = self.source.shards or self.source.chunks
+        there = [
+            i + start // n
+            for i, (start, _), n in zip(cell, region.spans, unit, strict=True)
+        ]
+        if region.picked is not None:
+            there[region.picked] = region.indices[cell[region.picked]]
+        return self.source_key(tuple(there))
+
     def source_key(self, cell: Shape) -> str:
         """Return the key of a stored object of the source."""
         return join_key(self.task.source, self.source_objects.object_key(cell))
@@ -311,6 +325,8 @@ def run_unit(unit: WorkUnit) -> UnitRecord:
         opened = _open_task(unit)
         if unit.task.keeps_chunks:
             _copy_objects(unit, _chunk_pairs(opened, unit), written)
+        elif unit.task.joins_chunks:
+            _join_chunks(opened, unit, written)
         else:
             _encode_block(opened, unit, written)
     # A server is asked once more when all is done, not here.
@@ -395,19 +411,11 @@ def _sum_object(target: Source, key: str) -> tuple[int, int] | None:
 
 def _chunk_pairs(opened: _OpenedTask, unit: WorkUnit) -> list[tuple[str, str]]:
     """List the keys of stored objects in the source and in the new array."""
-    task = unit.task
-    assert isinstance(task, ArrayTask)
-    region = task.region
-    first = [
-        start // n for (start, _), n in zip(region.spans, opened.unit, strict=True)
+    assert isinstance(unit.task, ArrayTask)
+    return [
+        (opened.stored_key(cell), opened.key_of(cell))
+        for cell in cells_in(unit.task.unit_box(unit.index), opened.unit)
     ]
-    pairs = []
-    for cell in cells_in(task.unit_box(unit.index), opened.unit):
-        there = [i + start for i, start in zip(cell, first, strict=True)]
-        if region.picked is not None:
-            there[region.picked] = region.indices[cell[region.picked]]
-        pairs.append((opened.source_key(tuple(there)), opened.key_of(cell)))
-    return pairs
 
 
 def _copy_objects(
@@ -423,18 +431,18 @@ def _copy_objects(
                 parts = _read_parts(unit.source, source, revision.size)
                 written.put_parts(target, parts)
                 return
-            data = unit.source.get(source)
         except (OMEZarrError, OSError) as error:
             if not _is_unreadable(error, unit):
                 raise
             with lock:
                 written.problems.append(f"{source}: {error_text(error)}")
             return
+        data = _read_object(unit, source, written, lock)
         if data is not None:
             written.put(target, data)
 
     # A server answers many requests at once; a disk has one reader in each thread.
-    waits = unit.source.concurrency if unit.source.concurrency > 8 else 1
+    waits = unit.source.concurrency if is_remote(unit.source) else 1
     share_work(iter(pairs), copy_object, len(pairs), waits)
 
 
@@ -484,10 +492,53 @@ def _encode_block(opened: _OpenedTask, unit: WorkUnit, written: _Written) -> Non
             shard = shards.setdefault(tuple(i // n for i, n in pairs), {})
             shard[tuple(i % n for i, n in pairs)] = data
     for place, chunks in shards.items():
-        assert target.layout.index is not None
-        joined = encode_shard(target.layout.index, chunks)
-        if joined is not None:
-            written.put(opened.key_of(place), joined)
+        _put_shard(opened, place, chunks, written)
+
+
+def _put_shard(
+    opened: _OpenedTask, place: Shape, chunks: dict[Shape, bytes], written: _Written
+) -> None:
+    index = opened.target.layout.index
+    assert index is not None
+    joined = encode_shard(index, chunks)
+    if joined is not None:
+        written.put(opened.key_of(place), joined)
+
+
+def _join_chunks(opened: _OpenedTask, unit: WorkUnit, written: _Written) -> None:
+    """Put the chunks of a unit into shards as they are, one shard at a time."""
+    target, task = opened.target, opened.task
+    index = target.layout.index
+    assert index is not None
+    lock = threading.Lock()
+    for place in cells_in(task.unit_box(unit.index), opened.unit):
+        inner = box_of(place, opened.unit, target.shape)
+        chunks: dict[Shape, bytes] = {}
+
+        def read_chunk(cell: Shape, chunks: dict[Shape, bytes] = chunks) -> None:
+            data = _read_object(unit, opened.stored_key(cell), written, lock)
+            if data is not None:
+                pairs = zip(cell, index.grid, strict=True)
+                chunks[tuple(i % n for i, n in pairs)] = data
+
+        cells = cells_in(inner, target.chunks)
+        waits = unit.source.concurrency if is_remote(unit.source) else 1
+        share_work(cells, read_chunk, math.prod(index.grid), waits)
+        _put_shard(opened, place, chunks, written)
+
+
+def _read_object(
+    unit: WorkUnit, key: str, written: _Written, lock: threading.Lock
+) -> bytes | None:
+    """Read an object; None where there is none, or it cannot be read."""
+    try:
+        return unit.source.get(key)
+    except (OMEZarrError, OSError) as error:
+        if not _is_unreadable(error, unit):
+            raise
+        with lock:
+            written.problems.append(f"{key}: {error_text(error)}")
+        return None
 
 
 def _read_voxels(
