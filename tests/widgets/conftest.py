@@ -5,7 +5,8 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from typing import TYPE_CHECKING
+import threading
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from qtpy.QtCore import QCoreApplication, QEvent, Qt, QThreadPool
@@ -17,6 +18,7 @@ from threads import WorkerWatch
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
+    from threading import Thread
 
     from qtpy.QtWidgets import QApplication, QWidget
 
@@ -81,6 +83,37 @@ def patient_drawing(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(pixel_fetcher, "WAIT", PATIENCE)
     monkeypatch.setattr(pixel_fetcher, "WAIT_TOGETHER", PATIENCE)
+
+
+@pytest.fixture
+def askers(monkeypatch: pytest.MonkeyPatch) -> set[Thread]:
+    """Threads that wait for a server."""
+    from napari_ngff.store.sources.remote_source import RemoteSource
+
+    threads: set[Thread] = set()
+    wait = RemoteSource._wait_for
+
+    def note_thread(*arguments: Any) -> Any:
+        threads.add(threading.current_thread())
+        return wait(*arguments)
+
+    monkeypatch.setattr(RemoteSource, "_wait_for", note_thread)
+    return threads
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
+    """Messages to the user: the result, and then the texts."""
+    from napari_ngff.viewer import window_services
+
+    messages: list[tuple[str, ...]] = []
+
+    def note_texts(texts: tuple[str, ...], result: str = "") -> None:
+        if texts:
+            messages.append((result, *texts))
+
+    monkeypatch.setattr(window_services, "show_messages", note_texts)
+    return messages
 
 
 @pytest.fixture

@@ -10,15 +10,11 @@ from qtpy.QtCore import Qt, QTimer
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QDialogButtonBox, QLineEdit
 
+from locked_server import serving_locked
 from mouse import pump, until
 from napari_ngff.errors import LoginNeededError
 from napari_ngff.plugin import forget_logins, use_workers
-from napari_ngff.store.sources import (
-    address_secrets,
-    login_keyring,
-    server_access,
-    server_logins,
-)
+from napari_ngff.store.sources import login_keyring, server_logins
 from napari_ngff.store.sources import remote_source as remote
 from napari_ngff.store.sources.server_logins import find_login, make_login
 from napari_ngff.viewer import window_services
@@ -30,67 +26,21 @@ from napari_ngff.widgets.forms import show_open_url
 from napari_ngff.widgets.login_dialog import PASSWORD, PROFILE, LoginDialog
 from napari_ngff.widgets.opening import PATIENCE
 from plates import pixels, write_image
-from unreliable import Handler, serving
 
 pytest.importorskip("aiohttp", reason="needs the extra [remote]")
 
 TOKEN = "t0kenS3cret"
 
 
-class LockedHandler(Handler):
-    def do_GET(self):
-        if self.headers.get("Authorization") not in self.server.wanted:
-            self.send_response(401)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-            return
-        super().do_GET()
-
-
-@pytest.fixture(autouse=True)
-def no_logins(monkeypatch):
-    monkeypatch.setattr(remote, "PAUSES", ())
-    monkeypatch.setattr(address_secrets, "_known", {})
-    monkeypatch.setattr(server_logins, "_logins", {})
-    monkeypatch.setattr(server_logins, "_refused", [])
-    monkeypatch.setattr(server_access, "_locked", set())
-    monkeypatch.setattr(login_dialog, "_asked_keychain", set())
-
-
 @pytest.fixture
-def keychain(monkeypatch):
-    """A keychain in memory."""
-    keyring = pytest.importorskip("keyring")
-    kept = {}
-    monkeypatch.setattr(keyring, "get_password", lambda *place: kept.get(place))
-    monkeypatch.setattr(
-        keyring, "set_password", lambda *entry: kept.update({entry[:2]: entry[2]})
-    )
-    monkeypatch.setattr(keyring, "delete_password", lambda *place: kept.pop(place))
-    return kept
-
-
-@pytest.fixture
-def server(viewer, tmp_path):
+def server(no_logins, viewer, tmp_path):
     write_image(tmp_path / "cells.zarr", pixels(1, (2, 16, 16)), 3, labels=("nuclei",))
     use_workers()
-    with serving(tmp_path, LockedHandler) as server:
-        server.wanted = [f"Bearer {TOKEN}"]
+    with serving_locked(tmp_path, [f"Bearer {TOKEN}"]) as server:
         server.url = f"{server.address}/cells.zarr"
         yield server
         until(lambda: not fetcher.is_busy)
     remote.resume_reading()
-
-
-@pytest.fixture
-def told(monkeypatch):
-    messages = []
-    monkeypatch.setattr(
-        window_services,
-        "show_messages",
-        lambda texts, result="": messages.append((result, *texts)),
-    )
-    return messages
 
 
 def shown_dialogs(viewer):
@@ -269,8 +219,8 @@ def test_a_bucket_is_asked_for_keys_a_profile_or_nothing(viewer):
     assert answers[1].login.options == wanted
 
 
-def test_a_keychain_that_fails_is_told(viewer, server, monkeypatch, told):
-    keyring = pytest.importorskip("keyring")
+def test_a_keychain_that_fails_is_told(viewer, server, keychain, monkeypatch, told):
+    import keyring
 
     def fail(*_):
         raise RuntimeError(TOKEN)

@@ -13,7 +13,6 @@ from mouse import camera, canvas, pump, until
 from napari_ngff.labels.places import sidecar
 from napari_ngff.store.sources import remote_source as remote
 from napari_ngff.store.write.zip_packing import pack_hierarchy
-from napari_ngff.viewer import window_services
 from napari_ngff.viewer.layer_plan import KEY
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.streamed_levels import fetcher, stream_of
@@ -63,31 +62,6 @@ def server(viewer, tmp_path):
 @pytest.fixture
 def address(server):
     return f"{server.address}/cells.ozx"
-
-
-@pytest.fixture
-def askers(monkeypatch):
-    """Threads that wait for a server."""
-    threads = set()
-    wait = remote.RemoteSource._wait_for
-
-    def note_thread(*arguments):
-        threads.add(threading.current_thread())
-        return wait(*arguments)
-
-    monkeypatch.setattr(remote.RemoteSource, "_wait_for", note_thread)
-    return threads
-
-
-@pytest.fixture
-def told(monkeypatch):
-    messages = []
-
-    def show(texts, result=""):
-        messages.extend((result, text) for text in texts)
-
-    monkeypatch.setattr(window_services, "show_messages", show)
-    return messages
 
 
 NAMES = ["cells: channel 0", "cells: channel 1", "nuclei"]

@@ -13,7 +13,6 @@ from qtpy.QtCore import QTimer
 from mouse import pump, until
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.store.sources import remote_source as remote
-from napari_ngff.viewer import window_services
 from napari_ngff.viewer.streamed_levels import fetcher
 from napari_ngff.widgets.opening import OpeningBar
 from plates import pixels, write_image
@@ -41,31 +40,6 @@ def server(viewer, tmp_path):
         server.over.set()
         until(lambda: not fetcher.is_busy)
     remote.resume_reading()
-
-
-@pytest.fixture
-def askers(monkeypatch):
-    """Threads that wait for a server."""
-    threads = []
-    request = remote.RemoteSource._request_bytes
-
-    def note_thread(*arguments):
-        threads.append(threading.current_thread())
-        return request(*arguments)
-
-    monkeypatch.setattr(remote.RemoteSource, "_request_bytes", note_thread)
-    return threads
-
-
-@pytest.fixture
-def told(monkeypatch):
-    messages = []
-
-    def show(texts, result=""):
-        messages.append((result, *texts))
-
-    monkeypatch.setattr(window_services, "show_messages", show)
-    return messages
 
 
 def address(server, name="cells"):

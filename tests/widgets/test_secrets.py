@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 import base64
-import json
-import logging
-from pathlib import Path
 
 import numpy as np
 import pytest
-from napari.utils.notifications import notification_manager
-from qtpy.QtCore import QAbstractItemModel, QAbstractListModel
-from qtpy.QtWidgets import QApplication, QLineEdit
 
+from locked_server import serving_locked
 from mouse import pump, until
 from napari_ngff.plugin import edit_copy, use_workers
 from napari_ngff.store.arrays.region_read import cache
 from napari_ngff.store.hierarchy.node import open_node
-from napari_ngff.store.sources import address_secrets, server_logins
-from napari_ngff.store.sources import remote_source as remote
 from napari_ngff.viewer.browsing.positions import Position
 from napari_ngff.viewer.streamed_levels import fetcher
 from napari_ngff.widgets.browser.host import show_browser
@@ -27,42 +20,32 @@ from napari_ngff.widgets.forms import show_open_url
 from napari_ngff.widgets.login_dialog import LoginDialog
 from napari_ngff.widgets.new_labels_form import show_new_labels
 from plates import pixels, write_image, write_plate
-from unreliable import OK, Handler, serving
+from secret_search import (
+    SecretSearch,
+    all_logs,
+    hover,
+    shown_texts,
+    texts_of_layers,
+    texts_of_widgets,
+)
+from unreliable import OK
 
 pytest.importorskip("aiohttp", reason="needs the extra [remote]")
 
 PASSWORD, TOKEN = "S3cretWord", "t0kenS3cret"
-SECRETS = PASSWORD, TOKEN, base64.b64encode(b"me:S3cretWord").decode()
+BASIC = base64.b64encode(f"me:{PASSWORD}".encode()).decode()
+SEARCH = SecretSearch(PASSWORD, TOKEN)
 QUERY = f"X-Amz-Signature={TOKEN}&sig={TOKEN}"
 
 
-class LockedHandler(Handler):
-    def do_GET(self):
-        login = base64.b64encode(f"me:{PASSWORD}".encode()).decode()
-        path, _, query = self.path.partition("?")
-        has_login = self.headers.get("Authorization") == f"Basic {login}"
-        if not has_login or query != QUERY:
-            self.server.refused.append(path)
-            self.send_response(401)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-            return
-        self.path = path
-        super().do_GET()
-
-
 @pytest.fixture
-def home(tmp_path, monkeypatch):
+def home(no_logins, tmp_path, monkeypatch):
     """An empty folder for all that is kept for the user."""
     folder = tmp_path / "home"
     folder.mkdir()
     monkeypatch.setenv("HOME", str(folder))
     for kind in ("CONFIG", "DATA", "STATE", "CACHE"):
         monkeypatch.setenv(f"XDG_{kind}_HOME", str(folder / kind.lower()))
-    monkeypatch.setattr(address_secrets, "_known", {})
-    monkeypatch.setattr(server_logins, "_logins", {})
-    monkeypatch.setattr(server_logins, "_refused", [])
-    monkeypatch.setattr(remote, "PAUSES", ())
     return folder
 
 
@@ -75,85 +58,17 @@ def server(tmp_path):
     (images / "torn.zarr" / "1" / "zarr.json").write_text("{")
     (images / "broken.zarr").mkdir()
     (images / "broken.zarr" / "zarr.json").write_text("{")
-    with serving(images, LockedHandler) as server:
-        server.refused = []
+    with serving_locked(images, [f"Basic {BASIC}"], QUERY) as server:
         yield server
         server.answer = lambda path: OK
 
 
 @pytest.fixture
-def shown(viewer, caplog, monkeypatch):
+def shown(viewer):
     """Every text that was shown or logged, filled while a test goes on."""
-    for name in ("asyncio", "aiohttp", "fsspec", "napari_ngff"):
-        caplog.set_level(logging.DEBUG, name)
-    texts = []
-    viewer.events.status.connect(lambda _: texts.append(repr(viewer.status)))
-    viewer.layers.events.inserted.connect(lambda event: texts.append(event.value.name))
-    notification_manager.notification_ready.connect(
-        lambda event: texts.append(str(event))
-    )
-    yield texts
-    texts += [caplog.text, *map(repr, notification_manager.records)]
-
-
-def texts_of_widgets():
-    """What stands in all widgets: labels, tables, trees, tool tips, titles."""
-    found = []
-    for widget in QApplication.allWidgets():
-        found += [widget.toolTip(), widget.windowTitle(), widget.accessibleName()]
-        for name in ("text", "toPlainText", "placeholderText"):
-            read = getattr(widget, name, None)
-            is_address = isinstance(widget, QLineEdit) and name == "text"
-            if callable(read) and not is_address:  # the user's own typing
-                found.append(str(read()))
-        model = getattr(widget, "model", None)
-        found += texts_of_model(model()) if callable(model) else []
-    return found
-
-
-def texts_of_model(model):
-    if not isinstance(model, QAbstractItemModel):
-        return []
-    is_list = isinstance(model, QAbstractListModel)
-    rows, columns = min(model.rowCount(), 50), 1 if is_list else model.columnCount()
-    return [
-        str(model.data(model.index(row, column), role))
-        for row in range(rows)
-        for column in range(columns)
-        for role in (0, 3)  # what is shown, and the tool tip
-    ]
-
-
-def assert_no_secret(texts):
-    found = [text for text in texts if any(secret in text for secret in SECRETS)]
-    assert found == []
-
-
-def files_with_secrets(folder):
-    return [
-        path
-        for path in Path(folder).rglob("*")
-        if path.is_file()
-        and any(
-            secret.encode() in path.name.encode() + path.read_bytes()
-            for secret in SECRETS
-        )
-    ]
-
-
-def metadata_text(viewer):
-    return json.dumps([layer.metadata for layer in viewer.layers], default=repr) + repr(
-        [(layer.name, layer.source) for layer in viewer.layers]
-    )
-
-
-def hover(viewer):
-    """Let the status bar describe each layer under the pointer."""
-    for layer in viewer.layers:
-        viewer.layers.selection.active = layer
-        viewer.cursor.position = tuple(at + 1 for at in viewer.dims.point)
-        viewer.update_status_from_cursor()
-        pump(30)
+    with all_logs() as logs, shown_texts(viewer) as texts:
+        yield texts
+    assert SEARCH.in_texts([*texts, *logs.texts]) == []
 
 
 def address(server, name):
@@ -188,7 +103,7 @@ def test_an_image_its_labels_and_a_plate(viewer, home, server, shown):
     copy.paint((30, 30), 9)
     journals = home / "data" / "napari-ngff"
     until(lambda: len(list(journals.rglob("edits*"))) >= 2)
-    assert files_with_secrets(home) == []
+    assert SEARCH.in_files(home) == []
     assert new.saver.save_now()
     assert copy.saver.save_now()
     hover(viewer)
@@ -198,10 +113,10 @@ def test_an_image_its_labels_and_a_plate(viewer, home, server, shown):
         lambda: inspector.model.rootEntry() is not None and inspector.open.isEnabled()
     )
     shown += texts_of_widgets()
-    shown.append(metadata_text(viewer))
+    shown += texts_of_layers(viewer)
     assert not server.refused
-    assert_no_secret(shown)
-    assert files_with_secrets(home) == []
+    assert SEARCH.in_texts(shown) == []
+    assert SEARCH.in_files(home) == []
     # What was saved is found by the address without its secrets.
     viewer.layers.clear()
     viewer.open(f"{server.address}/cells.zarr", plugin="napari-ngff")
@@ -219,10 +134,10 @@ def test_a_plate_with_its_map_and_labels(viewer, home, server, shown):
     until(lambda: not dock.isBusy() and not fetcher.is_busy)
     hover(viewer)
     shown += texts_of_widgets()
-    shown.append(metadata_text(viewer))
+    shown += texts_of_layers(viewer)
     assert not server.refused
-    assert_no_secret(shown)
-    assert files_with_secrets(home) == []
+    assert SEARCH.in_texts(shown) == []
+    assert SEARCH.in_files(home) == []
 
 
 def test_what_goes_wrong(viewer, home, server, shown):
@@ -269,5 +184,5 @@ def test_what_goes_wrong(viewer, home, server, shown):
     until(lambda: "reached" in inspector.status.text())
     hover(viewer)
     shown += texts_of_widgets()
-    assert_no_secret(shown)
-    assert files_with_secrets(home) == []
+    assert SEARCH.in_texts(shown) == []
+    assert SEARCH.in_files(home) == []

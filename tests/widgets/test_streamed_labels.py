@@ -12,7 +12,6 @@ import pytest
 import zarr
 
 from mouse import camera, canvas, pump, until
-from napari_ngff.store.sources.remote_source import RemoteSource
 from napari_ngff.viewer.painting.brush import pick_label
 from napari_ngff.viewer.streamed_levels import fetcher
 from plates import write_image
@@ -98,21 +97,14 @@ def test_a_pan_shows_coarse_labels_and_then_the_true_ones(viewer, labels):
 
 
 @pytest.mark.long
-def test_the_window_waits_for_no_answer(viewer, labels, monkeypatch):
-    threads = []
-    request = RemoteSource._request_bytes
-
-    def note_thread(*arguments):
-        threads.append(threading.current_thread())
-        return request(*arguments)
-
-    monkeypatch.setattr(RemoteSource, "_request_bytes", note_thread)
+def test_the_window_waits_for_no_answer(viewer, labels, askers):
+    askers.clear()
     for step in range(6):
         look(viewer, 500 + 120 * step, 500 + 90 * step)
         pump(60)
     until(lambda: is_whole(labels) and not fetcher.is_busy)
-    assert threads
-    assert threading.main_thread() not in threads
+    assert askers
+    assert threading.main_thread() not in askers
 
 
 @pytest.mark.long

@@ -12,7 +12,6 @@ import zarr
 from napari.utils.notifications import notification_manager
 
 from mouse import camera, canvas, pump, until
-from napari_ngff.store.sources.remote_source import RemoteSource
 from napari_ngff.viewer import outage_watch, streamed_view
 from napari_ngff.viewer.layer_plan import KEY
 from napari_ngff.viewer.streamed_levels import fetcher
@@ -105,22 +104,15 @@ def test_a_pan_shows_coarse_pixels_and_then_the_true_ones(viewer, remote_image):
 
 @pytest.mark.long
 def test_the_window_waits_for_no_answer_while_it_is_panned(
-    viewer, remote_image, monkeypatch
+    viewer, remote_image, askers
 ):
-    threads = set()
-    request = RemoteSource._request_bytes
-
-    def note_thread(*arguments):
-        threads.add(threading.current_thread())
-        return request(*arguments)
-
-    monkeypatch.setattr(RemoteSource, "_request_bytes", note_thread)
+    askers.clear()
     for step in range(12):
         look(viewer, 1, 500 + 80 * step, 500 + 60 * step)
         pump(60)
     until(lambda: is_at_rest(viewer))
-    assert threads
-    assert threading.main_thread() not in threads
+    assert askers
+    assert threading.main_thread() not in askers
 
 
 @pytest.mark.long

@@ -6,22 +6,20 @@ import asyncio
 import base64
 import pickle
 import traceback
-from contextlib import ExitStack
 from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
 
+from locked_server import two_serving_locked
 from napari_ngff import open_node
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.store.pyramids.pyramid import open_pyramid
-from napari_ngff.store.sources import address_secrets
-from napari_ngff.store.sources import remote_source as remote
 from napari_ngff.store.sources.address_secrets import AddressSecrets
 from napari_ngff.store.sources.http_request import HttpRequest, fetch_bytes
 from napari_ngff.store.sources.remote_source import RemoteSource
 from plates import pixels, write_image
-from unreliable import BUSY, DROP, Handler, serving
+from unreliable import BUSY, DROP
 
 pytest.importorskip("aiohttp", reason="needs the extra [remote]")
 
@@ -30,49 +28,16 @@ SECRETS = ("S3cr%2FetWord", "S3cr/etWord", "t0kenS3cr%2Bet", "t0kenS3cr+et")
 LOGIN = "Basic " + base64.b64encode(b"me:S3cr/etWord").decode()
 
 
-class LockedHandler(Handler):
-    """Serves to those who have the login and the token; notes what it was sent."""
-
-    def do_GET(self):
-        server = self.server
-        server.sent.append((self.path, dict(self.headers)))
-        target = server.redirect(self.path)
-        if target:
-            self.send_response(302)
-            self.send_header("Location", target)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-            return
-        has_login = not server.login or self.headers.get("Authorization") == LOGIN
-        has_token = not server.token or urlsplit(self.path).query == server.token
-        if not (has_login and has_token):
-            self.send_response(401)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-            return
-        super().do_GET()
-
-
-@pytest.fixture(autouse=True)
-def known(monkeypatch):
-    monkeypatch.setattr(remote, "PAUSES", ())
-    monkeypatch.setattr(address_secrets, "_known", {})
-
-
 @pytest.fixture
-def servers(tmp_path):
-    """Two servers of the same folder; each with `sent`, and a place to redirect to."""
+def servers(no_logins, tmp_path):
+    """Two servers of the same folder."""
     write_image(tmp_path / "a.zarr", pixels(1, (2, 8, 8)), 3)
-    with ExitStack() as stack:
-        both = [stack.enter_context(serving(tmp_path, LockedHandler)) for _ in "12"]
-        for server in both:
-            server.sent, server.login, server.token = [], False, ""
-            server.redirect = lambda path: None
+    with two_serving_locked(tmp_path) as both:
         yield both
 
 
 def with_login(server):
-    server.login = True
+    server.wanted = [LOGIN]
     return f"http://me:{PASSWORD}@127.0.0.1:{server.server_port}/a.zarr"
 
 
@@ -87,8 +52,8 @@ def test_a_login_in_the_address_is_used_and_not_in_any_name(servers):
 
 def test_another_process_gets_the_login_and_the_token(servers):
     server = servers[0]
-    server.token = f"token={TOKEN}"
-    source = open_node(f"{with_login(server)}?{server.token}").location.source
+    server.query = f"token={TOKEN}"
+    source = open_node(f"{with_login(server)}?{server.query}").location.source
     again = pickle.loads(pickle.dumps(source))
     assert again.name == source.name
     assert again.get("zarr.json")
@@ -96,10 +61,10 @@ def test_another_process_gets_the_login_and_the_token(servers):
 
 def test_the_public_address_is_enough_later_in_the_session(servers):
     server = servers[0]
-    server.token = f"token={TOKEN}"
+    server.query = f"token={TOKEN}"
     with pytest.raises(OMEZarrError, match="refuses"):
         open_node(f"{server.address}/a.zarr")
-    node = open_node(f"{with_login(server)}?{server.token}")
+    node = open_node(f"{with_login(server)}?{server.query}")
     assert open_node(str(node)).metadata == node.metadata
     assert open_node(f"{node}/0").metadata == node.metadata
 

@@ -8,7 +8,6 @@ import pytest
 
 from buckets import bucket_server
 from napari_ngff import LoginNeededError, open_node
-from napari_ngff.store.sources import address_secrets, server_access, server_logins
 from napari_ngff.store.sources.remote_source import RemoteSource
 from napari_ngff.store.sources.server_logins import make_login, set_login
 from napari_ngff.store.write.begin import begin_transaction, why_not_written
@@ -38,11 +37,7 @@ def buckets(files, tmp_path_factory):
 
 
 @pytest.fixture(autouse=True)
-def no_logins(buckets, monkeypatch, tmp_path):
-    monkeypatch.setattr(address_secrets, "_known", {})
-    monkeypatch.setattr(server_logins, "_logins", {})
-    monkeypatch.setattr(server_logins, "_refused", [])
-    monkeypatch.setattr(server_access, "_locked", set())
+def new_files(buckets, no_logins):
     type(buckets).clear_instance_cache()
     yield
     type(buckets).clear_instance_cache()

@@ -6,13 +6,11 @@ import base64
 import copy
 import pickle
 import traceback
-from contextlib import ExitStack
 
 import pytest
 
+from locked_server import logins_sent, two_serving_locked
 from napari_ngff import LoginNeededError, open_node
-from napari_ngff.store.sources import address_secrets, server_logins
-from napari_ngff.store.sources import remote_source as remote
 from napari_ngff.store.sources.address_secrets import AddressSecrets
 from napari_ngff.store.sources.server_logins import (
     find_login,
@@ -22,7 +20,6 @@ from napari_ngff.store.sources.server_logins import (
     set_login,
 )
 from plates import pixels, write_image
-from unreliable import Handler, serving
 
 pytest.importorskip("aiohttp", reason="needs the extra [remote]")
 
@@ -30,40 +27,10 @@ TOKEN, PASSWORD = "t0ken.S3cret", "S3cr/et:Word"
 BASIC = "Basic " + base64.b64encode(f"me:{PASSWORD}".encode()).decode()
 
 
-class LockedHandler(Handler):
-    """Serves those who send one of the headers; notes what it was sent."""
-
-    def do_GET(self):
-        server = self.server
-        given = self.headers.get("Authorization")
-        server.sent.append(given)
-        target = server.redirect(self.path)
-        if target or given not in server.wanted:
-            self.send_response(302 if target else 401)
-            if target:
-                self.send_header("Location", target)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-            return
-        super().do_GET()
-
-
-@pytest.fixture(autouse=True)
-def no_logins(monkeypatch):
-    monkeypatch.setattr(remote, "PAUSES", ())
-    monkeypatch.setattr(address_secrets, "_known", {})
-    monkeypatch.setattr(server_logins, "_logins", {})
-    monkeypatch.setattr(server_logins, "_refused", [])
-
-
 @pytest.fixture
-def servers(tmp_path):
+def servers(no_logins, tmp_path):
     write_image(tmp_path / "a.zarr", pixels(1, (2, 8, 8)), 3)
-    with ExitStack() as stack:
-        both = [stack.enter_context(serving(tmp_path, LockedHandler)) for _ in "12"]
-        for server in both:
-            server.sent, server.wanted = [], [f"Bearer {TOKEN}", BASIC]
-            server.redirect = lambda path: None
+    with two_serving_locked(tmp_path, [f"Bearer {TOKEN}", BASIC]) as both:
         yield both
 
 
@@ -89,7 +56,7 @@ def test_a_login_opens_all_of_its_server(servers, kind):
         open_node(first)
     with pytest.raises(LoginNeededError):
         open_node(second)
-    assert set(servers[1].sent) == {None}
+    assert set(logins_sent(servers[1])) == {None}
 
 
 def test_what_is_open_gets_a_new_login(servers):
@@ -123,8 +90,8 @@ def test_other_servers_and_errors_get_no_secret(servers, kind):
     set_login(address, LOGINS[kind])
     with pytest.raises(LoginNeededError) as caught:
         open_node(address)
-    assert first.sent[0] in (f"Bearer {TOKEN}", BASIC)
-    assert set(second.sent) == {None}
+    assert logins_sent(first)[0] in (f"Bearer {TOKEN}", BASIC)
+    assert set(logins_sent(second)) == {None}
     text = "".join(traceback.format_exception(caught.value)) + repr(caught.value)
     text += repr(find_login(address)) + repr(vars(caught.value))
     for secret in (TOKEN, PASSWORD, BASIC.partition(" ")[2], "S3cr"):
