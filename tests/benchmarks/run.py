@@ -132,8 +132,12 @@ def markdown(table: Table, unit: str) -> str:
 def machine(python: Path, env: dict[str, str]) -> str:
     """What the figures were measured on, without naming it."""
     code = (
-        "import sys; from importlib.metadata import version\n"
-        "found = [f'{name} {version(name)}' for name in sys.argv[1:]]\n"
+        "import sys\nfrom contextlib import suppress\n"
+        "from importlib.metadata import PackageNotFoundError, version\n"
+        "found = []\n"
+        "for name in sys.argv[1:]:\n"
+        "    with suppress(PackageNotFoundError):\n"
+        "        found.append(f'{name} {version(name)}')\n"
         "print(sys.version.split()[0], *found, sep=', ')"
     )
     command = [str(python), "-c", code, *PACKAGES]

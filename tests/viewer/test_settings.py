@@ -17,14 +17,17 @@ def as_at_first():
     settings.set_version_to_write("0.5")
     settings.set_shards_to_write(False)
     settings.set_autosave_minutes(0)
+    settings.set_volume_memory(0)
 
 
 def test_defaults_are_those_of_the_manifest():
     manifest = yaml.safe_load(
         (Path(__file__).parents[2] / "napari.yaml").read_text(encoding="utf-8")
     )
-    stated = manifest["contributions"]["configurations"]["saving"]["properties"]
+    groups = manifest["contributions"]["configurations"]
+    stated = groups["saving"]["properties"] | groups["viewing"]["properties"]
     assert {key: one["default"] for key, one in stated.items()} == settings.DEFAULTS
+    assert tuple(groups["viewing"]["properties"]) == settings.VIEWING
     assert settings.version_to_write() == "0.5"
     assert settings.shards_to_write() is False
     assert settings.autosave_minutes() == 0
@@ -52,6 +55,27 @@ def test_other_versions_are_refused(version):
 def test_other_minutes_are_refused(minutes):
     with pytest.raises(ValueError, match="autosave"):
         settings.set_autosave_minutes(minutes)
+
+
+@pytest.mark.parametrize("mebibytes", [-1, 65537])
+def test_other_sizes_of_volumes_are_refused(mebibytes):
+    with pytest.raises(ValueError, match="volume_memory"):
+        settings.set_volume_memory(mebibytes)
+    assert settings.volume_memory() == 0
+
+
+def test_whoever_listens_is_told_of_the_second_group_too():
+    from napari.settings import get_plugin_settings
+
+    settings.volume_memory()
+    told = []
+    settings.changed.connect(lambda *what: told.append(what))
+    try:
+        get_plugin_settings("napari-ngff").viewing.volume_memory = 300
+    finally:
+        settings.changed.disconnect()
+    assert told == [("volume_memory", 300)]
+    assert settings.volume_memory() == 300
 
 
 def test_whoever_listens_is_told_of_changes_in_the_dialog():

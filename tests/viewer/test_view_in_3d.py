@@ -12,6 +12,7 @@ from napari_ngff.viewer.bridge import view_volume
 from napari_ngff.viewer.bridge.handover import list_results, list_sources
 from napari_ngff.viewer.bridge.view_volume import plan_volume, view_in_3d
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
+from napari_ngff.viewer.volumes.texture_budget import TextureBudget
 from painting import pyramid
 
 SHAPE = 3, 8, 40, 60
@@ -102,7 +103,8 @@ def test_another_region_takes_the_place_of_the_last(viewer):
 def test_what_takes_too_much_memory_is_refused_and_nothing_changes(viewer, monkeypatch):
     image, labels = viewer.layers
     size = 8 * 16 * 40
-    monkeypatch.setattr(view_volume, "BUDGET", 2 * size - 1)
+    limit = TextureBudget(2 * size - 1, 2048)
+    monkeypatch.setattr(view_volume, "budget_of", lambda _: limit)
     with pytest.raises(ValueError, match=r"nuclei takes .* Choose a coarser level"):
         view_in_3d(viewer, [image, labels], REGION)
     assert list(viewer.layers) == [image, labels]
@@ -112,7 +114,8 @@ def test_what_takes_too_much_memory_is_refused_and_nothing_changes(viewer, monke
 
 
 def test_no_side_is_longer_than_a_texture(viewer, monkeypatch):
-    monkeypatch.setattr(view_volume, "SIDE", 39)
+    limit = TextureBudget(1 << 30, 39)
+    monkeypatch.setattr(view_volume, "budget_of", lambda _: limit)
     with pytest.raises(ValueError, match="dapi is 40 voxels long"):
         view_in_3d(viewer, [viewer.layers[0]], REGION)
     view_in_3d(viewer, [viewer.layers[0]], REGION, level=1)

@@ -12,8 +12,8 @@ import zarr
 from mouse import camera, pump, until
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.viewer import pixel_fetcher
-from napari_ngff.viewer.painting import volumes
 from napari_ngff.viewer.streamed_levels import are_pixels_coming
+from napari_ngff.viewer.volumes import volume_fit
 from plates import write_image
 
 TIMES, DEPTH, SIZE, LEVELS = 3, 8, 128, 3
@@ -78,7 +78,7 @@ def test_the_coarsest_level_is_followed_by_the_finest_that_fits(viewer, stack, r
 
 
 def test_it_comes_when_the_camera_rests(viewer, stack, monkeypatch):
-    monkeypatch.setattr(volumes, "CAMERA_REST", 0.5)
+    monkeypatch.setattr(volume_fit, "CAMERA_REST", 0.5)
     viewer.dims.ndisplay = 3
     for step in range(20):
         camera(viewer).angles = (0, 0, 2 * step)

@@ -383,6 +383,7 @@ class Canvas:
             self._patches.clear()
             self._taken = 0
             self.version += 1
+            self.reversals += 1
 
     def read(self, number: int, box: Box) -> np.ndarray[Any, Any]:
         """Read a box of a level with its edits."""

@@ -226,6 +226,11 @@ class EditLog:
         """The last edit that is not undone."""
         return self.edits[self.end - 1] if self.end else None
 
+    @property
+    def settled_count(self) -> int:
+        """Number of the first edits that are not joined with others any more."""
+        return self.end if self._open is None else min(self._open, self.end)
+
     def begin_step(self) -> None:
         """Let all edits from now on be one step of undo."""
         if self._open is None:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
 __all__ = [
+    "graphics_limits",
     "hide_source_secrets",
     "is_opened_by_user",
     "make_current",
@@ -112,3 +113,53 @@ def make_current(viewer: Any) -> None:
     scene = None if view is None else view.canvas._scene_canvas
     if scene is not None and not scene._closed:
         scene.set_current()
+
+
+def graphics_limits(viewer: Any) -> tuple[int | None, int | None]:
+    """Return what the graphics reports: voxels along a side of a volume, and memory.
+
+    napari asks for the first when it makes a canvas (0.7 to 0.9). The memory is all
+    that the card has, in bytes, which drivers of NVIDIA and of Mesa report.
+
+    Returns
+    -------
+    tuple
+        None for what is not reported, and without a window.
+    """
+    view = qt_viewer_of(viewer)
+    scene = None if view is None else view.canvas._scene_canvas
+    if scene is None or scene._closed:
+        return None, None
+    if scene not in _limits:
+        from napari._vispy.utils.gl import get_max_texture_sizes
+
+        make_current(viewer)
+        _limits[scene] = get_max_texture_sizes()[1], graphics_memory()
+    return _limits[scene]
+
+
+_limits: weakref.WeakKeyDictionary[Any, tuple[int | None, int | None]] = (
+    weakref.WeakKeyDictionary()
+)
+
+MEMORY_NAMES = {"GL_NVX_gpu_memory_info": 0x9047, "GL_ATI_meminfo": 0x87FC}
+"""Extension -> what to ask for: dedicated memory, and free memory for textures; both
+in KiB."""
+
+
+def graphics_memory() -> int | None:
+    """Ask the current OpenGL context for its memory, in bytes; None if unknown."""
+    from vispy.gloo import gl
+
+    try:
+        known = str(gl.glGetParameter(gl.GL_EXTENSIONS))
+        for extension, name in MEMORY_NAMES.items():
+            if extension in known:
+                found = gl.glGetParameter(name)
+                kib = int(found[0] if isinstance(found, tuple | list) else found)
+                return kib << 10 if kib > 0 else None
+    except Exception:  # noqa: BLE001
+        # Drivers and versions of PyOpenGL differ in what they raise; not knowing is no
+        # harm.
+        return None
+    return None

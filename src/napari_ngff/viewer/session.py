@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from psygnal import Signal
 
-from napari_ngff.viewer import window_services
+from napari_ngff.viewer import settings, window_services
 from napari_ngff.viewer.browsing.streaming import reread_layer
 from napari_ngff.viewer.contrast import (
     measure_contrast,
@@ -27,12 +27,7 @@ from napari_ngff.viewer.opened_layers import (
     show_memory_hint,
     show_value_alone,
 )
-from napari_ngff.viewer.painting.volumes import (
-    bring_back,
-    fit_volumes,
-    leave_volumes,
-    note_camera,
-)
+from napari_ngff.viewer.painting.volumes import bring_back
 from napari_ngff.viewer.pixel_fetcher import stream_signals
 from napari_ngff.viewer.placing.move_layers import (
     host_image,
@@ -49,6 +44,13 @@ from napari_ngff.viewer.saving.recovery import EditRecovery
 from napari_ngff.viewer.settings import PLUGIN
 from napari_ngff.viewer.streamed_levels import stream_of
 from napari_ngff.viewer.streamed_values import guard_screenshots, guard_values
+from napari_ngff.viewer.volumes.volume_fit import (
+    attend_volumes,
+    fit_soon,
+    fit_volumes,
+    note_camera,
+)
+from napari_ngff.viewer.volumes.volume_slicing import volume_signals
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -89,27 +91,34 @@ class Session:
         viewer.layers.events.removing.connect(self._on_removing)
         viewer.dims.events.ndisplay.connect(self._on_ndisplay)
         for event in (viewer.dims.events.point, viewer.dims.events.current_step):
-            event.connect(self._before_place, position="first")
             event.connect(self._on_place)
         viewer.scene.camera.events.connect(note_camera)
         viewer.events.status.connect(self._on_status)
         stream_signals.arrived.connect(self._on_arrived)
+        volume_signals.needed.connect(self._on_volume_needed)
+        settings.changed.connect(self._on_preference)
         guard_screenshots(viewer)
 
     def _on_ndisplay(self, event: Any = None) -> None:
         viewer = self._viewer()
         if viewer is not None:
             bring_back(viewer)
+            note_camera()  # what is seen first is drawn before finer voxels are
             fit_volumes(viewer)
-
-    def _before_place(self, event: Any = None) -> None:
-        viewer = self._viewer()
-        if viewer is not None:
-            leave_volumes(viewer)
 
     def _on_place(self, event: Any = None) -> None:
         viewer = self._viewer()
         if viewer is not None and viewer.dims.ndisplay == 3:
+            fit_volumes(viewer)
+
+    def _on_volume_needed(self, layer: Layer) -> None:
+        viewer = self._viewer()
+        if viewer is not None and layer in viewer.layers:
+            fit_soon(viewer)
+
+    def _on_preference(self, name: str, value: Any) -> None:
+        viewer = self._viewer()
+        if viewer is not None and name == "volume_memory":
             fit_volumes(viewer)
 
     def _on_status(self, event: Any = None) -> None:
@@ -142,6 +151,8 @@ class Session:
         if viewer is not None and hasattr(layer, "saver"):
             window_services.watch_labels(viewer, layer)
         self.recovery.notice_layer(layer)
+        if viewer is not None:
+            attend_volumes(viewer, layer)
         if viewer is not None and not self._is_hinted:
             self._is_hinted = show_memory_hint(viewer, layer)
         origin = origin_of(layer)

@@ -39,8 +39,10 @@ __all__ = [
     "set_saves_when_moving_on",
     "set_shards_to_write",
     "set_version_to_write",
+    "set_volume_memory",
     "shards_to_write",
     "version_to_write",
+    "volume_memory",
 ]
 
 PLUGIN = "napari-ngff"
@@ -57,8 +59,12 @@ DEFAULTS: Final[dict[str, Any]] = {
     "shards": False,
     "autosave": 0,
     "moving_on": True,
+    "volume_memory": 0,
 }
 """Defaults as in the manifest, for a napari in which the plugin is disabled."""
+
+VIEWING: Final = ("volume_memory",)
+"""Those of the second group of the page, *Viewing*; the others are in *Saving*."""
 
 changed: Final = SignalInstance((str, object), name="changed")
 """Emitted with the name of a preference, a key of `DEFAULTS`, and its new value,
@@ -213,6 +219,22 @@ def set_saves_when_moving_on(saves: bool) -> None:
     _set_setting("moving_on", saves)
 
 
+def volume_memory() -> int:
+    """Return the MiB that volumes in 3D may take; 0 for what the graphics suggests."""
+    return int(_get_setting("volume_memory"))
+
+
+def set_volume_memory(mebibytes: int) -> None:
+    """Set the MiB that volumes in 3D may take.
+
+    Raises
+    ------
+    ValueError
+        Where they are not 0 to 65536.
+    """
+    _set_setting("volume_memory", mebibytes)
+
+
 def letter_size() -> int:
     """Return the size of letters in napari's window, in points."""
     from napari.settings import get_settings
@@ -228,31 +250,36 @@ def letter_event() -> Any:
 
 
 def _get_setting(name: str) -> Any:
-    group = _settings_group()
+    group = _settings_group(name)
     return DEFAULTS[name] if group is None else getattr(group, name)
 
 
 def _set_setting(name: str, value: Any) -> None:
-    group = _settings_group()
+    group = _settings_group(name)
     if group is None:
         msg = f"{PLUGIN} is disabled in napari: its preferences cannot be changed."
         raise ValueError(msg)
     setattr(group, name, value)
 
 
-def _settings_group() -> Any:
-    """Return the plugin's settings, with changes followed; None if it is disabled."""
+def _settings_group(name: str) -> Any:
+    """Return the plugin's group of settings that has one, with changes followed.
+
+    None if the plugin is disabled.
+    """
     from napari.settings import get_plugin_settings
 
     try:
-        group = get_plugin_settings(PLUGIN).saving
+        settings = get_plugin_settings(PLUGIN)
     except KeyError:
         return None
-    # napari makes another one when plugins are enabled or disabled.
-    if not _followed or _followed[0] is not group:
-        _followed[:] = [group]
-        group.events.connect(_emit_change)
-    return group
+    groups = settings.saving, settings.viewing
+    # napari makes others when plugins are enabled or disabled.
+    if not _followed or _followed[0] is not groups[0]:
+        _followed[:] = groups
+        for group in groups:
+            group.events.connect(_emit_change)
+    return groups[name in VIEWING]
 
 
 def _emit_change(event: Any) -> None:

@@ -28,7 +28,7 @@ from napari_ngff.viewer.pixel_fetcher import fetcher, local_fetcher, stream_sign
 from napari_ngff.viewer.streamed_view import StreamedView
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from napari_ngff.labels.canvas import Canvas
     from napari_ngff.store.arrays.boxes import Box
@@ -109,26 +109,12 @@ class ImageStream:
             self._outage.watch_views()
         return view.pixels.copy() if view.missing else view.pixels
 
-    def read_ahead(
-        self, number: int, box: Box, stops: Callable[[], bool]
-    ) -> Pixels | None:
-        """Read a rectangle that will be drawn, in a worker; None if it was stopped."""
-        level = self.levels[number]
-        pixels = level.array.read(box, level.on_error, stops=stops)
-        return None if stops() else pixels
-
-    def put_view(self, number: int, box: Box, pixels: Pixels) -> None:
-        """Have the pixels of `read_ahead` drawn when the rectangle is asked for."""
-        level = self.levels[number]
-        view = self._views[number, box] = StreamedView(level, number, box, pixels)
-        view.is_read_ahead = True
-
     def _is_current(self, view: StreamedView) -> bool:
         """Tell whether a view need not be read again."""
         if view.token != view.level.array.token:
             return False
         is_coming = bool(view.missing) or self.fetcher.is_showing
-        return is_coming or view.is_read_ahead or not self._is_cached
+        return is_coming or not self._is_cached
 
     @property
     def _is_cached(self) -> bool:

@@ -62,8 +62,6 @@ class StreamedView:
         Chunks that could not be read, and when that was; coarser pixels stay there.
     absent
         Chunks of these when the view was drawn last.
-    is_read_ahead
-        Whether its pixels were read for the next picture.
     keeps
         Whether the cache keeps the decoded chunks: there is room for all of them.
     """
@@ -74,7 +72,6 @@ class StreamedView:
         "absent",
         "box",
         "failed",
-        "is_read_ahead",
         "keeps",
         "level",
         "missing",
@@ -100,7 +97,6 @@ class StreamedView:
         self.todo: list[Cell] = []
         self.failed: dict[Cell, float] = {}
         self.absent: frozenset[Cell] = frozenset()
-        self.is_read_ahead = False
         self._based = False
         self._lock = threading.Lock()
 

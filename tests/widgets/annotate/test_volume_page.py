@@ -15,6 +15,7 @@ from napari_ngff.viewer.bridge import view_volume
 from napari_ngff.viewer.bridge.handover import hand_over
 from napari_ngff.viewer.painting.volumes import is_volume
 from napari_ngff.viewer.samples import write_stack
+from napari_ngff.viewer.volumes.texture_budget import TextureBudget
 from napari_ngff.widgets.annotate.volume_page import VolumePage
 from napari_ngff.widgets.docking import ANNOTATE, full_name
 
@@ -90,7 +91,8 @@ def test_a_region_is_chosen_and_shown_in_3d(viewer, page):
 
 @pytest.mark.long
 def test_what_is_too_large_cannot_be_pressed(viewer, page, monkeypatch):
-    monkeypatch.setattr(view_volume, "BUDGET", 1000)
+    limit = TextureBudget(1000, 2048)
+    monkeypatch.setattr(view_volume, "budget_of", lambda _: limit)
     choose(page.form.region, 3)
     assert not page.button.isEnabled()
     assert "Choose a coarser level" in page.form.memory.text()

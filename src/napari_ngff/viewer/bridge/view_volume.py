@@ -15,14 +15,9 @@ from napari_ngff.store.arrays.boxes import box_shape
 from napari_ngff.viewer.bridge.handover import hand_over, region_of
 from napari_ngff.viewer.bridge.regions import layer_point, level_shapes, whole_region
 from napari_ngff.viewer.bridge.work_region import WORK, work_size
-from napari_ngff.viewer.painting.volumes import (
-    BUDGET,
-    SIDE,
-    VOLUME,
-    is_volume,
-    set_aside,
-)
+from napari_ngff.viewer.painting.volumes import VOLUME, is_volume, set_aside
 from napari_ngff.viewer.session import session_of
+from napari_ngff.viewer.volumes.texture_budget import budget_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,7 +65,7 @@ def view_in_3d(
         Where there is no depth, or a layer takes more memory than is shown in 3D.
     """
     box = _add_depth(viewer, layers[0], region or whole_region(layers[0]))
-    handover = _check_size(hand_over(layers, box, level))
+    handover = _check_size(viewer, hand_over(layers, box, level))
     return show_volume(viewer, handover.read_region())
 
 
@@ -87,7 +82,8 @@ def plan_volume(
     if viewer.dims.ndisplay == 3 and any(map(is_volume, viewer.layers)):
         raise ValueError("Switch back to 2D to choose another region.")
     region = region_of(viewer, layers, kind)
-    return _check_size(hand_over(layers, _add_depth(viewer, layers[0], region), level))
+    box = _add_depth(viewer, layers[0], region)
+    return _check_size(viewer, hand_over(layers, box, level))
 
 
 def show_volume(
@@ -128,24 +124,26 @@ def _look_at(viewer: ViewerModel, layer: Layer) -> None:
     camera.zoom = float(np.min(np.array(viewer.canvas.size) / sizes))
 
 
-def _check_size(handover: RegionHandover) -> RegionHandover:
+def _check_size(viewer: ViewerModel, handover: RegionHandover) -> RegionHandover:
     """Return a plan, or raise where a layer is too large to be shown in 3D."""
+    budget = budget_of(viewer)
     parts = zip(handover.layers, handover.regions, handover.levels, strict=True)
     for layer, box, level in parts:
         size = work_size([layer], box, level)
         shapes = level_shapes(layer)
         factor = np.divide(shapes[0], shapes[level])
         side = max(np.ceil(box_shape(box) / factor))
-        if size > BUDGET:
+        if size > budget.memory:
             msg = (
-                f"{layer.name} takes {size / 2**20:.0f} MiB; up to {BUDGET >> 20} MiB"
-                " are shown in 3D. Choose a coarser level or a smaller region."
+                f"{layer.name} takes {size / 2**20:.0f} MiB; up to"
+                f" {budget.memory >> 20} MiB are shown in 3D. Choose a coarser level or"
+                " a smaller region."
             )
             raise ValueError(msg)
-        if side > SIDE:
+        if side > budget.side:
             msg = (
-                f"{layer.name} is {side:.0f} voxels long; up to {SIDE} are shown in"
-                " 3D. Choose a coarser level or a smaller region."
+                f"{layer.name} is {side:.0f} voxels long; up to {budget.side} are shown"
+                " in 3D. Choose a coarser level or a smaller region."
             )
             raise ValueError(msg)
     return handover

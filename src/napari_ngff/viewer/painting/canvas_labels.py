@@ -12,6 +12,7 @@ The private names relied on are those of 0.9: ``_append_to_undo_history``,
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ from psygnal import Signal
 
 from napari_ngff.labels.label_classes import PLACE
 from napari_ngff.store.arrays.boxes import (
+    box_shape,
     enclose_boxes,
     intersect_boxes,
     slice_inside,
@@ -31,6 +33,8 @@ from napari_ngff.viewer import window_services
 from napari_ngff.viewer.painting.canvas_data import CanvasData
 from napari_ngff.viewer.painting.screen_part import PaintedSlicing
 from napari_ngff.viewer.streamed_levels import drawing
+from napari_ngff.viewer.volumes.prepared_volume import EditMark
+from napari_ngff.viewer.volumes.volume_slicing import MOST_PATCHED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -41,6 +45,7 @@ if TYPE_CHECKING:
     from napari_ngff.store.arrays.boxes import Box
     from napari_ngff.viewer.painting.screen_part import ScreenPart
     from napari_ngff.viewer.saving.layer_saver import LayerSaver
+    from napari_ngff.viewer.volumes.prepared_volume import PreparedVolume
 
 __all__ = ["CanvasLabels"]
 
@@ -211,7 +216,9 @@ class CanvasLabels(Labels):  # type: ignore[misc]
     def _is_coming(self, number: int, box: Box) -> bool:
         """Whether labels of a coarser level are drawn in a part of a level."""
         drawn = self.canvas.drawn
-        return drawn is not None and not drawn.is_true(number, box)
+        if drawn is None or self._slicing_state.volume is not None:
+            return False
+        return not drawn.is_true(number, box)
 
     def coming_voxel(self, position: Any) -> tuple[int, Box] | None:
         """Find the level and the voxel under a position of the layer that are not read.
@@ -369,6 +376,9 @@ class CanvasLabels(Labels):  # type: ignore[misc]
     def show_saved(self) -> None:
         """Show coarser levels as the file has them, after a save; see `Canvas`."""
         tile, coarsest = self._slicing_state.screen_part(), self.canvas.levels[-1]
+        volume = self._slicing_state.volume
+        if volume is not None:
+            volume.note_edits(self.canvas)
         if tile is not None and tile.level.number:
             self._read_again(tile)
         elif tile is not None and coarsest.number and coarsest.size <= THUMBNAIL_VOXELS:
@@ -377,6 +387,9 @@ class CanvasLabels(Labels):  # type: ignore[misc]
             window_services.run_work(read, lambda _: self._refresh_thumbnail())
 
     def _read_again(self, tile: ScreenPart) -> None:
+        if self._slicing_state.volume is not None:
+            self.refresh(extent=False)  # which has it read
+            return
         # In a worker: thousands of edits, or a server, take seconds. Its pixels are in
         # memory then, and napari's own slicing finds them there.
         read = partial(self.canvas.read, tile.level.number, tile.box)
@@ -451,6 +464,18 @@ class CanvasLabels(Labels):  # type: ignore[misc]
                 tile, [tile.box], self._read_box if again else self._overlay_edits(0)
             )
 
+    def lay_edits(self, volume: PreparedVolume) -> None:
+        """Put the edits onto a volume that were made since it was read."""
+        tile = self._slicing_state.screen_part(arrived=True)
+        edits = () if volume.mark is None else volume.mark.edits_since(self.canvas)
+        for region in tile.cut_to_edits(edits) if tile is not None else ():
+            part = tile.part_of(region)
+            before = volume.raw[part].copy()
+            block = tile.as_block(volume.raw[part])
+            self.canvas.overlay_edits(tile.level.number, region, block)
+            self._color_part(part, before != volume.raw[part])
+        volume.mark = EditMark.of_canvas(self.canvas)
+
     def show_arrived(self) -> bool:
         """Show what was read since the last slice; False where that needs a new one."""
         tile = self._slicing_state.screen_part()
@@ -478,7 +503,12 @@ class CanvasLabels(Labels):  # type: ignore[misc]
         update
             Called with level, region and a view of its pixels, which it changes.
         """
-        raw = self._slice.image.raw
+        raw, volume = self._slice.image.raw, self._slicing_state.volume
+        size = sum(math.prod(box_shape(region)) for region in regions)
+        if volume is not None and size > MOST_PATCHED:
+            # It no longer holds, so the coarsest level is shown while it is read anew.
+            self.refresh(extent=False)
+            return
         # A picture that napari shares with a cache must not be changed in place.
         if not raw.flags.writeable:
             self.refresh(extent=False)
@@ -501,6 +531,8 @@ class CanvasLabels(Labels):  # type: ignore[misc]
             whole = enclose_boxes(spans)
             colors = self._slice.image.view[tuple(slice(*span) for span in whole)]
             self.events.labels_update(data=colors, offset=[a for a, _ in whole])
+        if volume is not None:
+            volume.note_edits(self.canvas)
 
     def _color_part(self, part: Any, differs: Any) -> None:
         """Compute the colours of a part of the picture.

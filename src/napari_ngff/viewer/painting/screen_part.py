@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from napari_ngff.labels.canvas_level import CanvasLevel
     from napari_ngff.labels.edits import Edit
     from napari_ngff.store.arrays.boxes import Box
+    from napari_ngff.viewer.volumes.prepared_volume import PreparedVolume
 
 __all__ = ["PaintedSlicing", "ScreenPart"]
 
@@ -93,8 +94,10 @@ class PaintedSlicing(_LabelsSlicingState):  # type: ignore[misc]
 
     def _make_slice_request_internal(self, **keywords: Any) -> Any:
         request = super()._make_slice_request_internal(**keywords)
-        canvas = self.layer.canvas
-        self._asked[request.id] = request, canvas.version, canvas.reversals
+        volume = getattr(request, "volume", None)
+        # What a worker has prepared has the edits of then.
+        then = self.layer.canvas if volume is None else volume.mark
+        self._asked[request.id] = request, then.version, then.reversals
         for old in list(self._asked)[:-PENDING]:
             del self._asked[old]
         return request
@@ -106,8 +109,18 @@ class PaintedSlicing(_LabelsSlicingState):  # type: ignore[misc]
         canvas = self.layer.canvas
         # The slice was cut before the newest strokes; drawn as it is, they would vanish
         # until the next move.
-        if self._shown is not None and then != [canvas.version, canvas.reversals]:
+        if self._shown is None or then == [canvas.version, canvas.reversals]:
+            return
+        if self.volume is not None:
+            self.layer.lay_edits(self.volume)
+        else:
             self.layer.catch_up(again=then[1] != canvas.reversals)
+
+    @property
+    def volume(self) -> PreparedVolume | None:
+        """The volume on screen, if a worker has prepared it."""
+        volume: PreparedVolume | None = getattr(self._shown, "volume", None)
+        return volume
 
     def forget_slices(self) -> None:
         """Forget pending requests, whose slices are of labels that were replaced."""
@@ -128,6 +141,8 @@ class PaintedSlicing(_LabelsSlicingState):  # type: ignore[misc]
             return None
         level = self.layer.canvas.levels[request.data_level]
         displayed = tuple(request.slice_input.displayed)
+        if self.volume is not None:
+            return ScreenPart(level, self.volume.place.box, displayed)
         planes = request._thick_slice_at_level(request.data_level).point
         flat = request.slice_input.ndisplay == 2
         picture = self._slice.image.raw.shape

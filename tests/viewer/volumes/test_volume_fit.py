@@ -8,9 +8,8 @@ from napari.components import ViewerModel
 from napari.layers import Image
 
 from napari_ngff.viewer.layer_plan import KEY
-from napari_ngff.viewer.painting import volumes
-from napari_ngff.viewer.painting.volumes import finest_fitting
 from napari_ngff.viewer.session import session_of
+from napari_ngff.viewer.volumes.volume_fit import finest_fitting
 
 SHAPES = (2, 64, 128, 128), (2, 64, 64, 64), (2, 64, 32, 32)
 
@@ -26,12 +25,11 @@ def layer():
     [(64 * 128 * 128, 0), (64 * 128 * 128 - 1, 1), (64 * 64 * 64 - 1, 2), (1, 2)],
 )
 def test_the_finest_level_within_the_budget_is_chosen(layer, budget, level):
-    assert finest_fitting(layer, (1, 2, 3), budget) == level
+    assert finest_fitting(layer, (1, 2, 3), budget, 2048) == level
 
 
-def test_no_level_is_larger_than_a_texture(monkeypatch, layer):
-    monkeypatch.setattr(volumes, "SIDE", 100)
-    assert finest_fitting(layer, (1, 2, 3)) == 1
+def test_no_level_is_larger_than_a_texture(layer):
+    assert finest_fitting(layer, (1, 2, 3), 1 << 30, 100) == 1
 
 
 def test_switching_to_3d_shows_it_and_back_the_zoom_chooses_again(layer):

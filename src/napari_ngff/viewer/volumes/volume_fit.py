@@ -1,0 +1,284 @@
+"""Chooses what is shown in 3D: the finest level that fits the memory of the graphics.
+
+napari shows the coarsest level. The finer one is read and prepared in a worker, and
+shown when the camera rests. See `volume_slicing` for how napari gets it.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+import weakref
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from napari_ngff.viewer import window_services
+from napari_ngff.viewer.bridge.regions import layer_point, level_shapes
+from napari_ngff.viewer.browsing.streaming import at_once, is_slicing
+from napari_ngff.viewer.layer_plan import KEY
+from napari_ngff.viewer.volumes.prepared_volume import (
+    VolumePlace,
+    VolumeReading,
+    prepare_volume,
+    texture_type,
+)
+from napari_ngff.viewer.volumes.texture_budget import budget_of, share_budget
+from napari_ngff.viewer.volumes.volume_slicing import (
+    answer_requests,
+    drop_prepared,
+    holds_volume,
+    is_awaited,
+    is_thick,
+    prepared_of,
+    put_prepared,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from napari.components import ViewerModel
+    from napari.layers import Layer
+
+    from napari_ngff.viewer.volumes.prepared_volume import PreparedVolume
+
+__all__ = [
+    "attend_volumes",
+    "finest_fitting",
+    "fit_soon",
+    "fit_volumes",
+    "note_camera",
+]
+
+CAMERA_REST = 0.2
+"""Seconds without a move of the camera after which it rests."""
+
+_moved = [0.0]
+"""When a camera moved last."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class VolumeTurn:
+    """A reading of a layer's volume; an earlier one is of no use.
+
+    Attributes
+    ----------
+    reading
+        What is read.
+    """
+
+    reading: VolumeReading
+
+
+_turns: weakref.WeakKeyDictionary[Any, VolumeTurn] = weakref.WeakKeyDictionary()
+
+_refused: weakref.WeakKeyDictionary[Any, VolumePlace] = weakref.WeakKeyDictionary()
+"""Places that napari did not ask for once they were read."""
+
+_attended: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+def attend_volumes(viewer: ViewerModel, layer: Layer) -> None:
+    """Show a layer of ours in 3D from now on without holding the window."""
+    if KEY not in layer.metadata or layer._type_string not in ("image", "labels"):
+        return
+    if layer in _attended or getattr(layer, "rgb", False):
+        return
+    _attended.add(layer)
+    answer_requests(layer)
+    reference = weakref.ref(viewer)
+
+    def fit_again(event: Any = None) -> None:
+        viewer = reference()
+        if viewer is not None and viewer.dims.ndisplay == 3:
+            fit_soon(viewer)
+
+    layer.events.visible.connect(fit_again)
+    layer.events.locked_data_level.connect(fit_again)
+    fit_again()
+
+
+def note_camera(event: Any = None) -> None:
+    """Note that a camera moves."""
+    _moved[0] = time.monotonic()
+
+
+def fit_soon(viewer: ViewerModel) -> None:
+    """Call `fit_volumes`, but not while napari slices a layer."""
+    if not is_slicing():
+        fit_volumes(viewer)
+    elif not at_once():
+        window_services.run_work(lambda: None, lambda _: fit_volumes(viewer))
+
+
+def fit_volumes(viewer: ViewerModel) -> None:
+    """Have the finest level shown that fits, of each layer; in 2D let the zoom choose.
+
+    A level that the user has locked stays.
+    """
+    attended = [layer for layer in viewer.layers if layer in _attended]
+    if viewer.dims.ndisplay != 3:
+        for layer in attended:
+            leave_volume(layer)
+        return
+    shown = []
+    for layer in attended:
+        axes = displayed_axes(viewer, layer)
+        thick = layer._slicing_state.data_slice
+        is_whole = not is_thick(layer.projection_mode, thick, axes)
+        if layer.visible and len(axes) == 3 and is_whole:
+            shown.append((layer, axes))
+        else:
+            _turns.pop(layer, None)
+    budget = budget_of(viewer)
+    wanted = [volume_bytes(layer, 0, axes) for layer, axes in shown]
+    shares = share_budget(wanted, budget.memory)
+    for (layer, axes), share in zip(shown, shares, strict=True):
+        show_finest(viewer, layer, axes, share, budget.side)
+
+
+def displayed_axes(viewer: ViewerModel, layer: Layer) -> tuple[int, ...]:
+    """List the axes of a layer that are displayed, in the order of its picture."""
+    missing = viewer.dims.ndim - layer.ndim
+    return tuple(axis - missing for axis in viewer.dims.displayed if axis >= missing)
+
+
+def leave_volume(layer: Layer) -> None:
+    """Forget the volume of a layer, and let the zoom choose the level again."""
+    _turns.pop(layer, None)
+    _refused.pop(layer, None)
+    volume = drop_prepared(layer)
+    # Only the level that was locked here; another one was chosen by the user meanwhile.
+    locked = None if volume is None or not volume.locks else volume.place.level
+    if locked is not None and layer.locked_data_level == locked:
+        layer.locked_data_level = None
+
+
+def volume_bytes(layer: Layer, level: int, axes: Sequence[int]) -> int:
+    """Count the bytes of a level in 3D, in memory or on the card, the larger ones."""
+    dtype = np.dtype(layer.dtype)
+    # The numbers of colours of labels are not larger than the labels.
+    is_image = layer._type_string == "image"
+    voxel = max(dtype.itemsize, texture_type(dtype).itemsize if is_image else 1)
+    shape = level_shapes(layer)[level]
+    return math.prod(int(shape[axis]) for axis in axes) * int(voxel)
+
+
+def finest_fitting(layer: Layer, axes: Sequence[int], memory: int, side: int) -> int:
+    """Choose the finest level whose volume fits; the coarsest where none does.
+
+    Parameters
+    ----------
+    axes
+        Displayed axes of the layer.
+    memory
+        In bytes.
+    side
+        Voxels along one axis.
+    """
+    shapes = level_shapes(layer)
+    for level, shape in enumerate(shapes):
+        longest = max(shape[axis] for axis in axes)
+        if longest <= side and volume_bytes(layer, level, axes) <= memory:
+            return level
+    return len(shapes) - 1
+
+
+def show_finest(
+    viewer: ViewerModel, layer: Layer, axes: tuple[int, ...], memory: int, side: int
+) -> None:
+    """Have the finest level of a layer read that fits, unless it is shown already."""
+    volume = prepared_of(layer)
+    chosen = layer.locked_data_level if layer.multiscale else None
+    if chosen is not None and volume is not None and volume.locks:
+        chosen = None  # locked here
+    coarsest = len(level_shapes(layer)) - 1
+    level = finest_fitting(layer, axes, memory, side) if chosen is None else chosen
+    is_slow = is_awaited(layer, coarsest if chosen is None else chosen, axes)
+    if level == coarsest and not is_slow:
+        return  # napari shows it
+    place = place_of(viewer, layer, level, axes)
+    if volume is not None and volume.place == place and holds_volume(layer, volume):
+        return
+    if is_slow and level != coarsest and chosen is None and volume is None:
+        # Something to see first.
+        place = place_of(viewer, layer, coarsest, axes)
+    start_reading(viewer, layer, place)
+
+
+def place_of(
+    viewer: ViewerModel, layer: Layer, level: int, axes: tuple[int, ...]
+) -> VolumePlace:
+    """Find what a level shows at the present position of the sliders."""
+    shapes = level_shapes(layer)
+    at = layer_point(layer, viewer.dims.point) / np.divide(shapes[0], shapes[level])
+    box = []
+    for axis, size in enumerate(shapes[level]):
+        index = int(np.round(np.clip(at[axis], 0, size - 1)))
+        box.append((0, size) if axis in axes else (index, index + 1))
+    return VolumePlace(level, tuple(box), axes)
+
+
+def start_reading(viewer: ViewerModel, layer: Layer, place: VolumePlace) -> None:
+    """Have a volume read in a worker, and shown when the camera rests."""
+    reading = VolumeReading.of_layer(layer, place)
+    before = _turns.get(layer)
+    if before is not None and before.reading.is_same(reading):
+        return
+    if _refused.get(layer) == place:
+        return
+    turn = _turns[layer] = VolumeTurn(reading)
+    reference, viewer_reference = weakref.ref(layer), weakref.ref(viewer)
+
+    def is_left() -> bool:
+        layer = reference()
+        return layer is None or _turns.get(layer) is not turn
+
+    def read() -> Any:
+        volume = prepare_volume(reading, is_left)
+        while not at_once() and not is_left() and is_moving():
+            time.sleep(CAMERA_REST / 4)
+        return volume
+
+    def done(volume: Any) -> None:
+        layer, viewer = reference(), viewer_reference()
+        if layer is None or viewer is None or is_left():
+            return
+        del _turns[layer]
+        if viewer.dims.ndisplay == 3 and layer in viewer.layers:
+            take_volume(viewer, layer, volume)
+
+    window_services.run_work(lambda: window_services.attempt_work(read), done)
+
+
+def take_volume(viewer: ViewerModel, layer: Layer, volume: Any) -> None:
+    """Show what a worker has read: a volume, none, or in words why not."""
+    if isinstance(volume, str):
+        window_services.show_messages((volume,), "Not all of it is shown in 3D.")
+        return
+    if volume is not None and holds_volume(layer, volume):
+        show_volume(layer, volume)
+        if prepared_of(layer) is not volume:
+            _refused[layer] = volume.place  # or it would be read without an end
+    fit_volumes(viewer)
+
+
+def is_moving() -> bool:
+    """Tell whether a camera was moved a moment ago."""
+    return time.monotonic() < _moved[0] + CAMERA_REST
+
+
+def show_volume(layer: Layer, volume: PreparedVolume) -> None:
+    """Have a volume drawn that was read for the present place of the sliders."""
+    level = volume.place.level
+    coarsest = len(level_shapes(layer)) - 1
+    before = prepared_of(layer)
+    locked = layer.locked_data_level if layer.multiscale else None
+    is_ours = before is not None and before.locks and before.place.level == locked
+    volume.locks = level != coarsest and (locked is None or is_ours)
+    put_prepared(layer, volume)
+    if not layer.multiscale or locked == level or not volume.locks:
+        layer.refresh(extent=False)
+    else:
+        layer.locked_data_level = level

@@ -1,0 +1,178 @@
+"""Labels in 3D: read and coloured by a worker, with all strokes, in a real window."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import numpy as np
+import pytest
+from napari.layers import Image, Labels
+from napari.utils.colormaps import DirectLabelColormap
+
+import napari_ngff
+from mouse import pump, until
+from napari_ngff.store.sources.folder_source import FolderSource
+from napari_ngff.viewer.streamed_levels import are_pixels_coming
+from napari_ngff.viewer.volumes import volume_fit, volume_slicing
+
+DEPTH, SIZE = 8, 512
+
+
+@pytest.fixture
+def readers(monkeypatch):
+    """Threads that read chunks of labels, each of which takes its time."""
+    get, found = FolderSource.get, set()
+
+    def get_slowly(self, key, *arguments):
+        if "/c/" in key and "labels" in key:
+            found.add(threading.current_thread())
+            time.sleep(0.02)
+        return get(self, key, *arguments)
+
+    monkeypatch.setattr(FolderSource, "get", get_slowly)
+    return found
+
+
+@pytest.fixture
+def cells(viewer, tmp_path, readers):
+    """Labels of an image, in 2D and at rest."""
+    z, y, x = np.mgrid[:DEPTH, :SIZE, :SIZE]
+    labels = (1 + y // 32 + 16 * (x // 32) + 300 * z).astype("uint32")
+    folder = napari_ngff.write(
+        tmp_path / "stack",
+        [Image((x + y).astype("uint16"), name="a"), Labels(labels, name="cells")],
+        version="0.5",
+    )
+    viewer.open(str(folder), plugin="napari-ngff")
+    pump(300)
+    until(lambda: not are_pixels_coming())
+    readers.clear()
+    layer = viewer.layers["cells"]
+    layer.truth = labels
+    assert len(layer.data) > 1
+    yield layer
+    viewer.dims.ndisplay = 2
+    until(lambda: not are_pixels_coming())
+
+
+def is_finest(layer, truth):
+    """Tell whether the finest level is shown, true and in its colours."""
+    image = layer._slice.image
+    return (
+        layer.data_level == 0
+        and np.array_equal(image.raw, truth)
+        and np.array_equal(image.view, layer.colormap._data_to_texture(truth))
+    )
+
+
+def texture_of(viewer, layer):
+    return viewer.window._qt_viewer.canvas.layer_to_visual[layer].node._last_data
+
+
+def test_a_worker_reads_the_finest_level(viewer, cells, readers, monkeypatch):
+    colored = []
+    convert = type(cells)._raw_to_displayed
+
+    def convert_small(layer, raw, *arguments, **keywords):
+        colored.append(raw.size)
+        return convert(layer, raw, *arguments, **keywords)
+
+    monkeypatch.setattr(type(cells), "_raw_to_displayed", convert_small)
+    viewer.dims.ndisplay = 3
+    assert cells.data_level == len(cells.data) - 1
+    readers.clear()  # napari reads the coarsest level itself
+    until(lambda: is_finest(cells, cells.truth))
+    assert readers
+    assert threading.main_thread() not in readers
+    assert max(colored) < cells.truth.size
+    assert texture_of(viewer, cells) is cells._slice.image.view
+
+
+def test_strokes_of_the_time_of_reading_are_shown(viewer, cells):
+    viewer.dims.ndisplay = 3
+    pump(100)
+    assert cells.data_level > 0
+    truth = cells.truth.copy()
+    for z, y, x in ((1, 3, 5), (6, 300, 500)):
+        cells.data_setitem((np.array([z]), np.array([y]), np.array([x])), 77)
+        truth[z, y, x] = 77
+    until(lambda: is_finest(cells, truth))
+
+
+def test_a_stroke_that_is_undone_while_it_is_read_is_not_shown(viewer, cells):
+    cells.data_setitem((np.array([1]), np.array([3]), np.array([5])), 77)
+    viewer.dims.ndisplay = 3
+    pump(100)
+    assert cells.data_level > 0
+    cells.undo()
+    until(lambda: is_finest(cells, cells.truth))
+
+
+def test_strokes_and_their_undoing_are_seen(viewer, cells):
+    viewer.dims.ndisplay = 3
+    until(lambda: is_finest(cells, cells.truth))
+    truth = cells.truth.copy()
+    truth[2, 10, 20] = 9
+    cells.data_setitem((np.array([2]), np.array([10]), np.array([20])), 9)
+    assert is_finest(cells, truth)
+    cells.refresh()
+    assert is_finest(cells, truth)
+    cells.undo()
+    assert is_finest(cells, cells.truth)
+    cells.refresh()
+    assert is_finest(cells, cells.truth)
+
+
+def test_a_change_of_very_many_voxels_is_read_anew(viewer, cells, monkeypatch):
+    monkeypatch.setattr(volume_slicing, "MOST_PATCHED", 1000)
+    monkeypatch.setattr("napari_ngff.viewer.painting.canvas_labels.MOST_PATCHED", 1000)
+    viewer.dims.ndisplay = 3
+    until(lambda: is_finest(cells, cells.truth))
+    cells.replace_label(1, 5)
+    # Never the labels of before.
+    assert cells.data_level == len(cells.data) - 1
+    until(lambda: is_finest(cells, np.where(cells.truth == 1, 5, cells.truth)))
+
+
+def test_other_colors_are_made_by_a_worker(viewer, cells, monkeypatch):
+    monkeypatch.setattr(volume_slicing, "READ_AT_ONCE", 1 << 17)
+    viewer.dims.ndisplay = 3
+    until(lambda: is_finest(cells, cells.truth))
+    cells.colormap = DirectLabelColormap(color_dict={None: "red", 1: "blue"})
+    assert cells.data_level == len(cells.data) - 1
+    until(lambda: is_finest(cells, cells.truth))
+
+
+def test_a_slow_coarsest_level_is_awaited(viewer, cells, monkeypatch, readers):
+    monkeypatch.setattr(volume_slicing, "READ_AT_ONCE", 1)
+    seen = []
+    cells.events.set_data.connect(lambda: seen.append(cells.data_level))
+    viewer.dims.ndisplay = 3
+    assert cells._slice.empty
+    # The thumbnail is of the coarsest level, too.
+    until(lambda: is_finest(cells, cells.truth))
+    assert seen[-1] == 0
+    assert len(cells.data) - 1 in seen
+
+
+def test_the_memory_of_the_preferences_is_kept(viewer, cells):
+    from napari_ngff.viewer import settings
+
+    try:
+        settings.set_volume_memory(4)
+        viewer.dims.ndisplay = 3
+        until(lambda: cells.data_level == 1 and not volume_fit._turns)
+        settings.set_volume_memory(64)
+        until(lambda: is_finest(cells, cells.truth))
+    finally:
+        settings.set_volume_memory(0)
+
+
+def test_back_in_2d_nothing_is_kept(viewer, cells):
+    viewer.dims.ndisplay = 3
+    until(lambda: is_finest(cells, cells.truth))
+    viewer.dims.ndisplay = 2
+    assert cells.locked_data_level is None
+    assert volume_slicing.prepared_of(cells) is None
+    until(lambda: cells._slice.image.raw.ndim == 2)
