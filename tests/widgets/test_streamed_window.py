@@ -14,7 +14,7 @@ from napari.utils.notifications import notification_manager
 from mouse import camera, canvas, pump, until
 from napari_ngff.viewer import outage_watch, streamed_view
 from napari_ngff.viewer.layer_plan import KEY
-from napari_ngff.viewer.streamed_levels import fetcher
+from napari_ngff.viewer.streamed_levels import ahead_reader, fetcher
 from plates import write_image
 from unreliable import DROP, OK, Handler, serving
 
@@ -120,6 +120,34 @@ def test_code_gets_true_pixels_at_once(viewer, remote_image):
     look(viewer, 1, 1200, 1200)
     part = np.asarray(viewer.layers[1].data[0][900:1100, 900:1100])
     assert np.array_equal(part, pattern()[1][900:1100, 900:1100])
+
+
+def test_the_next_plane_is_there_before_the_slider_moves(viewer, tmp_path):
+    planes = pattern(5)[:, :1024, :1024]
+    write_cells(tmp_path / "stack.ome.zarr", planes, axes="zyx", levels=3)
+    with serving(tmp_path, SlowHandler) as server:
+        viewer.open(f"{server.address}/stack.ome.zarr", plugin="napari-ngff")
+        viewer.dims.set_current_step(0, 2)
+        pump(300)
+        look(viewer, 2, 500, 500)
+        layer = viewer.layers[0]
+        until(lambda: layer.data_level == 0 and not fetcher.is_busy)
+        until(lambda: not ahead_reader.is_running)
+        for plane in (3, 2, 1):
+            server.asked.clear()
+            viewer.dims.set_current_step(0, plane)
+            raw, level, box = drawn(layer)
+            assert level == 0
+            assert np.array_equal(raw, planes[plane][box])
+            until(lambda: not fetcher.is_busy and not ahead_reader.is_running)
+            assert not [path for path in server.asked if f"/0/c/{plane}/" in path]
+        # A pan by less than a chunk, too.
+        server.asked.clear()
+        look(viewer, 2, 560, 560)
+        pump(100)
+        raw, level, box = drawn(layer)
+        assert np.array_equal(raw, planes[1][box])
+        until(lambda: not fetcher.is_busy and not ahead_reader.is_running)
 
 
 @pytest.mark.long

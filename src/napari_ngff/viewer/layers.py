@@ -137,7 +137,7 @@ def image_layers(
             break  # fewer in this system
         channel = channels[i]
         # For each channel anew: a stream belongs to one layer.
-        levels = stream_levels(pyramid.levels)
+        levels = stream_levels(pyramid.levels, axis)
         windows = [_channel_window(source, frame.order, axis, i) for source in levels]
         limits = _stated_limits(channel)
         origin = LayerOrigin(

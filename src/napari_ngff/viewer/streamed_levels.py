@@ -25,6 +25,7 @@ from napari_ngff.store.threads import LOCAL_CONCURRENCY
 from napari_ngff.viewer.browsing.streaming import at_once, is_slicing
 from napari_ngff.viewer.outage_watch import OutageWatch
 from napari_ngff.viewer.pixel_fetcher import fetcher, local_fetcher, stream_signals
+from napari_ngff.viewer.pixels_ahead import AheadReader
 from napari_ngff.viewer.streamed_view import StreamedView
 
 if TYPE_CHECKING:
@@ -73,14 +74,24 @@ class ImageStream:
     ----------
     sources
         Levels from the finest to the coarsest.
+    channel_axis
+        Axis that no slider moves along; None for none.
+
+    Attributes
+    ----------
+    stepped_axes
+        Axes that a slider moves along, where they are not displayed.
     """
 
-    def __init__(self, sources: Sequence[LevelSource]) -> None:
+    def __init__(
+        self, sources: Sequence[LevelSource], channel_axis: int | None = None
+    ) -> None:
         self.levels = tuple(
             StreamedLevel(source.array, source.on_error, number, self)
             for number, source in enumerate(sources)
         )
         self.is_local = not any(is_remote(source) for source in sources)
+        self.stepped_axes = frozenset(range(sources[0].array.ndim)) - {channel_axis}
         self._views: OrderedDict[tuple[int, Box], StreamedView] = OrderedDict()
         self._asked: list[StreamedView] = []
         # When reading at once took too long last; zarr cannot be stopped.
@@ -107,6 +118,12 @@ class ImageStream:
         self._asked = [*self._asked, view][-DRAWN_VIEWS:]
         if not self.is_local:
             self._outage.watch_views()
+        if (
+            not self.is_local
+            and view.is_whole
+            and (known is not view or self.fetcher.is_showing)
+        ):
+            ahead_reader.read_around(self)
         return view.pixels.copy() if view.missing else view.pixels
 
     def _is_current(self, view: StreamedView) -> bool:
@@ -234,6 +251,8 @@ class StreamedCanvas:
         return self.stream.is_true(number, stored_box(self.windows[number], box))
 
 
+ahead_reader = AheadReader(lambda: fetcher.is_busy)
+
 _drawing: list[bool] = []
 """Not empty while `drawing` lasts; in the main thread."""
 
@@ -259,15 +278,24 @@ def is_followed() -> bool:
     return len(stream_signals.arrived) > 0
 
 
-def stream_levels(sources: Sequence[ArraySource]) -> Sequence[ArraySource]:
+def stream_levels(
+    sources: Sequence[ArraySource], channel_axis: int | None = None
+) -> Sequence[ArraySource]:
     """Let the levels of an image be streamed; those of a mosaic are given as they are.
 
     One stream is remote or local: levels of both kinds stay as they are, too.
+
+    Parameters
+    ----------
+    sources
+        Levels from the finest to the coarsest.
+    channel_axis
+        Axis of which each layer shows one place; None for none.
     """
     plain = [source for source in sources if type(source) is LevelSource]
     if len(plain) < len(sources) or len(set(map(is_remote, plain))) != 1:
         return sources
-    return ImageStream(plain).levels
+    return ImageStream(plain, channel_axis).levels
 
 
 def stream_canvas(canvas: Canvas) -> None:

@@ -1,0 +1,221 @@
+"""Reads the pixels beside those on screen while a server has nothing else to send.
+
+First the planes that a slider shows next, coarse ones before fine ones, then a ring of
+chunks around the part in view. Decoded chunks stay in the cache of all images.
+"""
+
+from __future__ import annotations
+
+import math
+import weakref
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from napari_ngff.errors import OMEZarrError
+from napari_ngff.store.arrays.boxes import box_of, box_shape, cells_in
+from napari_ngff.store.arrays.region_read import cache
+from napari_ngff.store.threads import share_work
+from napari_ngff.viewer import window_services
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from napari_ngff.errors import ChunkError
+    from napari_ngff.store.arrays.boxes import Box, Cell
+    from napari_ngff.store.pyramids.pyramid import LevelSource
+    from napari_ngff.viewer.streamed_view import StreamedView
+
+__all__ = ["AheadReader", "list_chunks_ahead"]
+
+REQUESTS = 8
+"""Requests at once: a view that is opened meanwhile does not wait behind many."""
+
+LARGEST_VIEW = 32 << 20
+"""Bytes of a view above which nothing is read beside it: of volumes."""
+
+MOST_TRIED = 20_000
+"""Chunks that are remembered so that empty ones are not asked for again."""
+
+
+ViewsAtRest = tuple[tuple["StreamedView", ...], frozenset[int]]
+"""Views on screen, and the axes that a slider moves along."""
+
+
+class RestingStream(Protocol):
+    """What is read ahead for; see `ImageStream`."""
+
+    @property
+    def drawn_views(self) -> tuple[StreamedView, ...]:
+        """Views that are on screen."""
+
+    @property
+    def stepped_axes(self) -> frozenset[int]:
+        """Axes that a slider moves along, where they are not displayed."""
+
+
+class ChunkAhead(NamedTuple):
+    """A chunk beside what is on screen.
+
+    Attributes
+    ----------
+    order
+        Which is read first: the lowest.
+    level, cell
+        The level, and the position of the chunk.
+    """
+
+    order: tuple[int, float]
+    level: LevelSource
+    cell: Cell
+
+
+class AheadReader:
+    """Reads chunks that will be looked at next, in one worker with its helpers.
+
+    Used in the main thread.
+
+    Parameters
+    ----------
+    is_busy
+        Whether pixels are missing on screen: nothing is read ahead then.
+    """
+
+    def __init__(self, is_busy: Callable[[], bool]) -> None:
+        self._is_busy = is_busy
+        self._waiting: dict[int, weakref.ref[RestingStream]] = {}
+        self._is_running = False
+        self._tried: dict[tuple[int, Cell], None] = {}
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a worker reads ahead."""
+        return self._is_running
+
+    def read_around(self, stream: RestingStream) -> None:
+        """Read what is beside the views of a stream, of which nothing is missing."""
+        self._waiting[id(stream)] = weakref.ref(stream)
+        self._start()
+
+    def _start(self) -> None:
+        if self._is_running or not self._waiting or self._is_busy():
+            return
+        streams = [reference() for reference in self._waiting.values()]
+        self._waiting = {}
+        beside = [
+            (stream.drawn_views, stream.stepped_axes)
+            for stream in streams
+            if stream is not None
+        ]
+        self._is_running = True
+        work = partial(self._read_chunks, beside)
+        window_services.run_work(partial(window_services.attempt_work, work), self._end)
+
+    def _end(self, _: str | None) -> None:
+        # A failure is not reported: whoever looks at the chunk meets it again.
+        self._is_running = False
+        self._start()
+
+    def _read_chunks(self, beside: Sequence[ViewsAtRest]) -> None:
+        chunks = [
+            chunk for views, axes in beside for chunk in list_chunks_ahead(views, axes)
+        ]
+        ordered = sorted(chunks, key=lambda chunk: chunk.order)
+        share_work(self._next_chunks(ordered), read_chunk, REQUESTS, REQUESTS)
+
+    def _next_chunks(self, chunks: Sequence[ChunkAhead]) -> Iterator[ChunkAhead]:
+        left = cache.limit // 4
+        for chunk in chunks:
+            # Another place is looked at.
+            if self._is_busy() or self._waiting:
+                return
+            array = chunk.level.array
+            key = array.token, chunk.cell
+            if key in self._tried or array.cached_chunk(chunk.cell) is not None:
+                continue
+            left -= math.prod(array.chunks) * array.dtype.itemsize
+            if left < 0:
+                return
+            if len(self._tried) >= MOST_TRIED:
+                self._tried.clear()
+            self._tried[key] = None
+            yield chunk
+
+
+def list_chunks_ahead(
+    views: Sequence[StreamedView], stepped_axes: frozenset[int]
+) -> list[ChunkAhead]:
+    """List the chunks that a step of a slider, or a pan, will show.
+
+    Parameters
+    ----------
+    views
+        On screen.
+    stepped_axes
+        Axes of the levels that a slider moves along.
+    """
+    chunks = []
+    finest = min((view.number for view in views), default=0)
+    for view in views:
+        level = view.level
+        nbytes = math.prod(box_shape(view.box)) * level.dtype.itemsize
+        if nbytes > LARGEST_VIEW or not level.array.direct:
+            continue
+        seen = set(cells_in(view.box, level.chunks))
+        # The coarsest first: it stands where a finer one is still missing.
+        order = 2 if view.number == finest and len(views) > 1 else 0
+        for box, later in shifted_boxes(view.box, level.shape, stepped_axes):
+            chunks += [
+                ChunkAhead((order + later, distance_of(cell, view)), level, cell)
+                for cell in cells_in(box, level.chunks)
+                if cell not in seen
+            ]
+            seen.update(cells_in(box, level.chunks))
+        if view.number == finest:
+            ring = widen_box(view.box, level.shape, level.chunks)
+            chunks += [
+                ChunkAhead((4, distance_of(cell, view)), level, cell)
+                for cell in cells_in(ring, level.chunks)
+                if cell not in seen
+            ]
+    return chunks
+
+
+def shifted_boxes(
+    box: Box, shape: Sequence[int], stepped_axes: frozenset[int]
+) -> Iterator[tuple[Box, int]]:
+    """Give the boxes of the next planes, each with 0, and of those before, with 1."""
+    for later, step in enumerate((1, -1)):
+        for axis in sorted(stepped_axes):
+            start, stop = box[axis]
+            if stop - start == 1 and 0 <= start + step < shape[axis]:
+                moved = (start + step, stop + step)
+                yield (*box[:axis], moved, *box[axis + 1 :]), later
+
+
+def widen_box(box: Box, shape: Sequence[int], chunks: Sequence[int]) -> Box:
+    """Widen a box by one chunk along the axes that are displayed."""
+    return tuple(
+        (max(0, start - chunk), min(size, stop + chunk))
+        if stop - start > 1
+        else (start, stop)
+        for (start, stop), size, chunk in zip(box, shape, chunks, strict=True)
+    )
+
+
+def distance_of(cell: Cell, view: StreamedView) -> float:
+    """Return the distance of a chunk from the centre of a view, in voxels."""
+    area = box_of(cell, view.level.chunks, view.level.shape)
+    return math.dist(
+        [(start + stop) / 2 for start, stop in area[-2:]],
+        [(start + stop) / 2 for start, stop in view.box[-2:]],
+    )
+
+
+def read_chunk(chunk: ChunkAhead) -> None:
+    """Read a chunk into the cache; tells nobody if it cannot be read."""
+    array = chunk.level.array
+    errors: list[ChunkError] = []
+    try:
+        array.read(box_of(chunk.cell, array.chunks, array.shape), errors.append)
+    except (OMEZarrError, OSError):
+        return
