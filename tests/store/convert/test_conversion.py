@@ -17,7 +17,7 @@ import pytest
 import zarr
 
 import napari_ngff
-from judges import container, read_by_ome_zarr, validate_models, validate_yaozarrs
+from judges import validate_models, validate_yaozarrs
 from napari_ngff import convert
 from napari_ngff.errors import ChunkError, ConflictError, UnsupportedError
 from napari_ngff.store.convert import array_task, conversion, work_unit
@@ -84,19 +84,6 @@ def test_every_version_to_every_other(sources, tmp_path, version, target) -> Non
     if version in ("0.4", "0.5", "0.6"):
         assert image.scales == old.scales
     assert list(image.labels) == list(old.labels)
-
-
-@pytest.mark.parametrize("version", ["0.4", "0.5"])
-def test_judges_accept_it(sources, tmp_path, version) -> None:
-    other = {"0.4": "0.5", "0.5": "0.4"}[version]
-    made = tmp_path / "made.ome.zarr"
-    convert(sources[other], made, to_version=version)
-    for group in (made, made / "labels" / "nuclei"):
-        validate_models(group, version)
-    validate_yaozarrs(made)
-    read = read_by_ome_zarr(made)
-    assert np.array_equal(read["made.ome.zarr"][0], pixels_of(sources[other], "0"))
-    assert container(made).get_image().shape == (2, 3, 300, 520)
 
 
 def test_bytes_of_chunks_stay_where_only_metadata_change(sources, tmp_path) -> None:
@@ -168,76 +155,6 @@ def test_chunks_shards_and_codec(sources, tmp_path) -> None:
         assert np.array_equal(pixels_of(sources["0.4"], name), pixels_of(back, name))
     assert errors_of(back) == []
     assert zarr.open_group(str(back), mode="r")["0"].chunks == (1, 1, 100, 64)
-
-
-def forbid_encoding(monkeypatch) -> None:
-    def fail(*_) -> None:
-        raise AssertionError("a chunk was encoded")
-
-    monkeypatch.setattr(work_unit, "_encode_cell", fail)
-
-
-def test_chunks_larger_than_the_image_get_into_shards(tmp_path, monkeypatch) -> None:
-    source = write_image(tmp_path / "a.ome.zarr", "0.5", shape=(300, 520))
-    pixels = pixels_of(source, "0")
-    group = zarr.open_group(str(source))
-    shape = (1, 512, 64)
-    group.create_array("0", data=pixels, chunks=shape, overwrite=True)
-    forbid_encoding(monkeypatch)
-    for name, asked in (("b", {"shards": "x=256"}), ("c", {"shards": "auto"})):
-        made = tmp_path / f"{name}.ome.zarr"
-        convert(source, made, **asked)
-        array = zarr.open_group(str(made), mode="r")["0"]
-        assert array.chunks == shape
-        assert array.shards is not None
-        assert np.array_equal(array[...], pixels)
-
-
-def test_a_file_gets_shards_by_itself(sources, tmp_path, monkeypatch) -> None:
-    forbid_encoding(monkeypatch)
-    for version in ("0.4", "0.5", "0.6"):
-        made = tmp_path / f"{version}.ozx"
-        convert(sources[version], made, to_version=max(version, "0.5"))
-        assert napari_ngff.check(made) == []
-    plain = tmp_path / "plain.ozx"
-    convert(sources["0.5"], plain, shards="none")
-    codes = {problem.code for _, problem in napari_ngff.check(plain)}
-    assert codes == {"ozx-not-sharded"}
-    # Where chunks are encoded anyway, these get into shards, too.
-    monkeypatch.undo()
-    coded = tmp_path / "coded.ozx"
-    convert(sources["0.4"], coded, codec="gzip", crop="x=11:")
-    assert napari_ngff.check(coded) == []
-
-
-CASES = {
-    "asked for": ("0.4", {"shards": "y=300,x=600"}),
-    "chosen": ("0.5", {"shards": "auto"}),
-    "the same codec": ("0.4", {"shards": "y=512,x=1024", "codec": "zstd:1"}),
-    "a crop of whole chunks": ("0.5", {"shards": "auto", "crop": "x=256:,t=1"}),
-    "channels": ("0.4", {"shards": "auto", "channels": "2,0"}),
-}
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_chunks_get_into_shards_as_they_are(
-    sources, tmp_path, monkeypatch, case
-) -> None:
-    version, asked = CASES[case]
-    source, made = tmp_path / "source.ome.zarr", tmp_path / "made.ome.zarr"
-    chunks = {"y": 150, "x": 128}
-    convert(sources["0.4"], source, to_version=version, chunks=chunks, codec="zstd:1")
-    forbid_encoding(monkeypatch)
-    levels = {"levels": "0"} if "crop" in asked else {}
-    convert(source, made, **asked, **levels)
-    assert errors_of(made) == []
-    pixels = pixels_of(source, "0")
-    pixels = pixels[1:, ..., 256:] if "crop" in asked else pixels
-    pixels = pixels[:, [2, 0]] if "channels" in asked else pixels
-    assert np.array_equal(pixels_of(made, "0"), pixels)
-    array = zarr.open_group(str(made), mode="r")["0"]
-    assert array.shards is not None
-    assert array.chunks == zarr.open_group(str(source), mode="r")["0"].chunks
 
 
 def test_units_are_small_and_cover_everything(sources, tmp_path, monkeypatch) -> None:
