@@ -107,6 +107,7 @@ def keychain(monkeypatch: pytest.MonkeyPatch) -> dict[tuple[str, str], str]:
 
     module = FakeKeychain()
     monkeypatch.setitem(sys.modules, "keyring", module)
+    monkeypatch.setitem(sys.modules, "keyring.errors", module.errors)
     return module.kept
 
 

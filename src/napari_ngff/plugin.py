@@ -266,16 +266,23 @@ def forget_logins() -> None:
     from napari_ngff.store.sources.login_keyring import forget_kept_logins
     from napari_ngff.store.sources.server_logins import forget_logins as forget
     from napari_ngff.viewer.settings import forget_addresses
-    from napari_ngff.viewer.window_services import run_work
+    from napari_ngff.viewer.window_services import (
+        attempt_work,
+        run_work,
+        show_messages,
+    )
+
+    def tell(failure: str | None) -> None:
+        if failure is None:
+            show_info("Logins and addresses are forgotten.")
+        else:
+            show_messages((failure,), "Some logins are not forgotten.")
 
     use_workers()
     forget()
     forget_secrets()
     forget_addresses()
-    run_work(
-        forget_kept_logins,
-        lambda _: show_info("Logins and addresses are forgotten."),
-    )
+    run_work(partial(attempt_work, forget_kept_logins), tell)
 
 
 def sample_cells() -> list[LayerData]:

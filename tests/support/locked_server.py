@@ -78,6 +78,14 @@ def begin_without_logins(monkeypatch):
         monkeypatch.setattr(dialog, "_asked_keychain", set())
 
 
+class NoKeyringError(RuntimeError):
+    """There is no keychain."""
+
+
+class PasswordDeleteError(Exception):
+    """There is no such entry, or it stays."""
+
+
 class FakeKeychain(ModuleType):
     """In place of the package keyring; its entries are in memory."""
 
@@ -85,6 +93,8 @@ class FakeKeychain(ModuleType):
         super().__init__("keyring")
         self.__spec__ = ModuleSpec("keyring", None)
         self.kept = {}
+        self.errors = ModuleType("keyring.errors")
+        self.errors.NoKeyringError = NoKeyringError
 
     def get_password(self, service, name):
         return self.kept.get((service, name))
@@ -93,4 +103,6 @@ class FakeKeychain(ModuleType):
         self.kept[service, name] = text
 
     def delete_password(self, service, name):
+        if (service, name) not in self.kept:
+            raise PasswordDeleteError(name)
         del self.kept[service, name]

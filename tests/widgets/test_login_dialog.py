@@ -14,8 +14,8 @@ from locked_server import serving_locked
 from mouse import pump, until
 from napari_ngff.errors import LoginNeededError
 from napari_ngff.plugin import forget_logins, use_workers
-from napari_ngff.store.sources import login_keyring, server_logins
 from napari_ngff.store.sources import remote_source as remote
+from napari_ngff.store.sources import server_logins
 from napari_ngff.store.sources.server_logins import find_login, make_login
 from napari_ngff.viewer import window_services
 from napari_ngff.viewer.settings import note_address, recent_addresses
@@ -28,12 +28,13 @@ from napari_ngff.widgets.opening import PATIENCE
 from plates import pixels, write_image
 
 pytest.importorskip("aiohttp", reason="needs the extra [remote]")
+pytestmark = pytest.mark.usefixtures("no_logins")
 
 TOKEN = "t0kenS3cret"
 
 
 @pytest.fixture
-def server(no_logins, viewer, tmp_path):
+def server(viewer, tmp_path):
     write_image(tmp_path / "cells.zarr", pixels(1, (2, 16, 16)), 3, labels=("nuclei",))
     use_workers()
     with serving_locked(tmp_path, [f"Bearer {TOKEN}"]) as server:
@@ -230,9 +231,16 @@ def test_a_keychain_that_fails_is_told(viewer, server, keychain, monkeypatch, to
     monkeypatch.setattr(login_dialog, "show_messages", window_services.show_messages)
     drop(viewer, server.url)
     dialog = wait_for_dialog(viewer)
+    assert told == [
+        (
+            "The login was not found.",
+            "The keychain cannot be read (RuntimeError). Unlock it, and try again.",
+        )
+    ]
     dialog.keep.setChecked(True)
     open_with(dialog, token=TOKEN)
     until(lambda: "The login is not kept." in [first for first, *_ in told])
     until(lambda: len(viewer.layers) == 3)
+    forget_logins()
+    until(lambda: "Some logins are not forgotten." in [first for first, *_ in told])
     assert TOKEN not in repr(told)
-    login_keyring.forget_kept_logins()

@@ -272,7 +272,12 @@ def find_kept_login(
         use(None)
         return
     _asked_keychain.add(server)
-    run_in_worker(partial(kept_login, server), use, lambda _: use(None))
+
+    def ask_instead(error: Exception) -> None:
+        show_messages((error_text(error),), "The login was not found.")
+        use(None)
+
+    run_in_worker(partial(kept_login, server), use, ask_instead)
 
 
 def store_login(answer: LoginAnswer) -> None:

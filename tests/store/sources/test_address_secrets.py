@@ -22,6 +22,7 @@ from plates import pixels, write_image
 from unreliable import BUSY, DROP
 
 pytest.importorskip("aiohttp", reason="needs the extra [remote]")
+pytestmark = pytest.mark.usefixtures("no_logins")
 
 PASSWORD, TOKEN = "S3cr%2FetWord", "t0kenS3cr%2Bet"
 SECRETS = ("S3cr%2FetWord", "S3cr/etWord", "t0kenS3cr%2Bet", "t0kenS3cr+et")
@@ -29,7 +30,7 @@ LOGIN = "Basic " + base64.b64encode(b"me:S3cr/etWord").decode()
 
 
 @pytest.fixture
-def servers(no_logins, tmp_path):
+def servers(tmp_path):
     """Two servers of the same folder."""
     write_image(tmp_path / "a.zarr", pixels(1, (2, 8, 8)), 3)
     with two_serving_locked(tmp_path) as both:

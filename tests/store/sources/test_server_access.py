@@ -8,6 +8,7 @@ import pytest
 
 from buckets import bucket_server
 from napari_ngff import LoginNeededError, open_node
+from napari_ngff.errors import OMEZarrError
 from napari_ngff.store.sources.remote_source import RemoteSource
 from napari_ngff.store.sources.server_logins import make_login, set_login
 from napari_ngff.store.write.begin import begin_transaction, why_not_written
@@ -136,3 +137,30 @@ def test_what_an_address_is_opened_with_is_used_first(asked):
     with pytest.raises(LoginNeededError):
         open_node(FILES[False], anon=True)
     assert set(asked) == {True}
+
+
+@pytest.mark.parametrize(
+    ("refusal", "text"),
+    [
+        (PermissionError("Access Denied"), "refuses to list s3://public/a.zarr/0"),
+        (RuntimeError("odd S3cret"), "s3://public/a.zarr/0 did not come .*: odd …"),
+    ],
+)
+def test_a_listing_that_fails_names_the_address(buckets, monkeypatch, refusal, text):
+    async def fail(*_, **__):
+        raise refusal
+
+    monkeypatch.setattr(type(buckets), "_ls", fail)
+    source = RemoteSource(FILES[True], {"key": "mine", "secret": "S3cret"})
+    with pytest.raises(OSError, match=text) as caught:
+        source.list_names("0")
+    assert isinstance(caught.value, OMEZarrError)
+    assert not isinstance(caught.value, LoginNeededError)
+
+
+def test_an_odd_failure_does_not_make_a_bucket_read_only(buckets, monkeypatch):
+    async def fail(*_, **__):
+        raise TypeError("odd")
+
+    monkeypatch.setattr(type(buckets), "_call_s3", fail)
+    assert RemoteSource(FILES[True]).ask_writable().result()

@@ -22,13 +22,14 @@ from napari_ngff.store.sources.server_logins import (
 from plates import pixels, write_image
 
 pytest.importorskip("aiohttp", reason="needs the extra [remote]")
+pytestmark = pytest.mark.usefixtures("no_logins")
 
 TOKEN, PASSWORD = "t0ken.S3cret", "S3cr/et:Word"
 BASIC = "Basic " + base64.b64encode(f"me:{PASSWORD}".encode()).decode()
 
 
 @pytest.fixture
-def servers(no_logins, tmp_path):
+def servers(tmp_path):
     write_image(tmp_path / "a.zarr", pixels(1, (2, 8, 8)), 3)
     with two_serving_locked(tmp_path, [f"Bearer {TOKEN}", BASIC]) as both:
         yield both

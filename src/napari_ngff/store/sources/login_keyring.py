@@ -1,6 +1,8 @@
 """Logins in the keychain of the computer (extra ``keyring``).
 
-All functions may wait for the user, whom the system asks to unlock the keychain.
+All functions may wait for the user, whom the system asks to unlock the keychain. Each
+system has its own kinds of errors, not all of which are keyring's, and some quote what
+they were given: ours name their kind alone.
 """
 
 from __future__ import annotations
@@ -40,9 +42,9 @@ def keep_login(address: str, login: AddressSecrets) -> None:
         keyring.set_password(SERVICE, server, _write_entry(login))
         others = [one for one in _listed_servers() if one != server]
         keyring.set_password(SERVICE, LIST, json.dumps([*others, server]))
-    # Each system has its own kinds, not all of which are keyring's. Not as the cause:
-    # some quote what they were given.
-    except Exception as error:  # noqa: BLE001
+    except OMEZarrError:
+        raise
+    except Exception as error:  # noqa: BLE001  each system's own kinds
         kind = type(error).__name__
         msg = f"The keychain did not take the login for {server} ({kind})."
         failure = OMEZarrError(msg, remedy="It is used until napari closes.")
@@ -52,7 +54,13 @@ def keep_login(address: str, login: AddressSecrets) -> None:
 
 
 def kept_login(address: str) -> AddressSecrets | None:
-    """Return the login that is kept for the server of an address; None for none."""
+    """Return the login that is kept for the server of an address; None for none.
+
+    Raises
+    ------
+    OMEZarrError
+        Where the keychain cannot be read.
+    """
     if not is_keyring_installed():
         return None
     parts = _read_entry(server_of(address))
@@ -68,16 +76,26 @@ def kept_login(address: str) -> AddressSecrets | None:
 
 
 def forget_kept_logins() -> None:
-    """Delete all logins that were kept."""
+    """Delete all logins that were kept.
+
+    Raises
+    ------
+    OMEZarrError
+        Where the keychain still has some.
+    """
     if not is_keyring_installed():
         return
     import keyring
 
-    for name in [*_listed_servers(), LIST]:
-        try:
-            keyring.delete_password(SERVICE, name)
-        except Exception:  # noqa: BLE001, S112  not there, or each system's own kinds
-            continue
+    servers = _listed_servers()
+    left = [server for server in servers if not _delete_entry(server)]
+    if not left:
+        _delete_entry(LIST)
+        return
+    if len(left) < len(servers):
+        keyring.set_password(SERVICE, LIST, json.dumps(left))
+    msg = f"The keychain did not delete the login for {', '.join(left)}."
+    raise OMEZarrError(msg, remedy=f"Delete the entries of {SERVICE} there.")
 
 
 def _write_entry(login: AddressSecrets) -> str:
@@ -92,9 +110,32 @@ def _listed_servers() -> list[str]:
 
 
 def _read_entry(name: str) -> Any:
+    """Read an entry; None for none, for one that is not ours, and without a keychain.
+
+    Raises
+    ------
+    OMEZarrError
+        Where the keychain cannot be read.
+    """
     import keyring
+    from keyring.errors import NoKeyringError
 
     try:
         return json.loads(keyring.get_password(SERVICE, name) or "null")
-    except Exception:  # noqa: BLE001  no keychain, locked, or not ours
+    except (NoKeyringError, ValueError):
         return None
+    except Exception as error:  # noqa: BLE001  each system's own kinds
+        msg = f"The keychain cannot be read ({type(error).__name__})."
+        failure = OMEZarrError(msg, remedy="Unlock it, and try again.")
+    raise failure
+
+
+def _delete_entry(name: str) -> bool:
+    """Delete an entry, and tell whether it is gone."""
+    import keyring
+
+    try:
+        keyring.delete_password(SERVICE, name)
+    except Exception:  # noqa: BLE001  each system's own kinds; or it is not there
+        return _read_entry(name) is None
+    return True

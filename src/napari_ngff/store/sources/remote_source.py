@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import os
 import threading
 import time
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -15,6 +14,7 @@ from urllib.parse import urlsplit
 
 from napari_ngff.addresses import public_address
 from napari_ngff.errors import (
+    AccessError,
     CorruptDataError,
     LoginNeededError,
     OMEZarrError,
@@ -32,6 +32,13 @@ from napari_ngff.store.sources.file_part import (
     fetch_s3_revision,
 )
 from napari_ngff.store.sources.http_request import HttpRequest, cut_part, fetch_bytes
+from napari_ngff.store.sources.request_failure import (
+    describe_failure,
+    is_brief,
+    is_locked,
+    lacks_credentials,
+    refuses_objects,
+)
 from napari_ngff.store.sources.server_access import ServerAccess
 from napari_ngff.store.sources.server_logins import (
     choose_secrets,
@@ -61,29 +68,8 @@ LONGEST_READ = 60.0
 SECONDS_VARIABLE = "NAPARI_NGFF_SERVER_SECONDS"
 """Environment variable that allows more time, for slow connections."""
 
-LONGEST_REASON = 200
-"""Letters of a server's answer that an error shows."""
-
-FORBIDDEN = (401, 403)
-"""Answers of HTTP by which a server refuses this user."""
-
-NO_CREDENTIALS = {
-    "NoCredentialsError",
-    "PartialCredentialsError",
-    "ProfileNotFound",
-    "CredentialRetrievalError",
-    "SSOError",
-}
-"""Errors of botocore where there are none, or where they are incomplete."""
-
-REFUSALS = (errno.EPERM, errno.EINVAL, errno.ENOSYS)
-"""Numbers of errors by which s3fs reports that a bucket takes no objects."""
-
 MAIN_THREAD_WAIT = 0.05
 """Seconds that the main thread waits to learn whether objects can be put."""
-
-BUSY = (408, 425, 429, 500, 502, 503, 504)
-"""Answers of HTTP after which the same request may succeed in a moment."""
 
 PAUSES = (0.2, 0.8)
 """Seconds before the second and the third request, where the one before was `BUSY` or
@@ -255,11 +241,11 @@ class RemoteSource:
                 begun = self.files.call_s3("create_multipart_upload", **target)
                 number = begun["UploadId"]
                 self.files.call_s3("abort_multipart_upload", UploadId=number, **target)
-        # Every backend of fsspec raises its own kinds for a failed request.
+        # Each file system's own kinds; whatever it is, somebody waits for the answer.
         except Exception as error:  # noqa: BLE001
             # A server that is busy for a moment must not make labels read-only for
             # the whole session: a save reports what is wrong.
-            writable = not _is_refusal(error)
+            writable = not refuses_objects(error)
         answer.set_result(writable)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -349,9 +335,8 @@ class RemoteSource:
                 return None
             except CorruptDataError:
                 raise
-            # Every backend of fsspec raises its own kinds for a failed request.
-            except Exception as error:  # noqa: BLE001
-                pause = next(pauses, None) if _is_brief(error) else None
+            except Exception as error:  # noqa: BLE001  each file system's own kinds
+                pause = next(pauses, None) if is_brief(error) else None
                 if pause is None or _stopped.is_set() or self._scope.is_cancelled:
                     late = LATE.format(seconds) if time.monotonic() >= until else ""
                     failure = self._failure_of(key, error, late)
@@ -364,13 +349,13 @@ class RemoteSource:
     def _failure_of(self, key: str, error: Exception, late: str) -> OMEZarrError:
         """Describe a request that failed, without its secrets."""
         address = f"{self.name}/{key}"
-        if isinstance(error, PermissionError) or _http_status(error) in FORBIDDEN:
+        if is_locked(error):
             note_refusal(self._access.secrets)
             msg = f"The server refuses to give {address}."
             return LoginNeededError(msg, self._server)
-        reason = late or _describe_failure(error)
+        reason = late or describe_failure(error, TIMEOUT)
         reason = self._access.secrets.hide_in(reason)
-        if _class_names(error) & NO_CREDENTIALS:
+        if lacks_credentials(error):
             note_refusal(self._access.secrets)
             msg = f"There are no credentials for {address}: {reason}."
             return LoginNeededError(msg, self._server)
@@ -498,11 +483,18 @@ class RemoteSource:
             paths = access.list_names(address)
         except FileNotFoundError:
             return ()
-        except Exception as error:
-            if not _class_names(error) & NO_CREDENTIALS:
-                raise
-            raise self._failure_of(prefix, error, "") from None
-        return tuple(sorted(str(path).rstrip("/").rsplit("/", 1)[-1] for path in paths))
+        except PermissionError:
+            # Many logins may read and not list: another one is not asked for.
+            failure: OMEZarrError = AccessError(
+                f"The server refuses to list {self.name}/{prefix}.",
+                remedy="Ask its owner for permission to list.",
+            )
+        except Exception as error:  # noqa: BLE001  each file system's own kinds
+            failure = self._failure_of(prefix, error, "")
+        else:
+            names = (str(path).rstrip("/").rsplit("/", 1)[-1] for path in paths)
+            return tuple(sorted(names))
+        raise failure
 
 
 def _restore_source(name: str, secrets: AddressSecrets) -> RemoteSource:
@@ -543,57 +535,3 @@ def _open_filesystem(scheme: str, options: dict[str, Any]) -> Any:
     except ValueError as error:
         msg = f"Addresses that start with {scheme}:// are not supported: {error}"
         raise UnsupportedError(msg) from error
-
-
-def _http_status(error: Exception) -> int | None:
-    """Return the status of an answer of HTTP; None for any other error."""
-    status = getattr(error, "status", None)
-    return status if isinstance(status, int) else None
-
-
-def _is_brief(error: Exception) -> bool:
-    """Return whether the same request may succeed in a moment."""
-    # After a timeout the time is used up; a second one would double the wait.
-    if isinstance(error, TimeoutError | CancelledError):
-        return False
-    if _http_status(error) is not None:
-        return _http_status(error) in BUSY
-    if _is_unreachable(error):
-        return False
-    return "ClientError" in _class_names(error) or isinstance(error, ConnectionError)
-
-
-def _is_refusal(error: Exception) -> bool:
-    """Return whether objects cannot be put; else the server has not answered."""
-    if isinstance(error, OSError):
-        lasting = PermissionError, FileNotFoundError
-        return isinstance(error, lasting) or error.errno in REFUSALS
-    # botocore: the connection broke off, or there was no answer.
-    return not {"HTTPClientError", "ConnectionError"} & _class_names(error)
-
-
-def _class_names(error: Exception) -> set[str]:
-    """Return the names of an error's classes: aiohttp may not be installed."""
-    return {kind.__name__ for kind in type(error).__mro__}
-
-
-def _is_unreachable(error: Exception) -> bool:
-    """Return whether no server was found."""
-    refused = isinstance(error, ConnectionRefusedError)
-    return refused or "ClientConnectorError" in _class_names(error)
-
-
-def _describe_failure(error: Exception) -> str:
-    if isinstance(error, CancelledError):
-        return "it was cancelled, or the window was closed"
-    if _is_unreachable(error):
-        return "the server cannot be reached; check the address and the network"
-    if isinstance(error, TimeoutError):
-        return f"there was no answer within {TIMEOUT:g} seconds"
-    status = _http_status(error)
-    text = str(error).rstrip(".") or repr(error)
-    if status is not None:
-        text = f"it answered {status} {getattr(error, 'message', '')}".rstrip()
-    # Some errors quote all that a server sent.
-    line = " ".join(text.split())
-    return line if len(line) <= LONGEST_REASON else f"{line[:LONGEST_REASON]}..."
