@@ -15,6 +15,7 @@ from mouse import pump, until
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.viewer.streamed_levels import are_pixels_coming
 from napari_ngff.viewer.volumes import volume_fit, volume_slicing
+from napari_ngff.viewer.volumes.level_mark import MARK
 
 DEPTH, SIZE = 8, 512
 
@@ -154,6 +155,40 @@ def test_a_slow_coarsest_level_is_awaited(viewer, cells, monkeypatch, readers):
     until(lambda: is_finest(cells, cells.truth))
     assert seen[-1] == 0
     assert len(cells.data) - 1 in seen
+
+
+def mark_of(viewer):
+    """Text of the mark as it is drawn; None where it is hidden."""
+    overlay = viewer.canvas.overlays[MARK]
+    visuals = viewer.window._qt_viewer.canvas._viewer_overlay_to_visual[overlay]
+    return visuals[0].node.text if visuals and visuals[0].node.visible else None
+
+
+def test_the_canvas_names_the_level(viewer, cells):
+    count = len(cells.data)
+    viewer.dims.ndisplay = 3
+    assert mark_of(viewer) == f"level {count} of {count}"
+    until(lambda: viewer.layers["a"].data_level == cells.data_level == 0)
+    until(lambda: mark_of(viewer) == f"level 1 of {count}")
+    viewer.layers["a"].locked_data_level = 1
+    until(
+        lambda: mark_of(viewer) == f"level 2 of {count}: a\nlevel 1 of {count}: cells"
+    )
+    viewer.layers.remove("a")
+    assert mark_of(viewer) == f"level 1 of {count}"
+    viewer.dims.ndisplay = 2
+    assert mark_of(viewer) is None
+
+
+def test_a_removed_layer_has_no_volume(viewer, cells):
+    viewer.dims.ndisplay = 3
+    until(lambda: is_finest(cells, cells.truth))
+    viewer.layers.remove(cells)
+    assert volume_slicing.prepared_of(cells) is None
+    assert cells.locked_data_level is None
+    viewer.add_layer(cells)
+    assert cells.data_level == len(cells.data) - 1
+    until(lambda: is_finest(cells, cells.truth))
 
 
 def test_the_memory_of_the_preferences_is_kept(viewer, cells):

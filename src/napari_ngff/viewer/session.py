@@ -48,6 +48,8 @@ from napari_ngff.viewer.volumes.volume_fit import (
     attend_volumes,
     fit_soon,
     fit_volumes,
+    forget_volume,
+    mark_levels,
     note_camera,
 )
 from napari_ngff.viewer.volumes.volume_slicing import volume_signals
@@ -89,6 +91,7 @@ class Session:
         viewer.layers.events.inserting.connect(self._on_inserting)
         viewer.layers.events.inserted.connect(self._on_inserted)
         viewer.layers.events.removing.connect(self._on_removing)
+        viewer.layers.events.removed.connect(self._on_removed)
         viewer.dims.events.ndisplay.connect(self._on_ndisplay)
         for event in (viewer.dims.events.point, viewer.dims.events.current_step):
             event.connect(self._on_place)
@@ -105,6 +108,7 @@ class Session:
             bring_back(viewer)
             note_camera()  # what is seen first is drawn before finer voxels are
             fit_volumes(viewer)
+            mark_levels(viewer)
 
     def _on_place(self, event: Any = None) -> None:
         viewer = self._viewer()
@@ -134,10 +138,16 @@ class Session:
             if stream_of(layer) is stream:
                 reread_layer(layer)
 
-    def _on_removing(self, event: Any = None) -> None:
+    def _on_removing(self, event: Any) -> None:
         viewer = self._viewer()
         if viewer is not None:
             make_current(viewer)
+            forget_volume(viewer.layers[event.index])
+
+    def _on_removed(self, event: Any = None) -> None:
+        viewer = self._viewer()
+        if viewer is not None:
+            mark_levels(viewer)
 
     def _on_inserting(self, event: Any) -> None:
         viewer = self._viewer()

@@ -39,6 +39,7 @@ __all__ = [
     "PlacedName",
     "allow_names",
     "names_of",
+    "place_overlays",
 ]
 
 STILL = 4
@@ -392,7 +393,7 @@ class NavigationKeys:
             overlay.position = CORNER
         overlay.text = text
         overlay.visible = bool(text)
-        _place_overlays(viewer)
+        place_overlays(viewer)
 
     def _name_under_cursor(self) -> str:
         """Name the field under the cursor, or else the one on screen."""
@@ -444,7 +445,7 @@ def _text_overlay(viewer: Any) -> Any:
     return viewer.text_overlay if overlays is None else overlays.text
 
 
-def _place_overlays(viewer: Any) -> None:
+def place_overlays(viewer: Any) -> None:
     """Let overlays be placed before they are drawn; napari 0.9 would draw once more."""
     tiling = getattr(getattr(viewer, "canvas", None), "overlay_tiling", None)
     if tiling is not None:

@@ -18,6 +18,7 @@ from napari_ngff.viewer import window_services
 from napari_ngff.viewer.bridge.regions import layer_point, level_shapes
 from napari_ngff.viewer.browsing.streaming import at_once, is_slicing
 from napari_ngff.viewer.layer_plan import KEY
+from napari_ngff.viewer.volumes.level_mark import show_levels
 from napari_ngff.viewer.volumes.prepared_volume import (
     VolumePlace,
     VolumeReading,
@@ -33,6 +34,7 @@ from napari_ngff.viewer.volumes.volume_slicing import (
     is_thick,
     prepared_of,
     put_prepared,
+    unlock_level,
 )
 
 if TYPE_CHECKING:
@@ -48,6 +50,8 @@ __all__ = [
     "finest_fitting",
     "fit_soon",
     "fit_volumes",
+    "forget_volume",
+    "mark_levels",
     "note_camera",
 ]
 
@@ -94,9 +98,31 @@ def attend_volumes(viewer: ViewerModel, layer: Layer) -> None:
         if viewer is not None and viewer.dims.ndisplay == 3:
             fit_soon(viewer)
 
+    def mark_level(event: Any = None) -> None:
+        viewer = reference()
+        if viewer is not None:
+            mark_levels(viewer)
+
     layer.events.visible.connect(fit_again)
+    layer.events.visible.connect(mark_level)
     layer.events.locked_data_level.connect(fit_again)
+    layer.events.set_data.connect(mark_level)
     fit_again()
+
+
+def forget_volume(layer: Layer) -> None:
+    """Forget the volume of a layer that leaves its viewer."""
+    _attended.discard(layer)
+    _turns.pop(layer, None)
+    volume = drop_prepared(layer)
+    if volume is not None and volume.locks:
+        unlock_level(layer)
+
+
+def mark_levels(viewer: ViewerModel) -> None:
+    """Write on the canvas which levels are seen in 3D."""
+    shown = [layer for layer in viewer.layers if layer in _attended and layer.visible]
+    show_levels(viewer, shown)
 
 
 def note_camera(event: Any = None) -> None:

@@ -1,0 +1,63 @@
+"""A mark on the canvas that names the levels seen in 3D."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from napari.components.overlays import TextOverlay
+
+from napari_ngff.viewer.browsing.canvas_controls import place_overlays
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from napari.components import ViewerModel
+    from napari.layers import Layer
+
+__all__ = ["MARK", "level_text", "show_levels"]
+
+MARK = "ome_zarr_level"
+"""Key of the overlay among those of the canvas."""
+
+CORNER = "bottom_left"
+"""Names of wells are in the corner above, and the scale bar in the one beside it."""
+
+
+def level_text(layers: Iterable[Layer]) -> str:
+    """Name the level that is seen of each layer, as "level 1 of 4"; "" for none.
+
+    Level 1 is the finest, as in the status bar. Layers are named where they differ.
+    """
+    seen: dict[str, list[str]] = {}
+    for layer in layers:
+        if layer._slice.empty:
+            text = "being read"
+        elif layer.multiscale and len(layer.data) > 1:
+            text = f"level {layer.data_level + 1} of {len(layer.data)}"
+        else:
+            continue
+        seen.setdefault(text, []).append(layer.name)
+    if len(seen) < 2:
+        return next(iter(seen), "")
+    return "\n".join(f"{text}: {', '.join(names)}" for text, names in seen.items())
+
+
+def show_levels(viewer: ViewerModel, layers: Iterable[Layer]) -> None:
+    """Write on the canvas which levels are seen in 3D; nothing in 2D.
+
+    Parameters
+    ----------
+    layers
+        Those that are shown as volumes.
+    """
+    text = level_text(layers) if viewer.dims.ndisplay == 3 else ""
+    overlays: Any = viewer.canvas.overlays
+    if MARK not in overlays:
+        if not text:
+            return
+        overlays[MARK] = TextOverlay(text=text, position=CORNER, visible=True)
+    elif overlays[MARK].text == text:
+        return
+    mark = overlays[MARK]
+    mark.text, mark.visible = text, bool(text)
+    place_overlays(viewer)
