@@ -177,7 +177,8 @@ class PartialFolder:
         if not self.continues:
             if not isinstance(self.target, Path):
                 # Before the notes go that continue it.
-                _require_no_objects(self.root, ours=stated is not None)
+                ours = stated is not None
+                _require_no_objects(self.root, ours=ours, resumes=self._resume)
             self._clear()
             if isinstance(self.target, Path):
                 os.makedirs(self.root, exist_ok=True)
@@ -351,7 +352,7 @@ class PartialFolder:
         self.remove()
 
 
-def _require_no_objects(root: str, *, ours: bool) -> None:
+def _require_no_objects(root: str, *, ours: bool, resumes: bool) -> None:
     """Refuse a place in a bucket where objects are: others may have put theirs there.
 
     Raises
@@ -364,7 +365,12 @@ def _require_no_objects(root: str, *, ours: bool) -> None:
     if not source.list_names(""):
         return
     msg = f"{root} holds other objects. Choose another name, or remove them."
-    if ours:
+    if ours and resumes:
+        msg = (
+            f"{root} holds parts of a conversion that cannot be continued. Remove them,"
+            " or choose another name."
+        )
+    elif ours:
         msg = (
             f"{root} holds parts of a conversion that was stopped. Continue it with"
             " --resume, choose another name, or remove them."
