@@ -122,25 +122,98 @@ def store_by_ome_zarr(source: Path, made: Path) -> None:
     write_multiscale([pixels], group, axes="zyx", storage_options=options)
 
 
-def code_only(source: Path) -> None:
-    """Decode and encode each chunk, on all cores, and write nothing."""
+def store_by_ngff_zarr(source: Path, made: Path) -> None:
+    import ngff_zarr
+    import zarr
+
+    image = ngff_zarr.from_ngff_zarr(str(source)).images[0]
+    shards = {"z": 1, "y": SHARD // CHUNK, "x": SHARD // CHUNK}
+    chunks = {"z": 1, "y": CHUNK, "x": CHUNK}
+    multiscales = ngff_zarr.to_multiscales(image, [], chunks=chunks, cache=False)
+    codec = zarr.codecs.ZstdCodec(level=1)
+    ngff_zarr.to_ngff_zarr(
+        str(made),
+        multiscales,
+        version="0.5",
+        chunks_per_shard=shards,
+        compressors=codec,
+    )
+
+
+def nothing() -> None:
+    """What warms a process up."""
+    import dask.array
+    import zarr
+
+    import napari_ngff
+
+    del dask, zarr, napari_ngff
+
+
+def converting_processes(data: Path, rounds: int, gigabytes: str, count: str) -> Values:
+    """The same in 1 or 2 processes of one thread each, which run already."""
+    import multiprocessing
+    from concurrent.futures import ProcessPoolExecutor
+
+    import dask
+
+    from napari_ngff import convert
+
+    source, made = write_source(data, gigabytes), data / "made.ome.zarr"
+    side = f"y={SHARD},x={SHARD}"
+    spawned = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(int(count), mp_context=spawned) as pool:
+        for each in [pool.submit(nothing) for _ in range(int(count) * 4)]:
+            each.result()
+        one = count == "1"
+        name = "synchronous" if one else "processes"
+
+        def ours() -> None:
+            convert(source, made, codec="zstd:1", shards=side, scheduler=name)
+
+        def floor() -> None:
+            made.mkdir()
+            code_only(source, None if one else pool)
+
+        ways: dict[str, tuple[Callable[[], Any], Path]] = {
+            "napari-ngff": (ours, made),
+            "dask, zarr-python": (lambda: store_by_dask(source, made), made),
+            "ome-zarr-py": (lambda: store_by_ome_zarr(source, made), made),
+            "ngff-zarr": (lambda: store_by_ngff_zarr(source, made), made),
+            "decode and encode": (floor, made),
+        }
+        if not one:  # its arrays cannot be sent to another process
+            del ways["ngff-zarr"]
+        settings = {"scheduler": name} | ({} if one else {"pool": pool})
+        with dask.config.set(settings):
+            return {"time": alternate(ways, rounds)}
+
+
+def code_chunk(path: str) -> None:
+    """Decode and encode one chunk."""
     import numcodecs
 
-    old, new = numcodecs.Blosc("lz4", 5, 1), numcodecs.Zstd(1)
+    with open(path, "rb") as file:
+        numcodecs.Zstd(1).encode(numcodecs.Blosc("lz4", 5, 1).decode(file.read()))
 
-    def code(path: str) -> None:
-        with open(path, "rb") as file:
-            new.encode(old.decode(file.read()))
 
-    paths = (
+def code_only(source: Path, pool: Any) -> None:
+    """Decode and encode each chunk, and write nothing; without a pool one by one."""
+    paths = [
         os.path.join(folder, name)
         for folder, _, names in os.walk(source / "0")
         for name in names
         if not name.startswith(".")
-    )
+    ]
+    for _ in (
+        pool.map(code_chunk, paths, chunksize=16) if pool else map(code_chunk, paths)
+    ):
+        pass
+
+
+def code_by_threads(source: Path) -> None:
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for _ in pool.map(code, paths):
-            pass
+        code_only(source, pool)
 
 
 def converting_chunks(data: Path, rounds: int, gigabytes: str) -> Values:
@@ -152,7 +225,7 @@ def converting_chunks(data: Path, rounds: int, gigabytes: str) -> Values:
 
     def floor() -> None:
         made.mkdir()
-        code_only(source)
+        code_by_threads(source)
 
     ways: dict[str, tuple[Callable[[], Any], Path]] = {
         "napari-ngff": (
@@ -161,7 +234,21 @@ def converting_chunks(data: Path, rounds: int, gigabytes: str) -> Values:
         ),
         "dask, zarr-python": (lambda: store_by_dask(source, made), made),
         "ome-zarr-py": (lambda: store_by_ome_zarr(source, made), made),
+        "ngff-zarr": (lambda: store_by_ngff_zarr(source, made), made),
         "decode and encode": (floor, made),
+    }
+    return {"time": alternate(ways, rounds)}
+
+
+def converting_joined(data: Path, rounds: int, gigabytes: str) -> Values:
+    """0.4 to 0.5 in shards, where the bytes of chunks stay; a copy by the system."""
+    from napari_ngff import convert
+
+    source, made = write_source(data, gigabytes), data / "made.ome.zarr"
+    side = f"y={SHARD},x={SHARD}"
+    ways: dict[str, tuple[Callable[[], Any], Path]] = {
+        "napari-ngff": (lambda: convert(source, made, shards=side), made),
+        "`cp -r`": (lambda: flushed_copy(source, made), made),
     }
     return {"time": alternate(ways, rounds)}
 
@@ -183,6 +270,37 @@ def converting_memory(data: Path, rounds: int, gigabytes: str, who: str) -> Valu
     return {"memory": {who: [peak]}}
 
 
+def write_planned(data: Path, units: str) -> Path:
+    """Write an image of so many units by its shape; nothing is stored in it."""
+    source = write_source(data, "0.008")
+    huge = data / f"planned-{units}.ome.zarr"
+    if not huge.exists():
+        subprocess.run(["mkdir", "-p", str(huge / "0")], check=True)
+        for name in (".zgroup", ".zattrs"):
+            (huge / name).write_text((source / name).read_text())
+        document = json.loads((source / "0" / ".zarray").read_text())
+        document["shape"] = [int(units), 8192, 4096]
+        document["chunks"] = [1, 4096, 4096]
+        (huge / "0" / ".zarray").write_text(json.dumps(document))
+    return huge
+
+
+def running(data: Path, rounds: int, units: str) -> Values:
+    """Do so many units, of which none has anything to copy, by two threads."""
+    from napari_ngff import convert
+
+    del rounds
+    huge, made = write_planned(data, units), data / "ran.ome.zarr"
+    start = time.perf_counter()
+    result = convert(huge, made)
+    seconds = time.perf_counter() - start
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    subprocess.run(["rm", "-rf", str(made)], check=True)
+    assert math.isclose(result.units, int(units), rel_tol=0.01), result.units
+    each = seconds / result.units * 1e6
+    return {"run": {"seconds": [seconds], "µs for each": [each], "MB": [peak]}}
+
+
 def planning(data: Path, rounds: int, units: str) -> Values:
     """Plan an array of so many units, and list them; nothing is stored in it."""
     import tracemalloc
@@ -193,14 +311,7 @@ def planning(data: Path, rounds: int, units: str) -> Values:
     from napari_ngff.store.write.new_objects import put_object
 
     del rounds
-    source = write_source(data, "0.008")
-    huge = data / f"planned-{units}.ome.zarr"
-    if not huge.exists():
-        subprocess.run(["cp", "-r", str(source), str(huge)], check=True)
-        document = json.loads((huge / "0" / ".zarray").read_text())
-        document["shape"] = [int(units), 8192, 4096]
-        document["chunks"] = [1, 4096, 4096]
-        (huge / "0" / ".zarray").write_text(json.dumps(document))
+    huge = write_planned(data, units)
     made = data / "planned"
     subprocess.run(["rm", "-rf", str(made)], check=True)
 
@@ -227,8 +338,11 @@ CASES: dict[str, Callable[..., Values]] = {
     for function in (
         converting_metadata,
         converting_chunks,
+        converting_joined,
+        converting_processes,
         converting_memory,
         planning,
+        running,
     )
 }
 

@@ -17,6 +17,7 @@ MAKE_THEIR_OWN = {
     "converting",
     "converting-memory",
     "planning",
+    "running",
     "imports",
     "bending",
     "annotating",
@@ -231,7 +232,10 @@ TABLES = {
         1,
         (
             Job("0.4 to 0.5, chunks stay", "converting_metadata", 5, ("1",)),
+            Job("the same, in shards", "converting_joined", 5, ("1",)),
             Job("blosc to zstd in shards", "converting_chunks", 3, ("1",)),
+            Job("in 1 process of 1 thread", "converting_processes", 3, ("1", "1")),
+            Job("in 2 processes", "converting_processes", 3, ("1", "2")),
         ),
     ),
     "converting-memory": Measurement(
@@ -249,6 +253,11 @@ TABLES = {
         tuple(
             Job(f"{10**n:,} units", "planning", 1, (str(10**n),)) for n in (4, 5, 6, 7)
         ),
+    ),
+    "running": Measurement(
+        "",
+        1,
+        tuple(Job(f"{10**n:,} units", "running", 1, (str(10**n),)) for n in (4, 5, 6)),
     ),
     "annotating": Measurement(
         "ms",

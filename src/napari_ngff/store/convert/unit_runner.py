@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -33,6 +34,9 @@ MISSING = (
     "A cluster of dask needs the package distributed. Run:"
     " pip install 'napari-ngff[distributed]'"
 )
+
+PROCESSES = ("processes", "multiprocessing")
+"""Names of the scheduler of dask that starts processes."""
 
 MANY = 2**31
 
@@ -101,13 +105,31 @@ def _run_by_dask(
     from dask.delayed import delayed
 
     step = delayed(work, pure=False)
-    while batch := list(itertools.islice(units, CORES * PER_WORKER)):
-        # The units are plain values: dask must not look for tasks in them.
-        tasks = [step(delayed(unit, pure=False, traverse=False)) for unit in batch]
-        for unit, result in zip(
-            batch, compute(*tasks, scheduler=scheduler), strict=True
-        ):
-            done(unit, result)
+    with _keep_processes(scheduler):
+        while batch := list(itertools.islice(units, CORES * PER_WORKER)):
+            # The units are plain values: dask must not look for tasks in them.
+            tasks = [step(delayed(unit, pure=False, traverse=False)) for unit in batch]
+            for unit, result in zip(
+                batch, compute(*tasks, scheduler=scheduler), strict=True
+            ):
+                done(unit, result)
+
+
+@contextmanager
+def _keep_processes(scheduler: Any) -> Iterator[None]:
+    """Let all batches use the same processes, which dask would start for each."""
+    from dask import config
+    from dask.multiprocessing import get_context
+
+    if scheduler not in PROCESSES or config.get("pool", None) is not None:
+        yield
+        return
+    number = config.get("num_workers", None) or CORES
+    with (
+        ProcessPoolExecutor(number, mp_context=get_context()) as pool,
+        config.set(pool=pool),
+    ):
+        yield
 
 
 @contextmanager

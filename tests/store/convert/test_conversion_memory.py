@@ -1,0 +1,91 @@
+"""The memory of a conversion does not grow with the image: below 300 MB at any size."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numcodecs
+import numpy as np
+import pytest
+
+SIDE, CHUNK = 2048, 512
+PLANE = SIDE * SIDE * 2
+"""Bytes of the pixels of a plane."""
+
+LIMIT = 300
+"""MB, with two threads."""
+
+SCRIPT = """
+import json, resource, sys
+from napari_ngff import convert
+from napari_ngff.store.convert import unit_runner
+unit_runner.CORES = 2
+result = convert(sys.argv[1], sys.argv[2], **json.loads(sys.argv[3]))
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+print(json.dumps([result.nbytes, peak // 1024]))
+"""
+
+WAYS = {
+    "copied": {},
+    "joined": {"shards": "y=2048,x=2048"},
+    "coded": {"shards": "y=2048,x=2048", "codec": "zstd:1"},
+    "in other chunks": {"chunks": "z=4,y=256,x=256", "codec": "zstd:1"},
+}
+
+
+def write_sparse(folder: Path, gigabytes: int) -> None:
+    """Write an image by its shape: the first planes are full, then some chunks are."""
+    planes = gigabytes * 10**9 // PLANE
+    codec = numcodecs.Blosc("lz4", 5, 1)
+    document = {
+        "zarr_format": 2,
+        "shape": [planes, SIDE, SIDE],
+        "chunks": [1, CHUNK, CHUNK],
+        "dtype": "<u2",
+        "compressor": codec.get_config(),
+        "fill_value": 0,
+        "order": "C",
+        "filters": None,
+        "dimension_separator": "/",
+    }
+    (folder / "0").mkdir(parents=True)
+    (folder / "0/.zarray").write_text(json.dumps(document))
+    noise = np.random.default_rng(0).integers(0, 4096, (CHUNK, CHUNK), "u2")
+    first = folder / "first"
+    first.write_bytes(codec.encode(noise))
+    per_side = SIDE // CHUNK
+    for z in range(planes):
+        full = z < 8 or z % 97 == 0
+        for number in range(per_side**2 if full else 0):
+            y, x = divmod(number, per_side)
+            (folder / f"0/{z}/{y}").mkdir(parents=True, exist_ok=True)
+            os.link(first, folder / f"0/{z}/{y}/{x}")
+    first.unlink()
+    axes = [{"name": n, "type": "space", "unit": "micrometer"} for n in "zyx"]
+    scale = [{"type": "scale", "scale": [1.0, 0.3, 0.3]}]
+    dataset = {"path": "0", "coordinateTransformations": scale}
+    entry = {"version": "0.4", "name": "a", "axes": axes, "datasets": [dataset]}
+    (folder / ".zattrs").write_text(json.dumps({"multiscales": [entry]}))
+    (folder / ".zgroup").write_text('{"zarr_format": 2}')
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="tells no peak of memory")
+@pytest.mark.default_cases("coded-1")
+@pytest.mark.parametrize("gigabytes", [1, 4, 16])
+@pytest.mark.parametrize("way", WAYS)
+def test_peak_of_memory(tmp_path, way, gigabytes) -> None:
+    source, made = tmp_path / "source.ome.zarr", tmp_path / "made.ome.zarr"
+    write_sparse(source, gigabytes)
+    command = [sys.executable, "-c", SCRIPT, str(source), str(made)]
+    done = subprocess.run(
+        [*command, json.dumps(WAYS[way])], capture_output=True, text=True, check=True
+    )
+    nbytes, peak = json.loads(done.stdout)
+    assert nbytes > 0.99 * gigabytes * 10**9
+    if sys.platform == "darwin":
+        peak //= 1024
+    assert peak < LIMIT
