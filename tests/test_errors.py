@@ -15,6 +15,7 @@ from napari_ngff.errors import (
     CorruptDataError,
     NodeNotFoundError,
     OMEZarrError,
+    OptionError,
     ServerError,
     error_text,
     may_pass,
@@ -79,3 +80,10 @@ def test_what_the_system_refuses_says_where_and_what_to_do(number):
     assert text.endswith(remedy_of(error))
     assert remedy_of(error)
     assert "Errno" not in text
+
+
+@pytest.mark.parametrize("how", [copy.copy, lambda e: pickle.loads(pickle.dumps(e))])
+def test_a_copy_of_an_option_names_it(how):
+    error = how(OptionError("x=abc is not a length.", "chunks"))
+    assert (str(error), error.option) == ("x=abc is not a length.", "chunks")
+    assert isinstance(error, ValueError)

@@ -14,12 +14,18 @@ from typing import TYPE_CHECKING, Any
 
 from napari_ngff import __version__
 from napari_ngff.commands.check import add_check
+from napari_ngff.commands.command_line import (
+    FAILED,
+    add_command,
+    add_path,
+    tell_failure,
+)
 from napari_ngff.commands.convert import add_convert
 from napari_ngff.commands.export import add_export
 from napari_ngff.commands.measure import add_measure
 from napari_ngff.commands.merge import add_merge
 from napari_ngff.commands.pack import add_pack
-from napari_ngff.errors import NotOMEZarrError, OMEZarrError, beyond_limits, error_text
+from napari_ngff.errors import NotOMEZarrError, OMEZarrError, beyond_limits
 from napari_ngff.store.hierarchy.node import Node, open_node
 from napari_ngff.store.hierarchy.summary import list_branches, summarize_node
 
@@ -58,11 +64,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # its end, which must not fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (OMEZarrError, OSError) as error:
-        print(f"napari-ngff: {error_text(error)}", file=sys.stderr)
-        return 1
+        return tell_failure(error)
     # Without the traceback that Python prints.
     except KeyboardInterrupt:
-        return 1
+        return FAILED
     return code or 0
 
 
@@ -73,17 +78,17 @@ def _make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    info = commands.add_parser("info", help="show what a path holds, and its problems")
-    info.add_argument("path", metavar="PATH", help="folder, group in it, .ozx or URL")
+    summary = "show what a path holds, and its problems"
+    info = add_command(commands, "info", summary, _print_info)
+    add_path(info)
     info.add_argument("--json", action="store_true", help="print JSON")
-    info.set_defaults(run=_print_info)
 
-    tree = commands.add_parser("tree", help="list the groups below, as metadata names")
-    tree.add_argument("path", metavar="PATH", help="folder, group in it, .ozx or URL")
+    summary = "list the groups below, as metadata names"
+    tree = add_command(commands, "tree", summary, _print_tree)
+    add_path(tree)
     tree.add_argument(
         "--depth", type=int, default=3, metavar="N", help="levels of groups (3)"
     )
-    tree.set_defaults(run=_print_tree)
 
     add_check(commands)
     add_merge(commands)
@@ -92,19 +97,15 @@ def _make_parser() -> argparse.ArgumentParser:
     add_convert(commands)
     add_pack(commands)
 
-    view = commands.add_parser("view", help="open in napari")
+    view = add_command(commands, "view", "open in napari", _open_in_viewer)
     view.add_argument("paths", metavar="PATH", nargs="+")
-    view.add_argument(
-        "--screenshot", metavar="FILE", help="save a screenshot and close"
-    )
-    view.set_defaults(run=_open_in_viewer)
-
-    demo = commands.add_parser("demo", help="make a sample plate and open it in napari")
+    summary = "make a sample plate and open it in napari"
+    demo = add_command(commands, "demo", summary, _open_demo)
     demo.add_argument("folder", metavar="DIR", help="where to put it")
-    demo.add_argument(
-        "--screenshot", metavar="FILE", help="save a screenshot and close"
-    )
-    demo.set_defaults(run=_open_demo)
+    for command in (view, demo):
+        command.add_argument(
+            "--screenshot", metavar="FILE", help="save a screenshot and close"
+        )
     return parser
 
 

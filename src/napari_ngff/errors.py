@@ -13,6 +13,7 @@
     ├── ConflictError (OSError)              someone else changed it meanwhile
     ├── FileChangedError (OSError)           a file that is read is another one now
     ├── NameTakenError (FileExistsError)     something else has that name
+    ├── OptionError (ValueError)             what was asked for cannot be done so
     └── UnsupportedError (NotImplementedError) understood, but cannot be shown
 
 Every message says what failed, where (store and inner path) and what to do.
@@ -46,6 +47,7 @@ __all__ = [
     "NodeNotFoundError",
     "NotOMEZarrError",
     "OMEZarrError",
+    "OptionError",
     "ServerError",
     "UnsupportedError",
     "beyond_limits",
@@ -244,6 +246,23 @@ class NameTakenError(OMEZarrError, FileExistsError):
         super().__init__(message)
         self.name = name
         self.free = free
+
+
+class OptionError(OMEZarrError, ValueError):
+    """An option has a value of another form, or one that does not fit the file.
+
+    Parameters
+    ----------
+    message
+        What is wrong with the value.
+    option
+        Name of the parameter in Python, such as ``"to_version"``; on the command line
+        it is ``--to-version``.
+    """
+
+    def __init__(self, message: str, option: str = "") -> None:
+        super().__init__(message)
+        self.option = option
 
 
 class UnsupportedError(OMEZarrError, NotImplementedError):

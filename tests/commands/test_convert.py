@@ -51,9 +51,87 @@ def test_all_words(folder, tmp_path, capsys) -> None:
     assert "already exists" in capsys.readouterr().err
     assert main([*command, "--overwrite"]) == 0
     assert main(["convert", str(folder / "none"), str(tmp_path / "x")]) == 1
-    assert main([*command[:3], "--overwrite", "--crop", "q=1"]) == 1
-    assert "no axis 'q'" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["made.ozx"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "text"),
+    [
+        ("--chunks x=abc", "--chunks: x=abc is not a length in voxels."),
+        ("--chunks x", "--chunks: 'x' is not of the form x=100,y=200."),
+        ("--chunks q=16", "--chunks: No image has an axis 'q', only c, x, y."),
+        ("--shards y=0", "--shards: y=0 is not a length in voxels."),
+        ("--chunks y=16 --shards y=40", "Shards of y=40 are not whole chunks of 16."),
+        ("--to-version 0.4 --shards auto", "--shards: "),
+        ("--codec snappy", "--codec: Unknown codec 'snappy'."),
+        ("--codec zstd:99", "--codec: The level of zstd is a number from -7 to 22."),
+        ("--crop q=1", "--crop: "),
+        ("--crop x=9:3", "--crop: The range '9:3' is empty."),
+        ("--crop x=80:90", "has 80 voxels along x: nothing is left of x=80:90."),
+        ("--levels 7", "--levels: "),
+        ("--levels a", "--levels: 'a' is neither a number nor a range such as 5:9."),
+        ("--channels Golgi", "--channels: There is no channel 'Golgi' of 3"),
+        ("--channels 0,0", "--channels: The channels 0, 0 are repeated."),
+        ("--wells ,", "--wells: ',' has an empty entry."),
+    ],
+)
+def test_a_wrong_value_is_exit_code_2(folder, tmp_path, capsys, asked, text) -> None:
+    made = tmp_path / "made.ome.zarr"
+    command = ["convert", str(folder / "cells.ome.zarr"), str(made), *asked.split()]
+    assert main(command) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"napari-ngff: {asked.split()[-2]}: ")
+    assert text in error
+    assert error.count("\n") == 1
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_wrong_values_of_other_kinds(folder, tmp_path, capsys) -> None:
+    cells, made = str(folder / "cells.ome.zarr"), tmp_path / "made.ozx"
+    with pytest.raises(SystemExit) as caught:
+        main(["convert", cells, str(made), "--to-version", "0.9"])
+    assert caught.value.code == 2
+    assert "--to-version: invalid choice" in capsys.readouterr().err
+    assert main(["convert", cells, str(made), "--to-version", "0.4"]) == 2
+    assert "--to-version: An .ozx file needs" in capsys.readouterr().err
+    plate = str(folder / "plate.ome.zarr")
+    assert main(["convert", plate, str(made), "--wells", "H9"]) == 2
+    assert f"--wells: {plate} has no wells H9." in capsys.readouterr().err
+    assert main(["rebuild", cells, "--levels", "0"]) == 2
+    assert "--levels: An image has 1 level or more" in capsys.readouterr().err
+    labels = f"{cells}/labels/nuclei"
+    assert main(["rebuild", labels, "--method", "mean"]) == 2
+    assert "--method: A mean of ids" in capsys.readouterr().err
+    assert main(["export", labels, "--boxes", str(made), "--level", "9"]) == 2
+    assert f"--level: {labels} has no level 9." in capsys.readouterr().err
+    table = str(tmp_path / "table.txt")
+    assert main(["measure", cells, "--label", "nuclei", "--out", table]) == 2
+    assert "--out: " in capsys.readouterr().err
+    # Failures of the work.
+    inside = str(folder / "cells.ome.zarr" / "made")
+    assert main(["convert", cells, inside]) == 1
+    assert "inside of each other" in capsys.readouterr().err
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_a_crop_beyond_the_image_is_told(folder, tmp_path, capsys) -> None:
+    cells, made = folder / "cells.ome.zarr", tmp_path / "made.ome.zarr"
+    command = ["convert", str(cells), str(made), "--levels", "0", "--overwrite"]
+    assert main([*command, "--crop", "x=8:200,y=:64"]) == 0
+    output = capsys.readouterr()
+    assert output.err == (
+        f"napari-ngff: The crop reaches beyond {cells}, which has 80 voxels along x:"
+        " it ends there.\n"
+    )
+    assert pixels_of(made, "0").shape[-2:] == (64, 72)
+    assert main([*command, "--crop", "x=8:80"]) == 0
+    assert capsys.readouterr().err == ""
+    plate = str(folder / "plate.ome.zarr")
+    assert main(["convert", plate, *command[2:], "--crop", "x=:99,y=:99"]) == 0
+    error = capsys.readouterr().err
+    assert "which has 64 voxels along x and 64 voxels along y" in error
+    assert "other images): it ends there." in error
+    assert error.count("\n") == 1
 
 
 def test_what_cannot_be_read(folder, tmp_path, capsys, monkeypatch) -> None:

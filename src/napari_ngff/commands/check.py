@@ -7,12 +7,12 @@ path of one document or group is the last argument, the verdict one line of JSON
 from __future__ import annotations
 
 import json
-import sys
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from napari_ngff.addresses import public_address
+from napari_ngff.commands.command_line import FAILED, add_command, tell_failure
 from napari_ngff.errors import (
     CorruptDataError,
     NotOMEZarrError,
@@ -44,9 +44,11 @@ MOST = 5
 
 def add_check(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command to a parser of commands."""
-    check = commands.add_parser(
+    check = add_command(
+        commands,
         "check",
-        help="judge by every MUST and SHOULD of OME-Zarr 0.1 to 0.6, and repair",
+        "judge by every MUST and SHOULD of OME-Zarr 0.1 to 0.6, and repair",
+        run,
         description="Exit code: 0 valid, 1 not, 2 the call was wrong.",
         epilog="Repairs: "
         + "; ".join(f"{code}: {what}" for code, what in REPAIRS.items())
@@ -75,7 +77,6 @@ def add_check(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
         choices=REPAIRS,
         help="repair all problems of this code; may be given several times",
     )
-    check.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -90,7 +91,7 @@ def run(options: argparse.Namespace) -> int:
             if options.json:
                 print(json.dumps({"valid": False, "message": error_text(error)}))
             else:
-                print(f"napari-ngff: {error_text(error)}", file=sys.stderr)
+                tell_failure(error)
             continue
         counted = [f for f in findings if options.strict or is_error(f)]
         valid = valid and not counted
@@ -101,7 +102,7 @@ def run(options: argparse.Namespace) -> int:
             print("\n".join(describe_findings(shown, findings, not counted, repaired)))
     # With --json the verdict is in the output, and 0 says that there is one (protocol
     # of the conformance tests).
-    return 0 if valid or options.json else 1
+    return 0 if valid or options.json else FAILED
 
 
 def check_path(

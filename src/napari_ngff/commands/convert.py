@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
-from napari_ngff.errors import OMEZarrError
-from napari_ngff.store.arrays.chunked_array import cache
+from napari_ngff.commands.command_line import (
+    FAILED,
+    add_command,
+    add_path,
+    add_scheduler,
+    keeping_no_chunks,
+    print_line,
+    show_progress,
+    telling_values,
+)
 from napari_ngff.store.convert.conversion import convert
 from napari_ngff.store.convert.rebuild_pyramid import METHODS, rebuild
 
@@ -21,14 +28,14 @@ SHOWN = 20
 
 def add_convert(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command to a parser of commands."""
-    command = commands.add_parser(
+    command = add_command(
+        commands,
         "convert",
-        help="write a copy: other version, chunks, or a part",
+        "write a copy: other version, chunks, or a part",
+        run,
         description="Chunks are copied as they are where only metadata change.",
     )
-    command.add_argument(
-        "source", metavar="SOURCE", help="folder, group in it, .ozx or URL"
-    )
+    add_path(command, "source", "SOURCE")
     command.add_argument("target", metavar="TARGET", help="folder or .ozx to write")
     command.add_argument(
         "--to-version",
@@ -64,21 +71,18 @@ def add_convert(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         default="stop",
         help="what to do about chunks that cannot be read (stop)",
     )
-    command.add_argument(
-        "--scheduler",
-        metavar="URL",
-        help="of dask.distributed, tcp://...; threads by default",
-    )
-    command.set_defaults(run=run)
+    add_scheduler(command)
     _add_rebuild(commands)
 
 
 def _add_rebuild(
     commands: argparse._SubParsersAction[argparse.ArgumentParser],
 ) -> None:
-    command = commands.add_parser(
+    command = add_command(
+        commands,
         "rebuild",
-        help="make the coarser levels of an image again",
+        "make the coarser levels of an image again",
+        run_rebuild,
         description="Coarser levels are made from the finest one, in the same file.",
     )
     command.add_argument("source", metavar="PATH", help="image or labels in a folder")
@@ -88,29 +92,19 @@ def _add_rebuild(
     command.add_argument(
         "--method", choices=METHODS, help="mean for images, nearest or mode for labels"
     )
-    command.add_argument(
-        "--scheduler",
-        metavar="URL",
-        help="of dask.distributed, tcp://...; threads by default",
-    )
-    command.set_defaults(run=run_rebuild)
+    add_scheduler(command)
 
 
 def run_rebuild(options: argparse.Namespace) -> int:
     """Make coarser levels again; returns the exit code."""
-    try:
+    with telling_values():
         made = rebuild(
             options.source,
             levels=options.levels,
             method=options.method,
             scheduler=options.scheduler,
-            progress=_print_progress if sys.stderr.isatty() else None,
+            progress=show_progress(_share_of_pixels),
         )
-    except ValueError as error:
-        if isinstance(error, OMEZarrError):
-            raise
-        print(f"napari-ngff: {error}", file=sys.stderr)
-        return 1
     print(f"{options.source}: levels {', '.join(made) or 'none'}")
     return 0
 
@@ -119,40 +113,29 @@ def run(options: argparse.Namespace) -> int:
     """Convert; returns the exit code, 1 if something could not be read."""
     given = vars(options).copy()
     del given["run"]
-    # Each chunk is read once, so keeping it would only take memory.
-    limit, cache.limit = cache.limit, 0
     try:
-        result = convert(
-            given.pop("source"),
-            given.pop("target"),
-            # No progress in the log of a batch job.
-            progress=_print_progress if sys.stderr.isatty() else None,
-            **given,
-        )
-    except ValueError as error:
-        # Some errors of this package are also ValueErrors; `main` prints those.
-        if isinstance(error, OMEZarrError):
-            raise
-        print(f"napari-ngff: {error}", file=sys.stderr)
-        return 1
+        with keeping_no_chunks(), telling_values():
+            result = convert(
+                given.pop("source"),
+                given.pop("target"),
+                progress=show_progress(_share_of_pixels),
+                **given,
+            )
     except (OSError, KeyboardInterrupt) as error:
         # How to continue, which errors of the system have no place for.
         for note in getattr(error, "__notes__", ()):
-            print(f"napari-ngff: {note}", file=sys.stderr)
+            print_line(note)
         raise
-    finally:
-        cache.limit = limit
     print(result.target)
+    for note in result.notes:
+        print_line(note)
     for problem in result.problems[:SHOWN]:
-        print(f"napari-ngff: left out: {problem}", file=sys.stderr)
+        print_line(f"left out: {problem}")
     if len(result.problems) > SHOWN:
-        more = len(result.problems) - SHOWN
-        print(f"napari-ngff: and {more} more", file=sys.stderr)
-    return 1 if result.problems else 0
+        print_line(f"and {len(result.problems) - SHOWN} more")
+    return FAILED if result.problems else 0
 
 
-def _print_progress(done: int, total: int) -> None:
+def _share_of_pixels(done: int, total: int) -> str:
     share = done * 100 // total if total else 100
-    end = "\n" if done == total else ""
-    text = f"\r{share} % of {total / 1e6:,.0f} MB of pixels"
-    print(text, end=end, file=sys.stderr, flush=True)
+    return f"{share} % of {total / 1e6:,.0f} MB of pixels"

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
-from napari_ngff.errors import NotOMEZarrError, OMEZarrError
+from napari_ngff.commands.command_line import (
+    WRONG_CALL,
+    add_command,
+    print_line,
+    telling_values,
+)
+from napari_ngff.errors import NotOMEZarrError, OptionError
 from napari_ngff.labels.canvas import Canvas
 from napari_ngff.labels.export_file import save_boxes, save_outlines
 from napari_ngff.labels.label_classes import classes_of
@@ -31,9 +36,8 @@ MICROMETERS = {
 
 def add_export(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command to a parser of commands."""
-    command = commands.add_parser(
-        "export", help="write outlines or boxes of labels for other programs"
-    )
+    summary = "write outlines or boxes of labels for other programs"
+    command = add_command(commands, "export", summary, run)
     command.add_argument("labels", metavar="LABELS", help="a label image")
     command.add_argument(
         "--geojson",
@@ -46,14 +50,13 @@ def add_export(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     command.add_argument(
         "--level", type=int, default=0, metavar="N", help="of which level (0)"
     )
-    command.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
     """Export; returns the exit code."""
     if not options.geojson and not options.boxes:
-        print("napari-ngff: give --geojson FILE or --boxes FILE", file=sys.stderr)
-        return 2
+        print_line("give --geojson FILE or --boxes FILE")
+        return WRONG_CALL
     node = open_node(options.labels)
     image = node.metadata.image
     if image is None or image.label is None:
@@ -63,9 +66,9 @@ def run(options: argparse.Namespace) -> int:
     # Exports read a canvas, as in the viewer; here it has no edits.
     canvas = Canvas(pyramid.levels)
     axes = "".join(pyramid.multiscale.axis_names)
-    try:
-        if not 0 <= options.level < len(canvas.levels):
-            raise ValueError(f"{node} has no level {options.level}.")
+    if not 0 <= options.level < len(canvas.levels):
+        raise OptionError(f"{node} has no level {options.level}.", "level")
+    with telling_values():
         level = canvas.levels[options.level]
         if options.geojson:
             count = save_outlines(options.geojson, level, axes, classes_of(image.label))
@@ -79,10 +82,4 @@ def run(options: argparse.Namespace) -> int:
             ]
             count = save_boxes(options.boxes, level, axes, pixel)
             print(f"{count} boxes -> {options.boxes}")
-    except ValueError as error:
-        # Some errors of this package are also ValueErrors; `main` prints those.
-        if isinstance(error, OMEZarrError):
-            raise
-        print(f"napari-ngff: {error}", file=sys.stderr)
-        return 1
     return 0

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
-from napari_ngff.errors import OMEZarrError
+from napari_ngff.commands.command_line import (
+    add_command,
+    keeping_no_chunks,
+    show_progress,
+    telling_values,
+)
 from napari_ngff.labels.places.merge_sidecar import merge
-from napari_ngff.store.arrays.chunked_array import cache
 
 if TYPE_CHECKING:
     import argparse
@@ -17,9 +20,11 @@ __all__ = ["add_merge"]
 
 def add_merge(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command to a parser of commands."""
-    command = commands.add_parser(
+    command = add_command(
+        commands,
         "merge",
-        help="copy the labels of a sidecar into their image",
+        "copy the labels of a sidecar into their image",
+        run,
         description="The image stays valid whenever this ends; run it again then.",
     )
     command.add_argument("sidecar", metavar="SIDECAR", help="its folder, or .ozx")
@@ -43,14 +48,11 @@ def add_merge(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     command.add_argument(
         "--remove", action="store_true", help="remove merged labels from the sidecar"
     )
-    command.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
     """Merge; returns the exit code."""
-    # Most chunks are read once, so keeping them would only take memory.
-    limit, cache.limit = cache.limit, 0
-    try:
+    with keeping_no_chunks(), telling_values():
         merged = merge(
             options.sidecar,
             options.image,
@@ -58,24 +60,9 @@ def run(options: argparse.Namespace) -> int:
             name=options.name,
             overwrite=options.overwrite,
             remove=options.remove,
-            # No progress in the log of a batch job.
-            goes_on=_print_progress if sys.stderr.isatty() else None,
+            goes_on=show_progress(lambda done, total: f"{done} of {total} blocks"),
         )
-    except ValueError as error:
-        # Some errors of this package are also ValueErrors; `main` prints those.
-        if isinstance(error, OMEZarrError):
-            raise
-        print(f"napari-ngff: {error}", file=sys.stderr)
-        return 1
-    finally:
-        cache.limit = limit
     for item in merged:
         target = item.location.path_of(item.name)
         print(f"{item.label} -> {item.location.source.name}/{target}")
     return 0
-
-
-def _print_progress(done: int, total: int) -> bool:
-    end = "\n" if done == total else ""
-    print(f"\r{done} of {total} blocks", end=end, file=sys.stderr, flush=True)
-    return True

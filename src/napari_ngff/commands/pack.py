@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 from napari_ngff.api import pack, unpack
-from napari_ngff.errors import OMEZarrError
+from napari_ngff.commands.command_line import (
+    add_command,
+    show_progress,
+    telling_values,
+)
 
 if TYPE_CHECKING:
     import argparse
@@ -18,26 +21,28 @@ __all__ = ["add_pack"]
 
 def add_pack(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add both commands to a parser of commands."""
-    packing = commands.add_parser(
+    packing = add_command(
+        commands,
         "pack",
-        help="write a folder as one .ozx file",
+        "write a folder as one .ozx file",
+        lambda options: _run(pack, options),
         description="Chunks are copied as they are. The folder stays.",
     )
     packing.add_argument("source", metavar="FOLDER", help="OME-Zarr 0.5 or newer")
     packing.add_argument(
         "target", metavar="FILE", nargs="?", help="by default NAME.ozx beside it"
     )
-    packing.set_defaults(run=lambda options: _run(pack, options))
-    unpacking = commands.add_parser(
+    unpacking = add_command(
+        commands,
         "unpack",
-        help="write an .ozx file as a folder",
+        "write an .ozx file as a folder",
+        lambda options: _run(unpack, options),
         description="Each entry is compared with its checksum. The file stays.",
     )
     unpacking.add_argument("source", metavar="FILE", help=".ozx or zip file")
     unpacking.add_argument(
         "target", metavar="FOLDER", nargs="?", help="by default NAME.ome.zarr beside it"
     )
-    unpacking.set_defaults(run=lambda options: _run(unpack, options))
     for command in (packing, unpacking):
         command.add_argument(
             "--overwrite", action="store_true", help="replace what has that name"
@@ -46,25 +51,17 @@ def add_pack(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
 
 def _run(convert: Callable[..., Path], options: argparse.Namespace) -> int:
     """Run one of the two; returns the exit code."""
-    try:
+    with telling_values():
         target = convert(
             options.source,
             options.target,
             overwrite=options.overwrite,
-            progress=_print_progress if sys.stderr.isatty() else None,
+            progress=show_progress(_share_of_bytes),
         )
-    except ValueError as error:
-        # Some errors of this package are also ValueErrors; `main` prints those.
-        if isinstance(error, OMEZarrError):
-            raise
-        print(f"napari-ngff: {error}", file=sys.stderr)
-        return 1
     print(target)
     return 0
 
 
-def _print_progress(done: int, total: int) -> None:
+def _share_of_bytes(done: int, total: int) -> str:
     share = done * 100 // total if total else 100
-    end = "\n" if done == total else ""
-    text = f"\r{share} % of {total / 1e6:,.1f} MB"
-    print(text, end=end, file=sys.stderr, flush=True)
+    return f"{share} % of {total / 1e6:,.1f} MB"

@@ -15,6 +15,7 @@ from napari_ngff.errors import (
     NodeNotFoundError,
     NotOMEZarrError,
     OMEZarrError,
+    OptionError,
     UnsupportedError,
 )
 from napari_ngff.labels.create_labels import add_to_list, change_list
@@ -133,7 +134,7 @@ def merge(
     if name is not None:
         if len(merges) != 1:
             msg = f"One name for {len(merges)} label images. Choose one of them."
-            raise ValueError(msg)
+            raise OptionError(msg, "name")
         merges = [LabelMerge(merges[0].label, merges[0].image, name)]
     # All of them before the first is written.
     for item in merges:

@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from napari_ngff.errors import UnsupportedError
+from napari_ngff.errors import OptionError, UnsupportedError
 from napari_ngff.store.arrays.encoding import SHUFFLES
 from napari_ngff.store.arrays.new_array import NewArray, shard_shape
 from napari_ngff.store.arrays.parse_array import (
@@ -321,7 +321,7 @@ def _choose_grid(
     if target.zarr_format == 2:
         if storage.shards or storage.auto_shards:
             msg = "OME-Zarr 0.4 has no shards: convert to 0.5, or leave --shards out."
-            raise ValueError(msg)
+            raise OptionError(msg, "shards")
         return _Grid(chunks, None)
     if storage.auto_shards or (storage.adds_shards and layout.shards is None):
         return _Grid(chunks, shard_shape(shape, chunks, layout.dtype.itemsize))
@@ -349,7 +349,7 @@ def _choose_shards(
             shards.append(min(length * max(1, old // length), most))
         elif given % length and given < n:
             msg = f"Shards of {name}={given} are not whole chunks of {length}."
-            raise ValueError(msg)
+            raise OptionError(msg, "shards")
         else:
             shards.append(min(given - given % length or length, most))
     return tuple(shards)

@@ -7,7 +7,12 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
-from napari_ngff.errors import ConflictError, OMEZarrError, UnsupportedError
+from napari_ngff.errors import (
+    ConflictError,
+    OMEZarrError,
+    OptionError,
+    UnsupportedError,
+)
 from napari_ngff.metadata.version import V0_4, V0_5, V0_6, Version
 from napari_ngff.store.convert.array_task import ArrayTask, DocumentTask
 from napari_ngff.store.convert.conversion_plan import (
@@ -83,12 +88,14 @@ def read_request(options: ConvertOptions) -> ConversionRequest:
     """
     version = options.get("to_version", V0_5)
     if version not in TARGETS:
-        raise ValueError(
+        raise OptionError(
             f"Cannot convert to OME-Zarr {version!r}: choose one of"
-            f" {', '.join(TARGETS)}."
+            f" {', '.join(TARGETS)}.",
+            "to_version",
         )
     if options.get("unreadable", "stop") not in UNREADABLE:
-        raise ValueError(f"Unreadable chunks: choose one of {', '.join(UNREADABLE)}.")
+        text = f"Unreadable chunks: choose one of {', '.join(UNREADABLE)}."
+        raise OptionError(text, "unreadable")
     storage = Storage.from_words(
         options.get("chunks"), options.get("shards"), options.get("codec")
     )
@@ -116,12 +123,16 @@ class ConversionResult:
         Bytes of the voxels.
     problems
         What is left out since it could not be read, a text each.
+    notes
+        What is otherwise than it was asked for, such as a crop that reaches beyond the
+        image; not where it continues an earlier one.
     """
 
     target: Path | str
     units: int
     nbytes: int
     problems: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +200,7 @@ def convert(
     Returns
     -------
     ConversionResult
-        `problems` is what could not be read.
+        `problems` is what could not be read, `notes` where a crop reaches beyond.
 
     Raises
     ------
@@ -245,7 +256,8 @@ def convert_hierarchy(
     target = _find_target(target)
     _require_apart(node, target)
     if Path(target).suffix.lower() == SINGLE and request.version.zarr_format == 2:
-        raise ValueError("An .ozx file needs OME-Zarr 0.5 or newer.")
+        text = "An .ozx file needs OME-Zarr 0.5 or newer."
+        raise OptionError(text, "to_version")
     if Path(target).suffix.lower() == SINGLE and request.may_add_shards:
         # RFC-9: they SHOULD be used, to have fewer entries.
         storage = replace(request.storage, adds_shards=True)
@@ -260,13 +272,14 @@ def convert_hierarchy(
     folder = PartialFolder(target, settings, overwrite=run.overwrite, resume=run.resume)
     with folder:
         try:
-            problems = _plan(node, request, folder)
+            problems, notes = _plan(node, request, folder)
         except BaseException:
             # Nothing is done yet that could be continued.
             folder.remove()
             raise
         try:
-            return _finish(node, folder, run, problems)
+            result = _finish(node, folder, run, problems)
+            return replace(result, notes=notes)
         except BaseException as error:
             _name_partial(error, folder)
             raise
@@ -309,9 +322,12 @@ def _name_partial(error: BaseException, folder: PartialFolder) -> None:
         error.add_note(note)
 
 
-def _plan(node: Node, request: ConversionRequest, folder: PartialFolder) -> list[str]:
+def _plan(
+    node: Node, request: ConversionRequest, folder: PartialFolder
+) -> tuple[list[str], tuple[str, ...]]:
+    """Write the plan; returns problems and notes."""
     if folder.continues:
-        return []
+        return [], ()
     plan = ConversionPlan(
         node,
         request,
@@ -320,7 +336,7 @@ def _plan(node: Node, request: ConversionRequest, folder: PartialFolder) -> list
     )
     folder.write_plan(_dump_task(task) for task in plan.list_tasks())
     folder.finish_plan(plan.root)
-    return plan.problems
+    return plan.problems, plan.list_notes()
 
 
 def _dump_task(task: Any) -> JSON:

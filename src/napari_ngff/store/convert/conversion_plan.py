@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from napari_ngff.errors import (
     NodeNotFoundError,
     OMEZarrError,
+    OptionError,
     UnsupportedError,
     error_text,
 )
@@ -111,6 +112,10 @@ class ConversionPlan:
         Documents of the new root, by name.
     problems
         What could not be converted, a text each.
+    beyond
+        Images whose crop reaches beyond them, each with the axes as text.
+    axes
+        Names of the axes of all images.
     """
 
     node: Node
@@ -119,6 +124,8 @@ class ConversionPlan:
     put: Callable[[str, bytes], None]
     root: dict[str, bytes] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
+    beyond: list[str] = field(default_factory=list)
+    axes: set[str] = field(default_factory=set)
 
     def list_tasks(self) -> Iterator[ArrayTask | CopyTask | DocumentTask]:
         """Yield what is to be done, in the order of the groups, and what was read.
@@ -141,8 +148,36 @@ class ConversionPlan:
                 yield _note_documents(log)
         while log.sums:
             yield _note_documents(log)
+        self._require_axes()
+
+    def _require_axes(self) -> None:
+        storage = self.request.storage
+        for option, lengths in ("chunks", storage.chunks), ("shards", storage.shards):
+            for name, _ in lengths:
+                if self.axes and name not in self.axes:
+                    names = ", ".join(sorted(self.axes))
+                    text = f"No image has an axis {name!r}, only {names}."
+                    raise OptionError(text, option)
+
+    def list_notes(self) -> tuple[str, ...]:
+        """Say where the crop reaches beyond an image, in one sentence."""
+        if not self.beyond:
+            return ()
+        first, count = self.beyond[0], len(self.beyond) - 1
+        more = f" (and beyond {count} other images)" if count else ""
+        return (f"The crop reaches beyond {first}{more}: it ends there.",)
 
     # --- groups
+
+    def _note_crop(self, node: Node, plan: ImagePlan, selection: Selection) -> None:
+        sizes = {name: size for name, (_, _, size) in plan.cropped.axes.items()}
+        ends = [
+            f"{sizes[name]} voxels along {name}"
+            for name, _, stop in selection.crop
+            if stop is not None and stop > sizes[name]
+        ]
+        if ends:
+            self.beyond.append(f"{node}, which has {' and '.join(ends)}")
 
     def _visit_group(
         self, node: Node, path: str, image: CroppedImage | None, selection: Selection
@@ -155,6 +190,9 @@ class ConversionPlan:
         if node.metadata.image is not None:
             plan = plan_image(node, selection, image)
             change, cropped = plan.change, plan.cropped
+            if image is None:
+                self.axes.update(plan.cropped.axes)
+                self._note_crop(node, plan, selection)
             claimed += plan.claimed
             tasks = self._plan_levels(node, path, plan)
         if node.metadata.plate is not None:
@@ -252,7 +290,7 @@ class ConversionPlan:
         chosen = frozenset(well.path for well in plate.wells if has(plate, well))
         if not chosen:
             words = ", ".join(self.request.selection.wells)
-            raise ValueError(f"{node} has no wells {words}.")
+            raise OptionError(f"{node} has no wells {words}.", "wells")
         return chosen
 
     def _put_group(self, node: Node, path: str, change: GroupChange) -> None:
@@ -294,6 +332,9 @@ class ConversionPlan:
         for level in plan.levels:
             try:
                 tasks += self._plan_array(node, path, level)
+            except OptionError as error:
+                text = f"{node}/{level.path}: {error}"
+                raise OptionError(text, error.option) from error
             except ValueError as error:
                 raise ValueError(f"{node}/{level.path}: {error}") from error
         return tasks

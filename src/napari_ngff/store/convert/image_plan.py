@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from napari_ngff.errors import OMEZarrError, UnsupportedError, error_text
+from napari_ngff.errors import OMEZarrError, OptionError, UnsupportedError, error_text
 from napari_ngff.metadata.axes import AXES_BEFORE_0_3
 from napari_ngff.metadata.version import Version
 from napari_ngff.store.arrays.chunked_array import open_array
@@ -134,7 +134,7 @@ def plan_image(
 
     Raises
     ------
-    ValueError
+    OptionError
         Where nothing is left, or it has no such axis, level or channel.
     UnsupportedError
         Where no level can be read.
@@ -236,7 +236,8 @@ def _choose_levels(
     if is_label:
         # Labels may have fewer levels than their image.
         return [multiscale.levels[-1]]
-    raise ValueError(f"{node} has {len(multiscale.levels)} levels, none of these.")
+    text = f"{node} has {len(multiscale.levels)} levels, none of these."
+    raise OptionError(text, "levels")
 
 
 # --- the crop
@@ -272,12 +273,13 @@ def _apply_crop(
     for name, start, stop in selection.crop:
         if name not in spans:
             text = f"{node} has no axis {name!r}, only {', '.join(spans)}."
-            raise ValueError(text)
+            raise OptionError(text, "crop")
         size = spans[name][2]
         if start >= size:
-            raise ValueError(
+            raise OptionError(
                 f"{node} has {size} voxels along {name}: nothing is left of"
-                f" {name}={start}:{'' if stop is None else stop}."
+                f" {name}={start}:{'' if stop is None else stop}.",
+                "crop",
             )
         spans[name] = start, min(stop or size, size), size
 
@@ -302,7 +304,7 @@ def _matching_span(
     first = max(0, math.floor(low + EDGE))
     last = min(size, math.ceil(high - EDGE))
     if first >= last:
-        raise ValueError(f"Nothing is left of labels along {name}.")
+        raise OptionError(f"Nothing is left of labels along {name}.", "crop")
     return first, last, size
 
 
@@ -316,7 +318,7 @@ def _pick_channels(
     axis = _channel_axis(multiscale)
     if axis is None:
         if selection.channels is not None and image is None:
-            raise ValueError(f"{node} has no axis of channels.")
+            raise OptionError(f"{node} has no axis of channels.", "channels")
         return None
     count = shape[axis]
     if image is not None:
@@ -329,7 +331,8 @@ def _pick_channels(
     start, stop = crop.get(multiscale.axis_names[axis], (0, None))
     chosen = [i for i in chosen if start <= i < (stop or count)]
     if not chosen:
-        raise ValueError(f"{node} has none of these channels in the crop.")
+        text = f"{node} has none of these channels in the crop."
+        raise OptionError(text, "channels")
     return count, tuple(chosen)
 
 

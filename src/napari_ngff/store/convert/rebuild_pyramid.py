@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from napari_ngff.errors import UnsupportedError
+from napari_ngff.errors import OptionError, UnsupportedError
 from napari_ngff.metadata.dump import dump_level
 from napari_ngff.metadata.version import Version
 from napari_ngff.store.arrays.chunked_array import open_array
@@ -234,9 +234,11 @@ def rebuild_pyramid(
         msg = f"{node} is not in a folder."
         raise UnsupportedError(msg, remedy="Unpack it, or convert it to a folder.")
     if method not in (None, *METHODS):
-        raise ValueError(f"Choose one of {', '.join(METHODS)}, not {method!r}.")
+        text = f"Choose one of {', '.join(METHODS)}, not {method!r}."
+        raise OptionError(text, "method")
     if image.label is not None and method == "mean":
-        raise ValueError("A mean of ids is another id: choose mode or nearest.")
+        text = "A mean of ids is another id: choose mode or nearest."
+        raise OptionError(text, "method")
     multiscale = image.multiscales[0]
     finest = open_array(
         node.location.source,
@@ -307,7 +309,8 @@ def _plan_levels(
     multiscale = node.metadata.image.multiscales[0]
     stated = multiscale.levels
     if levels is not None and levels < 1:
-        raise ValueError(f"An image has 1 level or more, not {levels}.")
+        text = f"An image has 1 level or more, not {levels}."
+        raise OptionError(text, "levels")
     if len(multiscale.axes) not in (0, finest.ndim):
         raise UnsupportedError(f"{node} has other axes than its arrays.")
     count = levels or (len(stated) if len(stated) > 1 else None)

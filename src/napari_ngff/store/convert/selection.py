@@ -8,11 +8,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
+from napari_ngff.errors import OptionError
+
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from napari_ngff.metadata.model import JSON, PlateMetadata, WellReference
 
 __all__ = ["Selection", "Storage", "split_words"]
@@ -30,6 +35,15 @@ PACKERS = ("zstd", "lz4", "lz4hc", "blosclz", "zlib")
 """Compressors inside of blosc."""
 
 USUAL_LEVEL = {"zstd": 1, "gzip": 5, "blosc": 1}
+
+
+@contextmanager
+def _naming_option(option: str) -> Iterator[None]:
+    """Say of errors which option has another form."""
+    try:
+        yield
+    except ValueError as error:
+        raise OptionError(str(error), option) from None
 
 
 def split_words(given: Words | None) -> tuple[str, ...] | None:
@@ -114,13 +128,18 @@ class Selection:
 
         Raises
         ------
-        ValueError
+        OptionError
             Where one has another form.
         """
-        spans = tuple((n, *_read_span(v)) for n, v in _by_axis(crop).items())
-        words = split_words(levels)
-        numbers = None if words is None else tuple(map(_read_span, words))
-        return cls(spans, numbers, split_words(channels), split_words(wells))
+        with _naming_option("crop"):
+            spans = tuple((n, *_read_span(v)) for n, v in _by_axis(crop).items())
+        with _naming_option("levels"):
+            words = split_words(levels)
+            numbers = None if words is None else tuple(map(_read_span, words))
+        with _naming_option("channels"):
+            names = split_words(channels)
+        with _naming_option("wells"):
+            return cls(spans, numbers, names, split_words(wells))
 
     def has_level(self, number: int) -> bool:
         """Return whether a level is kept."""
@@ -144,7 +163,7 @@ class Selection:
 
         Raises
         ------
-        ValueError
+        OptionError
             Where there is no such channel.
         """
         if self.channels is None:
@@ -157,12 +176,14 @@ class Selection:
                 found.append(int(word))
             else:
                 named = ", ".join(label for label in labels if label)
-                raise ValueError(
+                raise OptionError(
                     f"There is no channel {word!r} of {count}"
-                    f"{f' ({named})' if named else ''}."
+                    f"{f' ({named})' if named else ''}.",
+                    "channels",
                 )
         if len(set(found)) != len(found):
-            raise ValueError(f"The channels {', '.join(self.channels)} are repeated.")
+            text = f"The channels {', '.join(self.channels)} are repeated."
+            raise OptionError(text, "channels")
         return found
 
 
@@ -199,17 +220,18 @@ class Storage:
 
         Raises
         ------
-        ValueError
+        OptionError
             Where one has another form.
         """
         auto = shards == "auto"
         stated = None if shards in ("auto", "none") else shards
-        return cls(
-            _read_lengths(chunks),
-            _read_lengths(stated),
-            auto,
-            None if codec is None else _read_codec(codec),
-        )
+        with _naming_option("chunks"):
+            chunk_lengths = _read_lengths(chunks)
+        with _naming_option("shards"):
+            shard_lengths = _read_lengths(stated)
+        with _naming_option("codec"):
+            compressor = None if codec is None else _read_codec(codec)
+        return cls(chunk_lengths, shard_lengths, auto, compressor)
 
     @property
     def changes_arrays(self) -> bool:
