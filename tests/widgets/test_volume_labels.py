@@ -167,6 +167,7 @@ def mark_of(viewer):
 def test_the_canvas_names_the_level(viewer, cells):
     count = len(cells.data)
     viewer.dims.ndisplay = 3
+    until(lambda: MARK in viewer.canvas.overlays)
     assert mark_of(viewer) == f"level {count} of {count}"
     until(lambda: viewer.layers["a"].data_level == cells.data_level == 0)
     until(lambda: mark_of(viewer) == f"level 1 of {count}")

@@ -48,6 +48,7 @@ from napari_ngff.viewer.volumes.volume_fit import (
     attend_volumes,
     fit_soon,
     fit_volumes,
+    fit_when_calm,
     forget_volume,
     mark_levels,
     note_camera,
@@ -107,8 +108,7 @@ class Session:
         if viewer is not None:
             bring_back(viewer)
             note_camera()  # what is seen first is drawn before finer voxels are
-            fit_volumes(viewer)
-            mark_levels(viewer)
+            fit_when_calm(viewer)
 
     def _on_place(self, event: Any = None) -> None:
         viewer = self._viewer()

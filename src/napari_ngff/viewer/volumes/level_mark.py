@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from napari.components import ViewerModel
     from napari.layers import Layer
 
-__all__ = ["MARK", "level_text", "show_levels"]
+__all__ = ["MARK", "is_marked", "level_text", "show_levels"]
 
 MARK = "ome_zarr_level"
 """Key of the overlay among those of the canvas."""
@@ -40,6 +40,11 @@ def level_text(layers: Iterable[Layer]) -> str:
     if len(seen) < 2:
         return next(iter(seen), "")
     return "\n".join(f"{text}: {', '.join(names)}" for text, names in seen.items())
+
+
+def is_marked(viewer: ViewerModel) -> bool:
+    """Tell whether the mark was made; to make it, letters are drawn for 50 ms."""
+    return MARK in viewer.canvas.overlays
 
 
 def show_levels(viewer: ViewerModel, layers: Iterable[Layer]) -> None:

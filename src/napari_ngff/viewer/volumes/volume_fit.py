@@ -7,18 +7,20 @@ shown when the camera rests. See `volume_slicing` for how napari gets it.
 from __future__ import annotations
 
 import math
+import threading
 import time
 import weakref
+from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from napari_ngff.viewer import window_services
+from napari_ngff.viewer import settings, window_services
 from napari_ngff.viewer.bridge.regions import layer_point, level_shapes
 from napari_ngff.viewer.browsing.streaming import at_once, is_slicing
 from napari_ngff.viewer.layer_plan import KEY
-from napari_ngff.viewer.volumes.level_mark import show_levels
+from napari_ngff.viewer.volumes.level_mark import is_marked, show_levels
 from napari_ngff.viewer.volumes.prepared_volume import (
     VolumePlace,
     VolumeReading,
@@ -38,7 +40,7 @@ from napari_ngff.viewer.volumes.volume_slicing import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from napari.components import ViewerModel
     from napari.layers import Layer
@@ -50,6 +52,7 @@ __all__ = [
     "finest_fitting",
     "fit_soon",
     "fit_volumes",
+    "fit_when_calm",
     "forget_volume",
     "mark_levels",
     "note_camera",
@@ -57,6 +60,12 @@ __all__ = [
 
 CAMERA_REST = 0.2
 """Seconds without a move of the camera after which it rests."""
+
+CALM = 0.03
+"""Seconds within which a window answers that has nothing to draw."""
+
+LONGEST_WAIT = 5.0
+"""Seconds that a reading waits for that: a window may have much else to do."""
 
 _moved = [0.0]
 """When a camera moved last."""
@@ -77,6 +86,12 @@ class VolumeTurn:
 
 _turns: weakref.WeakKeyDictionary[Any, VolumeTurn] = weakref.WeakKeyDictionary()
 
+_readings: deque[tuple[Callable[[], Any], Callable[[Any], None]]] = deque()
+"""What workers are to do, and what to call in the main thread with the result."""
+
+_running = [False]
+"""Whether a worker reads."""
+
 _refused: weakref.WeakKeyDictionary[Any, VolumePlace] = weakref.WeakKeyDictionary()
 """Places that napari did not ask for once they were read."""
 
@@ -89,6 +104,9 @@ def attend_volumes(viewer: ViewerModel, layer: Layer) -> None:
         return
     if layer in _attended or getattr(layer, "rgb", False):
         return
+    if not _attended:
+        # napari makes the preferences when they are first asked for, for 0.1 s.
+        window_services.run_later(settings.volume_memory)
     _attended.add(layer)
     answer_requests(layer)
     reference = weakref.ref(viewer)
@@ -100,7 +118,7 @@ def attend_volumes(viewer: ViewerModel, layer: Layer) -> None:
 
     def mark_level(event: Any = None) -> None:
         viewer = reference()
-        if viewer is not None:
+        if viewer is not None and is_marked(viewer):
             mark_levels(viewer)
 
     layer.events.visible.connect(fit_again)
@@ -138,11 +156,28 @@ def fit_soon(viewer: ViewerModel) -> None:
         window_services.run_work(lambda: None, lambda _: fit_volumes(viewer))
 
 
+def fit_when_calm(viewer: ViewerModel) -> None:
+    """Call `fit_volumes` once the first picture in 3D was drawn, or the last in 2D."""
+    if at_once() or viewer.dims.ndisplay != 3:
+        fit_volumes(viewer)
+        return
+    reference = weakref.ref(viewer)
+
+    def done(_: Any) -> None:
+        viewer = reference()
+        if viewer is not None and window_services.is_open(viewer):
+            fit_volumes(viewer)
+
+    _readings.append((lambda: wait_for_calm(lambda: False), done))
+    read_next()
+
+
 def fit_volumes(viewer: ViewerModel) -> None:
     """Have the finest level shown that fits, of each layer; in 2D let the zoom choose.
 
     A level that the user has locked stays.
     """
+    mark_levels(viewer)
     attended = [layer for layer in viewer.layers if layer in _attended]
     if viewer.dims.ndisplay != 3:
         for layer in attended:
@@ -262,9 +297,12 @@ def start_reading(viewer: ViewerModel, layer: Layer, place: VolumePlace) -> None
         return layer is None or _turns.get(layer) is not turn
 
     def read() -> Any:
+        # Else the first picture, and the camera, would share the processor with it.
+        wait_for_calm(is_left)
         volume = prepare_volume(reading, is_left)
         while not at_once() and not is_left() and is_moving():
             time.sleep(CAMERA_REST / 4)
+        wait_for_calm(is_left)
         return volume
 
     def done(volume: Any) -> None:
@@ -275,7 +313,40 @@ def start_reading(viewer: ViewerModel, layer: Layer, place: VolumePlace) -> None
         if viewer.dims.ndisplay == 3 and layer in viewer.layers:
             take_volume(viewer, layer, volume)
 
-    window_services.run_work(lambda: window_services.attempt_work(read), done)
+    _readings.append((read, done))
+    read_next()
+
+
+def read_next() -> None:
+    """Have the next volume read, if none is read: they are shown one after the other.
+
+    To send several to the graphics card at once would hold the window for longer.
+    """
+    if _running[0] or not _readings:
+        return
+    _running[0] = True
+    read, done = _readings.popleft()
+
+    def end(volume: Any) -> None:
+        _running[0] = False
+        try:
+            done(volume)
+        finally:
+            read_next()
+
+    window_services.run_work(lambda: window_services.attempt_work(read), end)
+
+
+def wait_for_calm(stops: Callable[[], bool]) -> None:
+    """Wait, in a worker, until the window answers; at most `LONGEST_WAIT`."""
+    end = time.monotonic() + LONGEST_WAIT
+    while not at_once() and not stops() and time.monotonic() < end:
+        answered, asked = threading.Event(), time.monotonic()
+        window_services.run_in_main(answered.set)
+        answered.wait(LONGEST_WAIT)
+        if time.monotonic() - asked < CALM:
+            return
+        time.sleep(CALM)
 
 
 def take_volume(viewer: ViewerModel, layer: Layer, volume: Any) -> None:
