@@ -26,7 +26,11 @@ from patience import until
 
 distributed = pytest.importorskip("distributed")
 
-pytestmark = [pytest.mark.long, pytest.mark.filterwarnings("default")]
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.filterwarnings("default"),
+    pytest.mark.skipif(sys.platform == "win32", reason="kills by signals"),
+]
 
 
 @pytest.fixture(scope="module")

@@ -16,6 +16,7 @@ from napari_ngff import convert
 from napari_ngff.errors import ConflictError, FileChangedError
 from napari_ngff.store.convert import array_task
 from napari_ngff.store.sources.remote_source import RemoteSource
+from napari_ngff.store.write import partial_folder
 from napari_ngff.store.write.zip_packing import pack_hierarchy
 from napari_ngff.testing import write_image
 from range_server import serving_ranges
@@ -183,6 +184,23 @@ def test_an_object_of_a_bucket(source, tmp_path) -> None:
         assert not made.exists()
         convert(address, made, resume=True)
         assert (made / f"0/c/{KEY[2:]}").read_bytes() == data
+
+
+def test_parts_in_a_bucket_that_cannot_be_continued(
+    source, tmp_path, monkeypatch
+) -> None:
+    monkeypatch.setattr(partial_folder, "user_data_path", lambda *_, **__: tmp_path)
+    with bucket_server() as files:
+        files.mkdir("left")
+        made = "s3://left/made.ome.zarr"
+        change = at_the_end(lambda: (source / "1/.zattrs").write_text('{"mine": 1}'))
+        (source / "1/.zattrs").write_text("{}")
+        with pytest.raises(ConflictError, match=r"1/\.zattrs was changed"):
+            convert(source, made, progress=change)
+        there = files.find("left")
+        with pytest.raises(FileExistsError, match="cannot be continued"):
+            convert(source, made, resume=True)
+        assert files.find("left") == there
 
 
 def test_revisions_are_asked_for(source, server) -> None:

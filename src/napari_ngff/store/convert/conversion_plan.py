@@ -402,9 +402,10 @@ class ConversionPlan:
         Other programs look for them in the Zarr format of their image. Those with
         arrays stay as they are.
         """
+        if self.request.version.zarr_format == node.zarr_format or TABLES in claimed:
+            return
         here = node.location.source.list_names(node.location.path) or ()
-        same = self.request.version.zarr_format == node.zarr_format
-        if same or TABLES in claimed or TABLES not in here:
+        if TABLES not in here:
             return
         try:
             group = node.child(TABLES)
