@@ -457,7 +457,7 @@ def test_an_entry_that_claims_terabytes(server, tmp_path):
 
 
 def test_what_is_not_there_or_not_allowed(server, tmp_path):
-    with pytest.raises(NodeNotFoundError, match=r"no file .*/b\.ozx"):
+    with pytest.raises(NodeNotFoundError, match=r"404 Not Found for .*/b\.ozx"):
         archive_of(server, "b.ozx")
     (tmp_path / "empty.ozx").touch()
     with pytest.raises(CorruptDataError, match="is empty"):

@@ -17,7 +17,12 @@ from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 from napari_ngff.addresses import public_address
-from napari_ngff.errors import AccessError, NodeNotFoundError, NotOMEZarrError
+from napari_ngff.errors import (
+    AccessError,
+    NodeNotFoundError,
+    NotOMEZarrError,
+    OMEZarrError,
+)
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.sources.zip_source import open_zip
 
@@ -25,7 +30,14 @@ if TYPE_CHECKING:
     from napari_ngff.store.sources.remote_file import RemoteFile
     from napari_ngff.store.sources.source import Source
 
-__all__ = ["METADATA_NAMES", "Location", "find_location", "is_url", "normal_path"]
+__all__ = [
+    "METADATA_NAMES",
+    "Location",
+    "explain_nothing",
+    "find_location",
+    "is_url",
+    "normal_path",
+]
 
 METADATA_NAMES = ("zarr.json", ".zattrs", ".zgroup", ".zarray", ".zmetadata")
 """Names of zarr's documents; a user who drops one means its group."""
@@ -40,6 +52,11 @@ WITHOUT_SCHEME = re.compile(
     r"[\w-]+(\.[\w-]+)*(:\d+|\.(com|edu|eu|gov|io|net|org|uk|de|ch|jp))/"
 )
 """An address whose ``https://`` was forgotten."""
+NOT_FOUND = "The server answered 404 Not Found for {}."
+NOT_SHOWN = (
+    "Check the address. If it is right, it is a folder without OME-Zarr metadata, and"
+    " this server does not show folders."
+)
 ZARR_BELOW = re.compile(r"\.zarr(/|$)", re.IGNORECASE)
 
 
@@ -262,6 +279,31 @@ def _locate_url(
         # Now, in the background: later the main thread would wait for the answer.
         source.ask_writable()
     return Location(source, "/".join(names[cut:]))
+
+
+def explain_nothing(location: Location) -> OMEZarrError | None:
+    """Say what a server answered where it has no document of zarr.
+
+    None for a folder that is there, and on this computer, where all folders are seen.
+    """
+    from napari_ngff.store.sources.remote_source import RemoteSource
+
+    source = location.source
+    if not isinstance(source, RemoteSource):
+        return None
+    is_there = source.has_folder(location.path)
+    if is_there is None:
+        msg = (
+            f"There is no OME-Zarr metadata at {location}, and the server does not tell"
+            " whether there is a folder."
+        )
+        return NotOMEZarrError(msg, remedy="Check the address.")
+    if is_there:
+        return None
+    if not source.name.startswith("http"):
+        msg = f"There is nothing at {location}."
+        return NodeNotFoundError(msg, remedy="Check the address; it may have moved.")
+    return NodeNotFoundError(NOT_FOUND.format(location), remedy=NOT_SHOWN)
 
 
 def _split_address(address: str) -> tuple[str, list[str]]:

@@ -32,7 +32,11 @@ from napari_ngff.metadata.version import UNSTATED
 from napari_ngff.store.arrays.parse_array import unknown_key, unknown_keys
 from napari_ngff.store.hierarchy.copied_documents import CopiedDocuments
 from napari_ngff.store.hierarchy.group_documents import GroupDocuments
-from napari_ngff.store.hierarchy.location import Location, find_location
+from napari_ngff.store.hierarchy.location import (
+    Location,
+    explain_nothing,
+    find_location,
+)
 from napari_ngff.store.hierarchy.long_lists import cut_long_lists
 from napari_ngff.store.sources.read_ahead import call_at_once, is_remote
 
@@ -332,7 +336,9 @@ def open_node(where: Any, **options: Any) -> Node:
     NotOMEZarrError
         Where there is no zarr group, or neither it nor the group above has OME
         metadata.
-    NodeNotFoundError, AccessError, CorruptDataError, UnsupportedError
+    NodeNotFoundError
+        Where nothing is there, as far as a server tells.
+    AccessError, CorruptDataError, UnsupportedError
         As their names say.
     """
     location = find_location(where, **options)
@@ -360,6 +366,10 @@ def open_node(where: Any, **options: Any) -> Node:
         listed += " ..." if len(inside) > MOST_NAMED else ""
         msg = f"{location} is not an image."
         raise NotOMEZarrError(msg, remedy=f"Open one of those in it: {listed}.")
+    if node is None and (location.path or not is_array(location)):
+        missing = explain_nothing(location)
+        if missing is not None:
+            raise missing
     raise NotOMEZarrError(NO_METADATA.format(location))
 
 

@@ -230,6 +230,8 @@ class RemoteFile:
         part = self._source.fetch_part(self._key, start, end)
         if part is None:
             msg = f"There is no file {self.name}."
+            if self.name.startswith("http"):
+                msg = f"The server answered 404 Not Found for {self.name}."
             raise NodeNotFoundError(msg, remedy="Check the address; it may have moved.")
         return part
 

@@ -455,6 +455,25 @@ class RemoteSource:
                 _waiting.discard(answer)
                 self._scope.discard(answer)
 
+    def has_folder(self, path: str) -> bool | None:
+        """Tell whether there is a folder; asked where it has no document of zarr.
+
+        False from HTTP may also mean that the server shows no folders; None where it
+        does not say.
+        """
+        try:
+            if not self.name.startswith("http"):
+                return bool(self.list_names(path))
+            # With a slash, to which some servers redirect.
+            key = f"{path}/" if path else ""
+            self._request_bytes(key, 0, 1, _allowed_seconds())
+        except FileNotFoundError:
+            return False
+        except Exception as error:  # noqa: BLE001  each file system's own kinds
+            # It gives documents, and no list of a folder that is there.
+            return True if is_locked(error) and not self._access.bucket else None
+        return True
+
     def find_revision(self, key: str) -> None:
         """Return None: it would take a request; see `Source.find_revision`."""
 
