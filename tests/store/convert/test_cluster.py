@@ -93,24 +93,24 @@ def test_a_worker_is_killed(plate, tmp_path, capsys) -> None:
 def own_cluster(folder: Path, name: str):
     """Start a scheduler and workers; yields the scheduler's process and address."""
     file = folder / f"{name}.json"
-    started = []
-    for command in (
-        ("scheduler", "--port", "0", "--host", "127.0.0.1", "--no-dashboard"),
-        ("worker", "--nworkers", "2", "--nthreads", "1", "--no-dashboard"),
-    ):
-        code = f"from distributed.cli.dask_{command[0]} import main; main()"
-        words = [*command[1:], "--scheduler-file", str(file)]
-        with (folder / f"{name}-{command[0]}.log").open("w") as log:
-            started.append(
-                subprocess.Popen(
-                    [sys.executable, "-c", code, *words],
-                    stdout=log,
-                    stderr=log,
-                    cwd=folder,
-                )
-            )
-        until(file.exists)
+    started: list[subprocess.Popen] = []
     try:
+        for command in (
+            ("scheduler", "--port", "0", "--host", "127.0.0.1", "--no-dashboard"),
+            ("worker", "--nworkers", "2", "--nthreads", "1", "--no-dashboard"),
+        ):
+            code = f"from distributed.cli.dask_{command[0]} import main; main()"
+            words = [*command[1:], "--scheduler-file", str(file)]
+            with (folder / f"{name}-{command[0]}.log").open("w") as log:
+                started.append(
+                    subprocess.Popen(
+                        [sys.executable, "-c", code, *words],
+                        stdout=log,
+                        stderr=log,
+                        cwd=folder,
+                    )
+                )
+            until(file.exists)
         yield started[0], json.loads(file.read_text())["address"]
     finally:
         for process in started:
