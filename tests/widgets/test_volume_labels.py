@@ -11,8 +11,9 @@ from napari.layers import Image, Labels
 from napari.utils.colormaps import DirectLabelColormap
 
 import napari_ngff
-from mouse import pump, until
+from mouse import camera, pump, until
 from napari_ngff.store.sources.folder_source import FolderSource
+from napari_ngff.viewer import settings
 from napari_ngff.viewer.streamed_levels import are_pixels_coming
 from napari_ngff.viewer.volumes import volume_fit, volume_slicing
 from napari_ngff.viewer.volumes.level_mark import MARK
@@ -181,6 +182,92 @@ def test_the_canvas_names_the_level(viewer, cells):
     assert mark_of(viewer) is None
 
 
+@pytest.fixture
+def little_memory():
+    """So much that level 1 fits as a whole, and a part of level 0."""
+    settings.set_volume_memory(4)
+    yield
+    settings.set_volume_memory(0)
+
+
+def look_at(viewer, y, x, zoom):
+    view = camera(viewer)
+    view.zoom = zoom
+    view.center = (view.center[0], y, x)
+
+
+def is_part(layer, y, x):
+    """Tell whether a part of the finest level is shown, true and in its place."""
+    volume = volume_slicing.prepared_of(layer)
+    if volume is None or layer.data_level or not volume.place.is_part:
+        return False
+    box = volume.place.box
+    assert box[1][0] <= y < box[1][1]
+    assert box[2][0] <= x < box[2][1]
+    truth = layer.truth[tuple(slice(*span) for span in box)]
+    assert volume.raw.nbytes <= 4 << 20
+    return np.array_equal(layer._slice.image.raw, truth)
+
+
+def value_at(viewer, layer, y, x):
+    """What a ray hits that goes through all planes."""
+    found = layer.get_value(
+        (0, y, x), view_direction=(1, 0, 0), dims_displayed=[0, 1, 2], world=True
+    )
+    return None if found is None else found[1]
+
+
+@pytest.mark.usefixtures("little_memory")
+def test_of_the_finest_level_the_part_on_the_screen_is_shown(viewer, cells):
+    count = len(cells.data)
+    viewer.dims.ndisplay = 3
+    until(lambda: MARK in viewer.canvas.overlays and not volume_fit._turns)
+    assert cells.data_level == 1
+    look_at(viewer, 100, 400, 6)
+    until(lambda: is_part(cells, 100, 400))
+    until(lambda: mark_of(viewer) == f"level 1 of {count}, the part in view")
+    first = [start for start, _ in volume_slicing.prepared_of(cells).place.box]
+    visual = viewer.window._qt_viewer.canvas.layer_to_visual[cells]
+    placed = visual.node.transform.map([0, 0, 0])[:3]
+    assert np.allclose(placed, first[::-1])
+    assert np.allclose(cells.corner_pixels[0], first)
+    for y, x in ((100, 400), (97, 395), (first[1], first[2])):
+        assert value_at(viewer, cells, y, x) == cells.truth[0, y, x]
+        assert value_at(viewer, viewer.layers["a"], y, x) is not None
+    assert value_at(viewer, cells, 10, 10) is None
+    cells.truth[3, 100, 400] = 7
+    cells.data_setitem((np.array([3]), np.array([100]), np.array([400])), 7)
+    assert is_part(cells, 100, 400)
+    cells.data_setitem((np.array([3]), np.array([10]), np.array([10])), 7)
+    assert is_part(cells, 100, 400)
+
+
+@pytest.mark.usefixtures("little_memory")
+def test_a_part_that_is_left_is_coarse_at_once(viewer, cells):
+    viewer.dims.ndisplay = 3
+    look_at(viewer, 100, 400, 6)
+    until(lambda: is_part(cells, 100, 400))
+    look_at(viewer, 400, 100, 6)
+    assert cells.data_level == len(cells.data) - 1
+    until(lambda: is_part(cells, 400, 100))
+    look_at(viewer, 256, 256, 0.5)
+    assert cells.data_level == len(cells.data) - 1
+    until(lambda: cells.data_level == 1)
+    viewer.dims.ndisplay = 2
+    assert cells.locked_data_level is None
+
+
+def test_no_more_than_the_memory_is_shown_of_a_single_level(viewer, cells):
+    settings.set_volume_memory(1)
+    try:
+        viewer.dims.ndisplay = 3
+        cells.locked_data_level = 0
+        until(lambda: cells.data_level == 0 and is_part(cells, 256, 256))
+        assert volume_slicing.prepared_of(cells).raw.nbytes <= 1 << 20
+    finally:
+        settings.set_volume_memory(0)
+
+
 def test_a_removed_layer_has_no_volume(viewer, cells):
     viewer.dims.ndisplay = 3
     until(lambda: is_finest(cells, cells.truth))
@@ -193,8 +280,6 @@ def test_a_removed_layer_has_no_volume(viewer, cells):
 
 
 def test_the_memory_of_the_preferences_is_kept(viewer, cells):
-    from napari_ngff.viewer import settings
-
     try:
         settings.set_volume_memory(4)
         viewer.dims.ndisplay = 3

@@ -49,6 +49,7 @@ from napari_ngff.viewer.volumes.volume_fit import (
     fit_soon,
     fit_volumes,
     fit_when_calm,
+    follow_camera,
     forget_volume,
     mark_levels,
     note_camera,
@@ -96,7 +97,7 @@ class Session:
         viewer.dims.events.ndisplay.connect(self._on_ndisplay)
         for event in (viewer.dims.events.point, viewer.dims.events.current_step):
             event.connect(self._on_place)
-        viewer.scene.camera.events.connect(note_camera)
+        viewer.scene.camera.events.connect(self._on_camera)
         viewer.events.status.connect(self._on_status)
         stream_signals.arrived.connect(self._on_arrived)
         volume_signals.needed.connect(self._on_volume_needed)
@@ -109,6 +110,11 @@ class Session:
             bring_back(viewer)
             note_camera()  # what is seen first is drawn before finer voxels are
             fit_when_calm(viewer)
+
+    def _on_camera(self, event: Any = None) -> None:
+        viewer = self._viewer()
+        if viewer is not None:
+            follow_camera(viewer)
 
     def _on_place(self, event: Any = None) -> None:
         viewer = self._viewer()

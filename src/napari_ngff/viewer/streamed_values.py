@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from napari_ngff.store.arrays.boxes import cells_in
 from napari_ngff.viewer.napari_private import qt_viewer_of, wrap_screenshots
 from napari_ngff.viewer.streamed_levels import stream_of
+from napari_ngff.viewer.volumes.visible_part import ray_in_part
+from napari_ngff.viewer.volumes.volume_slicing import prepared_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -114,7 +116,12 @@ class ValueGuard:
         layer = self._layer()
         if layer is None:
             return None
-        before = self._picture
+        before, volume = self._picture, prepared_of(layer)
+        if volume is not None and start_point is not None and end_point is not None:
+            ray = ray_in_part(layer, volume.place, start_point, end_point)
+            if ray is None:
+                return None
+            start_point, end_point = ray
         found = type(layer)._get_value_ray(
             layer, start_point, end_point, dims_displayed
         )

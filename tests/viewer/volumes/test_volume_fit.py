@@ -9,7 +9,8 @@ from napari.layers import Image
 
 from napari_ngff.viewer.layer_plan import KEY
 from napari_ngff.viewer.session import session_of
-from napari_ngff.viewer.volumes.volume_fit import finest_fitting
+from napari_ngff.viewer.volumes.texture_budget import TextureBudget
+from napari_ngff.viewer.volumes.volume_choice import finest_place
 
 SHAPES = (2, 64, 128, 128), (2, 64, 64, 64), (2, 64, 32, 32)
 
@@ -25,11 +26,26 @@ def layer():
     [(64 * 128 * 128, 0), (64 * 128 * 128 - 1, 1), (64 * 64 * 64 - 1, 2), (1, 2)],
 )
 def test_the_finest_level_within_the_budget_is_chosen(layer, budget, level):
-    assert finest_fitting(layer, (1, 2, 3), budget, 2048) == level
+    place = place_within(layer, TextureBudget(budget, 2048))
+    assert place.level == level
+    assert place.is_part == (budget == 1)
+
+
+def place_within(layer, budget):
+    viewer = ViewerModel()
+    viewer.add_layer(layer)
+    viewer.dims.ndisplay = 3
+    return finest_place(viewer, layer, range(3), budget)
 
 
 def test_no_level_is_larger_than_a_texture(layer):
-    assert finest_fitting(layer, (1, 2, 3), 1 << 30, 100) == 1
+    assert place_within(layer, TextureBudget(1 << 30, 100)).level == 1
+
+
+def test_of_the_coarsest_level_the_middle_is_shown_if_it_does_not_fit(layer):
+    place = place_within(layer, TextureBudget(20 * 20 * 20, 30))
+    assert place.level == 2
+    assert place.box[1:] == ((22, 42), (6, 26), (6, 26))
 
 
 def test_switching_to_3d_shows_it_and_back_the_zoom_chooses_again(layer):

@@ -34,6 +34,7 @@ from napari_ngff.viewer.painting.canvas_data import CanvasData
 from napari_ngff.viewer.painting.screen_part import PaintedSlicing
 from napari_ngff.viewer.streamed_levels import drawing
 from napari_ngff.viewer.volumes.prepared_volume import EditMark
+from napari_ngff.viewer.volumes.visible_part import ray_in_part
 from napari_ngff.viewer.volumes.volume_slicing import MOST_PATCHED
 
 if TYPE_CHECKING:
@@ -251,7 +252,13 @@ class CanvasLabels(Labels):  # type: ignore[misc]
         tile = self._slicing_state.screen_part()
         if tile is not None and self._is_coming(tile.level.number, tile.box):
             return None
-        return super()._get_value_ray(start_point, end_point, dims_displayed)
+        ray, volume = (start_point, end_point), self._slicing_state.volume
+        if volume is not None and start_point is not None and end_point is not None:
+            found = ray_in_part(self, volume.place, *ray)
+            if found is None:
+                return None
+            ray = found
+        return super()._get_value_ray(*ray, dims_displayed)
 
     @property
     def locked_data_level(self) -> int | None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from napari.components.overlays import TextOverlay
 
 from napari_ngff.viewer.browsing.canvas_controls import place_overlays
+from napari_ngff.viewer.volumes.volume_slicing import prepared_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -34,12 +35,22 @@ def level_text(layers: Iterable[Layer]) -> str:
             text = "being read"
         elif layer.multiscale and len(layer.data) > 1:
             text = f"level {layer.data_level + 1} of {len(layer.data)}"
+            if is_part(layer):
+                text += ", the part in view"
+        elif is_part(layer):
+            text = "the part in view"
         else:
             continue
         seen.setdefault(text, []).append(layer.name)
     if len(seen) < 2:
         return next(iter(seen), "")
     return "\n".join(f"{text}: {', '.join(names)}" for text, names in seen.items())
+
+
+def is_part(layer: Layer) -> bool:
+    """Tell whether only a part of a layer is shown."""
+    volume = prepared_of(layer)
+    return volume is not None and volume.place.is_part
 
 
 def is_marked(viewer: ViewerModel) -> bool:

@@ -50,11 +50,14 @@ class VolumePlace:
         In voxels of the level, axes of the layer; one voxel along those not displayed.
     displayed
         The displayed axes, in the order of the axes of the picture.
+    is_part
+        Whether the level reaches beyond the box.
     """
 
     level: int
     box: Box
     displayed: tuple[int, ...]
+    is_part: bool = False
 
     @property
     def shape(self) -> tuple[int, ...]:

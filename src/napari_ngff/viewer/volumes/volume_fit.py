@@ -6,7 +6,6 @@ shown when the camera rests. See `volume_slicing` for how napari gets it.
 
 from __future__ import annotations
 
-import math
 import threading
 import time
 import weakref
@@ -14,20 +13,26 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from napari_ngff.viewer import settings, window_services
-from napari_ngff.viewer.bridge.regions import layer_point, level_shapes
+from napari_ngff.viewer.bridge.regions import level_shapes
 from napari_ngff.viewer.browsing.streaming import at_once, is_slicing
 from napari_ngff.viewer.layer_plan import KEY
 from napari_ngff.viewer.volumes.level_mark import is_marked, show_levels
 from napari_ngff.viewer.volumes.prepared_volume import (
-    VolumePlace,
     VolumeReading,
     prepare_volume,
-    texture_type,
 )
-from napari_ngff.viewer.volumes.texture_budget import budget_of, share_budget
+from napari_ngff.viewer.volumes.texture_budget import (
+    TextureBudget,
+    budget_of,
+    share_budget,
+)
+from napari_ngff.viewer.volumes.visible_part import covers_part, visible_part
+from napari_ngff.viewer.volumes.volume_choice import (
+    displayed_axes,
+    finest_place,
+    volume_bytes,
+)
 from napari_ngff.viewer.volumes.volume_slicing import (
     answer_requests,
     drop_prepared,
@@ -36,6 +41,7 @@ from napari_ngff.viewer.volumes.volume_slicing import (
     is_thick,
     prepared_of,
     put_prepared,
+    release_volume,
     unlock_level,
 )
 
@@ -45,14 +51,18 @@ if TYPE_CHECKING:
     from napari.components import ViewerModel
     from napari.layers import Layer
 
-    from napari_ngff.viewer.volumes.prepared_volume import PreparedVolume
+    from napari_ngff.viewer.volumes.prepared_volume import (
+        PreparedVolume,
+        VolumePlace,
+    )
+    from napari_ngff.viewer.volumes.visible_part import Span
 
 __all__ = [
     "attend_volumes",
-    "finest_fitting",
     "fit_soon",
     "fit_volumes",
     "fit_when_calm",
+    "follow_camera",
     "forget_volume",
     "mark_levels",
     "note_camera",
@@ -95,6 +105,9 @@ _running = [False]
 _refused: weakref.WeakKeyDictionary[Any, VolumePlace] = weakref.WeakKeyDictionary()
 """Places that napari did not ask for once they were read."""
 
+_followed: weakref.WeakSet[Any] = weakref.WeakSet()
+"""Viewers whose volumes are fitted when the camera rests."""
+
 _attended: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
@@ -121,6 +134,7 @@ def attend_volumes(viewer: ViewerModel, layer: Layer) -> None:
         if viewer is not None and is_marked(viewer):
             mark_levels(viewer)
 
+    layer.events.depiction.connect(fit_again)
     layer.events.visible.connect(fit_again)
     layer.events.visible.connect(mark_level)
     layer.events.locked_data_level.connect(fit_again)
@@ -143,9 +157,49 @@ def mark_levels(viewer: ViewerModel) -> None:
     show_levels(viewer, shown)
 
 
-def note_camera(event: Any = None) -> None:
+def note_camera() -> None:
     """Note that a camera moves."""
     _moved[0] = time.monotonic()
+
+
+def follow_camera(viewer: ViewerModel) -> None:
+    """Show the coarsest level where a part leaves the screen, and a finer one later."""
+    note_camera()
+    if viewer.dims.ndisplay != 3 or at_once():
+        return
+    for layer in viewer.layers:
+        volume, turn = prepared_of(layer), _turns.get(layer)
+        known = None if volume is None else volume.place
+        coming = None if turn is None else turn.reading.place
+        if not any(place is not None and place.is_part for place in (known, coming)):
+            continue
+        part = visible_part(viewer, layer, displayed_axes(viewer, layer))
+        if coming is not None and not covers_part(layer, coming, part):
+            del _turns[layer]
+        if known is not None and not covers_part(layer, known, part):
+            release_volume(layer)
+    fit_at_rest(viewer)
+
+
+def fit_at_rest(viewer: ViewerModel) -> None:
+    """Call `fit_volumes` when the camera rests, once however often it moves."""
+    if viewer in _followed:
+        return
+    _followed.add(viewer)
+    reference = weakref.ref(viewer)
+
+    def wait() -> None:
+        while is_moving():
+            time.sleep(CAMERA_REST / 4)
+
+    def done(_: Any) -> None:
+        viewer = reference()
+        if viewer is not None:
+            _followed.discard(viewer)
+            if window_services.is_open(viewer):
+                fit_volumes(viewer)
+
+    window_services.run_work(wait, done)
 
 
 def fit_soon(viewer: ViewerModel) -> None:
@@ -195,14 +249,8 @@ def fit_volumes(viewer: ViewerModel) -> None:
     budget = budget_of(viewer)
     wanted = [volume_bytes(layer, 0, axes) for layer, axes in shown]
     shares = share_budget(wanted, budget.memory)
-    for (layer, axes), share in zip(shown, shares, strict=True):
-        show_finest(viewer, layer, axes, share, budget.side)
-
-
-def displayed_axes(viewer: ViewerModel, layer: Layer) -> tuple[int, ...]:
-    """List the axes of a layer that are displayed, in the order of its picture."""
-    missing = viewer.dims.ndim - layer.ndim
-    return tuple(axis - missing for axis in viewer.dims.displayed if axis >= missing)
+    for (layer, _), share in zip(shown, shares, strict=True):
+        show_finest(viewer, layer, TextureBudget(share, budget.side))
 
 
 def leave_volume(layer: Layer) -> None:
@@ -216,69 +264,41 @@ def leave_volume(layer: Layer) -> None:
         layer.locked_data_level = None
 
 
-def volume_bytes(layer: Layer, level: int, axes: Sequence[int]) -> int:
-    """Count the bytes of a level in 3D, in memory or on the card, the larger ones."""
-    dtype = np.dtype(layer.dtype)
-    # The numbers of colours of labels are not larger than the labels.
-    is_image = layer._type_string == "image"
-    voxel = max(dtype.itemsize, texture_type(dtype).itemsize if is_image else 1)
-    shape = level_shapes(layer)[level]
-    return math.prod(int(shape[axis]) for axis in axes) * int(voxel)
-
-
-def finest_fitting(layer: Layer, axes: Sequence[int], memory: int, side: int) -> int:
-    """Choose the finest level whose volume fits; the coarsest where none does.
-
-    Parameters
-    ----------
-    axes
-        Displayed axes of the layer.
-    memory
-        In bytes.
-    side
-        Voxels along one axis.
-    """
-    shapes = level_shapes(layer)
-    for level, shape in enumerate(shapes):
-        longest = max(shape[axis] for axis in axes)
-        if longest <= side and volume_bytes(layer, level, axes) <= memory:
-            return level
-    return len(shapes) - 1
-
-
-def show_finest(
-    viewer: ViewerModel, layer: Layer, axes: tuple[int, ...], memory: int, side: int
-) -> None:
+def show_finest(viewer: ViewerModel, layer: Layer, budget: TextureBudget) -> None:
     """Have the finest level of a layer read that fits, unless it is shown already."""
-    volume = prepared_of(layer)
+    axes, volume = displayed_axes(viewer, layer), prepared_of(layer)
     chosen = layer.locked_data_level if layer.multiscale else None
-    if chosen is not None and volume is not None and volume.locks:
+    if volume is not None and volume.locks:
         chosen = None  # locked here
     coarsest = len(level_shapes(layer)) - 1
-    level = finest_fitting(layer, axes, memory, side) if chosen is None else chosen
+    part = visible_part(viewer, layer, axes)
+    levels = range(coarsest + 1) if chosen is None else [chosen]
+    place = finest_place(viewer, layer, levels, budget, part)
     is_slow = is_awaited(layer, coarsest if chosen is None else chosen, axes)
-    if level == coarsest and not is_slow:
-        return  # napari shows it
-    place = place_of(viewer, layer, level, axes)
-    if volume is not None and volume.place == place and holds_volume(layer, volume):
+    if place.level == coarsest and not place.is_part and not is_slow:
+        release_volume(layer)  # napari shows it
         return
-    if is_slow and level != coarsest and chosen is None and volume is None:
+    if volume is not None and holds_volume(layer, volume):
+        if volume.place == place or is_like(layer, volume.place, place, part):
+            return
+    elif is_slow and place.level != coarsest and chosen is None:
         # Something to see first.
-        place = place_of(viewer, layer, coarsest, axes)
+        place = finest_place(viewer, layer, [coarsest], budget, part)
     start_reading(viewer, layer, place)
 
 
-def place_of(
-    viewer: ViewerModel, layer: Layer, level: int, axes: tuple[int, ...]
-) -> VolumePlace:
-    """Find what a level shows at the present position of the sliders."""
-    shapes = level_shapes(layer)
-    at = layer_point(layer, viewer.dims.point) / np.divide(shapes[0], shapes[level])
-    box = []
-    for axis, size in enumerate(shapes[level]):
-        index = int(np.round(np.clip(at[axis], 0, size - 1)))
-        box.append((0, size) if axis in axes else (index, index + 1))
-    return VolumePlace(level, tuple(box), axes)
+def is_like(
+    layer: Layer, known: VolumePlace, place: VolumePlace, part: Sequence[Span] | None
+) -> bool:
+    """Tell whether a part that is shown is as good as another one of its level."""
+    hidden = set(range(len(place.box))) - set(place.displayed)
+    return (
+        (known.level, known.displayed) == (place.level, place.displayed)
+        and known.is_part
+        and place.is_part
+        and all(known.box[axis] == place.box[axis] for axis in hidden)
+        and (known.shape == place.shape or covers_part(layer, known, part))
+    )
 
 
 def start_reading(viewer: ViewerModel, layer: Layer, place: VolumePlace) -> None:

@@ -29,7 +29,7 @@ from napari_ngff.viewer.volumes.prepared_volume import LabelLook
 if TYPE_CHECKING:
     from napari.layers import Layer
 
-    from napari_ngff.viewer.volumes.prepared_volume import PreparedVolume
+    from napari_ngff.viewer.volumes.prepared_volume import PreparedVolume, VolumePlace
 
 __all__ = [
     "READ_AT_ONCE",
@@ -40,6 +40,8 @@ __all__ = [
     "is_thick",
     "prepared_of",
     "put_prepared",
+    "release_volume",
+    "unlock_level",
     "volume_signals",
 ]
 
@@ -97,6 +99,8 @@ def make_request(reference: weakref.ref[Layer], usual: Any, **asked: Any) -> Any
     volume = prepared_of(layer)
     if volume is not None:
         if is_asked(volume, asked) and holds_volume(layer, volume):
+            # By these napari finds out how far the picture is from the first voxel.
+            layer.corner_pixels = corners_of(volume.place)
             look = LabelLook.of_layer(layer)
             return REQUESTS[usual](**asked, volume=volume, look=look)
         drop_prepared(layer)
@@ -127,6 +131,25 @@ def unlock_level(layer: Layer) -> None:
     layer._locked_data_level, layer._data_level = None, level
     layer.corner_pixels = corners
     layer.events.locked_data_level()
+
+
+def release_volume(layer: Layer) -> None:
+    """Show the coarsest level in place of a volume; other events follow later."""
+    volume = drop_prepared(layer)
+    if volume is None:
+        return
+    if volume.locks and layer.locked_data_level == volume.place.level:
+        with layer.events.locked_data_level.blocker():
+            unlock_level(layer)
+    layer.refresh(extent=False)
+
+
+def corners_of(place: VolumePlace) -> Any:
+    """Return the first and the last voxel of a volume; 0 along axes not displayed."""
+    corners = np.zeros((2, len(place.box)), int)
+    for axis in place.displayed:
+        corners[:, axis] = place.box[axis][0], place.box[axis][1] - 1
+    return corners
 
 
 def holds_volume(layer: Layer, volume: PreparedVolume) -> bool:
