@@ -188,6 +188,7 @@ def test_older_versions_have_no_scenes(scene, tmp_path) -> None:
 @pytest.mark.filterwarnings(
     "ignore:The 'future.infer_string' option:DeprecationWarning"
 )
+@pytest.mark.default_cases("csv-0.4", "json-0.5", "anndata-0.4")
 @pytest.mark.parametrize("version", ["0.4", "0.5"])
 @pytest.mark.parametrize("backend", ["csv", "json", "parquet", "anndata"])
 def test_tables_of_ngio(tmp_path, version, backend) -> None:

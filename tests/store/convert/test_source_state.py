@@ -135,6 +135,7 @@ def change_bytes(file: Path) -> None:
     os.utime(file, ns=(later, later))
 
 
+@pytest.mark.default_cases("True-tag, date", "False-date")
 @pytest.mark.parametrize("version", ["tag, date", "weak tag", "date"])
 @pytest.mark.parametrize("ranges", [True, False])
 def test_a_file_of_a_web_server(source, server, tmp_path, version, ranges) -> None:
@@ -186,6 +187,7 @@ def test_an_object_of_a_bucket(source, tmp_path) -> None:
         assert (made / f"0/c/{KEY[2:]}").read_bytes() == data
 
 
+@pytest.mark.long
 def test_parts_in_a_bucket_that_cannot_be_continued(
     source, tmp_path, monkeypatch
 ) -> None:
