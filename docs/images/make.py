@@ -331,6 +331,40 @@ def url_form(folder: Path) -> None:
     write(Image.open(file).convert("RGB"), "url-form")
 
 
+def convert_form(folder: Path) -> None:
+    """Draw the form that converts, with its options, for a plate."""
+    from PIL import Image
+
+    from napari_ngff.plugin import convert_files
+    from napari_ngff.viewer.samples import write_plate
+    from napari_ngff.widgets.converting.convert_form import TITLE
+    from napari_ngff.widgets.form_dialog import shown_form
+
+    viewer = open_sample(write_plate(folder / "plate.ome.zarr", "0.4", fields=2))
+    convert_files(viewer)
+    form = shown_form(viewer, TITLE)
+    while not form.task.can_start:
+        wait(0.1)
+    form.fields.toggleMore()
+    form.shards.setEditText("auto")
+    form.lines["wells"].setText("B*,C3")
+    form.askTask()
+    while not form.task.can_start:
+        wait(0.1)
+    # Not the folder of this computer.
+    form.source.lineEdit().setText("/data/plate.ome.zarr")
+    form._waiting.stop()
+    form.target.setText("/data/plate-converted.ome.zarr")
+    form.start.setEnabled(True)
+    form.start.setFocus()
+    wait(0.5)
+    file = folder / "dialog.png"
+    form.window().grab().save(str(file))
+    viewer.close()
+    wait(0.2)
+    write(Image.open(file).convert("RGB"), "convert-form")
+
+
 def inspector(folder: Path) -> None:
     """Draw the inspector with what is wrong with labels, and the buttons to fix it."""
     import json
@@ -561,6 +595,7 @@ PICTURES: dict[str, Callable[[Path], None]] = {
     "well": well,
     "scene": scene,
     "url-form": url_form,
+    "convert-form": convert_form,
     "inspector": inspector,
     "browser": browser,
     "annotate": annotate,

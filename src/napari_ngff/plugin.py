@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from napari_ngff.widgets.opening import RemoteOpening
 
 __all__ = [
+    "convert_files",
     "edit_copy",
     "forget_logins",
     "get_reader",
@@ -177,6 +178,14 @@ def save_as(viewer: Viewer) -> None:
 
     use_workers()
     ask_and_save(viewer)
+
+
+def convert_files(viewer: Viewer) -> None:
+    """Ask what to convert to another version, other chunks, a part or one file."""
+    from napari_ngff.widgets.converting.convert_form import show_convert_form
+
+    use_workers()
+    show_convert_form(viewer)
 
 
 def use_workers() -> None:

@@ -18,6 +18,7 @@ __all__ = [
     "check_index",
     "is_document",
     "parse_json",
+    "size_text",
 ]
 
 LARGEST_DOCUMENT = 64 << 20
@@ -41,6 +42,16 @@ DOCUMENTS = (
     "zarr.json",
     "METADATA.ome.xml",
 )
+
+
+def size_text(nbytes: float) -> str:
+    """Write a number of bytes as "34 MB"."""
+    size = nbytes
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.3g} {unit}"
+        size /= 1000
+    return f"{size:,.3g} TB"
 
 
 def is_document(key: str) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.store.hierarchy.coordinate_systems import level_transformation
+from napari_ngff.store.limits import size_text
 from napari_ngff.store.pyramids.pyramid import LevelSource, open_pyramid
 from napari_ngff.viewer.describe_transformation import TIMES, describe_transformation
 
@@ -133,15 +134,7 @@ def _sizes_text(sizes: Sequence[int]) -> str:
 def _on_disk(arrays: Sequence[ChunkedArray]) -> str:
     """Estimate the size on disk from shapes; the true one would need a listing."""
     size = sum(math.prod(array.shape) * array.dtype.itemsize for array in arrays)
-    return f"{_bytes_text(size)} uncompressed, less on disk (estimate)"
-
-
-def _bytes_text(size: float) -> str:
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if size < 1000:
-            return f"{size:.3g} {unit}"
-        size /= 1000
-    return f"{size:,.3g} TB"
+    return f"{size_text(size)} uncompressed, less on disk (estimate)"
 
 
 def sentences_of(node: Node) -> Iterator[str]:

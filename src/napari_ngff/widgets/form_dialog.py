@@ -41,7 +41,7 @@ class FormDialog(QDialog):
     title
         Of the dialog.
     form
-        Lives as long as the dialog.
+        Of magicgui or Qt; lives as long as the dialog.
     first
         Gets the keyboard.
     button
@@ -52,25 +52,26 @@ class FormDialog(QDialog):
         self,
         viewer: Any,
         title: str,
-        form: Container,  # type: ignore[type-arg]
+        form: Container | QWidget,  # type: ignore[type-arg]
         first: QWidget,
         button: QPushButton,
     ) -> None:
         super().__init__(main_window(viewer))
         self.form = form
+        native = form if isinstance(form, QWidget) else form.native
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setWindowTitle(title)
         self.setMinimumWidth(WIDTH)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(6, 6, 6, 6)
-        layout.addWidget(form.native)
+        layout.addWidget(native)
         button.setDefault(True)
         for other in self.findChildren(QPushButton):
             if other is not button:
                 # Else one that has the focus would take Enter.
                 other.setAutoDefault(False)
         self._first = first
-        form.native.installEventFilter(self)
+        native.installEventFilter(self)
 
     def showEvent(self, event: Any) -> None:
         """Put the keyboard into the first line."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
@@ -39,14 +40,19 @@ if TYPE_CHECKING:
     from napari_ngff.metadata.model import JSON
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.store.sources.revision import Revision
-    from napari_ngff.store.write.partial_folder import UnitRecord
+    from napari_ngff.store.write.partial_folder import Unfinished, UnitRecord
 
 __all__ = [
+    "TARGETS",
     "ConversionResult",
     "ConversionRun",
+    "ConversionStep",
     "ConvertOptions",
     "convert",
     "convert_hierarchy",
+    "find_target",
+    "find_unfinished",
+    "fit_request",
     "read_request",
 ]
 
@@ -136,6 +142,24 @@ class ConversionResult:
 
 
 @dataclass(frozen=True, slots=True)
+class ConversionStep:
+    """How far a conversion is.
+
+    Attributes
+    ----------
+    phase
+        "plan": metadata are read; "convert"; "compare": the source is compared with
+        what it was; "pack" and "unpack": a folder becomes an archive, or the reverse.
+    done, total
+        Pieces of work, when packing and unpacking bytes; `total` is 0 while unknown.
+    """
+
+    phase: str
+    done: int = 0
+    total: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class ConversionRun:
     """How a conversion runs.
 
@@ -152,6 +176,10 @@ class ConversionRun:
     progress
         Called with the bytes of voxels that are done, and their total. An error that it
         raises stops the conversion.
+    follow
+        Called often with what is done now; an error that it raises stops, too.
+    how_to_resume
+        End of the text of an error, after which finished parts stay.
     """
 
     overwrite: bool = False
@@ -159,6 +187,13 @@ class ConversionRun:
     skips: bool = False
     scheduler: Any = None
     progress: Callable[[int, int], None] | None = None
+    follow: Callable[[ConversionStep], None] | None = None
+    how_to_resume: str = "--resume continues"
+
+    def report_step(self, phase: str, done: int = 0, total: int = 0) -> None:
+        """Report a step to who follows."""
+        if self.follow is not None:
+            self.follow(ConversionStep(phase, done, total))
 
 
 def convert(
@@ -253,26 +288,13 @@ def convert_hierarchy(
     OSError
         Where reading or writing fails.
     """
-    target = _find_target(target)
-    _require_apart(node, target)
-    if Path(target).suffix.lower() == SINGLE and request.version.zarr_format == 2:
-        text = "An .ozx file needs OME-Zarr 0.5 or newer."
-        raise OptionError(text, "to_version")
-    if Path(target).suffix.lower() == SINGLE and request.may_add_shards:
-        # RFC-9: they SHOULD be used, to have fewer entries.
-        storage = replace(request.storage, adds_shards=True)
-        request = replace(request, storage=storage)
-    settings = {
-        "source": str(node),
-        "version": request.version,
-        "storage": asdict(request.storage),
-        "selection": asdict(request.selection),
-        "skips": run.skips,
-    }
+    target = find_target(target)
+    request = fit_request(node, target, request)
+    settings = _dump_settings(node, request, skips=run.skips)
     folder = PartialFolder(target, settings, overwrite=run.overwrite, resume=run.resume)
     with folder:
         try:
-            problems, notes = _plan(node, request, folder)
+            problems, notes = _plan(node, request, folder, run)
         except BaseException:
             # Nothing is done yet that could be continued.
             folder.remove()
@@ -281,12 +303,66 @@ def convert_hierarchy(
             result = _finish(node, folder, run, problems)
             return replace(result, notes=notes)
         except BaseException as error:
-            _name_partial(error, folder)
+            _name_partial(error, folder, run.how_to_resume)
             raise
 
 
-def _find_target(target: str | Path) -> Path | str:
-    """Return a path, or an address of S3."""
+def find_unfinished(
+    node: Node, target: Path | str, request: ConversionRequest, *, skips: bool
+) -> Unfinished:
+    """Find out whether the same conversion was begun before, and stopped.
+
+    Parameters
+    ----------
+    request
+        As `fit_request` returned it.
+    """
+    settings = _dump_settings(node, request, skips=skips)
+    return PartialFolder(target, settings, overwrite=False, resume=True).look()
+
+
+def _dump_settings(node: Node, request: ConversionRequest, *, skips: bool) -> JSON:
+    return {
+        "source": str(node),
+        "version": request.version,
+        "storage": asdict(request.storage),
+        "selection": asdict(request.selection),
+        "skips": skips,
+    }
+
+
+def fit_request(
+    node: Node, target: Path | str, request: ConversionRequest
+) -> ConversionRequest:
+    """Add to a request what its target needs.
+
+    Raises
+    ------
+    OptionError
+        Where the target needs another version.
+    ValueError
+        Where the target is in the source.
+    """
+    _require_apart(node, target)
+    if Path(target).suffix.lower() != SINGLE:
+        return request
+    if request.version.zarr_format == 2:
+        text = "An .ozx file needs OME-Zarr 0.5 or newer."
+        raise OptionError(text, "to_version")
+    if not request.may_add_shards:
+        return request
+    # RFC-9: they SHOULD be used, to have fewer entries.
+    return replace(request, storage=replace(request.storage, adds_shards=True))
+
+
+def find_target(target: str | Path) -> Path | str:
+    """Return a path, or an address of S3.
+
+    Raises
+    ------
+    UnsupportedError
+        Where it is another address.
+    """
     if not is_url(str(target)):
         return Path(target).absolute()
     address = str(target).rstrip("/")
@@ -313,9 +389,9 @@ def _require_apart(node: Node, target: Path | str) -> None:
         raise ValueError(f"{target} and its source {source} are inside of each other.")
 
 
-def _name_partial(error: BaseException, folder: PartialFolder) -> None:
+def _name_partial(error: BaseException, folder: PartialFolder, how: str) -> None:
     """Add to an error how to continue."""
-    note = f"Finished parts stay in {folder.path}; --resume continues."
+    note = f"Finished parts stay in {folder.path}; {how}."
     if isinstance(error, OMEZarrError):
         error.remedy = f"{error.remedy} {note}".lstrip()
     else:
@@ -323,7 +399,7 @@ def _name_partial(error: BaseException, folder: PartialFolder) -> None:
 
 
 def _plan(
-    node: Node, request: ConversionRequest, folder: PartialFolder
+    node: Node, request: ConversionRequest, folder: PartialFolder, run: ConversionRun
 ) -> tuple[list[str], tuple[str, ...]]:
     """Write the plan; returns problems and notes."""
     if folder.continues:
@@ -334,7 +410,13 @@ def _plan(
         folder.root,
         lambda key, data: put_object(folder.root, key, (data,)),
     )
-    folder.write_plan(_dump_task(task) for task in plan.list_tasks())
+
+    def dump_tasks() -> Iterator[JSON]:
+        for number, task in enumerate(plan.list_tasks()):
+            run.report_step("plan", number)
+            yield _dump_task(task)
+
+    folder.write_plan(dump_tasks())
     folder.finish_plan(plan.root)
     return plan.problems, plan.list_notes()
 
@@ -385,30 +467,37 @@ def _finish(
     node: Node, folder: PartialFolder, run: ConversionRun, problems: list[str]
 ) -> ConversionResult:
     units, total, last = _measure_plan(folder)
-    done = 0
+    done = pieces = 0
     archive = find_changed_archive(node.location.source, None)
 
     def note_unit(unit: WorkUnit, record: UnitRecord) -> None:
-        nonlocal done
+        nonlocal done, pieces
         if record != unit.done:
             folder.note_unit(unit.number, record)
         problems.extend(record.problems[: MOST_PROBLEMS - len(problems)])
-        done += unit.nbytes
+        done, pieces = done + unit.nbytes, pieces + 1
+        run.report_step("convert", pieces, units)
         if run.progress is not None:
             run.progress(done, total)
+
+    run.report_step("convert", 0, units)
 
     for stage in range(last + 1):
         waiting = _list_units(node, folder, run, stage)
         if folder.continues:
             waiting = (replace(u, done=folder.find_unit(u.number)) for u in waiting)
         run_units(waiting, run_unit, note_unit, run.scheduler)
-    _compare_source(node, folder, run, archive)
-    folder.place_hierarchy(None)
+    _compare_source(node, folder, run, archive, units)
+    folder.place_hierarchy(partial(run.report_step, "pack"))
     return ConversionResult(folder.target, units, total, tuple(problems))
 
 
 def _compare_source(
-    node: Node, folder: PartialFolder, run: ConversionRun, archive: Revision | None
+    node: Node,
+    folder: PartialFolder,
+    run: ConversionRun,
+    archive: Revision | None,
+    units: int,
 ) -> None:
     """Find out whether the source changed after it was read.
 
@@ -418,10 +507,12 @@ def _compare_source(
         Where it did; its units count as unfinished then.
     """
     changed: list[str] = []
-    count = 0
+    count = compared = 0
 
     def compare_unit(unit: WorkUnit, record: UnitRecord) -> None:
-        nonlocal count
+        nonlocal count, compared
+        compared += 1
+        run.report_step("compare", compared, units)
         noted = folder.find_unit(unit.number)
         if noted is None or noted.seen == record.seen:
             return

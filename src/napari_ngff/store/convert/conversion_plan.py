@@ -57,6 +57,7 @@ if TYPE_CHECKING:
         PlannedLevel,
     )
     from napari_ngff.store.convert.selection import Storage
+    from napari_ngff.store.sources.source import Source
 
 __all__ = ["ConversionPlan", "ConversionRequest", "read_task"]
 
@@ -116,6 +117,8 @@ class ConversionPlan:
         Images whose crop reaches beyond them, each with the axes as text.
     axes
         Names of the axes of all images.
+    drafts
+        Reads what `put` has written; by default what is at `target`.
     """
 
     node: Node
@@ -126,6 +129,7 @@ class ConversionPlan:
     problems: list[str] = field(default_factory=list)
     beyond: list[str] = field(default_factory=list)
     axes: set[str] = field(default_factory=set)
+    drafts: Source | None = None
 
     def list_tasks(self) -> Iterator[ArrayTask | CopyTask | DocumentTask]:
         """Yield what is to be done, in the order of the groups, and what was read.
@@ -298,10 +302,7 @@ class ConversionPlan:
         version = self.request.version
         source, where = node.location.source, node.location
         if change.alters(node, version):
-            try:
-                attributes = convert_attributes(node, version, change)
-            except ValueError as error:
-                raise ValueError(f"{node}: {error}") from error
+            attributes = _convert_group(node, version, change)
         else:
             attributes = node.attributes
         documents = group_documents(attributes, version)
@@ -369,7 +370,8 @@ class ConversionPlan:
         )
         for name, data in converted.documents.items():
             self.put(join_key(path, name), data)
-        new = open_array(target_source(self.target), path, version.zarr_format)
+        made = self.drafts or target_source(self.target)
+        new = open_array(made, path, version.zarr_format)
         copies = converted.keeps_chunks or converted.joins_chunks
         if not copies and not new.direct:
             msg = f"{source.name}/{array.path} cannot be encoded."
@@ -531,6 +533,16 @@ def _has_image(node: Node, path: str) -> bool:
         return read_node(node.location.join_path(path)).metadata.image is not None
     except (OMEZarrError, OSError):
         return False
+
+
+def _convert_group(node: Node, version: Version, change: GroupChange) -> JSON:
+    """Convert the attributes of a group; its errors name it."""
+    try:
+        return convert_attributes(node, version, change)
+    except OptionError as error:
+        raise OptionError(f"{node}: {error}", error.option) from error
+    except ValueError as error:
+        raise ValueError(f"{node}: {error}") from error
 
 
 def _edit_group(raw: bytes, name: str, attributes: JSON) -> bytes:

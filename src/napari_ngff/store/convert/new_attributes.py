@@ -10,6 +10,7 @@ import copy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from napari_ngff.errors import OptionError
 from napari_ngff.metadata.dump import dump_multiscale
 from napari_ngff.metadata.version import V0_4, V0_5, Version
 
@@ -81,9 +82,10 @@ def _move_level(level: Level, shifts: Mapping[str, tuple[float, ...]]) -> Level:
     if shift is None or not any(shift):
         return level
     if level.transformation is not None:
-        raise ValueError(
+        raise OptionError(
             f"Level {level.path!r} has more than a scale and a translation, and cannot"
-            " be cropped."
+            " be cropped.",
+            "crop",
         )
     moved = zip(level.translation, level.scale, shift, strict=True)
     return replace(level, translation=tuple(t + s * n for t, s, n in moved))
@@ -140,7 +142,8 @@ def convert_attributes(node: Node, version: Version, change: GroupChange) -> JSO
         Where the version cannot state what the group has.
     """
     if node.metadata.scene is not None and not version.has_systems:
-        raise ValueError(f"OME-Zarr {version} cannot state a scene.")
+        text = f"OME-Zarr {version} cannot state a scene."
+        raise OptionError(text, "to_version")
     attributes = copy.deepcopy(node.attributes)
     home, others = _split_home(attributes, node.zarr_format)
     stated = home.pop("version", None) if node.zarr_format == 3 else None

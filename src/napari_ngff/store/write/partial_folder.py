@@ -19,16 +19,17 @@ import struct
 import threading
 from contextlib import suppress
 from dataclasses import dataclass
+from enum import Enum, auto
 from hashlib import sha256
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Self
 
 from platformdirs import user_data_path
 
-from napari_ngff.errors import AccessError, ConflictError
+from napari_ngff.errors import AccessError, ConflictError, UnsupportedError
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.write.begin import begin_transaction
-from napari_ngff.store.write.file_lock import hold_if_possible
+from napari_ngff.store.write.file_lock import hold_if_possible, is_held
 from napari_ngff.store.write.fsync import flush_file
 from napari_ngff.store.write.named_errors import name_errors
 from napari_ngff.store.write.new_hierarchy import SINGLE, require_room
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 
     from napari_ngff.metadata.model import JSON
 
-__all__ = ["PartialFolder", "UnitRecord"]
+__all__ = ["PartialFolder", "Unfinished", "UnitRecord"]
 
 RECORD = struct.Struct("<IIIIQQI")
 """Number of objects and one, checksums of these and of the source's state, number of
@@ -87,6 +88,27 @@ class UnitRecord:
     seen: int
     problems: tuple[str, ...] = ()
     states: bytes = b""
+
+
+class Unfinished(Enum):
+    """What is there of an earlier conversion to a target.
+
+    Attributes
+    ----------
+    NOTHING
+        Nothing that counts.
+    SAME
+        Finished parts of a conversion with equal settings.
+    OTHER
+        Parts of one with other settings.
+    RUNNING
+        A process works on it.
+    """
+
+    NOTHING = auto()
+    SAME = auto()
+    OTHER = auto()
+    RUNNING = auto()
 
 
 class PartialFolder:
@@ -165,11 +187,46 @@ class PartialFolder:
             raise
         return self
 
+    def look(self) -> Unfinished:
+        """Find out what is there; makes and changes nothing."""
+        if not os.path.exists(f"{self.path}/{LOCK}"):
+            return Unfinished.NOTHING
+        if is_held(f"{self.path}/{LOCK}"):
+            return Unfinished.RUNNING
+        stated = self._read_json(SETTINGS)
+        if stated is None or not os.path.exists(f"{self.path}/{ROOT}"):
+            return Unfinished.NOTHING
+        return Unfinished.SAME if self._is_same(stated) else Unfinished.OTHER
+
+    def discard(self) -> None:
+        """Remove what an earlier conversion left.
+
+        Raises
+        ------
+        ConflictError
+            Where a process works on it.
+        UnsupportedError
+            Where the parts are in a bucket, in which nothing is deleted.
+        """
+        found = self.look()
+        if found is Unfinished.RUNNING:
+            msg = f"Another process is converting to {self.target}."
+            raise ConflictError(msg, remedy="Wait until it has ended.")
+        if found is not Unfinished.NOTHING:
+            if not isinstance(self.target, Path):
+                # What others have put there cannot be told from what is ours.
+                msg = f"Parts of a conversion stay in {self.root}."
+                raise UnsupportedError(msg, remedy="Remove them in the bucket.")
+            shutil.rmtree(self.path, ignore_errors=True)
+
+    def _is_same(self, stated: JSON) -> bool:
+        return bool(stated == json.loads(json.dumps(self._settings)))
+
     def _prepare(self) -> None:
         stated = self._read_json(SETTINGS)
         planned = stated is not None and os.path.exists(f"{self.path}/{ROOT}")
         self.continues = planned and self._resume
-        if self.continues and stated != json.loads(json.dumps(self._settings)):
+        if self.continues and not self._is_same(stated):
             raise ValueError(
                 f"{self.path} is of a conversion with other settings. Use the same"
                 " ones, or convert without --resume to begin again."

@@ -9,15 +9,20 @@ from napari.utils import cancelable_progress
 from qtpy.QtCore import QEventLoop, QObject, Qt, QTimer
 from qtpy.QtWidgets import QProgressDialog
 
+from napari_ngff.widgets.dialogs import ask_question
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from napari_ngff.viewer.saving.layer_saver import LayerSaver
 
-__all__ = ["SaveProgress", "wait_for_saves"]
+__all__ = ["SaveProgress", "may_start", "wait_for_saves"]
 
 PATIENCE = 300
 """Milliseconds after which a save gets a bar; most are done by then."""
+
+
+UNSAVED = "Unsaved changes"
 
 
 class SaveProgress(QObject):
@@ -129,3 +134,38 @@ def wait_for_saves(parent: Any, savers: Sequence[LayerSaver]) -> None:
     dialog.canceled.disconnect(cancel_saves)
     dialog.close()
     dialog.deleteLater()
+
+
+def may_start(
+    parent: Any, layers: Sequence[Any], action: str, *, needed: bool = False
+) -> bool:
+    """Ask whether to save painted changes first, and save them.
+
+    Parameters
+    ----------
+    layers
+        With unsaved changes; without any, nothing is asked.
+    action
+        What is about to begin, such as "convert".
+    needed
+        Whether it cannot begin without saving.
+
+    Returns
+    -------
+    bool
+        Whether to begin: all is saved, or the user wants it without the changes.
+    """
+    if not layers:
+        return True
+    save, without = f"Save and {action}", f"{action.capitalize()} without them"
+    names = ", ".join(f"'{layer.name}'" for layer in layers)
+    text = f"The changes of {names} are not in the file yet. Save them first?"
+    answers = [save] if needed else [save, without]
+    answer = ask_question(parent, UNSAVED, text, answers)
+    if answer != save:
+        return answer == without
+    savers = [layer.saver for layer in layers]
+    for saver in savers:
+        saver.save()
+    wait_for_saves(parent, savers)
+    return not any(layer.unsaved for layer in layers)

@@ -1,0 +1,172 @@
+"""Does long work in a process of its own, for a program that has a window.
+
+Threads share Python's lock: while two of them encode chunks, a window waits for it up
+to some 200 ms, again and again. A process does not hold up another one.
+
+The work, its steps and its result are pickled, through pipes: so are the secrets of an
+address, which therefore are on no disk and in no command line. The process stops when
+its input ends, so it never outlives the program.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from napari_ngff.errors import OMEZarrError, error_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import IO
+
+__all__ = ["run_in_child"]
+
+PAUSE = 0.2
+"""Seconds between two steps that are reported."""
+
+GRACE = 5.0
+"""Seconds in which a process that was asked to stop may finish a piece of work."""
+
+LOWER = 10
+"""Steps of priority below the window."""
+
+STEP, DONE, FAILED = "step", "done", "failed"
+
+
+def run_in_child(
+    work: Callable[..., Any], arguments: tuple[Any, ...], follow: Callable[[Any], None]
+) -> Any:
+    """Call a function in a new process; return what it returns.
+
+    Parameters
+    ----------
+    work
+        A function of a module; called with `arguments` and a function that it has to
+        call often with its step, a value that can be pickled.
+    follow
+        Called some times a second with the newest step, None before the first. An error
+        that it raises stops the process, and is raised here when that has ended.
+
+    Raises
+    ------
+    OMEZarrError
+        Where the process ended without an answer.
+    Exception
+        Of the work.
+    """
+    process = subprocess.Popen(
+        [sys.executable, "-m", __name__],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        with suppress(BrokenPipeError):  # it has ended, as is noticed below
+            pickle.dump((work, arguments), process.stdin)
+            process.stdin.flush()
+        kind, value = _read_message(process.stdout)
+        while kind == STEP:
+            follow(value)
+            kind, value = _read_message(process.stdout)
+    finally:
+        _end_process(process)
+    if isinstance(value, Exception):
+        raise value
+    return value
+
+
+def _read_message(stream: IO[bytes]) -> tuple[str, Any]:
+    try:
+        message: tuple[str, Any] = pickle.load(stream)
+    except (EOFError, pickle.UnpicklingError) as error:
+        msg = "The process that did the work has ended unexpectedly."
+        raise OMEZarrError(msg, remedy="Start it again.") from error
+    return message
+
+
+def _end_process(process: subprocess.Popen[bytes]) -> None:
+    """Let it end: its input is closed, which asks it to stop."""
+    try:
+        process.communicate(timeout=GRACE)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
+
+
+class _ChildWork:
+    """In the new process: the work, and what it reports."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+        self._turn = threading.Lock()
+        self._stop = threading.Event()
+        self._ended = threading.Event()
+        self._step: Any = None
+
+    def follow(self, step: Any) -> None:
+        """Keep the newest step; stop the work if it is to end."""
+        if self._stop.is_set():
+            raise InterruptedError("It was cancelled.")
+        self._step = step
+
+    def watch_input(self, handle: int) -> None:
+        """Stop when nothing more can come."""
+        # Not by Python's stream, whose lock would be held at the end of the process.
+        os.read(handle, 1)
+        self._stop.set()
+
+    def report_steps(self) -> None:
+        """Send the newest step again and again: who reads them may want to stop."""
+        while not self._ended.wait(PAUSE):
+            self.send(STEP, self._step)
+
+    def send(self, kind: str, value: Any) -> None:
+        """Send a message."""
+        with self._turn, suppress(BrokenPipeError):
+            pickle.dump((kind, value), self._stream)
+            self._stream.flush()
+
+    def run(self, work: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+        """Work, and send the result or the error."""
+        threading.Thread(target=self.report_steps, daemon=True).start()
+        try:
+            kind, value = DONE, work(*arguments, self.follow)
+        # Whatever it is: who waits for it must know.
+        except Exception as error:  # noqa: BLE001
+            kind, value = FAILED, _portable(error)
+        self._ended.set()
+        self.send(kind, value)
+
+
+def _portable(error: Exception) -> Exception:
+    """Return an error that another process can read."""
+    try:
+        pickle.loads(pickle.dumps(error))
+    # Errors of other packages may need anything to be made.
+    except Exception:  # noqa: BLE001
+        return OMEZarrError(error_text(error))
+    return error
+
+
+def _serve() -> None:
+    """Do the work that comes through the standard input."""
+    # What libraries print must not come between the messages.
+    messages = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    if hasattr(os, "nice"):
+        os.nice(LOWER)
+    work, arguments = pickle.load(sys.stdin.buffer)
+    child, handle = _ChildWork(messages), sys.stdin.fileno()
+    threading.Thread(target=child.watch_input, args=(handle,), daemon=True).start()
+    child.run(work, arguments)
+
+
+if __name__ == "__main__":
+    _serve()

@@ -1,0 +1,1 @@
+"""Converting files from the window, and making pyramids again; without Qt."""

@@ -1,0 +1,70 @@
+"""Finds the files that layers come from, and what is not saved in them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from napari_ngff.store.arrays.stored_objects import join_key
+from napari_ngff.viewer.layer_plan import origin_of
+from napari_ngff.viewer.session import session_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from napari.components import ViewerModel
+    from napari.layers import Layer
+
+    from napari_ngff.store.hierarchy.location import Location
+
+__all__ = ["image_source", "source_choices", "unsaved_layers"]
+
+
+def source_choices(viewer: ViewerModel) -> list[str]:
+    """List addresses that the selected layer stands for, the likeliest first.
+
+    Of a plate that is browsed the plate, then its image; of labels their image first.
+    """
+    layer = _chosen_layer(viewer)
+    origin = origin_of(layer)
+    if origin is None:
+        return []
+    location = origin.node.location
+    root, path = location.source.name, location.path
+    image = path.rpartition("/labels/")[0] if "/labels/" in f"/{path}" else path
+    if path.startswith("labels/"):
+        image = ""
+    found = [join_key(root, image), join_key(root, path), root]
+    browser = session_of(viewer).browser
+    if browser is not None and layer is not None and browser.owns_layer(layer):
+        found.insert(0, str(browser.node))
+    return list(dict.fromkeys(found))
+
+
+def image_source(viewer: ViewerModel) -> str:
+    """Return the address of the image, or label image, of the selected layer."""
+    origin = origin_of(_chosen_layer(viewer))
+    return "" if origin is None else str(origin.node)
+
+
+def _chosen_layer(viewer: ViewerModel) -> Layer | None:
+    """Return the selected layer, or the topmost one that comes from OME-Zarr."""
+    active = viewer.layers.selection.active
+    if origin_of(active) is not None:
+        return active
+    shown = [layer for layer in reversed(viewer.layers) if origin_of(layer)]
+    return next((layer for layer in shown if layer.visible), next(iter(shown), None))
+
+
+def unsaved_layers(layers: Iterable[Any], location: Location) -> list[Any]:
+    """List layers whose painted changes are not saved in a group, or below it."""
+    found = []
+    for layer in layers:
+        saver = getattr(layer, "saver", None)
+        if saver is None or not layer.unsaved:
+            continue
+        source, path = saver.journal.place
+        above = location.path
+        inside = not above or path == above or path.startswith(f"{above}/")
+        if source == location.source.name and inside:
+            found.append(layer)
+    return found

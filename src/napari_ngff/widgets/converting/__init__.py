@@ -1,0 +1,1 @@
+"""Forms that convert files, and make pyramids again."""

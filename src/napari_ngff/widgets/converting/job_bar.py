@@ -1,0 +1,121 @@
+"""A bar for a long job: in a form, and in napari's activity dock."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from napari.utils import cancelable_progress
+from qtpy.QtCore import QTimer
+from qtpy.QtWidgets import QHBoxLayout, QProgressBar, QPushButton, QWidget
+
+from napari_ngff.viewer.napari_private import qt_window_of
+
+if TYPE_CHECKING:
+    from napari_ngff.store.convert.conversion import ConversionStep
+    from napari_ngff.viewer.converting.form_task import FormTask
+    from napari_ngff.viewer.converting.long_job import LongJob
+
+__all__ = ["JobBar", "watch_jobs"]
+
+PATIENCE = 300
+"""Milliseconds after which a job gets a bar in the activity dock."""
+
+WHOLE = 1000
+"""Steps of a bar: Qt counts in 32 bits, files have more bytes."""
+
+LEAST = 10
+"""Steps that are worth a change in the activity dock."""
+
+
+class JobBar(QWidget):
+    """A progress bar with a button that cancels."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.progress = QProgressBar(self)
+        self.cancel = QPushButton("Cancel", self)
+        layout = QHBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addWidget(self.progress, 1)
+        layout.addWidget(self.cancel)
+
+    def showJob(self, job: LongJob | None) -> None:
+        """Show how far a job is; None hides the bar."""
+        self.setVisible(job is not None)
+        if job is None:
+            return
+        self.cancel.setEnabled(not job.is_cancelled)
+        step = job.step
+        if step is None or not step.total:
+            self.progress.setRange(0, 0)  # moves, without an end
+            return
+        self.progress.setRange(0, WHOLE)
+        self.progress.setValue(WHOLE * step.done // step.total)
+
+
+def watch_jobs(task: FormTask) -> None:
+    """Show each job of a task in the activity dock, from now on."""
+    task.job_started.connect(partial(_watch_job, task.viewer))
+
+
+def _watch_job(viewer: Any, job: LongJob) -> None:
+    window = qt_window_of(viewer)
+    if window is not None:
+        # Else it would go on in a process that nobody sees.
+        window.destroyed.connect(job.cancel)
+    QTimer.singleShot(PATIENCE, partial(_begin_bar, job))
+
+
+def _begin_bar(job: LongJob) -> None:
+    if job.is_running:
+        bar = _ActivityBar(job)
+        job.stepped.connect(bar.show_step)
+        job.ended.connect(bar.end)
+        # To make a bar, napari handles events, and the job may end in them.
+        bar.end_if_over()
+
+
+class _ActivityBar(cancelable_progress):  # type: ignore[misc]
+    """The bar of one job in napari's activity dock; its button cancels it."""
+
+    def __init__(self, job: LongJob) -> None:
+        super().__init__(total=WHOLE, desc=job.title)
+        self._job = job
+        self._phase = ""
+
+    def cancel(self) -> None:
+        """Stop the job."""
+        super().cancel()
+        self._job.cancel()
+
+    def show_step(self, step: ConversionStep) -> None:
+        """Show how much of a phase is done; each phase begins again."""
+        if step.phase != self._phase:
+            self._phase = step.phase
+            self.reset(total=WHOLE)
+        if not step.total:
+            return
+        # tqdm counts up from where it is; `n` is how far it has come.
+        more = WHOLE * step.done // step.total - self.n
+        if more >= LEAST or (more and step.done == step.total):
+            # Each of these lets napari draw the window again.
+            self.set_description(f"{self._job.title}: {_pieces(step)}")
+            self.update(more)
+
+    def end_if_over(self) -> None:
+        """Close it if the job has ended meanwhile."""
+        if not self._job.is_running:
+            self.end()
+
+    def end(self, _: object = None) -> None:
+        """Close it."""
+        self._job.stepped.disconnect(self.show_step, missing_ok=True)
+        self._job.ended.disconnect(self.end, missing_ok=True)
+        self.close()
+
+
+def _pieces(step: ConversionStep) -> str:
+    if step.phase in ("pack", "unpack"):
+        return f"{100 * step.done // step.total} %"
+    return f"{step.done:,}/{step.total:,}"

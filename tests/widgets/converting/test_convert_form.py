@@ -1,0 +1,191 @@
+"""Converting by the form in a real window, with pointer and keys."""
+
+from __future__ import annotations
+
+import numpy as np
+from qtpy.QtWidgets import QApplication
+
+import napari_ngff
+from mouse import until
+from napari_ngff.viewer.samples import write_image, write_plate
+from napari_ngff.widgets.converting.convert_form import TITLE
+from napari_ngff.widgets.form_dialog import shown_form
+from person import Person, button_with, needs_pointer
+
+pytestmark = needs_pointer
+
+COMMAND = "File", "IO Utilities", "Convert OME-Zarr… (OME-Zarr)"
+
+
+def show_form(person):
+    """Open the form by the menu; its source is looked at."""
+    person.choose(*COMMAND)
+    form = person.sees(lambda: shown_form(person.viewer, TITLE))
+    person.sees(lambda: form.task.can_start)
+    return form
+
+
+def type_into(person, field, text):
+    """Replace the text of a field."""
+    person.click(field, times=3)
+    person.types(text)
+
+
+def options_of(person, form):
+    person.click(form.fields.more)
+    person.sees(form.lines["crop"].isVisible)
+
+
+def test_a_part_of_an_image_becomes_one_file(viewer, tmp_path):
+    source = write_image(tmp_path / "cells.ome.zarr", "0.4", shape=(2, 300, 400))
+    made = tmp_path / "part.ozx"
+
+    def journey(person):
+        person.drop(source)
+        person.layer("nuclei")
+        form = show_form(person)
+        assert form.source.currentText() == str(source)
+        assert form.facts.text().startswith("Image, OME-Zarr 0.4, t 2")
+        assert form.version.currentText() == "OME-Zarr 0.5"
+        assert not form.lines["crop"].isVisible()
+        assert "Reads about" in form.estimate.text()
+        type_into(person, form.target, str(source))
+        person.sees(lambda: "already exists" in text_below(form, "target"))
+        assert not form.start.isEnabled()
+        type_into(person, form.target, str(made))
+        options_of(person, form)
+        assert not form.lines["wells"].isVisible()  # an image has none
+        person.click(form.lines["crop"])
+        person.types("q=1")
+        person.sees(lambda: "no axis 'q'" in text_below(form, "crop"))
+        assert not form.start.isEnabled()
+        type_into(person, form.lines["crop"], "x=100:300,t=1")
+        person.sees(lambda: form.start.isEnabled() and not text_below(form, "crop"))
+        person.press("Return")
+        person.sees(form.open.isVisible)
+        assert form.status.text() == "Done: part.ozx."
+        person.sees(form.open.hasFocus)
+        person.press("Return")
+        person.sees(lambda: "nuclei [1]" in viewer.layers)
+        person.sees(lambda: shown_form(viewer, TITLE) is None)
+
+    Person(viewer, "convert").take(journey)
+    image = napari_ngff.open(made)
+    assert image.levels[0].shape == (1, 3, 300, 200)
+    before = napari_ngff.open(source).levels[0]
+    assert (image.levels[0] == before[1:, ..., 100:300]).all().compute()
+
+
+def text_below(form, name):
+    label = form.fields._mistakes[name]
+    return label.text() if label.isVisible() else ""
+
+
+def test_a_folder_is_packed_by_its_targets_name(viewer, tmp_path):
+    source = write_plate(tmp_path / "plate.ome.zarr", grid=(1, 2), shape=(64, 64))
+
+    def journey(person):
+        person.drop(source)
+        person.sees(lambda: len(viewer.layers) > 2)
+        form = show_form(person)
+        # Of a plate that is browsed, all of it.
+        assert form.source.currentText() == str(source)
+        assert form.start.text() == "Convert"
+        type_into(person, form.target, str(tmp_path / "plate.ozx"))
+        person.sees(lambda: form.start.text() == "Pack")
+        person.click(form.start)
+        person.sees(form.open.isVisible)
+
+    Person(viewer, "pack").take(journey)
+    assert list(napari_ngff.open(tmp_path / "plate.ozx").wells) == ["A/1", "A/2"]
+
+
+def test_unsaved_changes_are_never_left_out_in_silence(viewer, tmp_path):
+    source = write_image(tmp_path / "cells.ome.zarr", "0.5", shape=(200, 300))
+    made = tmp_path / "cells-converted.ome.zarr"
+
+    def journey(person):
+        person.drop(source)
+        layer = person.layer("nuclei")
+        person.look(lambda: layer.paint((50, 50), 77))
+        form = show_form(person)
+        assert "changes of nuclei" in form.note.text()
+        person.click(form.start)
+        person.sees(lambda: button_with("Convert without them"))
+        person.press("Escape")
+        person.sees(lambda: QApplication.activeModalWidget() is None)
+        assert not form.task.is_running
+        assert not made.exists()
+        person.click(form.start)
+        person.click_button("Save and convert")
+        person.sees(form.open.isVisible)
+        assert not layer.unsaved
+        assert form.note.text() == ""
+
+    Person(viewer, "unsaved").take(journey)
+    labels = napari_ngff.open(made).labels["nuclei"]
+    assert np.asarray(labels.levels[0])[50, 50] == 77
+
+
+def test_it_is_cancelled_and_resumed_from_another_form(viewer, tmp_path):
+    source = write_image(tmp_path / "cells.ome.zarr", "0.5", shape=(2, 300, 300))
+    made = tmp_path / "cells-converted.ome.zarr"
+
+    def journey(person):
+        person.drop(source)
+        person.layer("nuclei")
+        form = show_form(person)
+        options_of(person, form)
+        type_into(person, form.lines["chunks"], "y=16,x=16")
+        person.sees(
+            lambda: form.start.isEnabled() and "encoded" in form.estimate.text()
+        )
+        task = form.task
+        person.click(form.start)
+        person.sees(lambda: task.job is not None and task.job.step is not None)
+        # Closing the form does not stop it; opened again, the form shows it.
+        person.press("Escape")
+        person.sees(lambda: shown_form(viewer, TITLE) is None)
+        assert task.is_running
+        person.choose(*COMMAND)
+        form = person.sees(lambda: shown_form(viewer, TITLE))
+        assert form.task is task
+        assert not form.fields.isEnabled()
+        assert form.source.currentText() == str(source)
+        person.click(form.bar.cancel)
+        person.sees(lambda: form.start.isVisible() and form.start.text() == "Resume")
+        assert "Finished parts are kept" in form.status.text()
+        assert not made.exists()
+        person.click(form.start)
+        person.sees(form.open.isVisible)
+
+    Person(viewer, "cancel").take(journey)
+    before, after = napari_ngff.open(source), napari_ngff.open(made)
+    assert (before.levels[0] == after.levels[0]).all().compute()
+    assert sorted(p.name for p in tmp_path.iterdir()) == [
+        "cells-converted.ome.zarr",
+        "cells.ome.zarr",
+    ]
+
+
+def test_closing_the_window_stops_it(viewer, tmp_path):
+    source = write_image(tmp_path / "cells.ome.zarr", "0.5", shape=(2, 300, 300))
+    jobs = []
+
+    def journey(person):
+        person.drop(source)
+        person.layer("nuclei")
+        form = show_form(person)
+        options_of(person, form)
+        type_into(person, form.lines["chunks"], "y=16,x=16")
+        person.sees(
+            lambda: form.start.isEnabled() and "encoded" in form.estimate.text()
+        )
+        person.click(form.start)
+        jobs.append(person.sees(lambda: form.task.job))
+
+    Person(viewer, "closing").take(journey)
+    viewer.window._qt_window.destroyed.emit()
+    assert jobs[0].is_cancelled
+    until(lambda: not jobs[0].is_running)
+    assert not (tmp_path / "cells-converted.ome.zarr").exists()
