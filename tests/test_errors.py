@@ -13,6 +13,7 @@ from napari_ngff.errors import (
     AccessError,
     ChunkError,
     CorruptDataError,
+    LoginNeededError,
     NodeNotFoundError,
     OMEZarrError,
     OptionError,
@@ -87,3 +88,10 @@ def test_a_copy_of_an_option_names_it(how):
     error = how(OptionError("x=abc is not a length.", "chunks"))
     assert (str(error), error.option) == ("x=abc is not a length.", "chunks")
     assert isinstance(error, ValueError)
+
+
+def test_a_chunk_that_is_refused_asks_for_a_login():
+    cause = LoginNeededError("The server refuses to give http://x/0/0.", "http://x")
+    error = ChunkError("http://x", "0/0", cause)
+    assert str(error) == str(cause)
+    assert error.remedy == cause.remedy

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AGAIN",
+    "LOG_IN",
     "REOPEN",
     "AccessError",
     "ChunkError",
@@ -62,7 +63,7 @@ RESTORE = "Restore it from a copy."
 
 LOG_IN = "Log in to the server; if the address has a signature, it may have expired."
 REOPEN = "Close it, and open it again."
-SERVER_REMEDIES = AGAIN, REOPEN
+SERVER_REMEDIES = AGAIN, REOPEN, LOG_IN
 """Remedies of a cause that are those of the chunk, too."""
 
 # Of the system's errors, whose own text says only what failed.

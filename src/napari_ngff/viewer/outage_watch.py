@@ -1,5 +1,7 @@
 """Asks again for what a server did not give, while it is on screen.
 
+After an outage that is now and then; where the server refuses, after a login.
+
 napari slices again only where the view leaves what it has sliced: a pan within that,
 or a step of the wheel, asks for nothing.
 """
@@ -12,12 +14,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from napari_ngff.errors import OMEZarrError
+from napari_ngff.store.sources.server_logins import call_after_login, server_of
 from napari_ngff.viewer import window_services
 from napari_ngff.viewer.pixel_fetcher import stream_signals
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from napari_ngff.errors import ChunkError
     from napari_ngff.store.arrays.boxes import Cell
+    from napari_ngff.store.pyramids.pyramid import LevelSource
     from napari_ngff.viewer.streamed_view import StreamedView
 
 __all__ = ["OutageWatch"]
@@ -33,8 +39,16 @@ class WatchedStream(Protocol):
     """What is looked after; see `ImageStream`."""
 
     @property
+    def levels(self) -> Sequence[LevelSource]:
+        """Levels from the finest to the coarsest."""
+
+    @property
     def drawn_views(self) -> tuple[StreamedView, ...]:
         """Views that are on screen."""
+
+    @property
+    def kept_views(self) -> tuple[StreamedView, ...]:
+        """These, and others that were on screen."""
 
 
 class OutageWatch:
@@ -52,13 +66,14 @@ class OutageWatch:
         self._stream = weakref.ref(stream)
         self._count = 0
         self._is_waiting = False
+        _watches.add(self)
 
     def watch_views(self) -> None:
         """Ask again after a pause where chunks on screen failed."""
         stream = self._stream()
         if stream is None or self._is_waiting:
             return
-        if any(view.failed for view in stream.drawn_views):
+        if any(view.passing for view in stream.drawn_views):
             self._is_waiting = True
             pause = min(FIRST_PAUSE * 2**self._count, LONGEST_PAUSE)
             self._count = min(self._count + 1, 16)
@@ -74,7 +89,7 @@ class OutageWatch:
         """Ask for one of the failed chunks, in a worker."""
         stream = self._stream()
         views = stream.drawn_views if stream is not None else ()
-        failed = [(view, cell) for view in views for cell in tuple(view.failed)]
+        failed = [(view, cell) for view in views for cell in view.passing]
         if not failed or not len(stream_signals.arrived):
             self._is_waiting = False
             self._count = 0
@@ -90,6 +105,28 @@ class OutageWatch:
             stream_signals.arrived.emit(stream)  # drawn anew, which asks for the rest
         else:
             self.watch_views()
+
+    def follow_login(self, server: str) -> None:
+        """Ask for all that a server refused, if it has images of the stream."""
+        stream = self._stream()
+        if stream is None or not any(
+            server_of(level.array.source.name) == server for level in stream.levels
+        ):
+            return
+        refused = [view for view in stream.kept_views if view.unlock_refused()]
+        if any(view in stream.drawn_views for view in refused):
+            stream_signals.arrived.emit(stream)
+
+
+_watches: weakref.WeakSet[OutageWatch] = weakref.WeakSet()
+
+
+def _follow_login(server: str) -> None:
+    for watch in tuple(_watches):
+        window_services.run_in_main(partial(watch.follow_login, server))
+
+
+call_after_login(_follow_login)
 
 
 def _ask_in_main(reference: weakref.ref[OutageWatch]) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from psygnal import Signal, SignalGroup
 
-from napari_ngff.errors import AGAIN, OMEZarrError, error_text
+from napari_ngff.errors import AGAIN, LOG_IN, OMEZarrError, error_text, remedy_of
 from napari_ngff.store.arrays.boxes import box_shape
 from napari_ngff.store.threads import CORES, share_work
 from napari_ngff.viewer import window_services
@@ -140,11 +140,10 @@ class PixelFetcher:
         if area is None:
             return
 
-        is_refused = False
+        remedies: set[str] = set()
 
         def report(error: ChunkError) -> None:
-            nonlocal is_refused
-            is_refused = is_refused or error.remedy == AGAIN
+            remedies.add(error.remedy)
             on_error = view.level.on_error
             if on_error is None:
                 raise error
@@ -152,8 +151,9 @@ class PixelFetcher:
 
         try:
             pixels = view.level.array.read(area, report, keep=view.keeps)
-            if is_refused:
-                view.give_up(cell)  # coarser pixels are more than an empty square
+            if remedies & {AGAIN, LOG_IN}:
+                # Coarser pixels are more than an empty square.
+                view.give_up(cell, until_login=LOG_IN in remedies)
             else:
                 view.put_chunk(cell, pixels)
         except (OMEZarrError, OSError) as error:
@@ -162,7 +162,7 @@ class PixelFetcher:
 
     def _show_failure(self, view: StreamedView, cell: Cell, error: Exception) -> None:
         # Reported once; asked for at once it would be asked for without an end.
-        view.give_up(cell)
+        view.give_up(cell, until_login=remedy_of(error) == LOG_IN)
         text = error_text(error)
         window_services.run_in_main(
             lambda: window_services.show_messages((text,), "Image incomplete.")

@@ -169,6 +169,11 @@ class ImageStream:
         """Views that were asked for last: those on screen."""
         return tuple(self._views.values())[-DRAWN_VIEWS:]
 
+    @property
+    def kept_views(self) -> tuple[StreamedView, ...]:
+        """Views that are remembered: these, and some from before."""
+        return tuple(self._views.values())
+
     def take_asked(self) -> list[StreamedView]:
         """Give the views that were asked for since the last call, the last ones."""
         asked, self._asked = self._asked, []

@@ -30,6 +30,10 @@ RETRY_AFTER = 3.0
 """Seconds after which chunks that a server did not give are asked for again, when
 they are looked at."""
 
+UNTIL_LOGIN = math.inf
+"""Time of chunks that a server refuses: they are asked for again after a login, since
+some servers lock an account after many requests with a wrong one."""
+
 Pixels = np.ndarray[Any, Any]
 
 
@@ -59,7 +63,8 @@ class StreamedView:
     todo
         Of these, those that no worker reads yet.
     failed
-        Chunks that could not be read, and when that was; coarser pixels stay there.
+        Chunks that could not be read, and when that was, or `UNTIL_LOGIN`; coarser
+        pixels stay there.
     absent
         Chunks of these when the view was drawn last.
     keeps
@@ -189,9 +194,9 @@ class StreamedView:
                 self.pixels[slice_inside(area, self.box)] = pixels
                 del self.missing[cell]  # last: another view copies what is not missing
 
-    def give_up(self, cell: Cell) -> None:
+    def give_up(self, cell: Cell, *, until_login: bool = False) -> None:
         """Stop waiting for a chunk that cannot be read; what is seen there stays."""
-        self.failed[cell] = time.monotonic()
+        self.failed[cell] = UNTIL_LOGIN if until_login else time.monotonic()
         with self._lock:
             self.missing.pop(cell, None)
 
@@ -210,6 +215,17 @@ class StreamedView:
         """Give the rectangle of a chunk within the view."""
         whole = box_of(cell, self.level.chunks, self.level.shape)
         return intersect_boxes(whole, self.box)
+
+    @property
+    def passing(self) -> list[Cell]:
+        """Chunks that failed, and may come without a login."""
+        return [cell for cell, at in tuple(self.failed.items()) if at < UNTIL_LOGIN]
+
+    def unlock_refused(self) -> bool:
+        """Let chunks be asked for again that need a login; tell whether there are."""
+        refused = [cell for cell, at in tuple(self.failed.items()) if at == UNTIL_LOGIN]
+        self.failed.update(dict.fromkeys(refused, -UNTIL_LOGIN))
+        return bool(refused)
 
     def retry_failed(self) -> None:
         """Let chunks be missing again that failed a while ago."""

@@ -13,9 +13,10 @@ from napari_ngff.addresses import public_address
 from napari_ngff.store.sources.address_secrets import AddressSecrets
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 __all__ = [
+    "call_after_login",
     "choose_secrets",
     "find_login",
     "forget_logins",
@@ -29,6 +30,7 @@ USUAL_PORTS = {"http": 80, "https": 443}
 
 _logins: dict[str, AddressSecrets] = {}
 _refused: list[AddressSecrets] = []
+_listeners: list[Callable[[str], None]] = []
 
 
 def server_of(address: str) -> str:
@@ -57,7 +59,15 @@ def make_login(
 
 def set_login(address: str, login: AddressSecrets) -> None:
     """Use a login for a server from now on, also by what is open of it."""
-    _logins[server_of(address)] = login
+    server = server_of(address)
+    _logins[server] = login
+    for tell in _listeners:
+        tell(server)
+
+
+def call_after_login(tell: Callable[[str], None]) -> None:
+    """Have a function called with each server that gets a login; in any thread."""
+    _listeners.append(tell)
 
 
 def find_login(address: str) -> AddressSecrets | None:
