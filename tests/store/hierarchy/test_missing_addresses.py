@@ -58,7 +58,7 @@ def test_a_server_that_shows_no_folders(server):
 
 def test_a_server_that_does_not_tell(server):
     answer_for_folders(server, 500)
-    with pytest.raises(NotOMEZarrError, match="does not tell whether there is"):
+    with pytest.raises(NotOMEZarrError, match="does not state whether there is"):
         open_node(f"{server.address}/plain.zarr")
 
 
@@ -90,6 +90,6 @@ def test_a_bucket_that_may_not_be_listed(bucket, no_logins, monkeypatch):
 
     monkeypatch.setattr(type(bucket), "_ls", refuse)
     type(bucket).clear_instance_cache()
-    with pytest.raises(NotOMEZarrError, match="does not tell whether there is"):
+    with pytest.raises(NotOMEZarrError, match="does not state whether there is"):
         open_node("s3://cells/gone.zarr")
     type(bucket).clear_instance_cache()

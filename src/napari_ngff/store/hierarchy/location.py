@@ -294,8 +294,8 @@ def explain_nothing(location: Location) -> OMEZarrError | None:
     is_there = source.has_folder(location.path)
     if is_there is None:
         msg = (
-            f"There is no OME-Zarr metadata at {location}, and the server does not tell"
-            " whether there is a folder."
+            f"There is no OME-Zarr metadata at {location}, and the server does not"
+            " state whether there is a folder."
         )
         return NotOMEZarrError(msg, remedy="Check the address.")
     if is_there:
