@@ -436,6 +436,10 @@ def swap_layer(layer: Layer, data: LayerData) -> bool:
         elif alike and layer.multiscale:
             layer.corner_pixels = corners
             layer.data_level = level
+        elif layer.multiscale:
+            # Those of a larger overview are no part of a field: where that is not in
+            # view, napari keeps them, and cannot draw.
+            layer.corner_pixels = _whole_corners(layer)
     stays = alike and not moved
     layer.refresh(extent=not stays)
     if not (layer.visible or stays):
@@ -443,6 +447,14 @@ def swap_layer(layer: Layer, data: LayerData) -> bool:
         # until it is placed anew (napari 0.9, unless it slices asynchronously).
         layer.scale = layer.scale
     return True
+
+
+def _whole_corners(layer: Layer) -> Any:
+    """Return the corners of the level that a layer shows, in the axes displayed."""
+    corners = np.zeros((2, layer.ndim), int)
+    shown = layer._slice_input.displayed
+    corners[1, shown] = np.take(layer.level_shapes[layer.data_level], shown) - 1
+    return corners
 
 
 def _exchange_data(layer: Layer, data: LayerData, levels: Sequence[Any]) -> bool:
