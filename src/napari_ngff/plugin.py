@@ -28,6 +28,7 @@ __all__ = [
     "measure_labels",
     "new_labels",
     "open_url",
+    "rebuild_pyramid",
     "sample_cells",
     "sample_plate",
     "sample_stack",
@@ -186,6 +187,14 @@ def convert_files(viewer: Viewer) -> None:
 
     use_workers()
     show_convert_form(viewer)
+
+
+def rebuild_pyramid(viewer: Viewer) -> None:
+    """Ask how to make the coarser levels of an image again, and make them."""
+    from napari_ngff.widgets.converting.rebuild_form import show_rebuild_form
+
+    use_workers()
+    show_rebuild_form(viewer)
 
 
 def use_workers() -> None:

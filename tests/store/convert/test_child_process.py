@@ -10,7 +10,6 @@ import pytest
 
 import child_works
 from napari_ngff.errors import ChunkError, OMEZarrError
-from napari_ngff.store.convert import child_process
 from napari_ngff.store.convert.child_process import run_in_child
 
 SUPPORT = Path(child_works.__file__).parent
@@ -59,8 +58,7 @@ def test_an_error_here_stops_it_there(tmp_path) -> None:
         os.kill(int(note.read_text()), 0)
 
 
-def test_what_does_not_stop_is_killed(monkeypatch) -> None:
-    monkeypatch.setattr(child_process, "GRACE", 0.3)
+def test_what_does_not_stop_is_killed() -> None:
     begin = time.monotonic()
 
     def stop(step: object) -> None:
@@ -68,5 +66,5 @@ def test_what_does_not_stop_is_killed(monkeypatch) -> None:
 
     # It reports no step of its own.
     with pytest.raises(InterruptedError):
-        run_in_child(child_works.never_stop, (), stop)
+        run_in_child(child_works.never_stop, (), stop, grace=0.3)
     assert time.monotonic() - begin < 60

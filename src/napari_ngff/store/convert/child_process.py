@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import IO
 
-__all__ = ["run_in_child"]
+__all__ = ["GRACE", "run_in_child"]
 
 PAUSE = 0.2
 """Seconds between two steps that are reported."""
 
-GRACE = 5.0
+GRACE = 10.0
 """Seconds in which a process that was asked to stop may finish a piece of work."""
 
 LOWER = 10
@@ -39,7 +39,10 @@ STEP, DONE, FAILED = "step", "done", "failed"
 
 
 def run_in_child(
-    work: Callable[..., Any], arguments: tuple[Any, ...], follow: Callable[[Any], None]
+    work: Callable[..., Any],
+    arguments: tuple[Any, ...],
+    follow: Callable[[Any], None],
+    grace: float = GRACE,
 ) -> Any:
     """Call a function in a new process; return what it returns.
 
@@ -51,6 +54,8 @@ def run_in_child(
     follow
         Called some times a second with the newest step, None before the first. An error
         that it raises stops the process, and is raised here when that has ended.
+    grace
+        Seconds in which the process may finish something; then it is killed.
 
     Raises
     ------
@@ -76,7 +81,7 @@ def run_in_child(
             follow(value)
             kind, value = _read_message(process.stdout)
     finally:
-        _end_process(process)
+        _end_process(process, grace)
     if isinstance(value, Exception):
         raise value
     return value
@@ -91,10 +96,10 @@ def _read_message(stream: IO[bytes]) -> tuple[str, Any]:
     return message
 
 
-def _end_process(process: subprocess.Popen[bytes]) -> None:
+def _end_process(process: subprocess.Popen[bytes], grace: float) -> None:
     """Let it end: its input is closed, which asks it to stop."""
     try:
-        process.communicate(timeout=GRACE)
+        process.communicate(timeout=grace)
     except subprocess.TimeoutExpired:
         process.kill()
         process.communicate()

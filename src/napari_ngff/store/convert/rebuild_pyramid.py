@@ -7,6 +7,7 @@ it is there. So an image that is read meanwhile has fewer levels at most.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +36,7 @@ from napari_ngff.store.write.begin import begin_transaction
 from napari_ngff.store.write.new_objects import put_object
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from napari_ngff.metadata.model import JSON, ImageMetadata, Level, Multiscale
     from napari_ngff.store.arrays.chunk_layout import Shape
@@ -44,19 +45,87 @@ if TYPE_CHECKING:
     from napari_ngff.store.write.partial_folder import UnitRecord
     from napari_ngff.store.write.transaction import Transaction
 
-__all__ = ["METHODS", "rebuild", "rebuild_pyramid"]
+__all__ = [
+    "METHODS",
+    "RebuildPlan",
+    "RebuiltLevel",
+    "plan_rebuild",
+    "rebuild",
+    "rebuild_pyramid",
+]
 
 METHODS = ("mean", "mode", "nearest")
 
 
 @dataclass(frozen=True, slots=True)
-class _RebuiltLevel:
+class RebuiltLevel:
     """A coarser level that is made: its path, shape, and voxels of the finer one."""
 
     path: str
     shape: Shape
     factors: Shape
     stays: bool  # whether it is there in this shape
+
+
+@dataclass(frozen=True, slots=True)
+class RebuildPlan:
+    """What making the coarser levels again comes to.
+
+    Attributes
+    ----------
+    node
+        The image or label image.
+    finest
+        Its level 0.
+    method
+        "mean", "mode" or "nearest".
+    levels
+        The coarser levels, from the finer one on.
+    labels
+        Plans of its labels that get another number of levels.
+    """
+
+    node: Node
+    finest: ChunkedArray
+    method: str
+    levels: tuple[RebuiltLevel, ...]
+    labels: tuple[RebuildPlan, ...] = ()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the voxels that are written, without those of the labels."""
+        voxels = sum(math.prod(level.shape) for level in self.levels)
+        return voxels * self.finest.dtype.itemsize
+
+    @property
+    def files(self) -> int:
+        """Most chunks, or shards, that are written."""
+        unit = self.finest.shards or self.finest.chunks
+        own = sum(
+            math.prod(-(-n // m) for n, m in zip(level.shape, unit, strict=True))
+            for level in self.levels
+        )
+        return own + sum(label.files for label in self.labels)
+
+    @property
+    def read(self) -> int:
+        """Bytes of the voxels that are read: each level is made from the finer one."""
+        shapes = [self.finest.shape, *(level.shape for level in self.levels)][:-1]
+        own = sum(map(math.prod, shapes)) * self.finest.dtype.itemsize
+        return own + sum(label.read for label in self.labels)
+
+
+class _ByteCount:
+    """Adds up the bytes of all levels of a run, and reports the sum."""
+
+    def __init__(self, total: int, progress: Callable[[int, int], None] | None) -> None:
+        self._done, self._total, self._progress = 0, total, progress
+
+    def add_bytes(self, nbytes: int) -> None:
+        """Count a unit that is done."""
+        self._done += nbytes
+        if self._progress is not None:
+            self._progress(self._done, self._total)
 
 
 class _Rebuilding:
@@ -67,16 +136,15 @@ class _Rebuilding:
         node: Node,
         transaction: Transaction,
         scheduler: Any,
-        progress: Callable[[int, int], None] | None,
+        count: _ByteCount,
     ) -> None:
         self.node = node
         self.transaction = transaction
         self.scheduler = scheduler
-        self.progress = progress
-        self.done = self.total = 0
+        self.count = count
 
     def write_level(
-        self, level: _RebuiltLevel, finest: ChunkedArray, finer: str, method: str
+        self, level: RebuiltLevel, finest: ChunkedArray, finer: str, method: str
     ) -> None:
         """Make one level, and put it in the place of the old one."""
         path = self.node.location.object_key(level.path)
@@ -113,12 +181,10 @@ class _Rebuilding:
 
     def _count_unit(self, unit: WorkUnit, record: UnitRecord) -> None:
         del record
-        self.done += unit.nbytes
-        if self.progress is not None:
-            self.progress(self.done, self.total)
+        self.count.add_bytes(unit.nbytes)
 
     def _make_documents(
-        self, level: _RebuiltLevel, finest: ChunkedArray, path: str
+        self, level: RebuiltLevel, finest: ChunkedArray, path: str
     ) -> dict[str, bytes]:
         """Copy the documents of a level, or make them like those of the finest one."""
         source = self.node.location.source
@@ -226,6 +292,24 @@ def rebuild_pyramid(
     OMEZarrError, OSError
         Where reading or writing fails.
     """
+    plan = plan_rebuild(node, levels, method)
+    return tuple(_run_plan(plan, scheduler, _ByteCount(plan.nbytes, progress)))
+
+
+def plan_rebuild(
+    node: Node, levels: int | None = None, method: str | None = None
+) -> RebuildPlan:
+    """Plan what `rebuild_pyramid` does; writes nothing.
+
+    Raises
+    ------
+    UnsupportedError
+        Where it is not an image in a folder.
+    OptionError
+        Where `levels` or `method` do not fit.
+    OMEZarrError, OSError
+        Where metadata cannot be read.
+    """
     image = node.metadata.image
     if image is None:
         msg = f"{node} is not an image."
@@ -250,22 +334,43 @@ def rebuild_pyramid(
         method = method_named(multiscale.method) if label else "mean"
     if finest.dtype.kind == "b" and method == "mean":
         method = "nearest"
-    plan = _plan_levels(node, finest, levels)
+    planned = tuple(_plan_levels(node, finest, levels))
+    labels = () if image.label is not None else _plan_labels(node, len(planned) + 1)
+    return RebuildPlan(node, finest, method, planned, labels)
+
+
+def _plan_labels(node: Node, count: int) -> tuple[RebuildPlan, ...]:
+    """Give the labels of an image as many levels as it has, which they MUST have."""
+    plans = []
+    for label in node.labels().nodes:
+        assert label.metadata.image is not None
+        if len(label.metadata.image.multiscales[0].levels) != count:
+            plans.append(plan_rebuild(label, count))
+    return tuple(plans)
+
+
+def _run_plan(plan: RebuildPlan, scheduler: Any, count: _ByteCount) -> list[str]:
+    """Make the levels of a plan; returns their paths."""
+    node = plan.node
+    image = node.metadata.image
+    assert image is not None
     transaction = begin_transaction(node.location.source)
     transaction.recover(node.location.path)
-    run = _Rebuilding(node, transaction, scheduler, progress)
-    run.total = sum(_count_voxels(v.shape) for v in plan) * finest.dtype.itemsize
-    _change_levels(node, plan, method, made=False)
-    finer = multiscale.levels[0].path
-    for level in plan:
-        run.write_level(level, finest, finer, method)
+    run = _Rebuilding(node, transaction, scheduler, count)
+    _change_levels(node, plan.levels, plan.method, made=False)
+    finer = image.multiscales[0].levels[0].path
+    for level in plan.levels:
+        run.write_level(level, plan.finest, finer, plan.method)
         finer = level.path
-    _change_levels(node, plan, method, made=True)
-    made = [level.path for level in plan]
+    _change_levels(node, plan.levels, plan.method, made=True)
+    made = [level.path for level in plan.levels]
     _remove_levels(node, image, made, transaction)
-    if image.label is None:
-        made += _follow_labels(node, len(plan) + 1, scheduler)
-    return tuple(made)
+    for label in plan.labels:
+        below = label.node.location.path[len(node.location.path) :].lstrip("/")
+        # Not to be stopped: they MUST have as many levels as the image has by now.
+        levels = _run_plan(label, scheduler, _ByteCount(label.nbytes, None))
+        made += [f"{below}/{path}" for path in levels]
+    return made
 
 
 def _remove_levels(
@@ -282,28 +387,9 @@ def _remove_levels(
         update_copies(transaction, keys)
 
 
-def _follow_labels(node: Node, count: int, scheduler: Any) -> list[str]:
-    """Give the labels of an image as many levels as it has, which they MUST have."""
-    made = []
-    for label in node.labels().nodes:
-        assert label.metadata.image is not None
-        if len(label.metadata.image.multiscales[0].levels) != count:
-            below = label.location.path[len(node.location.path) :].lstrip("/")
-            levels = rebuild_pyramid(label, levels=count, scheduler=scheduler)
-            made += [f"{below}/{path}" for path in levels]
-    return made
-
-
-def _count_voxels(shape: Shape) -> int:
-    count = 1
-    for length in shape:
-        count *= length
-    return count
-
-
 def _plan_levels(
     node: Node, finest: ChunkedArray, levels: int | None
-) -> list[_RebuiltLevel]:
+) -> list[RebuiltLevel]:
     """Choose shapes: those of the levels that are there, then halved ones."""
     assert node.metadata.image is not None
     multiscale = node.metadata.image.multiscales[0]
@@ -314,7 +400,7 @@ def _plan_levels(
     if len(multiscale.axes) not in (0, finest.ndim):
         raise UnsupportedError(f"{node} has other axes than its arrays.")
     count = levels or (len(stated) if len(stated) > 1 else None)
-    planned: list[_RebuiltLevel] = []
+    planned: list[RebuiltLevel] = []
     shape = finest.shape
     for level in stated[1:count]:
         key = node.location.object_key(level.path)
@@ -322,7 +408,7 @@ def _plan_levels(
         factors = whole_factors(shape, there)
         if not factors:
             break
-        planned.append(_RebuiltLevel(level.path, there, factors, True))
+        planned.append(RebuiltLevel(level.path, there, factors, True))
         shape = there
     axes = multiscale.axes
     missing = None if count is None else count - len(planned)
@@ -340,7 +426,7 @@ def _plan_levels(
             if number < len(stated):
                 path = stated[number].path
             names.add(path)
-            planned.append(_RebuiltLevel(path, coarse, factors, False))
+            planned.append(RebuiltLevel(path, coarse, factors, False))
     return planned
 
 
@@ -351,7 +437,7 @@ def _free_path(path: str, taken: set[str]) -> str:
 
 
 def _change_levels(
-    node: Node, plan: list[_RebuiltLevel], method: str, *, made: bool
+    node: Node, plan: Sequence[RebuiltLevel], method: str, *, made: bool
 ) -> None:
     """List the levels that are there: all once they are `made`."""
     assert node.metadata.image is not None
@@ -391,7 +477,7 @@ def _change_levels(
 def _dump_coarse(
     multiscale: Multiscale,
     first: JSON,
-    level: _RebuiltLevel,
+    level: RebuiltLevel,
     total: list[int],
     version: Version,
 ) -> JSON:

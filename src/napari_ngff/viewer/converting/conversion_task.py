@@ -250,9 +250,12 @@ class ConversionTask(FormTask):
         self.result = result
         self.preview = None
         self.status = f"Done: {last_part(str(result.target))}."
+        for note in result.notes:
+            self.status += f" {shorten_message(note)}"
         if result.problems:
             left = count_noun(len(result.problems), "part")
-            self.status += f" Left out, as unreadable: {left}. {result.problems[0]}"
+            first = shorten_message(result.problems[0])
+            self.status += f" Left out, as unreadable: {left}. {first}"
 
     def _on_failed(self, error: Exception) -> None:
         if isinstance(error, InterruptedError):

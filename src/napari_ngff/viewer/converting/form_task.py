@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 from psygnal import Signal
 
 from napari_ngff.errors import error_text
+from napari_ngff.store.convert.child_process import GRACE
 from napari_ngff.store.convert.conversion_preview import find_option
 from napari_ngff.store.limits import size_text
 from napari_ngff.viewer import window_services
@@ -55,6 +56,9 @@ class FormTask:
     job_started = Signal(object)
     """Emitted with the `LongJob` that has just begun."""
 
+    grace = GRACE
+    """Seconds in which its work may finish something after *Cancel*."""
+
     def __init__(self, viewer: ViewerModel) -> None:
         viewer = getattr(viewer, "__wrapped__", viewer)
         self._viewer = weakref.ref(viewer)
@@ -96,7 +100,7 @@ class FormTask:
         failed: Callable[[Exception], None],
     ) -> None:
         """Work in a process of its own, and then call one of two functions."""
-        job = self.job = LongJob(title, work, arguments)
+        job = self.job = LongJob(title, work, arguments, self.grace)
         viewer = self.viewer
         if viewer is not None:
             _running.setdefault(viewer, []).append(self)
@@ -150,5 +154,6 @@ def step_text(step: ConversionStep) -> str:
         return f"Reading metadata: {step.done:,} arrays"
     if step.phase == "compare":
         return f"Checking the source for changes: {step.done:,} of {step.total:,}"
-    word = "Piece" if step.phase == "convert" else "Done"
-    return f"{word} {step.done:,} of {step.total:,}"
+    if step.phase == "rebuild":
+        return f"Writing: {size_text(step.done)} of {size_text(step.total)} of pixels"
+    return f"Piece {step.done:,} of {step.total:,}"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from napari_ngff.store.hierarchy.location import Location
 
-__all__ = ["image_source", "source_choices", "unsaved_layers"]
+__all__ = ["image_source", "layers_below", "source_choices", "unsaved_layers"]
 
 
 def source_choices(viewer: ViewerModel) -> list[str]:
@@ -55,16 +55,35 @@ def _chosen_layer(viewer: ViewerModel) -> Layer | None:
     return next((layer for layer in shown if layer.visible), next(iter(shown), None))
 
 
-def unsaved_layers(layers: Iterable[Any], location: Location) -> list[Any]:
-    """List layers whose painted changes are not saved in a group, or below it."""
+def layers_below(layers: Iterable[Any], place: tuple[str, str]) -> list[Any]:
+    """List the layers that show a group, or what is below it.
+
+    Parameters
+    ----------
+    place
+        Root of the hierarchy, and path of the group in it.
+    """
+    root, above = place
     found = []
     for layer in layers:
+        origin = origin_of(layer)
         saver = getattr(layer, "saver", None)
-        if saver is None or not layer.unsaved:
+        if saver is not None:
+            # Of new labels, the origin is their image.
+            source, path = saver.journal.place
+        elif origin is not None:
+            location = origin.node.location
+            source, path = location.source.name, location.path
+        else:
             continue
-        source, path = saver.journal.place
-        above = location.path
         inside = not above or path == above or path.startswith(f"{above}/")
-        if source == location.source.name and inside:
+        if source == root and inside:
             found.append(layer)
     return found
+
+
+def unsaved_layers(layers: Iterable[Any], location: Location) -> list[Any]:
+    """List layers whose painted changes are not saved in a group, or below it."""
+    place = location.source.name, location.path
+    painted = [layer for layer in layers if getattr(layer, "saver", None) is not None]
+    return [layer for layer in layers_below(painted, place) if layer.unsaved]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from psygnal import Signal
 
-from napari_ngff.store.convert.child_process import run_in_child
+from napari_ngff.store.convert.child_process import GRACE, run_in_child
 from napari_ngff.viewer import window_services
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class LongJob:
     ----------
     title
         For the bar in the window.
-    work, arguments
+    work, arguments, grace
         See `run_in_child`.
 
     Attributes
@@ -47,13 +47,17 @@ class LongJob:
     """Emitted in the main thread with `outcome`."""
 
     def __init__(
-        self, title: str, work: Callable[..., Any], arguments: tuple[Any, ...]
+        self,
+        title: str,
+        work: Callable[..., Any],
+        arguments: tuple[Any, ...],
+        grace: float = GRACE,
     ) -> None:
         self.title = title
         self.step: ConversionStep | None = None
         self.is_running = False
         self.outcome: Any = None
-        self._work, self._arguments = work, arguments
+        self._work, self._arguments, self._grace = work, arguments, grace
         self._stop = threading.Event()
 
     @property
@@ -74,7 +78,9 @@ class LongJob:
 
     def _run(self) -> None:
         try:
-            outcome = run_in_child(self._work, self._arguments, self._follow)
+            outcome = run_in_child(
+                self._work, self._arguments, self._follow, self._grace
+            )
         except Exception as error:  # noqa: BLE001  shown in the main thread
             outcome = error
         window_services.run_in_main(lambda: self._finish(outcome))

@@ -42,6 +42,7 @@ class FieldGrid(QWidget):
         self._grid.setColumnStretch(1, 1)
         self.more = QPushButton(MORE, self)
         self.more.setFlat(True)
+        self.more.hide()
         self.more.clicked.connect(self.toggleMore)
 
     def addField(
@@ -85,6 +86,7 @@ class FieldGrid(QWidget):
     def addMore(self) -> None:
         """Add the button that shows the folded rows, which come after it."""
         self._grid.addWidget(self.more, self._grid.rowCount(), 0, 1, 3)
+        self.more.show()
 
     def addNote(self, label: QLabel) -> None:
         """Add a text below the field of the last row."""

@@ -116,6 +116,6 @@ class _ActivityBar(cancelable_progress):  # type: ignore[misc]
 
 
 def _pieces(step: ConversionStep) -> str:
-    if step.phase in ("pack", "unpack"):
+    if step.phase in ("pack", "unpack", "rebuild"):
         return f"{100 * step.done // step.total} %"
     return f"{step.done:,}/{step.total:,}"
