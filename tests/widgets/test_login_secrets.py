@@ -17,13 +17,19 @@ from qtpy.QtWidgets import QApplication, QDialogButtonBox, QPushButton
 from buckets import bucket_server
 from locked_server import LockedHandler, logins_sent, serving_locked
 from mouse import pump, until
+from napari_ngff import convert
+from napari_ngff.cli import main
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.plugin import edit_copy, use_workers
 from napari_ngff.store.arrays.region_read import cache
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.store.sources import login_keyring
 from napari_ngff.store.sources import remote_source as remote
-from napari_ngff.store.sources.server_logins import find_login
+from napari_ngff.store.sources.server_logins import (
+    find_login,
+    make_login,
+    set_login,
+)
 from napari_ngff.viewer import outage_watch, streamed_view
 from napari_ngff.viewer.browsing.positions import Position
 from napari_ngff.viewer.settings import recent_addresses
@@ -413,6 +419,36 @@ def test_a_whole_session(viewer, kind, home, tmp_path, keychain, monkeypatch, re
     assert search.in_texts(logs.texts) == []
     assert search.in_files(tmp_path) == []
     remote.resume_reading()
+
+
+@pytest.mark.parametrize("kind", [TOKEN, PASSWORD])
+def test_a_conversion_that_is_stopped(kind, web_place, home, tmp_path, capsys):
+    place, made = web_place, tmp_path / "made.ome.zarr"
+    place.shut()
+    set_login(place.root, login_of(place.lines))
+    assert main(["convert", place.address("cells.zarr"), str(made)]) == 1
+    place.shut(True)
+
+    def stop(done, total):
+        if done > total // 2:
+            raise KeyboardInterrupt
+
+    with all_logs() as logs:
+        with pytest.raises(KeyboardInterrupt) as caught:
+            convert(place.address("cells.zarr"), made, codec="gzip", progress=stop)
+        assert not made.exists()
+        assert list(tmp_path.glob("*made*/**/*.json*")), "nothing is left to continue"
+        texts = [*error_texts(caught.value), *logs.texts, *capsys.readouterr()]
+        assert place.secrets.in_texts(texts) == []
+        assert place.secrets.in_files(tmp_path) == []
+        convert(place.address("cells.zarr"), made, codec="gzip", resume=True)
+    assert place.secrets.in_texts(logs.texts) == []
+    assert place.secrets.in_files(tmp_path) == []
+
+
+def login_of(lines):
+    given = {name: lines.get(name, "") for name in ("user", "password", "token")}
+    return make_login(**given)
 
 
 @pytest.mark.parametrize("word", ["S3cr/et: Wörd%2B", "abc/def+ghi"])

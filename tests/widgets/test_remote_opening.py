@@ -87,6 +87,7 @@ def test_a_failure_after_a_drop_is_shown(viewer, server, told):
     drop(viewer, address(server, "gone"))
     until(lambda: told)
     assert told[0][0] == "Not opened: gone.ome.zarr"
+    assert f"answered 404 Not Found for {address(server, 'gone')}." in told[0][1]
     with pytest.raises((OMEZarrError, ValueError)):
         viewer.open(address(server, "gone"), plugin="napari-ngff")
 
