@@ -342,6 +342,8 @@ def convert_form(folder: Path) -> None:
 
     viewer = open_sample(write_plate(folder / "plate.ome.zarr", "0.4", fields=2))
     convert_files(viewer)
+    while shown_form(viewer, TITLE) is None:
+        wait(0.1)
     form = shown_form(viewer, TITLE)
     while not form.task.can_start:
         wait(0.1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.addresses import public_address
@@ -183,18 +184,30 @@ def save_as(viewer: Viewer) -> None:
 
 def convert_files(viewer: Viewer) -> None:
     """Ask what to convert to another version, other chunks, a part or one file."""
-    from napari_ngff.widgets.converting.convert_form import show_convert_form
-
-    use_workers()
-    show_convert_form(viewer)
+    show_when_loaded(viewer, "convert_form", "show_convert_form")
 
 
 def rebuild_pyramid(viewer: Viewer) -> None:
     """Ask how to make the coarser levels of an image again, and make them."""
-    from napari_ngff.widgets.converting.rebuild_form import show_rebuild_form
+    show_when_loaded(viewer, "rebuild_form", "show_rebuild_form")
+
+
+def show_when_loaded(viewer: Viewer, module: str, function: str) -> None:
+    """Show a form of ``widgets/converting``, which is imported in a worker.
+
+    The first import takes more than 100 ms, in which the window would not answer.
+    """
+    from napari_ngff.viewer.window_services import is_open, run_work
 
     use_workers()
-    show_rebuild_form(viewer)
+    viewer = getattr(viewer, "__wrapped__", viewer)
+
+    def show(form: Any) -> None:
+        if is_open(viewer):
+            getattr(form, function)(viewer)
+
+    name = f"napari_ngff.widgets.converting.{module}"
+    run_work(partial(import_module, name), show)
 
 
 def use_workers() -> None:

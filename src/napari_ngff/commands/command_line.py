@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -19,12 +20,19 @@ __all__ = [
     "add_command",
     "add_path",
     "add_scheduler",
+    "describe_seconds",
     "keeping_no_chunks",
     "print_line",
     "show_progress",
     "tell_failure",
     "telling_values",
 ]
+
+PAUSE = 0.1
+"""Seconds between two lines of progress."""
+
+EARLY = 2.0
+"""Seconds in which the time that is left is not known well enough."""
 
 FAILED, WRONG_CALL = 1, 2
 """Exit codes; argparse has the second for what it refuses itself."""
@@ -97,14 +105,35 @@ def show_progress(
     """
     if not sys.stderr.isatty():
         return None
+    begin = time.monotonic()
+    shown = width = 0.0
 
     def show(done: int, total: int) -> bool:
-        # "\r": each line overwrites the one before.
-        end = "\n" if done == total else ""
-        print(f"\r{describe(done, total)}", end=end, file=sys.stderr, flush=True)
+        nonlocal shown, width
+        now = time.monotonic()
+        if done < total and now - shown < PAUSE:
+            return True
+        shown, passed = now, now - begin
+        text = describe(done, total)
+        if done >= total:
+            text += f", {describe_seconds(passed)}"
+        elif done and passed > EARLY:
+            left = passed * (total - done) / done
+            text += f", {describe_seconds(left)} left"
+        # "\r": each line overwrites the one before, also a longer one.
+        line, width = text.ljust(int(width)), len(text)
+        end = "\n" if done >= total else ""
+        print(f"\r{line}", end=end, file=sys.stderr, flush=True)
         return True
 
     return show
+
+
+def describe_seconds(seconds: float) -> str:
+    """Write a time as "0:07" or "1:02:03"."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
 def print_line(text: str) -> None:
