@@ -151,7 +151,7 @@ def test_viewer_keeps_its_session_when_the_form_is_gone(
     form = url_form(viewer)
     form.address.value = f"{address}/nothing.ome.zarr"
     form.button.native.click()
-    until(lambda: form.status.value.startswith("There"))
+    until(lambda: "404 Not Found" in form.status.value)
     before = session.session_of(viewer)
     close(form)
     form = None
