@@ -119,7 +119,7 @@ class ConversionTask(FormTask):
         """What to know before the start: unfinished parts, unsaved changes."""
         notes = []
         if not self.is_running and self.preview is not None:
-            if self.is_resumable:
+            if self.is_resumable and self.status != KEPT:
                 notes.append(FOUND)
             elif self.preview.unfinished is Unfinished.OTHER:
                 notes.append(OTHER)

@@ -24,8 +24,8 @@ PATIENCE = 300
 WHOLE = 1000
 """Steps of a bar: Qt counts in 32 bits, files have more bytes."""
 
-LEAST = 10
-"""Steps that are worth a change in the activity dock."""
+BYTES = ("pack", "unpack", "rebuild")
+"""Phases that count bytes."""
 
 
 class JobBar(QWidget):
@@ -91,16 +91,17 @@ class _ActivityBar(cancelable_progress):  # type: ignore[misc]
 
     def show_step(self, step: ConversionStep) -> None:
         """Show how much of a phase is done; each phase begins again."""
-        if step.phase != self._phase:
+        is_bytes = step.phase in BYTES
+        # Bytes are shown as a share: their numbers would be long.
+        total = WHOLE if is_bytes else step.total
+        if step.phase != self._phase and step.total:
             self._phase = step.phase
-            self.reset(total=WHOLE)
-        if not step.total:
-            return
+            self.reset(total=total)
+        done = total * step.done // step.total if step.total else 0
         # tqdm counts up from where it is; `n` is how far it has come.
-        more = WHOLE * step.done // step.total - self.n
-        if more >= LEAST or (more and step.done == step.total):
-            # Each of these lets napari draw the window again.
-            self.set_description(f"{self._job.title}: {_pieces(step)}")
+        more = done - self.n
+        # Each update lets napari draw the window again: none for less than a percent.
+        if more > 0 and (more >= total // 100 or done == total):
             self.update(more)
 
     def end_if_over(self) -> None:
@@ -113,9 +114,3 @@ class _ActivityBar(cancelable_progress):  # type: ignore[misc]
         self._job.stepped.disconnect(self.show_step, missing_ok=True)
         self._job.ended.disconnect(self.end, missing_ok=True)
         self.close()
-
-
-def _pieces(step: ConversionStep) -> str:
-    if step.phase in ("pack", "unpack", "rebuild"):
-        return f"{100 * step.done // step.total} %"
-    return f"{step.done:,}/{step.total:,}"
