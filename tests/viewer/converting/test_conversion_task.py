@@ -8,6 +8,7 @@ import pytest
 from napari.components import ViewerModel
 
 import napari_ngff
+from held_jobs import HeldJobs
 from napari_ngff.testing import write_image, write_plate
 from napari_ngff.viewer.converting import conversion_task
 from napari_ngff.viewer.converting.conversion_task import (
@@ -104,15 +105,19 @@ def test_an_error_is_shown_at_its_field_and_can_be_tried_again(
     assert task.status.startswith("Done: again.ome.zarr. Left out, as unreadable: 1")
 
 
-def test_cancel_keeps_finished_parts_and_resume_continues(task, tmp_path) -> None:
-    source = write_image(tmp_path / "cells.ome.zarr", "0.5", shape=(2, 200, 200))
+def test_cancel_keeps_finished_parts_and_resume_continues(
+    task, tmp_path, monkeypatch
+) -> None:
+    jobs = HeldJobs(monkeypatch, "convert")
+    source = write_image(tmp_path / "cells.ome.zarr", "0.5", shape=(64, 80))
     ask(task, source=str(source), chunks="y=16,x=16", codec="gzip:9")
     task.start()
     assert ConversionTask.running_in(task.viewer) is task
     ask(task, source="elsewhere")  # not while it runs
     assert task.words.source == str(source)
-    until(lambda: task.job is None or (task.job.step and task.job.step.done > 1))
+    jobs.wait()
     task.cancel()
+    jobs.release()
     finish(task)
     assert ConversionTask.running_in(task.viewer) is None
     assert task.status == KEPT
@@ -132,21 +137,26 @@ def test_cancel_keeps_finished_parts_and_resume_continues(task, tmp_path) -> Non
 
 
 def test_parts_can_be_deleted(task, tmp_path, monkeypatch) -> None:
-    source = write_image(tmp_path / "cells.ome.zarr", "0.5", shape=(2, 200, 200))
+    jobs = HeldJobs(monkeypatch, "convert")
+    source = write_image(tmp_path / "cells.ome.zarr", "0.5", shape=(64, 80))
     ask(task, source=str(source), chunks="y=16,x=16", codec="gzip:9")
     task.start()
-    until(lambda: task.job is None or (task.job.step and task.job.step.done > 1))
+    jobs.wait()
     task.cancel()
+    jobs.release()
     finish(task)
     task.discard()
     assert [path.name for path in tmp_path.iterdir()] == ["cells.ome.zarr"]
     assert task.action == "Convert"
-    # Before the first piece there is nothing to keep.
+    # While it plans there is nothing to keep.
+    jobs = HeldJobs(monkeypatch, "plan")
     task.start()
+    jobs.wait()
     task.cancel()
+    jobs.release()
     finish(task)
-    assert task.status in (NOTHING_LEFT, KEPT)
-    assert (task.status == KEPT) == (task.action == "Resume")
+    assert task.status == NOTHING_LEFT
+    assert task.action == "Convert"
 
 
 def test_sources_of_the_selected_layer(viewer, tmp_path) -> None:

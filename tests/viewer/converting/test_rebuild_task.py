@@ -6,6 +6,7 @@ import pytest
 from napari.components import ViewerModel
 
 import napari_ngff
+from held_jobs import HeldJobs
 from napari_ngff.store.convert.rebuild_preview import RebuildWords
 from napari_ngff.testing import write_image
 from napari_ngff.viewer.converting.rebuild_task import STOPPED, RebuildTask
@@ -62,11 +63,14 @@ def test_unsaved_changes_have_to_be_saved(viewer, task, tmp_path) -> None:
     finish(task)
 
 
-def test_cancel_leaves_a_valid_image(task, tmp_path) -> None:
+def test_cancel_leaves_a_valid_image(task, tmp_path, monkeypatch) -> None:
+    jobs = HeldJobs(monkeypatch, "rebuild")
     source = write_image(tmp_path / "a.ome.zarr", "0.5", shape=(300, 520))
     task.ask(RebuildWords(str(source), levels=4))
     task.start()
+    jobs.wait()
     task.cancel()
+    jobs.release()
     finish(task)
     assert task.status == STOPPED
     assert task.can_start

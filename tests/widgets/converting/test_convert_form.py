@@ -6,6 +6,7 @@ import numpy as np
 from qtpy.QtWidgets import QApplication
 
 import napari_ngff
+from held_jobs import HeldJobs
 from mouse import until
 from napari_ngff.viewer.samples import write_image, write_plate
 from napari_ngff.widgets.converting.convert_form import TITLE
@@ -127,7 +128,8 @@ def test_unsaved_changes_are_never_left_out_in_silence(viewer, tmp_path):
     assert np.asarray(labels.levels[0])[50, 50] == 77
 
 
-def test_it_is_cancelled_and_resumed_from_another_form(viewer, tmp_path):
+def test_it_is_cancelled_and_resumed_from_another_form(viewer, tmp_path, monkeypatch):
+    jobs = HeldJobs(monkeypatch, "convert")
     source = write_image(tmp_path / "cells.ome.zarr", "0.5", shape=(2, 300, 300))
     made = tmp_path / "cells-converted.ome.zarr"
 
@@ -142,7 +144,7 @@ def test_it_is_cancelled_and_resumed_from_another_form(viewer, tmp_path):
         )
         task = form.task
         person.click(form.start)
-        person.sees(lambda: task.job is not None and task.job.step is not None)
+        person.sees(lambda: task.is_running)
         # Closing the form does not stop it; opened again, the form shows it.
         person.press("Escape")
         person.sees(lambda: shown_form(viewer, TITLE) is None)
@@ -152,7 +154,10 @@ def test_it_is_cancelled_and_resumed_from_another_form(viewer, tmp_path):
         assert form.task is task
         assert not form.fields.isEnabled()
         assert form.source.currentText() == str(source)
+        jobs.wait()
+        person.sees(lambda: form.status.text().startswith("Piece 1 of"))
         person.click(form.bar.cancel)
+        jobs.release()
         person.sees(lambda: form.start.isVisible() and form.start.text() == "Resume")
         assert "Finished parts are kept" in form.status.text()
         assert not made.exists()
@@ -168,7 +173,8 @@ def test_it_is_cancelled_and_resumed_from_another_form(viewer, tmp_path):
     ]
 
 
-def test_closing_the_window_stops_it(viewer, tmp_path):
+def test_closing_the_window_stops_it(viewer, tmp_path, monkeypatch):
+    held = HeldJobs(monkeypatch, "convert")
     source = write_image(tmp_path / "cells.ome.zarr", "0.5", shape=(2, 300, 300))
     jobs = []
 
@@ -187,5 +193,6 @@ def test_closing_the_window_stops_it(viewer, tmp_path):
     Person(viewer, "closing").take(journey)
     viewer.window._qt_window.destroyed.emit()
     assert jobs[0].is_cancelled
+    held.release()
     until(lambda: not jobs[0].is_running)
     assert not (tmp_path / "cells-converted.ome.zarr").exists()
