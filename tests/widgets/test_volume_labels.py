@@ -91,24 +91,49 @@ def test_a_worker_reads_the_finest_level(viewer, cells, readers, monkeypatch):
     assert texture_of(viewer, cells) is cells._slice.image.view
 
 
-def test_strokes_of_the_time_of_reading_are_shown(viewer, cells):
+@pytest.fixture
+def gate(monkeypatch):
+    """Holds what was read until `set`; `ready` tells that there is something."""
+
+    class Gate(threading.Event):
+        ready = threading.Event()
+
+    gate, prepare = Gate(), volume_fit.prepare_volume
+
+    def prepare_and_wait(reading, stops):
+        volume = prepare(reading, stops)
+        if reading.look is not None:
+            gate.ready.set()
+            gate.wait(60)
+        return volume
+
+    monkeypatch.setattr(volume_fit, "prepare_volume", prepare_and_wait)
+    yield gate
+    gate.set()
+
+
+def test_strokes_of_the_time_of_reading_are_shown(viewer, cells, gate):
     viewer.dims.ndisplay = 3
-    pump(100)
+    until(gate.ready.is_set)
     assert cells.data_level > 0
     truth = cells.truth.copy()
     for z, y, x in ((1, 3, 5), (6, 300, 500)):
         cells.data_setitem((np.array([z]), np.array([y]), np.array([x])), 77)
         truth[z, y, x] = 77
-    until(lambda: is_finest(cells, truth))
+    gate.set()
+    until(lambda: cells.data_level == 0)
+    assert is_finest(cells, truth)
 
 
-def test_a_stroke_that_is_undone_while_it_is_read_is_not_shown(viewer, cells):
+def test_a_stroke_that_is_undone_while_it_is_read_is_not_shown(viewer, cells, gate):
     cells.data_setitem((np.array([1]), np.array([3]), np.array([5])), 77)
     viewer.dims.ndisplay = 3
-    pump(100)
+    until(gate.ready.is_set)
     assert cells.data_level > 0
     cells.undo()
-    until(lambda: is_finest(cells, cells.truth))
+    gate.set()
+    until(lambda: cells.data_level == 0)
+    assert is_finest(cells, cells.truth)
 
 
 def test_strokes_and_their_undoing_are_seen(viewer, cells):
