@@ -345,9 +345,9 @@ def test_the_command_writes_the_same(plate, tmp_path, capsys):
 
 def test_the_command_looks_at_its_output_first(plate, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("napari_ngff.commands.measure.measure", pytest.fail)
-    for name in ("none/out.csv", "out.xlsx"):
+    for name, code in (("none/out.csv", 1), ("out.xlsx", 2)):
         out = str(tmp_path / name)
-        assert main(["measure", str(plate), "--label", "nuclei", "--out", out]) == 1
+        assert main(["measure", str(plate), "--label", "nuclei", "--out", out]) == code
         assert out in capsys.readouterr().err
 
 

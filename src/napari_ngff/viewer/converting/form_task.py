@@ -13,7 +13,7 @@ from napari_ngff.store.convert.conversion_preview import find_option
 from napari_ngff.store.limits import size_text
 from napari_ngff.viewer import window_services
 from napari_ngff.viewer.converting.long_job import LongJob
-from napari_ngff.viewer.notices import shorten_message
+from napari_ngff.viewer.notices import shorten_message, shorten_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -140,7 +140,8 @@ class FormTask:
         texts = [*self.mistakes.values(), self.status]
         text = next(filter(None, texts), "")
         if not len(self.changed) and text:
-            window_services.show_messages((text,), f"{title}: ended.")
+            first = f"{shorten_name(title)}: ended."
+            window_services.show_messages((text,), first)
 
 
 def step_text(step: ConversionStep) -> str:
