@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import logging
 import sys
-import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,6 @@ __all__ = [
     "add_command",
     "add_path",
     "add_scheduler",
-    "describe_seconds",
     "keeping_no_chunks",
     "print_line",
     "show_progress",
@@ -28,11 +27,8 @@ __all__ = [
     "telling_values",
 ]
 
-PAUSE = 0.1
-"""Seconds between two lines of progress."""
-
-EARLY = 2.0
-"""Seconds in which the time that is left is not known well enough."""
+DELAY = 0.5
+"""Seconds before a bar is shown."""
 
 FAILED, WRONG_CALL = 1, 2
 """Exit codes; argparse has the second for what it refuses itself."""
@@ -93,47 +89,49 @@ def keeping_no_chunks() -> Iterator[None]:
         cache.limit = limit
 
 
+@contextmanager
 def show_progress(
-    describe: Callable[[int, int], str],
-) -> Callable[[int, int], Any] | None:
-    """Return what shows on a terminal how far it is; None in the log of a batch job.
+    unit: str = "B", name: str | None = None
+) -> Iterator[Callable[[int, int], Any] | None]:
+    """Show a bar on a terminal, with the time that is left; none in the log of a job.
 
     Parameters
     ----------
-    describe
-        Of what is done, and of all.
+    unit
+        Counted things, such as " images"; "B" for bytes.
+    name
+        Before the bar.
+
+    Yields
+    ------
+        Takes how many are done, and how many there are; None where no bar is shown.
     """
     if not sys.stderr.isatty():
-        return None
-    begin = time.monotonic()
-    shown = width = 0.0
+        yield None
+        return
+    from tqdm import tqdm
+    from tqdm.contrib.logging import logging_redirect_tqdm
+
+    # Nothing for what ends at once, such as an error before the start.
+    bar = tqdm(
+        desc=name,
+        unit=unit,
+        unit_scale=unit == "B",
+        delay=DELAY,
+        dynamic_ncols=True,
+    )
 
     def show(done: int, total: int) -> bool:
-        nonlocal shown, width
-        now = time.monotonic()
-        if done < total and now - shown < PAUSE:
-            return True
-        shown, passed = now, now - begin
-        text = describe(done, total)
-        if done >= total:
-            text += f", {describe_seconds(passed)}"
-        elif done and passed > EARLY:
-            left = passed * (total - done) / done
-            text += f", {describe_seconds(left)} left"
-        # "\r": each line overwrites the one before, also a longer one.
-        line, width = text.ljust(int(width)), len(text)
-        end = "\n" if done >= total else ""
-        print(f"\r{line}", end=end, file=sys.stderr, flush=True)
+        if done < bar.n:  # the next of several
+            bar.reset()
+        bar.total = total
+        bar.update(done - bar.n)
         return True
 
-    return show
-
-
-def describe_seconds(seconds: float) -> str:
-    """Write a time as "0:07" or "1:02:03"."""
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+    # Else a message of a scheduler would stand in the line of the bar.
+    loggers = [logging.root, logging.getLogger("distributed")]
+    with bar, logging_redirect_tqdm(loggers):
+        yield show
 
 
 def print_line(text: str) -> None:

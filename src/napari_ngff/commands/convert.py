@@ -97,13 +97,13 @@ def _add_rebuild(
 
 def run_rebuild(options: argparse.Namespace) -> int:
     """Make coarser levels again; returns the exit code."""
-    with telling_values():
+    with telling_values(), show_progress(name="pixels") as progress:
         made = rebuild(
             options.source,
             levels=options.levels,
             method=options.method,
             scheduler=options.scheduler,
-            progress=show_progress(_share_of_pixels),
+            progress=progress,
         )
     print(f"{options.source}: levels {', '.join(made) or 'none'}")
     return 0
@@ -114,11 +114,15 @@ def run(options: argparse.Namespace) -> int:
     given = vars(options).copy()
     del given["run"]
     try:
-        with keeping_no_chunks(), telling_values():
+        with (
+            keeping_no_chunks(),
+            telling_values(),
+            show_progress(name="pixels") as progress,
+        ):
             result = convert(
                 given.pop("source"),
                 given.pop("target"),
-                progress=show_progress(_share_of_pixels),
+                progress=progress,
                 **given,
             )
     except (OSError, KeyboardInterrupt) as error:
@@ -134,8 +138,3 @@ def run(options: argparse.Namespace) -> int:
     if len(result.problems) > SHOWN:
         print_line(f"and {len(result.problems) - SHOWN} more")
     return FAILED if result.problems else 0
-
-
-def _share_of_pixels(done: int, total: int) -> str:
-    share = done * 100 // total if total else 100
-    return f"{share} % of {total / 1e6:,.0f} MB of pixels"

@@ -49,12 +49,12 @@ def run(options: argparse.Namespace) -> int:
         text = f"{options.out}: tables are written as {' or '.join(WRITTEN)}."
         raise OptionError(text, "out")
     check_target(options.out)
-    with keeping_no_chunks():
+    with keeping_no_chunks(), show_progress(" images") as goes_on:
         result = measure(
             open_node(options.path),
             options.label,
             scheduler=options.scheduler,
-            goes_on=show_progress(lambda done, total: f"{done} of {total}"),
+            goes_on=goes_on,
         )
     # None is only for who gives up, which nobody does here.
     assert result is not None

@@ -52,7 +52,11 @@ def add_merge(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
 
 def run(options: argparse.Namespace) -> int:
     """Merge; returns the exit code."""
-    with keeping_no_chunks(), telling_values():
+    with (
+        keeping_no_chunks(),
+        telling_values(),
+        show_progress(" blocks") as goes_on,
+    ):
         merged = merge(
             options.sidecar,
             options.image,
@@ -60,7 +64,7 @@ def run(options: argparse.Namespace) -> int:
             name=options.name,
             overwrite=options.overwrite,
             remove=options.remove,
-            goes_on=show_progress(lambda done, total: f"{done} of {total} blocks"),
+            goes_on=goes_on,
         )
     for item in merged:
         target = item.location.path_of(item.name)

@@ -51,17 +51,12 @@ def add_pack(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
 
 def _run(convert: Callable[..., Path], options: argparse.Namespace) -> int:
     """Run one of the two; returns the exit code."""
-    with telling_values():
+    with telling_values(), show_progress() as progress:
         target = convert(
             options.source,
             options.target,
             overwrite=options.overwrite,
-            progress=show_progress(_share_of_bytes),
+            progress=progress,
         )
     print(target)
     return 0
-
-
-def _share_of_bytes(done: int, total: int) -> str:
-    share = done * 100 // total if total else 100
-    return f"{share} % of {total / 1e6:,.1f} MB"
