@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import warnings
 from functools import partial
@@ -163,3 +165,29 @@ def test_filters_of_warnings_hold_while_a_worker_runs(qtbot):
         end.set()
         qtbot.waitUntil(lambda: len(ended) == 1, timeout=20_000)
         assert warnings.filters == during
+
+
+END_WHILE_WORKING = """
+import time
+from qtpy.QtWidgets import QApplication
+from napari_ngff.widgets import workers
+
+application = QApplication([])
+calls = workers.main_calls()
+
+def work():
+    time.sleep(2)
+    calls.call_in_main(print)
+    calls.call_newest("key", print)
+    return 1
+
+workers.run_in_worker(work, print)
+workers.run_in_worker(lambda: time.sleep(2), print)
+time.sleep(0.5)
+"""
+
+
+def test_a_program_ends_while_a_worker_works():
+    command = [sys.executable, "-c", END_WHILE_WORKING]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from qtpy.QtCore import QObject, Qt, QTimer
@@ -86,7 +87,8 @@ class MainCalls(QObject):
         """Call a function soon; in the main thread at once."""
         if _is_main_thread():
             call()
-        else:
+            return
+        with suppress(RuntimeError):  # Qt has deleted this object: the program ends
             self._call_wanted.emit(call)
 
     def call_newest(self, key: object, call: Callable[[], Any]) -> None:
@@ -102,7 +104,8 @@ class MainCalls(QObject):
             waiting = bool(self._newest)
             self._newest[key] = call
         if not waiting:
-            self._news_waiting.emit()
+            with suppress(RuntimeError):  # as above
+                self._news_waiting.emit()
 
     def _deliver_soon(self) -> None:
         QTimer.singleShot(PAUSE, self._deliver_newest)
@@ -180,6 +183,12 @@ def worker_class() -> type[WorkerBase[Any]]:
             return self._work()
 
         def run(self) -> None:
+            # Where Qt has deleted the signals, the program ends; an error that leaves
+            # this method would abort it.
+            with suppress(RuntimeError):
+                self._run_and_emit()
+
+        def _run_and_emit(self) -> None:
             self.started.emit()
             self._running = True
             try:
