@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 import threading
 import time
-import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import FrameType
 
 from qtpy.QtCore import Qt, QTimer
 
@@ -28,12 +28,13 @@ class Heartbeat:
     gaps
         All of them, each with the time at which it ended.
     stacks
-        Of gaps longer than `LONG`: how long, and the calls of the main thread then.
+        Of gaps longer than `LONG`: how long, the time at the end, and the calls of the
+        main thread meanwhile.
     """
 
     def __init__(self) -> None:
         self.gaps: list[tuple[float, float]] = []
-        self.stacks: list[tuple[float, list[list[str]]]] = []
+        self.stacks: list[tuple[float, float, list[list[str]]]] = []
         self._last = time.perf_counter()
         self._noted: list[list[str]] = []
         self._over = threading.Event()
@@ -64,15 +65,24 @@ class Heartbeat:
         self._last, self._noted = now, []
         self.gaps.append((gap, now))
         if noted:
-            self.stacks.append((gap, noted))
+            self.stacks.append((gap, now, noted))
 
     def _watch(self) -> None:
         main = threading.main_thread().ident
         assert main is not None
         while not self._over.wait(0.005):
             if time.perf_counter() - self._last > LONG:
-                lines = traceback.extract_stack(sys._current_frames()[main])
-                self._noted.append([f"{x.filename}:{x.lineno} {x.name}" for x in lines])
+                self._noted.append(calls_of(sys._current_frames()[main]))
+
+
+def calls_of(frame: FrameType | None) -> list[str]:
+    """List the calls that a thread is in, the innermost last."""
+    calls = []
+    while frame is not None:
+        code = frame.f_code
+        calls.append(f"{code.co_filename}:{frame.f_lineno} {code.co_name}")
+        frame = frame.f_back
+    return calls[::-1]
 
 
 @contextmanager

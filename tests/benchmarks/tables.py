@@ -170,7 +170,7 @@ TABLES = {
             *(
                 Job("", "heartbeat", 1, (source, who))
                 for source in ("100 ms", "300 ms", "100 ms, 20 Mbit/s", *NEAR)
-                for who in (OURS, "napari-ome-zarr")
+                for who in (OURS, "of it, its own code", "napari-ome-zarr")
             ),
             Job("", "heartbeat", 1, ("100 ms", ASYNC)),
             Job("", "heartbeat", 1, ("this disk", ASYNC)),

@@ -171,6 +171,7 @@ END_WHILE_WORKING = """
 import time
 from qtpy.QtWidgets import QApplication
 from napari_ngff.widgets import workers
+from napari_ngff.widgets.problem_sign import show_notice
 
 application = QApplication([])
 calls = workers.main_calls()
@@ -179,6 +180,7 @@ def work():
     time.sleep(2)
     calls.call_in_main(print)
     calls.call_newest("key", print)
+    show_notice("Nobody sees this.")
     return 1
 
 workers.run_in_worker(work, print)

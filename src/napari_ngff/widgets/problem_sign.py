@@ -23,6 +23,7 @@ from napari_ngff.viewer.window_services import (
     show_notification,
 )
 from napari_ngff.widgets.docking import INSPECTOR, show_dock
+from napari_ngff.widgets.workers import has_application_ended
 
 if TYPE_CHECKING:
     from napari.components import ViewerModel
@@ -56,7 +57,8 @@ def install_problem_sign() -> None:
 def show_notice(text: str, *, is_warning: bool = True) -> None:
     """Show a notification, in the main thread; later where no window is shown yet."""
     if QApplication.instance() is None:
-        show_notification(text, is_warning=is_warning)
+        if not has_application_ended():  # then nobody sees it, and napari raises errors
+            show_notification(text, is_warning=is_warning)
     else:
         run_in_main(partial(notify_in_window, text, is_warning=is_warning))
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MainCalls",
+    "has_application_ended",
     "install_runner",
     "main_calls",
     "run_in_worker",
@@ -135,6 +136,11 @@ def main_calls() -> MainCalls:
         assert isinstance(application, QApplication)
         _calls.append(MainCalls(application))
     return _calls[0]
+
+
+def has_application_ended() -> bool:
+    """Tell whether there was an application, and is none any more."""
+    return bool(_calls) and QApplication.instance() is None
 
 
 def _stop_for_a_while() -> None:
