@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
 __all__ = [
+    "connect_before_camera",
     "graphics_limits",
     "hide_source_secrets",
     "is_opened_by_user",
@@ -113,6 +114,21 @@ def make_current(viewer: Any) -> None:
     scene = None if view is None else view.canvas._scene_canvas
     if scene is not None and not scene._closed:
         scene.set_current()
+
+
+def connect_before_camera(viewer: Any, callback: Callable[[Any], None]) -> None:
+    """Call a method when 2D or 3D is chosen, before napari moves camera and slider.
+
+    napari calls what others connect after ``ViewerModel._on_ndisplay_changed``, which
+    moves both; where that is ``separate``, ``_save_camera_state`` has to come before
+    (napari 0.9).
+    """
+    napari = weakref.ref(viewer)
+    viewer.dims.events.ndisplay.connect(
+        callback,
+        before=[(napari, "_on_ndisplay_changed")],
+        after=[(napari, "_save_camera_state")],
+    )
 
 
 def graphics_limits(viewer: Any) -> tuple[int | None, int | None]:

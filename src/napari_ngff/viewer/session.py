@@ -40,6 +40,7 @@ from napari_ngff.viewer.placing.move_layers import (
 )
 from napari_ngff.viewer.placing.system_views import list_choices
 from napari_ngff.viewer.placing.user_alignment import save_alignment
+from napari_ngff.viewer.plane_camera import PlaneCamera, forget_plane
 from napari_ngff.viewer.saving.recovery import EditRecovery
 from napari_ngff.viewer.settings import PLUGIN
 from napari_ngff.viewer.streamed_levels import stream_of
@@ -89,6 +90,7 @@ class Session:
         self._viewer = weakref.ref(viewer)
         self.browser: Browser | None = None
         self.recovery = EditRecovery(viewer)
+        self._plane_camera = PlaneCamera(viewer)
         self._is_hinted = False
         viewer.layers.events.inserting.connect(self._on_inserting)
         viewer.layers.events.inserted.connect(self._on_inserted)
@@ -283,6 +285,7 @@ class Session:
             layer.events.reload(layer=layer)
             layer.refresh()
         viewer.reset_view()
+        forget_plane(viewer)
         self.system_shown.emit(system)
         return tuple(left)
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from napari_ngff.viewer.plane_camera import forget_plane, shift_plane
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -98,10 +100,12 @@ def follow_point(
     shift = np.subtract(after, before)
     ndim = viewer.dims.ndim
     displayed = list(viewer.dims.displayed)
+    plane = viewer.dims.order[-2:]
     for number, delta in enumerate(shift):
         axis = number + ndim - len(shift)
-        # Along displayed axes the camera moves, along the others the sliders.
-        if delta and axis not in displayed and axis >= 0:
+        # Along displayed axes the camera moves, along those not displayed in 2D the
+        # sliders.
+        if delta and axis not in plane and axis >= 0:
             viewer.dims.set_point(axis, viewer.dims.point[axis] + delta)
     moved = [shift[axis - ndim + len(shift)] for axis in displayed]
     if any(moved):
@@ -109,6 +113,7 @@ def follow_point(
         center = np.array(camera.center, float)
         center[-len(moved) :] += moved
         camera.center = tuple(center)
+    shift_plane(viewer, shift.tolist())
 
 
 def is_fitted(viewer: ViewerModel) -> bool:
@@ -175,6 +180,7 @@ def fit_camera(
     """
     viewer.reset_view(margin=margin)
     if viewer.dims.ndisplay != 2:
+        forget_plane(viewer)
         return
     # The part may have another shape than all layers, as a field of a wide plate has.
     whole = np.maximum(np.diff(viewer.layers.extent.world[:, -2:], axis=0)[0], 1e-9)
