@@ -11,6 +11,7 @@ from napari_ngff.store.arrays.stored_objects import join_key
 from napari_ngff.store.sources.revision import Revision
 from napari_ngff.store.sources.zip_source import reload_all
 from napari_ngff.store.write.file_lock import turn_lock
+from napari_ngff.store.write.label_list_watch import announce_lists
 from napari_ngff.store.write.waiting_transaction import WaitingTransaction, WaitingTree
 from napari_ngff.store.write.writer_token import remove_left
 from napari_ngff.store.write.zip_rewriting import rewrite_archive
@@ -151,6 +152,7 @@ class ArchiveTransaction(WaitingTransaction):
     def _write_archive(self, goes_on: GoesOn | None) -> bool | None:
         """Write the new archive; None if the old one was changed meanwhile."""
         with self._lock:
+            keys = tuple(self._staged)
             staged = {self.archive.entry_name(k): v for k, v in self._staged.items()}
         # With what waits: the version in the comment has to be that of the new
         # document.
@@ -163,4 +165,5 @@ class ArchiveTransaction(WaitingTransaction):
         finally:
             # After the reload: until then only the waiting objects are readable.
             self._forget_waiting()
+        announce_lists(self.root, keys)
         return True

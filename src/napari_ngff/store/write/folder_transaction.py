@@ -22,6 +22,7 @@ from napari_ngff.store.sources.revision import Revision
 from napari_ngff.store.threads import share_work
 from napari_ngff.store.write.file_lock import take_turn
 from napari_ngff.store.write.fsync import flush_file, flush_folder
+from napari_ngff.store.write.label_list_watch import announce_lists
 from napari_ngff.store.write.named_errors import name_errors
 from napari_ngff.store.write.replace_tree import TreeReplacement, recover_trees
 from napari_ngff.store.write.transaction import TransactionSource
@@ -206,6 +207,7 @@ class FolderTransaction:
             expected = self._expected.pop(key, False)
         if not replace_file(path, data, expected):
             raise ConflictError(_conflict_text(path))
+        announce_lists(self.root, [key])
 
     def remove_below(self, path: str) -> None:
         """Remove a folder as far as the system allows, and objects that wait below

@@ -22,6 +22,7 @@ from napari_ngff.errors import (
 from napari_ngff.store.arrays.stored_objects import join_key
 from napari_ngff.store.sources.revision import Revision
 from napari_ngff.store.threads import share_work
+from napari_ngff.store.write.label_list_watch import announce_lists
 from napari_ngff.store.write.waiting_transaction import (
     WaitingTransaction,
     WaitingTree,
@@ -304,7 +305,9 @@ class ObjectTransaction(WaitingTransaction):
             # All is there. A mark that the server keeps now is removed by `recover`.
             with suppress(OSError):
                 self.bucket.delete_object(mark, self.bucket.find_revision(mark))
+        keys = tuple(self._staged)
         self._forget_waiting()
+        announce_lists(self.root, keys)
         return True
 
     def _order_steps(self) -> list[list[str]]:

@@ -17,6 +17,7 @@ from psygnal import Signal
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.metadata.model import GroupKind
 from napari_ngff.plate.plate_layout import MapWell, PlateMap, map_plate
+from napari_ngff.store.write.label_list_watch import unwatch_lists, watch_lists
 from napari_ngff.viewer import window_services
 from napari_ngff.viewer.browsing.camera import camera_of
 from napari_ngff.viewer.browsing.canvas_controls import NavigationKeys
@@ -30,6 +31,7 @@ from napari_ngff.viewer.browsing.positions import (
     fields_of,
     label_classes,
     label_names,
+    names_below,
 )
 from napari_ngff.viewer.browsing.shown_fields import FieldStep, WellStep
 from napari_ngff.viewer.notices import last_part, shorten_name
@@ -67,6 +69,8 @@ class Browser:
     """Emitted when `problems` has changed: a well was found broken."""
     layers_changed = Signal()
     """Emitted when wells or fields shown, pins, acquisitions or labels have changed."""
+    labels_offered = Signal()
+    """Emitted when `known_labels` has got more names."""
     path_opened = Signal(str)
     """Emitted with the address of a plate or a collection in a folder, to be opened."""
     busy = Signal(bool)
@@ -94,9 +98,12 @@ class Browser:
         pinning, pinned = listener.on_pins_busy, listener.on_pins_changed
         self._pins = PinnedFields(self._display, listener.name_field, pinning, pinned)
         self._whereabouts = NavigationKeys(viewer, self)
+        self._known_labels: dict[str, None] = {}
+        watch_lists(self._on_list_saved)
 
     def close(self) -> None:
         """Stop acting on the viewer; the layers stay."""
+        unwatch_lists(self._on_list_saved)
         self._display.close()
         self._pins.cancel_reading()
         self._whereabouts.close()
@@ -156,6 +163,11 @@ class Browser:
         return self._display.shown.labels
 
     @property
+    def known_labels(self) -> tuple[str, ...]:
+        """Names of the labels that were found in images, or saved into one."""
+        return tuple(self._known_labels)
+
+    @property
     def position(self) -> Position | None:
         """The field on screen; None for an overview, or nothing."""
         return self._display.shown.position
@@ -211,6 +223,21 @@ class Browser:
         """
         asked = [well] if well is not None else [w.path for w in self.map.wells]
         return label_names(self._display.resolver.arrangements, asked or [None])
+
+    def offer_labels(self, names: Iterable[str]) -> None:
+        """Add names to `known_labels`."""
+        count = len(self._known_labels)
+        self._known_labels.update(dict.fromkeys(names))
+        if len(self._known_labels) > count:
+            self.labels_offered.emit()
+
+    def _on_list_saved(self, root: str, group: str) -> None:
+        """Offer the label images of a list that was saved, in whatever thread."""
+        arrangements = self._display.resolver.arrangements
+        read = partial(names_below, arrangements, root, group)
+        window_services.run_in_main(
+            lambda: window_services.run_work(read, self.offer_labels)
+        )
 
     def label_classes(
         self, places: Iterable[Position], name: str

@@ -96,11 +96,14 @@ class PlateTables:
         self._filter = ""
         self._task = LatestTask(on_progress=self.progressed.emit)
         browser.layers_changed.connect(self._join_features)
+        browser.labels_offered.connect(self._offer_counts)
+        self._offer_counts()
 
     def close(self) -> None:
         """Stop; features that were joined stay."""
         self.cancel_task()
         self.browser.layers_changed.disconnect(self._join_features, missing_ok=True)
+        self.browser.labels_offered.disconnect(self._offer_counts, missing_ok=True)
 
     # Tables that can be chosen, or were read.
 
@@ -156,6 +159,7 @@ class PlateTables:
 
     def _add_offers(self, offers: Sequence[TableOffer]) -> None:
         self.offers = tuple(dict.fromkeys((*self.offers, *offers)))
+        self.browser.offer_labels(self.labels)
         self.changed.emit()
 
     # The chosen table.
@@ -407,7 +411,11 @@ class PlateTables:
         """
         table = self._joined.object_table(self.chosen)
         join_table(self._viewer(), self.browser, table)
-        names = names_shown(self._viewer(), self.browser)
+        self.browser.offer_labels(names_shown(self._viewer(), self.browser))
+
+    def _offer_counts(self) -> None:
+        """Offer to count and to measure all labels that are known by now."""
+        names = self.browser.known_labels
         if not set(names) <= set(self.labels):
             self._add_offers([TableOffer(TableOrigin.COUNT, name) for name in names])
 

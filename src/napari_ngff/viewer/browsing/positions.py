@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -11,6 +12,7 @@ from napari_ngff.labels.label_classes import classes_of
 from napari_ngff.labels.label_metadata import read_label_info
 from napari_ngff.labels.places.sidecar import open_sidecars
 from napari_ngff.metadata.model import GroupKind
+from napari_ngff.store.arrays.stored_objects import join_key
 from napari_ngff.store.hierarchy.node import read_node
 
 if TYPE_CHECKING:
@@ -41,6 +43,7 @@ __all__ = [
     "key_of",
     "label_classes",
     "label_names",
+    "names_below",
     "placed_of",
 ]
 
@@ -206,6 +209,36 @@ def label_names(
         if asked == WELLS_ASKED:
             break
     return tuple(names)
+
+
+def names_below(arrangements: ScreenArrangements, root: str, group: str) -> list[str]:
+    """Read the names of the label images that a saved list names.
+
+    Parameters
+    ----------
+    root, group
+        See `ListListener`.
+
+    Returns
+    -------
+    list
+        None of them where the list is not that of an image of this plate or collection.
+    """
+    node = arrangements.screen.node
+    top = _real_path(node.location.source.name, node.location.path)
+    list_path = _real_path(root, group)
+    if not list_path.startswith(f"{top}/"):
+        return []
+    image = list_path.removeprefix(f"{top}/").rpartition("/")[0]
+    try:
+        return [label.name for label in node.child(image).labels().nodes]
+    except (OMEZarrError, OSError):
+        return []
+
+
+def _real_path(root: str, path: str) -> str:
+    """Return the path of a group: that of one root may be written in two ways."""
+    return join_key(os.path.realpath(root).replace(os.sep, "/"), path)
 
 
 def label_classes(

@@ -120,6 +120,7 @@ class BrowserDock(BrowserPanel):
         node = browser.node
         browser.position_changed.connect(self._on_position)
         browser.layers_changed.connect(self._on_layers)
+        browser.labels_offered.connect(self._on_labels_offered)
         browser.approached.connect(self._select_well)
         browser.canvas_clicks.clicked.connect(self._on_canvas_click)
         browser.canvas_clicks.menu_wanted.connect(self._on_menu)
@@ -139,6 +140,7 @@ class BrowserDock(BrowserPanel):
         self.tables.setBrowser(self._viewer, browser)
         self._show_problems()
         self.showPages(node.kind)
+        self._on_labels_offered()
         self._on_layers()
         if node.kind is GroupKind.PLATE:
             self.map.setFocus()
@@ -158,6 +160,7 @@ class BrowserDock(BrowserPanel):
             for signal, slot in (
                 (browser.position_changed, self._on_position),
                 (browser.layers_changed, self._on_layers),
+                (browser.labels_offered, self._on_labels_offered),
                 (browser.approached, self._select_well),
                 (browser.canvas_clicks.clicked, self._on_canvas_click),
                 (browser.canvas_clicks.menu_wanted, self._on_menu),
@@ -443,7 +446,14 @@ class BrowserDock(BrowserPanel):
 
     def _on_label_names(self, names: tuple[str, ...] | str) -> None:
         if not isinstance(names, str) and self._browser is not None:
-            self.controls.addLabels(names, self._browser.labels)
+            self._browser.offer_labels(names)
+
+    def _on_labels_offered(self) -> None:
+        browser = self._browser
+        if browser is None or not isalive(self):  # type: ignore[no-untyped-call]
+            return
+        if browser.kind in (GroupKind.PLATE, GroupKind.WELL):
+            self.controls.setLabels(browser.known_labels, browser.labels)
 
     def _show_well(self, well: str | None) -> None:
         """Show the fields of a well, or the images of a collection."""

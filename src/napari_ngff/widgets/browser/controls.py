@@ -178,11 +178,6 @@ class BrowserControls(QWidget):
         self.labels.setVisible(bool(names))
         self.showLabels(chosen)
 
-    def addLabels(self, names: Sequence[str], chosen: str | None) -> None:
-        """Offer further labels beside those that are offered already."""
-        offered = [self.labels.itemData(i) for i in range(1, self.labels.count())]
-        self.setLabels(tuple(dict.fromkeys([*offered, *names])), chosen)
-
     def showLabels(self, chosen: str | None) -> None:
         """Show which labels are chosen."""
         self.labels.setCurrentIndex(max(0, self.labels.findData(chosen)))

@@ -1,0 +1,52 @@
+"""Tells who listens that the list of the label images of an image was saved.
+
+All changes of a hierarchy go through its transactions, so each list that this process
+saves is announced: by a save, a merge, a repair or a script.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterable
+from typing import Any
+
+__all__ = ["ListListener", "announce_lists", "unwatch_lists", "watch_lists"]
+
+DOCUMENTS = ("zarr.json", ".zattrs")
+"""Names of the documents that can hold a list, of Zarr v3 and v2."""
+
+ListListener = Callable[[str, str], Any]
+"""A method that is called with the root of a hierarchy, and the path of the group whose
+list was saved; in any thread, and while the hierarchy may be locked for others."""
+
+_listeners: list[weakref.WeakMethod[ListListener]] = []
+
+
+def watch_lists(listener: ListListener) -> None:
+    """Call a method for each list that is saved, as long as its object is alive."""
+    _listeners[:] = [known for known in _listeners if known() is not None]
+    _listeners.append(weakref.WeakMethod(listener))
+
+
+def unwatch_lists(listener: ListListener) -> None:
+    """Call the method no more."""
+    _listeners[:] = [known for known in _listeners if known() not in (None, listener)]
+
+
+def announce_lists(root: str, keys: Iterable[str]) -> None:
+    """Announce the lists of labels among documents that were saved.
+
+    Parameters
+    ----------
+    root
+        Of the hierarchy.
+    keys
+        Of the documents, and of any other objects.
+    """
+    for key in keys:
+        group, _, name = key.rpartition("/")
+        if name in DOCUMENTS and group.rpartition("/")[2] == "labels":
+            for known in _listeners.copy():
+                listener = known()
+                if listener is not None:
+                    listener(root, group)
