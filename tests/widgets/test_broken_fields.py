@@ -15,7 +15,7 @@ from mouse import pump, until
 from napari_ngff.plugin import use_workers
 from napari_ngff.viewer.browsing.positions import Position
 from napari_ngff.viewer.session import session_of
-from napari_ngff.widgets import problem_sign
+from napari_ngff.widgets import notice_area
 from napari_ngff.widgets.browser.host import browser_of
 from plates import write_plate
 
@@ -133,7 +133,7 @@ def shown_notices(viewer):
 
 @pytest.mark.long
 def test_a_notice_leaves_and_does_not_cover_the_caption(viewer, dock, monkeypatch):
-    monkeypatch.setattr(problem_sign, "READ", 0)
+    monkeypatch.setattr(notice_area, "READ", 0)
     click_well(dock, "A/3")
     until(lambda: shown_notices(viewer))
     (notice,) = shown_notices(viewer)
@@ -146,7 +146,7 @@ def test_a_notice_leaves_and_does_not_cover_the_caption(viewer, dock, monkeypatc
     click_well(dock, "B/1")
     until(lambda: not shown_notices(viewer))
     # Or after its time, though napari's window is not the active one.
-    monkeypatch.setattr(problem_sign, "SHOWN", 300)
+    monkeypatch.setattr(notice_area, "SHOWN", 300)
     monkeypatch.setattr(
         type(viewer.window._qt_window), "isActiveWindow", lambda _: False
     )

@@ -24,7 +24,7 @@ from napari_ngff.viewer import settings
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.samples import write_image, write_plate
 from napari_ngff.viewer.session import session_of
-from napari_ngff.widgets import problem_sign
+from napari_ngff.widgets import notice_area
 from napari_ngff.widgets.dialogs import DISCARD, LATER, RESTORE
 from napari_ngff.widgets.saving.restore_dialog import RestoreDialog
 
@@ -158,7 +158,7 @@ def test_of_several_labels_those_that_are_ticked_come_back(viewer, cells):
 def test_ctrl_s_saves_all_restored_labels_and_their_notices_close(
     viewer, cells, monkeypatch
 ):
-    monkeypatch.setattr(problem_sign, "SHOWN", 1000)
+    monkeypatch.setattr(notice_area, "SHOWN", 1000)
     opened(viewer, cells)
     pixels = {
         name: paint_new(viewer, name, number + 3)
