@@ -127,8 +127,8 @@ def test_the_whole_plate_is_shown_though_its_labels_are_coarser(viewer, tmp_path
     )
     for level in where.glob("?/?/?/labels/cells/0"):
         shutil.rmtree(level)
-    viewer.open(str(where), plugin="napari-ngff")
     room = viewer.canvas.size[1]
+    viewer.open(str(where), plugin="napari-ngff")
     until(lambda: browser_of(viewer) is not None)
     until(lambda: viewer.canvas.size[1] < room)
     assert viewer.layers["cells"].extent.step[-1] > viewer.layers[0].extent.step[-1]
