@@ -193,6 +193,22 @@ def test_from_a_bucket(folder, tmp_path) -> None:
     assert (made / "notes" / "mine.txt").read_bytes() == b"kept"
 
 
+def test_nothing_in_a_bucket_is_overwritten(
+    folder, tmp_path, monkeypatch, capsys
+) -> None:
+    monkeypatch.setattr(partial_folder, "user_data_path", lambda *_, **__: tmp_path)
+    cells = str(folder / "cells.ome.zarr")
+    with bucket_server() as files:
+        files.mkdir("replaced")
+        made = "s3://replaced/made.ome.zarr"
+        files.pipe("replaced/made.ome.zarr/.zgroup", b'{"zarr_format": 2}')
+        assert main(["convert", cells, made, "--overwrite"]) == 1
+        error = capsys.readouterr().err
+        assert "works in folders and archives only" in error
+        assert error.endswith("Choose another name, or remove it first.\n")
+        assert files.find("replaced") == ["replaced/made.ome.zarr/.zgroup"]
+
+
 def stop_in_the_middle(done: int, total: int) -> None:
     if done > total // 2:
         raise KeyboardInterrupt

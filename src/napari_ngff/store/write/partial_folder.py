@@ -254,6 +254,12 @@ class PartialFolder:
             raise AccessError(msg, remedy="Ask the owner of the bucket.")
         if any(source.get(name, 0, 1) is not None for name in GROUP_DOCUMENTS):
             msg = f"{self.root} already exists. Choose another name, or remove it."
+            if self.overwrite:
+                msg = (
+                    f"{self.root} already exists, and overwriting works in folders and"
+                    " archives only: a bucket cannot replace all objects of an image at"
+                    " once. Choose another name, or remove it first."
+                )
             raise FileExistsError(msg)
 
     def __exit__(self, *error: object) -> None:
