@@ -210,15 +210,19 @@ def test_info_counts_an_image_without_pixels_as_a_problem(capsys, image, tmp_pat
     assert "error image-unreadable" in out
 
 
-def test_info_reports_levels_without_translations_once(capsys, image, tmp_path):
-    copy = shutil.copytree(image, tmp_path / "plain.ome.zarr")
+def test_info_lists_misplaced_levels_once_with_the_word_of_check(
+    capsys, image, tmp_path
+):
+    copy = shutil.copytree(image, tmp_path / "shifted.ome.zarr")
     document = json.loads((copy / ".zattrs").read_text())
-    for level in document["multiscales"][0]["datasets"]:
-        level["coordinateTransformations"] = level["coordinateTransformations"][:1]
+    for level in document["multiscales"][0]["datasets"][1:]:
+        level["coordinateTransformations"][1]["translation"][-1] += 100
     (copy / ".zattrs").write_text(json.dumps(document))
     out = run(capsys, "info", copy)[1]
-    assert out.count("level-misplaced") <= 1
-    assert "warning level-misplaced" not in out
+    assert out.count("level-misplaced") == 1
+    assert "problems 1\n  warning level-misplaced" in out
+    checked = run(capsys, "check", copy)[1]
+    assert checked.count("warning level-misplaced") > 1
 
 
 def test_info_lists_a_folder_as_the_window_does(capsys, image, tmp_path):

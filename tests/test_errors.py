@@ -18,6 +18,7 @@ from napari_ngff.errors import (
     OMEZarrError,
     OptionError,
     ServerError,
+    TargetExistsError,
     error_text,
     may_pass,
     remedy_of,
@@ -28,6 +29,7 @@ ERRORS = [
     NodeNotFoundError("There is nothing at a.zarr.", remedy="Check the path."),
     CorruptDataError("a.zarr is damaged.", remedy="Restore it from a copy."),
     ServerError("http://x/a.zarr", "no answer"),
+    TargetExistsError("a.zarr"),
     ChunkError("a.zarr", "0/0", "damaged"),
 ]
 

@@ -45,8 +45,7 @@ SETTLED, PATIENCE = 1.0, 20.0
 
 
 DRIFT = "level-misplaced"
-"""Code of the problem that all coarser levels have if translations are missing. Many
-writers leave them out, so it is listed once and as an info (docs/design/003)."""
+"""Code of a problem that all coarser levels may have: it is listed once."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -170,9 +169,8 @@ def _problem_lines(summary: JSON) -> list[str]:
     for problem in others + drifts[-1:]:
         heading = f"{problem['severity']} {problem['code']} at {problem['where']}"
         text = f"{problem['text']} {problem['consequence']}"
-        if problem["code"] == DRIFT:  # of pyramids of many writers, and of no harm
-            heading = f"info {problem['code']} at {problem['where']}"
-            text += f" (levels: {len(drifts)})" if len(drifts) > 1 else ""
+        if problem["code"] == DRIFT and len(drifts) > 1:
+            text += f" (levels: {len(drifts)})"
         lines.append(f"  {heading.rstrip(':')}: {text}".rstrip())
     return lines
 

@@ -13,6 +13,7 @@
     ├── ConflictError (OSError)              someone else changed it meanwhile
     ├── FileChangedError (OSError)           a file that is read is another one now
     ├── NameTakenError (FileExistsError)     something else has that name
+    ├── TargetExistsError (FileExistsError)  what is to be made is there already
     ├── OptionError (ValueError)             what was asked for cannot be done so
     └── UnsupportedError (NotImplementedError) understood, but cannot be shown
 
@@ -50,6 +51,7 @@ __all__ = [
     "OMEZarrError",
     "OptionError",
     "ServerError",
+    "TargetExistsError",
     "UnsupportedError",
     "beyond_limits",
     "error_text",
@@ -59,6 +61,7 @@ __all__ = [
 
 # Remedies that code compares with: see `ChunkError`.
 AGAIN = "Ask for it again."
+OVERWRITE = "Choose another name, or overwrite it."
 RESTORE = "Restore it from a copy."
 
 LOG_IN = "Log in to the server; if the address has a signature, it may have expired."
@@ -247,6 +250,24 @@ class NameTakenError(OMEZarrError, FileExistsError):
         super().__init__(message)
         self.name = name
         self.free = free
+
+
+class TargetExistsError(OMEZarrError, FileExistsError):
+    """What is to be made exists, and may be replaced only if that is asked for.
+
+    Parameters
+    ----------
+    target
+        Path of it, or what has which name.
+    """
+
+    def __init__(self, target: object) -> None:
+        super().__init__(str(target), remedy=OVERWRITE)
+
+    @property
+    def message(self) -> str:
+        """What exists."""
+        return f"{self.args[0]} already exists."
 
 
 class OptionError(OMEZarrError, ValueError):

@@ -1,5 +1,6 @@
 """Folder and archive from the command line and from Python."""
 
+import shlex
 import shutil
 from pathlib import Path
 
@@ -35,7 +36,8 @@ def test_nothing_is_replaced_unasked(
     file = cells.with_name("mine.ozx")
     file.write_bytes(b"mine")
     assert main(["pack", str(cells), str(file)]) == 1
-    assert "already exists" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert "already exists. Choose another name, or add --overwrite." in error
     assert file.read_bytes() == b"mine"
     assert main(["pack", str(cells), str(file), "--overwrite"]) == 0
     assert napari_ngff.open(file).labels
@@ -46,8 +48,33 @@ def test_an_older_version_is_refused(
 ) -> None:
     old = write_image(tmp_path / "old.ome.zarr", "0.4", shape=(64, 80))
     assert main(["pack", str(old)]) == 1
-    assert "OME-Zarr 0.5 and newer" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert "only OME-Zarr 0.5 and newer can be one file. It is an older one." in error
     assert not (tmp_path / "old.ozx").exists()
+    # It names the command that does it.
+    program, *arguments = shlex.split(error.partition("in 0.5: ")[2])
+    assert program == "napari-ngff"
+    assert main(arguments) == 0
+    assert napari_ngff.open(tmp_path / "old.ozx").labels
+
+
+def test_other_folders_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "zarr.json").write_text("{}")
+    assert main(["pack", str(tmp_path), str(tmp_path.with_name("a.ozx"))]) == 1
+    assert capsys.readouterr().err.endswith("can be one file.\n")
+
+
+def test_relative_paths_are_printed_whole(
+    cells: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(cells.parent)
+    for command in (["pack", "cells.ome.zarr", "a.ozx"], ["unpack", "a.ozx", "b.zarr"]):
+        assert main(command) == 0
+        assert capsys.readouterr().out == f"{cells.with_name(command[2])}\n"
+    assert main(["unpack", "a.ozx", "b.zarr"]) == 1
+    assert "add --overwrite" in capsys.readouterr().err
 
 
 def test_what_is_not_there_is_named(

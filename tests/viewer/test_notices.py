@@ -23,6 +23,8 @@ PLACE = "/home/ada/data/broken.ome.zarr"
         ),
         ("C:\\data\\x.zarr\\0 is gone.", "x.zarr\\0 is gone."),
         ("Scale 1/2 and 3 of 4.", "Scale 1/2 and 3 of 4."),
+        # A series of bioformats2raw, whose number alone names nothing.
+        ("The crop reaches beyond /data/slide/0.", "The crop reaches beyond slide/0."),
         ("It is in /tmp/tables.", "It is in tables."),
     ],
 )

@@ -7,7 +7,12 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from napari_ngff.errors import OMEZarrError, OptionError, error_text
+from napari_ngff.errors import (
+    OMEZarrError,
+    OptionError,
+    TargetExistsError,
+    error_text,
+)
 from napari_ngff.store.arrays.chunked_array import cache
 
 if TYPE_CHECKING:
@@ -145,6 +150,9 @@ def tell_failure(error: Exception) -> int:
         name = error.option.replace("_", "-")
         print_line(f"--{name}: {error_text(error)}")
         return WRONG_CALL
+    if isinstance(error, TargetExistsError):
+        print_line(f"{error.message} Choose another name, or add --overwrite.")
+        return FAILED
     print_line(error_text(error))
     return FAILED
 

@@ -58,5 +58,6 @@ def _run(convert: Callable[..., Path], options: argparse.Namespace) -> int:
             overwrite=options.overwrite,
             progress=progress,
         )
-    print(target)
+    # Whole, as `convert` does, also where a relative path was given.
+    print(target.resolve())
     return 0

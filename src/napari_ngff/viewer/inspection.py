@@ -411,7 +411,7 @@ def homes_of(layer: Layer) -> dict[str, Node | None]:
         if above.metadata.scene is not None:
             homes[f'scene "{above.name}"'] = above
         above = above.parent()
-    return {**homes, f'image "{node.name}"': None}
+    return {**homes, f'image "{node.location.full_name}"': None}
 
 
 def is_named(layer: Layer) -> bool:

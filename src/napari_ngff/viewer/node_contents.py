@@ -178,7 +178,7 @@ def _open_plain(
     title = name or pyramid.multiscale.name or node.name
     if len(image.multiscales) > 1:
         names = ", ".join(m.name or "unnamed" for m in image.multiscales[1:MAX_IMAGES])
-        where = "Hidden layers show" if others else f"Open {node.name} alone for"
+        where = "Hidden layers show" if others else f"Open {node} alone for"
         reading.messages.append(
             f"{node} holds {len(image.multiscales)} multiscales; the first is shown."
             f" {where} the others: {names}."

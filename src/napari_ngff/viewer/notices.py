@@ -83,9 +83,17 @@ def shorten_name(name: str) -> str:
 
 
 def last_part(path: str) -> str:
-    """Return a path from the OME-Zarr on, or its last part."""
+    """Return a path from the OME-Zarr on, or its last part.
+
+    >>> last_part("/data/cells.zarr/0"), last_part("/data/a/b"), last_part("/data/a/0")
+    ('cells.zarr/0', 'b', 'a/0')
+    """
     inside = ROOT.search(path)
-    return inside[0] if inside else re.split(r"[/\\]", path.rstrip("/\\"))[-1]
+    if inside:
+        return inside[0]
+    parts = re.split(r"[/\\]", path.rstrip("/\\"))
+    # A number alone, such as that of a field or of a series, names no file.
+    return "/".join(parts[-2:]) if parts[-1].isdigit() else parts[-1]
 
 
 def count_noun(number: int, noun: str) -> str:

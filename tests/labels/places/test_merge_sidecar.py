@@ -144,7 +144,7 @@ def test_a_name_that_is_taken_is_refused_replaced_or_changed(copy):
     path = copy("0.5.ome.zarr")
     sidecar = annotate(path, "nuclei")
     before = files_below(path)
-    with pytest.raises(FileExistsError, match="nuclei already"):
+    with pytest.raises(FileExistsError, match=r"image nuclei .* already exists"):
         merge(sidecar)
     assert files_below(path) == before
     merge(sidecar, name="mine")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import shlex
 import shutil
 import threading
 import zipfile
@@ -18,8 +20,10 @@ import pytest
 import zarr
 
 from napari_ngff import open_node
+from napari_ngff.cli import main
 from napari_ngff.metadata.model import Severity
 from napari_ngff.metadata.version import VERSIONS
+from napari_ngff.store.arrays import new_array
 from napari_ngff.store.check.images import check_label
 from napari_ngff.store.check.visit_groups import check_hierarchy
 from napari_ngff.store.hierarchy.node import read_node
@@ -416,8 +420,41 @@ def test_many_chunks_in_an_archive_should_be_in_shards(sample, tmp_path):
             shards=shards,
             dimension_names=list("tcyx"),
         )[:] = pixels
-        found = found_in(pack_hierarchy(folder, tmp_path / f"{name}.ozx"))
-        assert (("0", "ozx-not-sharded") in found) is (name == "plain")
+        file = pack_hierarchy(folder, tmp_path / f"{name}.ozx")
+        (finding,) = check_hierarchy(open_node(file))
+        assert finding[1].code == "ozx-not-sharded"
+        assert ("such as 0." in finding[1].text) is (name == "plain")
+
+
+def test_arrays_without_shards_are_one_problem_with_the_command(sample, tmp_path):
+    folder = sample("image", "0.5")
+    file = pack_hierarchy(folder, tmp_path / "my cells.ozx")
+    (finding,) = check_hierarchy(open_node(file))
+    path, problem = finding
+    assert (path, problem.code) == ("", "ozx-not-sharded")
+    assert " 9 arrays have no shards, such as 0." in problem.text
+    command = problem.text.partition("To write a copy with shards: ")[2]
+    program, *arguments = shlex.split(command)
+    assert program == "napari-ngff"
+    with contextlib.chdir(tmp_path):
+        assert main(arguments) == 0
+    assert list(check_hierarchy(open_node(tmp_path / arguments[2]))) == []
+
+
+def test_large_chunks_without_shards_need_smaller_ones(sample, tmp_path, monkeypatch):
+    monkeypatch.setattr(new_array, "LARGEST_SHARD", 2**14)
+    folder = sample("image", "0.5")
+    pixels = zarr.open_array(folder / "0")[:]
+    shutil.rmtree(folder / "0")
+    zarr.create_array(
+        folder / "0",
+        data=pixels,
+        chunks=(1, 1, *pixels.shape[2:]),
+        dimension_names=list("tcyx"),
+    )
+    file = pack_hierarchy(folder, tmp_path / "a.ozx")
+    (finding,) = check_hierarchy(open_node(file))
+    assert finding[1].text.endswith(" --shards auto --chunks y=1024,x=1024")
 
 
 def test_each_document_is_read_once(sample, monkeypatch):

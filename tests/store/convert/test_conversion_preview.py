@@ -70,6 +70,8 @@ def test_proposals_are_free_and_newer(folder, tmp_path) -> None:
     assert propose_target(read_facts(str(folder / "packed.ozx"))) == str(
         folder / "packed.ome.zarr"
     )
+    field = read_facts(str(folder / "plate.ome.zarr/A/1/0"))
+    assert propose_target(field) == str(folder / "plate-A-1-0.ome.zarr")
     (tmp_path / "a-converted.ome.zarr").mkdir()
     newest = write_image(tmp_path / "a.ome.zarr", "0.6", shape=(32, 32))
     facts = read_facts(str(newest))

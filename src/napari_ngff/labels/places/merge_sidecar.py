@@ -16,6 +16,7 @@ from napari_ngff.errors import (
     NotOMEZarrError,
     OMEZarrError,
     OptionError,
+    TargetExistsError,
     UnsupportedError,
 )
 from napari_ngff.labels.create_labels import add_to_list, change_list
@@ -221,11 +222,7 @@ def _check_free(item: LabelMerge, overwrite: bool) -> None:
         _target_folder(item)
     )
     if taken and not overwrite:
-        msg = (
-            f"{item.image} has a label image {item.name} already. Choose another name,"
-            " or overwrite it."
-        )
-        raise FileExistsError(msg)
+        raise TargetExistsError(f"The label image {item.name} of {item.image}")
 
 
 def _check_fit(item: LabelMerge) -> None:

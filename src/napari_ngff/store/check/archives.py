@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import shlex
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.metadata.model import Problem, Severity
+from napari_ngff.store.arrays.new_array import shard_shape
 from napari_ngff.store.hierarchy.location import GROUP_NAMES
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.sources.zip_source import ZipSource
@@ -20,10 +22,11 @@ if TYPE_CHECKING:
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.store.sources.file_bytes import FileBytes
 
-__all__ = ["check_archive", "check_embedded", "check_shards"]
+__all__ = ["check_archive", "check_embedded", "check_shards", "join_shard_findings"]
 
 EMBEDDED = "Zipped OME-Zarr files SHALL NOT be embedded in a parent OME-Zarr hierarchy"
 ZARR_2 = (".zgroup", ".zarray", ".zattrs")
+LARGE_CHUNKS = "Its chunks are too large to be joined."
 LOCATOR = b"PK\x06\x07"
 TAIL = 65535 + 22 + 20
 """Bytes at most from the locator of the ZIP64 directory to the end of a file."""
@@ -135,7 +138,7 @@ def check_shards(
 ) -> Iterator[tuple[str, Problem]]:
     """Report arrays without shards, whose chunks are many entries of the archive.
 
-    Yields the path of each array, and the problem.
+    Yields the path of each array, and the problem; `join_shard_findings` joins them.
     """
     if not isinstance(node.location.source, ZipSource):
         return
@@ -143,11 +146,42 @@ def check_shards(
         # An array of a single chunk is one entry with or without shards.
         grid = (-(-n // c) for n, c in zip(array.shape, array.chunks, strict=True))
         if array.shards is None and math.prod(grid) > 1:
-            text = (
-                '"The sharding codec SHOULD be used to reduce the number of entries '
-                'within the ZIP archive."'
-            )
+            shards = shard_shape(array.shape, array.chunks, array.dtype.itemsize)
+            text = LARGE_CHUNKS if shards is None else ""
             yield array.path, Problem("ozx-not-sharded", Severity.WARNING, "", text)
+
+
+def join_shard_findings(
+    node: Node, findings: Iterable[tuple[str, Problem]]
+) -> Iterator[tuple[str, Problem]]:
+    """Replace what `check_shards` found by one problem at the end, with what to do.
+
+    Parameters
+    ----------
+    node
+        The group that is checked.
+    findings
+        Of it and of all groups below.
+    """
+    count, first, too_large = 0, "", False
+    for path, problem in findings:
+        if problem.code != "ozx-not-sharded":
+            yield path, problem
+            continue
+        count, first = count + 1, first or path
+        too_large = too_large or problem.text == LARGE_CHUNKS
+    if not count:
+        return
+    file = Path(node.location.source.name)
+    names = shlex.join((file.name, f"{file.stem}-sharded.ozx"))
+    arrays = "1 array has" if count == 1 else f"{count:,} arrays have"
+    text = (
+        '"The sharding codec SHOULD be used to reduce the number of entries within the '
+        f'ZIP archive." {arrays} no shards, such as {first[:80]}. To write a copy with '
+        f"shards: napari-ngff convert {names} --shards auto"
+        f"{' --chunks y=1024,x=1024' if too_large else ''}"
+    )
+    yield node.location.path, Problem("ozx-not-sharded", Severity.WARNING, "", text)
 
 
 def tail_of(file: FileBytes) -> bytes:

@@ -18,6 +18,7 @@ from napari_ngff.store.check.archives import (
     check_archive,
     check_embedded,
     check_shards,
+    join_shard_findings,
 )
 from napari_ngff.store.check.branches import (
     OPTIONAL,
@@ -125,7 +126,8 @@ def check_hierarchy(
     if not node.location.path:
         yield from (("", problem) for problem in check_archive(node, tour.version))
     # One group may have the same flaw thousands of times, as a plate in its wells.
-    yield from limit_alike(visit_group(node, tour, None))
+    findings = visit_group(node, tour, None)
+    yield from limit_alike(join_shard_findings(node, findings))
 
 
 def visit_group(

@@ -144,7 +144,7 @@ def propose_target(facts: SourceFacts) -> str:
     What is in an archive becomes a folder; anything else a copy of its kind.
     """
     location = facts.node.location
-    name = location.name or "converted"
+    name = location.full_name.replace("/", "-") or "converted"
     folder = Path.home()
     if not is_url(location.source.name):
         folder = Path(location.source.name).absolute().parent

@@ -90,6 +90,13 @@ class Location:
                 name = name[: -len(suffix)]
         return name
 
+    @property
+    def full_name(self) -> str:
+        """The name; that of a field or a series, a number, with its file before it."""
+        if not self.path or not self.name.isdigit():
+            return self.name
+        return f"{Location(self.source).name}/{self.path}"
+
     def object_key(self, name: str) -> str:
         """Return the key of an object directly inside this group."""
         return f"{self.path}/{name}" if self.path else name

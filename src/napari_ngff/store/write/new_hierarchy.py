@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from napari_ngff.errors import AccessError
+from napari_ngff.errors import AccessError, TargetExistsError
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.write.begin import begin_transaction
 from napari_ngff.store.write.fsync import FlushQueue
@@ -155,8 +155,7 @@ def require_room(target: Path, overwrite: bool) -> None:
     if not os.path.lexists(target):
         return
     if not overwrite:
-        msg = f"{target} already exists. Choose another name, or overwrite it."
-        raise FileExistsError(msg)
+        raise TargetExistsError(target)
     # A folder of other files is never replaced, whatever the caller allows.
     if target.is_dir() and not any((target / name).exists() for name in DOCUMENTS):
         msg = f"{target} is a folder, but not a zarr: it stays unchanged."

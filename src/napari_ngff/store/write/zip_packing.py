@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from napari_ngff.errors import TargetExistsError
 from napari_ngff.store.write.write_file import replace_when_done
 from napari_ngff.store.write.writer_token import is_aside
 from napari_ngff.store.write.zip_writer import ArchiveEntry, write_archive
@@ -66,10 +68,10 @@ def pack_hierarchy(
     """
     folder, file = Path(folder), Path(file)
     if file.exists() and not overwrite:
-        raise FileExistsError(f"{file} already exists; remove it or overwrite it.")
+        raise TargetExistsError(file)
     if file.resolve().is_relative_to(folder.resolve()):
         raise ValueError(f"{file} would be inside of what it packs; put it elsewhere.")
-    comment = make_comment(folder)
+    comment = make_comment(folder, file)
     # By name within a rank, so that equal folders give equal archives.
     files = sorted(list_files(str(folder)), key=lambda f: (*rank_key(f[0]), f[0]))
     parts = [ArchiveEntry(key.encode(), size, path) for key, path, size in files]
@@ -87,17 +89,17 @@ def pack_hierarchy(
     return file
 
 
-def make_comment(folder: Path) -> bytes:
+def make_comment(folder: Path, file: Path) -> bytes:
     """Return the archive's comment."""
     try:
         document = json.loads((folder / "zarr.json").read_bytes())
         version = document["attributes"]["ome"]["version"]
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ValueError(
-            f"{folder} cannot become an .ozx file: RFC-9 needs a root zarr.json with "
-            "attributes.ome.version, as OME-Zarr 0.5 and newer have. Convert an older "
-            "one: napari-ngff convert SRC DST.ozx"
-        ) from error
+        text = f"{folder} is not packed: only OME-Zarr 0.5 and newer can be one file."
+        if (folder / ".zgroup").exists():
+            command = shlex.join(("napari-ngff", "convert", str(folder), str(file)))
+            text += f" It is an older one. To write a copy in 0.5: {command}"
+        raise ValueError(text) from error
     ome = {"version": version, "zipFile": {"centralDirectory": {"jsonFirst": True}}}
     return json.dumps({"ome": ome}).encode()
 

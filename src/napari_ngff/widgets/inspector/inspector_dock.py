@@ -223,9 +223,9 @@ class Inspector(DropTarget):
         if entry is None:
             return
         question = (
-            f"Repair {entry.location.name}: {REPAIRS[code]}?\n\nThis fixes all problems"
-            f" '{code}' in it and below. If the file is valid afterwards, the repair"
-            " cannot be undone. If errors remain, Undo repair restores the file."
+            f"Repair {entry.location.full_name}: {REPAIRS[code]}?\n\nThis fixes all"
+            f" problems '{code}' in it and below. If the file is valid afterwards, the"
+            " repair cannot be undone. If errors remain, Undo repair restores the file."
         )
         if ask_question(self, "Repair", question, [REPAIR_ANSWER]) != REPAIR_ANSWER:
             return
