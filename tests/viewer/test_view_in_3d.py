@@ -8,6 +8,7 @@ from napari.components import ViewerModel
 from napari.layers import Image, Labels
 
 from napari_ngff.labels.canvas import Canvas
+from napari_ngff.viewer import window_services
 from napari_ngff.viewer.bridge import view_volume
 from napari_ngff.viewer.bridge.handover import list_results, list_sources
 from napari_ngff.viewer.bridge.view_volume import plan_volume, view_in_3d
@@ -18,6 +19,13 @@ from painting import pyramid
 SHAPE = 3, 8, 40, 60
 COARSER = (3, 4, 20, 30), (3, 2, 10, 15)
 REGION = (0, 3), (2, 3), (4, 20), (10, 50)
+
+
+@pytest.fixture
+def told(monkeypatch):
+    messages = []
+    monkeypatch.setattr(window_services, "show_passing", messages.append)
+    return messages
 
 
 @pytest.fixture
@@ -66,7 +74,7 @@ def test_what_is_not_shown_is_not_read_and_comes_back_in_2d(viewer):
     viewer.dims.ndisplay = 2
     assert image.visible
     assert not labels.visible, "hidden before"
-    assert not shown[0].visible
+    assert shown[0] not in viewer.layers
     # Once: what is hidden later stays hidden.
     image.visible = False
     viewer.dims.ndisplay = 3
@@ -98,6 +106,55 @@ def test_another_region_takes_the_place_of_the_last(viewer):
     view_in_3d(viewer, [image], REGION, level=1)
     assert first[0] not in viewer.layers
     assert [one.name for one in viewer.layers][2:] == ["dapi (3D, level 1)"]
+
+
+def test_a_second_region_in_3d_leaves_what_comes_back(viewer):
+    image, labels = list(viewer.layers)
+    viewer.layers.selection.active = labels
+    for level in (0, 1):
+        (shown,) = view_in_3d(viewer, [image], REGION, level)
+        assert list(viewer.layers) == [image, labels, shown]
+    viewer.dims.ndisplay = 2
+    assert list(viewer.layers) == [image, labels]
+    assert image.visible
+    assert labels.visible
+    assert viewer.layers.selection.active is labels
+
+
+def paint_copy(layer):
+    layer.editable = True
+    layer.paint((1, 3, 4), 77)
+
+
+def write_pixels(layer):
+    layer.data[1, 2, 3] ^= 1
+
+
+def rename_copy(layer):
+    layer.name = "for the poster"
+
+
+def replace_pixels(layer):
+    layer.data = layer.data.copy()
+
+
+@pytest.mark.parametrize(
+    ("number", "change"),
+    [(1, paint_copy), (0, write_pixels), (0, rename_copy), (0, replace_pixels)],
+)
+def test_a_copy_that_was_changed_stays(viewer, told, number, change):
+    layers = list(viewer.layers)
+    shown = view_in_3d(viewer, layers, REGION)
+    change(shown[number])
+    viewer.dims.ndisplay = 2
+    kept = shown[number]
+    assert list(viewer.layers) == [*layers, kept]
+    assert not kept.visible
+    assert told == [f"A changed copy is kept, hidden.\n{kept.name}"]
+    (again,) = view_in_3d(viewer, [layers[0]], REGION)
+    viewer.dims.ndisplay = 2
+    assert list(viewer.layers) == [*layers, kept]
+    assert again not in viewer.layers
 
 
 def test_what_takes_too_much_memory_is_refused_and_nothing_changes(viewer, monkeypatch):

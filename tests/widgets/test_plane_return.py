@@ -80,6 +80,7 @@ def test_the_next_stroke_is_in_the_section_of_before(viewer, spots, switch):
     assert viewer.dims.point == section
     assert (viewer.scene.camera.center, viewer.scene.camera.zoom) == seen
     assert viewer.layers.selection.active is spots
+    until(lambda: not any(map(is_volume, viewer.layers)))
     spots.selected_label = 9
     click(viewer, (15, 17))
     stored = spots.canvas.levels[0].read(tuple((0, size) for size in SHAPE))

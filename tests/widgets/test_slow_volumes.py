@@ -117,4 +117,4 @@ def test_the_status_bar_names_the_level(viewer, stack):
     status = stack.get_status((0, 0, 0, 0), world=True)
     told = {"value": "0, 57", "coordinates": "stack [0 1 2]: 0, 57"}
     viewer.status = {**status, **told}
-    assert viewer.status["coordinates"] == "stack [0 1 2]: 57; level 1 of 3"
+    assert viewer.status["coordinates"] == "stack [0 1 2]: 57; level 0 of 0 to 2"

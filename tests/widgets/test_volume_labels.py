@@ -191,18 +191,18 @@ def mark_of(viewer):
 
 
 def test_the_canvas_names_the_level(viewer, cells):
-    count = len(cells.data)
+    every = f"0 to {len(cells.data) - 1}"
     viewer.dims.ndisplay = 3
     until(lambda: MARK in viewer.canvas.overlays)
-    assert mark_of(viewer) == f"level {count} of {count}"
+    assert mark_of(viewer) == f"level {len(cells.data) - 1} of {every}"
     until(lambda: viewer.layers["a"].data_level == cells.data_level == 0)
-    until(lambda: mark_of(viewer) == f"level 1 of {count}")
+    until(lambda: mark_of(viewer) == f"level 0 of {every}")
     viewer.layers["a"].locked_data_level = 1
     until(
-        lambda: mark_of(viewer) == f"level 2 of {count}: a\nlevel 1 of {count}: cells"
+        lambda: mark_of(viewer) == f"level 1 of {every}: a\nlevel 0 of {every}: cells"
     )
     viewer.layers.remove("a")
-    assert mark_of(viewer) == f"level 1 of {count}"
+    assert mark_of(viewer) == f"level 0 of {every}"
     viewer.dims.ndisplay = 2
     assert mark_of(viewer) is None
 
@@ -250,7 +250,7 @@ def test_of_the_finest_level_the_part_on_the_screen_is_shown(viewer, cells):
     assert cells.data_level == 1
     look_at(viewer, 100, 400, 6)
     until(lambda: is_part(cells, 100, 400))
-    until(lambda: mark_of(viewer) == f"level 1 of {count}, the part in view")
+    until(lambda: mark_of(viewer) == f"level 0 of 0 to {count - 1}, the part in view")
     first = [start for start, _ in volume_slicing.prepared_of(cells).place.box]
     visual = viewer.window._qt_viewer.canvas.layer_to_visual[cells]
     placed = visual.node.transform.map([0, 0, 0])[:3]

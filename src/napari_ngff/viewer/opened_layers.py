@@ -13,6 +13,7 @@ from napari.utils.notifications import show_info
 from napari_ngff.store.sources.folder_source import local_folder
 from napari_ngff.viewer.layer_plan import KEY, origin_of
 from napari_ngff.viewer.napari_private import select_on_insert
+from napari_ngff.viewer.volumes.level_mark import name_level
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -76,7 +77,7 @@ def show_value_alone(viewer: ViewerModel) -> None:
     if value and level.isdecimal():
         line = line.replace(f": {both}", f": {value}", 1)
         status = {**status, "value": value}
-    note = f"; level {layer.data_level + 1} of {len(layer.data)}"
+    note = f"; {name_level(layer)}"
     if viewer.dims.ndisplay == 3 and not line.endswith(note):
         line += note
     if line != before:

@@ -15,7 +15,13 @@ from napari_ngff.store.arrays.boxes import box_shape
 from napari_ngff.viewer.bridge.handover import hand_over, region_of
 from napari_ngff.viewer.bridge.regions import layer_point, level_shapes, whole_region
 from napari_ngff.viewer.bridge.work_region import WORK, work_size
-from napari_ngff.viewer.painting.volumes import VOLUME, is_volume, set_aside
+from napari_ngff.viewer.painting.volumes import (
+    VOLUME,
+    is_volume,
+    note_copies,
+    remove_copies,
+    set_aside,
+)
 from napari_ngff.viewer.session import session_of
 from napari_ngff.viewer.volumes.texture_budget import budget_of
 
@@ -41,6 +47,8 @@ def view_in_3d(
     level: int = 0,
 ) -> list[Image | Labels]:
     """Show a region of layers in 3D; back in 2D the layers themselves are shown again.
+
+    The region is removed then, unless its pixels or its name were changed.
 
     Parameters
     ----------
@@ -91,8 +99,7 @@ def show_volume(
 ) -> list[Image | Labels]:
     """Replace the volumes of the last region by new ones, and switch to 3D."""
     session_of(viewer)  # brings back what is hidden here
-    for layer in [*filter(is_volume, viewer.layers)]:
-        viewer.layers.remove(layer)
+    remove_copies(viewer)
     # Else napari reads them as a whole, too.
     set_aside(viewer, [x for x in viewer.layers if x.visible and x.multiscale])
     for layer in plain:
@@ -109,6 +116,7 @@ def show_volume(
             # After `ndisplay` was changed, at which napari sets `editable` of labels
             # again.
             layer.editable = False
+    note_copies(plain)
     return list(plain)
 
 

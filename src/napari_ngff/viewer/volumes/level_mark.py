@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from napari.components import ViewerModel
     from napari.layers import Layer
 
-__all__ = ["MARK", "is_marked", "level_text", "show_levels"]
+__all__ = ["MARK", "is_marked", "level_text", "name_level", "show_levels"]
 
 MARK = "ome_zarr_level"
 """Key of the overlay among those of the canvas."""
@@ -24,17 +24,25 @@ CORNER = "bottom_left"
 """Names of wells are in the corner above, and the scale bar in the one beside it."""
 
 
-def level_text(layers: Iterable[Layer]) -> str:
-    """Name the level that is seen of each layer, as "level 1 of 4"; "" for none.
+def name_level(layer: Layer) -> str:
+    """Name the level that is seen of a layer, as "level 1 of 0 to 3"; 0 is the finest.
 
-    Level 1 is the finest, as in the status bar. Layers are named where they differ.
+    napari and files count the levels like this, too.
+    """
+    return f"level {layer.data_level} of 0 to {len(layer.data) - 1}"
+
+
+def level_text(layers: Iterable[Layer]) -> str:
+    """Name the level that is seen of each layer; "" for none.
+
+    Layers are named where they differ.
     """
     seen: dict[str, list[str]] = {}
     for layer in layers:
         if layer._slice.empty:
             text = "being read"
         elif layer.multiscale and len(layer.data) > 1:
-            text = f"level {layer.data_level + 1} of {len(layer.data)}"
+            text = name_level(layer)
             if is_part(layer):
                 text += ", the part in view"
         elif is_part(layer):
