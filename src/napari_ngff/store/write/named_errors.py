@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from napari_ngff.errors import AccessError
+from napari_ngff.errors import AccessError, OMEZarrError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,10 +18,10 @@ def name_errors(path: str) -> Iterator[None]:
     """Put a path and a remedy into errors that are raised inside."""
     try:
         yield
-    except PermissionError as error:
+    except OMEZarrError:
         # It came through an inner call, with a path of its own.
-        if isinstance(error, AccessError):
-            raise
+        raise
+    except PermissionError as error:
         msg = f"No permission to write {path}."
         remedy = "Ask its owner, or save elsewhere."
         raise AccessError(msg, remedy=remedy) from error

@@ -11,9 +11,11 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from napari_ngff.errors import AccessError, ServerError
+from napari_ngff.errors import LoginNeededError, ServerError
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.sources.remote_source import RemoteSource
+from napari_ngff.store.sources.request_failure import lacks_credentials
+from napari_ngff.store.sources.server_logins import server_of
 from napari_ngff.store.threads import share_work
 from napari_ngff.store.write.fsync import flush_file
 from napari_ngff.store.write.named_errors import name_errors
@@ -30,6 +32,7 @@ __all__ = [
     "is_bucket",
     "open_bucket",
     "put_object",
+    "refused_writing",
     "target_source",
 ]
 
@@ -95,12 +98,18 @@ def _put_remote(root: str, key: str, data: bytes) -> None:
     address = f"{root}/{key}"
     try:
         open_bucket(root).files.pipe_file(address, data)
-    except PermissionError as error:
-        msg = f"No permission to write {address}."
-        raise AccessError(msg, remedy="Ask the owner of the bucket.") from error
     # Every backend of fsspec raises its own kinds for a failed request.
     except Exception as error:
+        if isinstance(error, PermissionError) or lacks_credentials(error):
+            raise refused_writing(address, root) from error
         raise ServerError(address, f"it could not be written ({error})") from error
+
+
+def refused_writing(address: str, root: str) -> LoginNeededError:
+    """Return the error of a bucket that takes nothing from this user."""
+    msg = f"No permission to write {address}."
+    remedy = "Use a login that may write there, or ask the owner of the bucket."
+    return LoginNeededError(msg, server_of(root), remedy)
 
 
 _tokens: dict[int, str] = {}

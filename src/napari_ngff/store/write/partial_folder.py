@@ -26,7 +26,7 @@ from typing import IO, TYPE_CHECKING, Any, Self
 
 from platformdirs import user_data_path
 
-from napari_ngff.errors import AccessError, ConflictError, UnsupportedError
+from napari_ngff.errors import ConflictError, UnsupportedError
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.write.begin import begin_transaction
 from napari_ngff.store.write.file_lock import hold_if_possible, is_held
@@ -38,6 +38,7 @@ from napari_ngff.store.write.new_objects import (
     is_bucket,
     open_bucket,
     put_object,
+    refused_writing,
 )
 from napari_ngff.store.write.writer_token import new_token, remove_left
 from napari_ngff.store.write.zip_packing import pack_hierarchy
@@ -249,9 +250,9 @@ class PartialFolder:
             require_room(self.target, self.overwrite)
             return
         source = open_bucket(self.root)
-        if not source.writable:
-            msg = f"No permission to write {self.root}."
-            raise AccessError(msg, remedy="Ask the owner of the bucket.")
+        # Not `writable`, which does not wait for the answer in a main thread.
+        if not source.ask_writable().result():
+            raise refused_writing(self.root, self.root)
         if any(source.get(name, 0, 1) is not None for name in GROUP_DOCUMENTS):
             msg = f"{self.root} already exists. Choose another name, or remove it."
             if self.overwrite:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from psygnal import Signal
 
-from napari_ngff.errors import OMEZarrError, error_text
+from napari_ngff.errors import LoginNeededError, OMEZarrError, error_text
 from napari_ngff.store.convert.conversion_preview import (
     ConversionCall,
     ConversionPreview,
@@ -22,6 +22,7 @@ from napari_ngff.store.convert.convert_words import (
     propose_version,
 )
 from napari_ngff.store.convert.source_facts import SourceFacts, read_facts
+from napari_ngff.store.sources.server_logins import server_of
 from napari_ngff.store.write.partial_folder import Unfinished
 from napari_ngff.viewer import window_services
 from napari_ngff.viewer.converting.form_task import FormTask
@@ -76,6 +77,9 @@ class ConversionTask(FormTask):
     proposed = Signal()
     """Emitted when `words` has another target or version, which were proposed."""
 
+    login_needed = Signal(str)
+    """Emitted with a server, as of `server_of`, that wants a login."""
+
     def __init__(self, viewer: ViewerModel) -> None:
         super().__init__(viewer)
         self.words = ConvertWords()
@@ -86,6 +90,7 @@ class ConversionTask(FormTask):
         self._looking = LatestTask(on_progress=self._show_count)
         self._proposed = ConvertWords()
         self._is_cancelled = False
+        self._starts_again = False
         self._count = 0
 
     # --- what the form asks
@@ -165,16 +170,23 @@ class ConversionTask(FormTask):
             self.changed.emit()
             return
 
-        def read(_: TaskTurn) -> _OpenedSource:
-            facts = read_facts(source)
+        def read(_: TaskTurn) -> _OpenedSource | LoginNeededError:
+            try:
+                facts = read_facts(source)
+            except LoginNeededError as error:
+                return error
             return _OpenedSource(facts, propose_target(facts), propose_version(facts))
 
         self.is_busy = True
         self._reading.start(read, self._take_source, self._refuse_source)
         self.changed.emit()
 
-    def _take_source(self, opened: _OpenedSource) -> None:
+    def _take_source(self, opened: _OpenedSource | LoginNeededError) -> None:
         self.is_busy = False
+        if isinstance(opened, LoginNeededError):
+            self._refuse_source(shorten_message(str(opened)))
+            self._ask_login(opened, self.words.source)
+            return
         self.facts = opened.facts
         words, before = self.words, self._proposed
         # What was typed stays.
@@ -193,6 +205,19 @@ class ConversionTask(FormTask):
         self.is_busy = False
         self.mistakes = {"source": reason}
         self.changed.emit()
+
+    def _ask_login(self, error: LoginNeededError, address: str) -> None:
+        self.login_needed.emit(error.server or server_of(address))
+
+    def go_on_after_login(self) -> None:
+        """Read the source, or convert, again: its server, or the target's, has one."""
+        if self.is_running:
+            return
+        if self.facts is None:
+            self._read_source()
+            return
+        self._starts_again = True
+        self.look_again()
 
     def look_again(self) -> None:
         """Check and estimate what is asked for, in a worker."""
@@ -227,6 +252,9 @@ class ConversionTask(FormTask):
         if "" in found:
             self.status = found[""]
         self.changed.emit()
+        starts_again, self._starts_again = self._starts_again, False
+        if starts_again:
+            self.start()
 
     def _refuse_preview(self, reason: str) -> None:
         self.is_busy = False
@@ -266,6 +294,8 @@ class ConversionTask(FormTask):
         mistakes = self.mistakes
         self.look_again()
         self.mistakes = {**self.mistakes, **mistakes}
+        if isinstance(error, LoginNeededError):
+            self._ask_login(error, self.words.source)
 
     def discard(self) -> None:
         """Remove what a stopped conversion left."""

@@ -25,6 +25,11 @@ from napari_ngff.viewer.converting.layer_sources import source_choices
 from napari_ngff.widgets.converting.field_grid import FieldGrid, wrapped_label
 from napari_ngff.widgets.converting.job_bar import JobBar, watch_jobs
 from napari_ngff.widgets.form_dialog import FormDialog, shown_form
+from napari_ngff.widgets.login_dialog import (
+    LoginAnswer,
+    find_kept_login,
+    store_login,
+)
 from napari_ngff.widgets.save_as import ask_target
 from napari_ngff.widgets.saving.save_progress import may_start
 from napari_ngff.widgets.theme_look import ThemeFollower
@@ -82,6 +87,7 @@ class ConvertForm(QWidget):
         self.discard = QPushButton("Delete parts", self)
         self.discard.setToolTip("Delete what the stopped conversion has left.")
         self.open = QPushButton("Open the result", self)
+        self._login: LoginAnswer | None = None
         self._waiting = QTimer(self)
         self._waiting.setSingleShot(True)
         self._waiting.setInterval(TYPING)
@@ -162,11 +168,13 @@ class ConvertForm(QWidget):
         self.bar.cancel.clicked.connect(self.task.cancel)
         self.task.changed.connect(self._show_task)
         self.task.proposed.connect(self._show_words)
+        self.task.login_needed.connect(self._ask_login)
 
     def leave(self, _: Any = None) -> None:
         """Stop following the task, when the dialog is closed; its work continues."""
         self.task.changed.disconnect(self._show_task, missing_ok=True)
         self.task.proposed.disconnect(self._show_words, missing_ok=True)
+        self.task.login_needed.disconnect(self._ask_login, missing_ok=True)
 
     # --- what the user does
 
@@ -248,6 +256,21 @@ class ConvertForm(QWidget):
             self.target.setText(path)
             self.askTask()
 
+    def _ask_login(self, server: str) -> None:
+        """Ask for the login of a server; the task goes on with it."""
+        find_kept_login(self.task.viewer, server, self._take_login)
+
+    def _take_login(self, answer: LoginAnswer | None) -> None:
+        if answer is not None and isalive(self):  # type: ignore[no-untyped-call]
+            self._login = answer
+            self.task.go_on_after_login()
+
+    def _keep_login(self) -> None:
+        """Keep a login that its server has accepted, if that was asked for."""
+        login, self._login = self._login, None
+        if login is not None and login.is_kept:
+            store_login(login)
+
     # --- what the task decides
 
     def _show_words(self) -> None:
@@ -255,6 +278,7 @@ class ConvertForm(QWidget):
         words, facts = self.task.words, self.task.facts
         if not isalive(self) or facts is None:  # type: ignore[no-untyped-call]
             return
+        self._keep_login()
         if self.target.text() != words.target:
             self.target.setText(words.target)
         for index in range(self.version.count()):
@@ -300,6 +324,8 @@ class ConvertForm(QWidget):
         _show_text(self.status, task.status)
         self.bar.showJob(task.job)
         is_done = task.result is not None
+        if is_done:
+            self._keep_login()
         self.start.setText(task.action)
         self.start.setVisible(not task.is_running and not is_done)
         self.start.setEnabled(task.can_start)
