@@ -42,6 +42,16 @@ def image(sample, tmp_path) -> Path:
     return tmp_path / "a.ome.zarr"
 
 
+def list_arrays(image: Path) -> list[Path]:
+    """List the folders of all arrays, also of those that no metadata name."""
+    found = [path.parent for path in image.rglob(".zarray")]
+    documents = (
+        (path, json.loads(path.read_text())) for path in image.rglob("zarr.json")
+    )
+    found += [path.parent for path, one in documents if one["node_type"] == "array"]
+    return sorted(found)
+
+
 def spoil(image: Path, level: str) -> None:
     array = zarr.open_group(str(image), mode="r+")[level]
     array[...] = 7
@@ -139,6 +149,34 @@ def test_what_stops_in_the_middle_leaves_a_valid_image(image, monkeypatch) -> No
     assert np.asarray(levels[2]).shape == before["2"].shape
     rebuild(image, levels=4)
     assert len(napari_ngff.open(image).levels) == 4
+
+
+@pytest.mark.parametrize("levels", [2, 5])
+def test_labels_that_follow_can_be_stopped(image, monkeypatch, levels) -> None:
+    monkeypatch.setattr(array_task, "CODED", 60_000)
+    arrays = list_arrays(image)
+    total = 0
+
+    def stop_at_labels(done: int, all_bytes: int) -> None:
+        nonlocal total
+        total = all_bytes
+        if done > images:
+            raise KeyboardInterrupt
+
+    plan = rebuild_pyramid.plan_rebuild(napari_ngff.open_node(image), levels)
+    images = plan.nbytes - sum(label.nbytes for label in plan.labels)
+    with pytest.raises(KeyboardInterrupt):
+        rebuild(image, levels=levels, progress=stop_at_labels)
+    assert total == plan.nbytes > images
+    # All have as many levels as before, and nothing else is there.
+    opened = napari_ngff.open(image)
+    assert [len(opened.levels), len(opened.labels["nuclei"].levels)] == [3, 3]
+    assert list_arrays(image) == arrays
+    assert errors_of(image) == []
+    rebuild(image, levels=levels)
+    opened = napari_ngff.open(image)
+    assert len(opened.levels) == len(opened.labels["nuclei"].levels) == levels
+    assert errors_of(image) == []
 
 
 def test_a_level_of_another_size_is_listed_when_it_is_there(tmp_path) -> None:

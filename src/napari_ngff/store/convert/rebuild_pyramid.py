@@ -1,8 +1,9 @@
 """Makes the coarser levels of an image again from its finest level, in its place.
 
-Each level is written beside the old one and takes its place when it is complete; a
-level that gets another shape is first taken out of the metadata, and listed again when
-it is there. So an image that is read meanwhile has fewer levels at most.
+Each level is written beside the old one and takes its place when it is complete. New
+levels, also those of labels, are listed when all are there; a level that gets another
+shape is first taken out of the metadata. So an image that is read meanwhile has fewer
+levels at most.
 """
 
 from __future__ import annotations
@@ -93,9 +94,10 @@ class RebuildPlan:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the voxels that are written, without those of the labels."""
+        """Bytes of the voxels that are written."""
         voxels = sum(math.prod(level.shape) for level in self.levels)
-        return voxels * self.finest.dtype.itemsize
+        own = voxels * self.finest.dtype.itemsize
+        return own + sum(label.nbytes for label in self.labels)
 
     @property
     def files(self) -> int:
@@ -129,19 +131,45 @@ class _ByteCount:
 
 
 class _Rebuilding:
-    """One run: the transaction, and how units are done."""
+    """One run for one image or label image."""
 
-    def __init__(
-        self,
-        node: Node,
-        transaction: Transaction,
-        scheduler: Any,
-        count: _ByteCount,
-    ) -> None:
-        self.node = node
-        self.transaction = transaction
+    def __init__(self, plan: RebuildPlan, scheduler: Any, count: _ByteCount) -> None:
+        self.plan = plan
+        self.node = plan.node
+        self.transaction = begin_transaction(plan.node.location.source)
         self.scheduler = scheduler
         self.count = count
+        self._unlisted: list[str] = []
+
+    def write_levels(self) -> None:
+        """Write all levels; those that are new are not listed yet."""
+        plan, image = self.plan, self.node.metadata.image
+        assert image is not None
+        self.transaction.recover(self.node.location.path)
+        finer, *others = (level.path for level in image.multiscales[0].levels)
+        if any(not level.stays and level.path in others for level in plan.levels):
+            # Replaced by another shape, for which it is taken out of the list.
+            _change_levels(self.node, plan.levels, plan.method, made=False)
+        for level in plan.levels:
+            self.write_level(level, plan.finest, finer, plan.method)
+            if not level.stays:
+                self._unlisted.append(self.node.location.object_key(level.path))
+            finer = level.path
+
+    def list_levels(self) -> None:
+        """List the levels that are there now, and remove all others."""
+        plan, image = self.plan, self.node.metadata.image
+        assert image is not None
+        _change_levels(self.node, plan.levels, plan.method, made=True)
+        made = [level.path for level in plan.levels]
+        _remove_levels(self.node, image, made, self.transaction)
+
+    def remove_unlisted(self) -> None:
+        """Remove levels that were written and are not listed."""
+        for key in self._unlisted:
+            self.transaction.remove_below(key)
+        if self._unlisted:
+            update_copies(self.transaction, self._unlisted)
 
     def write_level(
         self, level: RebuiltLevel, finest: ChunkedArray, finer: str, method: str
@@ -350,26 +378,24 @@ def _plan_labels(node: Node, count: int) -> tuple[RebuildPlan, ...]:
 
 
 def _run_plan(plan: RebuildPlan, scheduler: Any, count: _ByteCount) -> list[str]:
-    """Make the levels of a plan; returns their paths."""
-    node = plan.node
-    image = node.metadata.image
-    assert image is not None
-    transaction = begin_transaction(node.location.source)
-    transaction.recover(node.location.path)
-    run = _Rebuilding(node, transaction, scheduler, count)
-    _change_levels(node, plan.levels, plan.method, made=False)
-    finer = image.multiscales[0].levels[0].path
-    for level in plan.levels:
-        run.write_level(level, plan.finest, finer, plan.method)
-        finer = level.path
-    _change_levels(node, plan.levels, plan.method, made=True)
-    made = [level.path for level in plan.levels]
-    _remove_levels(node, image, made, transaction)
-    for label in plan.labels:
-        below = label.node.location.path[len(node.location.path) :].lstrip("/")
-        # Not to be stopped: they MUST have as many levels as the image has by now.
-        levels = _run_plan(label, scheduler, _ByteCount(label.nbytes, None))
-        made += [f"{below}/{path}" for path in levels]
+    """Make the levels of a plan and of its labels; returns their paths.
+
+    All are written before any is listed: labels MUST have as many levels as their
+    image, also where it is stopped in between.
+    """
+    runs = [_Rebuilding(each, scheduler, count) for each in (plan, *plan.labels)]
+    try:
+        for run in runs:
+            run.write_levels()
+    except BaseException:
+        for run in runs:
+            run.remove_unlisted()
+        raise
+    made = []
+    for run in runs:
+        run.list_levels()
+        path = run.plan.node.location.path[len(plan.node.location.path) :].lstrip("/")
+        made += [join_key(path, level.path) for level in run.plan.levels]
     return made
 
 
@@ -448,8 +474,6 @@ def _change_levels(
         if not (made or level.stays):
             break
         kept.append(level.path)
-    if not made and kept == stated[: len(kept)] and len(kept) >= len(stated):
-        return
     version = node.metadata.version or Version()
 
     def put(home: JSON) -> None:

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 __all__ = ["RebuildTask"]
 
 STOPPED = (
-    "Cancelled. The image is valid; levels that were not finished are as before, or"
-    " left out. Rebuild again to complete it."
+    "Cancelled. The image and its labels are valid, with levels as before, or fewer."
+    " Rebuild again to complete them."
 )
 
 NOTE = "Not saved yet: changes of {}. They have to be saved first."
@@ -43,8 +43,8 @@ class RebuildTask(FormTask):
         Paths of the levels that were made last; None before.
     """
 
-    # Labels are made with the levels of their image, or not at all.
-    grace = 3600.0
+    # Levels that were finished and are not listed yet are removed.
+    grace = 60.0
 
     def __init__(self, viewer: ViewerModel) -> None:
         super().__init__(viewer)
