@@ -59,7 +59,7 @@ def run(options: argparse.Namespace) -> int:
     # None is only for who gives up, which nobody does here.
     assert result is not None
     write_frame(result.frame, options.out)
-    print(f"{len(result.frame)} labels -> {options.out}")
+    print(f"{result.rows_text} -> {options.out}")
     if result.without:
         print(f"{result.without} images have no labels {options.label}")
     for problem in result.problems:

@@ -41,6 +41,7 @@ from napari_ngff.viewer.placing.move_layers import (
 from napari_ngff.viewer.placing.system_views import list_choices
 from napari_ngff.viewer.placing.user_alignment import save_alignment
 from napari_ngff.viewer.plane_camera import PlaneCamera, forget_plane
+from napari_ngff.viewer.saving.measured_tables import MeasuredTables
 from napari_ngff.viewer.saving.recovery import EditRecovery
 from napari_ngff.viewer.settings import PLUGIN
 from napari_ngff.viewer.streamed_levels import stream_of
@@ -68,6 +69,7 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.browsing.browser import Browser
     from napari_ngff.viewer.contrast import PixelContrast
     from napari_ngff.viewer.layer_plan import LayerData, LayerPlan
+    from napari_ngff.viewer.saving.measured_tables import MeasuredTable
     from napari_ngff.viewer.streamed_levels import ImageStream
 
 __all__ = ["Session", "session_of", "show_more_channels"]
@@ -90,6 +92,7 @@ class Session:
         self._viewer = weakref.ref(viewer)
         self.browser: Browser | None = None
         self.recovery = EditRecovery(viewer)
+        self.measured = MeasuredTables()
         self._plane_camera = PlaneCamera(viewer)
         self._is_hinted = False
         viewer.layers.events.inserting.connect(self._on_inserting)
@@ -223,6 +226,16 @@ class Session:
         self.browsing.emit(self.browser)
         window_services.show_browser(viewer)
         return self.browser
+
+    def keep_measured(self, table: MeasuredTable) -> None:
+        """Keep a measured table until it is saved or discarded; see `MeasuredTables`.
+
+        The window asks before it goes away.
+        """
+        viewer = self._viewer()
+        self.measured.add_table(table)
+        if viewer is not None:
+            window_services.watch_labels(viewer, None)
 
     def systems(self) -> dict[Reference, tuple[str, ...]]:
         """List the coordinate systems in which layers of the viewer can be shown.

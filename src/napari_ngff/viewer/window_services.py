@@ -151,7 +151,7 @@ class WindowServices(Protocol):
     """What a window does for the labels that are painted in it; in the main thread."""
 
     def watch_labels(self, viewer: Any, layer: Any) -> None:
-        """Look after labels that a viewer just got."""
+        """Look after labels that a viewer just got; None for a measured table."""
 
     def can_ask(self, viewer: Any) -> bool:
         """Tell whether a viewer has a window in which the user can be asked."""
@@ -229,11 +229,12 @@ def show_browser(viewer: ViewerModel) -> None:
 
 
 def resolve_unsaved(viewer: ViewerModel, layers: Iterable[Any]) -> bool:
-    """Let the user decide on unsaved edits, before layers or what they show go away.
+    """Let the user decide on unsaved work, before layers or what they show go away.
 
     Asks Save, Keep for later, Discard or Cancel where a layer of labels has unsaved
-    edits; returns when that is done. Without a window the edits are kept for later.
-    Their journals are closed then: what the layers show next needs savers of its own.
+    edits, or where a table that was measured of it is in no file; returns when that is
+    done. Without a window the edits are kept for later. Their journals are closed then:
+    what the layers show next needs savers of its own.
 
     Parameters
     ----------
@@ -262,7 +263,10 @@ def can_ask(viewer: ViewerModel) -> bool:
 
 
 def watch_labels(viewer: ViewerModel, layer: Any) -> None:
-    """Let labels be looked after that a viewer just got, or that a layer shows now."""
+    """Let labels be looked after that a viewer just got, or that a layer shows now.
+
+    None for a measured table: then it is the window that is looked after.
+    """
     if _attendant:
         _attendant[0].watch_labels(viewer, layer)
 

@@ -84,13 +84,18 @@ def ask_name(parent: Any, name: str, free: str, *, shown: bool) -> str:
     return {other: free, OVERWRITE: name}.get(answer, "")
 
 
-def ask_table_file(parent: Any) -> str:
+def ask_table_file(parent: Any, title: str = "Save table", name: str = "") -> str:
     """Ask for the file to save a table as; "" if cancelled.
 
     A name without an ending gets that of the kind of file that is chosen, so that the
     question whether to replace a file is about the right one.
+
+    Parameters
+    ----------
+    name
+        Is proposed.
     """
-    dialog = QFileDialog(parent, "Save table")
+    dialog = QFileDialog(parent, title)
     dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
     dialog.setNameFilters(list(TABLES))
 
@@ -100,6 +105,8 @@ def ask_table_file(parent: Any) -> str:
     # Not emitted for the filter that is selected at first.
     dialog.filterSelected.connect(choose_ending)
     choose_ending(dialog.selectedNameFilter())
+    if name:
+        dialog.selectFile(name)
     files = dialog.selectedFiles() if dialog.exec() else []
     dialog.deleteLater()
     return str(files[0]) if files else ""

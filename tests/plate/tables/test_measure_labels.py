@@ -135,6 +135,19 @@ def named(folder, names):
     path.write_text(json.dumps(document))
 
 
+def test_it_says_what_rows_are(tmp_path):
+    labels = np.zeros((2, 8, 8), "u4")
+    labels[:, 2:4] = 7
+    pixels = np.ones((2, 1, 8, 8), "u2")
+    where = write_labelled(tmp_path / "a", pixels, labels, "tcyx")
+    found = measure(open_node(str(where)), "nuclei")
+    assert len(found.frame) == 2
+    assert found.rows_text == "2 rows: 1 label at 2 timepoints"
+    shutil.rmtree(where)
+    write_labelled(where, pixels[0], labels[0])
+    assert measure(open_node(str(where)), "nuclei").rows_text == "1 label"
+
+
 @pytest.mark.parametrize(
     ("names", "columns"),
     [

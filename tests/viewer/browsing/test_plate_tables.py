@@ -202,8 +202,8 @@ def test_measuring_is_that_of_the_command_and_joins_features(tables, plate, tmp_
 @pytest.mark.parametrize(
     ("scope", "wells", "said"),
     [
-        (MeasureScope.FIELD, {"A/2"}, "256 in 1 of 1"),
-        (MeasureScope.SELECTED, {"A/1", "A/3"}, "1,024 in 4 of 6"),
+        (MeasureScope.FIELD, {"A/2"}, "256 labels in 1 of 1"),
+        (MeasureScope.SELECTED, {"A/1", "A/3"}, "1,024 labels in 4 of 6"),
     ],
 )
 def test_what_is_measured_can_be_chosen(tables, scope, wells, said):
@@ -213,7 +213,7 @@ def test_what_is_measured_can_be_chosen(tables, scope, wells, said):
     assert len(set(tables.table.frame["field"])) == (
         1 if scope is MeasureScope.FIELD else 2
     )
-    assert tables.said == [f"Labels measured: {said} images."]
+    assert tables.said == [f"Measured {said} images. Save… keeps the table."]
 
 
 def test_a_mosaic_has_no_field_to_measure(tables):
@@ -553,7 +553,9 @@ def test_what_is_left_out_is_counted_and_named(plate, tmp_path, monkeypatch):
     said = []
     tables.message_sent.connect(said.append)
     tables.measure_labels("nuclei", MeasureScope.ALL)
-    assert said == ["Labels measured: 1,280 in 5 of 10 images. Left out: 2."]
+    assert said == [
+        "Measured 1,280 labels in 5 of 10 images. Left out: 2. Save… keeps the table."
+    ]
     assert shown[0].splitlines()[0] == "Left out: 2."
     for place in ("A/2/1", "B/1"):
         # Short beside its reason, and whole below.

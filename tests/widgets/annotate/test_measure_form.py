@@ -19,7 +19,7 @@ from napari_ngff.plugin import measure_labels
 from napari_ngff.viewer.painting.layer_measuring import NOT_SAVED_YET, UNSAVED
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.samples import write_image
-from napari_ngff.widgets.annotate.measure_form import TITLE
+from napari_ngff.widgets.annotate.measure_form import KEPT, TITLE
 from napari_ngff.widgets.form_dialog import shown_form
 from plates import write_plate
 
@@ -105,12 +105,12 @@ def test_selected_labels_are_chosen_and_unsaved_edits_are_told(viewer, tmp_path)
     assert form.status.value == UNSAVED
     form.button.native.click()
     until(lambda: form.save_button.enabled)
-    assert list(form.measured_table()["label"]) == [1]
-    assert form.status.value.startswith("Labels measured: 1")
-    assert form.status.value.endswith(UNSAVED)
+    assert list(form.measured_table().frame["label"]) == [1]
+    assert form.status.value.startswith("Measured 1 label, ")
+    assert form.status.value.endswith(f"{KEPT} {UNSAVED}")
     assert mine.saver.save_now()
     form.button.native.click()
-    until(lambda: form.status.value.startswith("Labels measured: 2"))
+    until(lambda: form.status.value.startswith("Measured 2 labels, "))
     assert UNSAVED not in form.status.value
     # Without selected labels, those on screen.
     viewer.layers.selection = {viewer.layers[0]}

@@ -33,6 +33,9 @@ __all__ = ["BLOCK", "LabelledImage", "labels_of", "open_labelled"]
 BLOCK = 1 << 20
 """Most voxels that are measured at once, unless one chunk has more."""
 
+VOXELS = "voxels"
+"""Column of the number of voxels, the first that was measured; before it are ids."""
+
 COARSER = "Coarser levels are not measured: sizes differ, and small labels are missing."
 """Part of a message. A picture of a coarser level looks coarse; a number does not."""
 
@@ -176,7 +179,7 @@ class LabelledImage:
             if self.image.shape[self.order[axis]] > 1:
                 columns[self.axes[axis].name] = np.full(len(statistics.labels), index)
         counts = statistics.counts
-        columns["voxels"] = counts
+        columns[VOXELS] = counts
         columns["area"] = counts * abs(
             math.prod(self.scale[i] for i in self.inner_axes)
         )

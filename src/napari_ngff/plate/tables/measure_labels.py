@@ -23,6 +23,7 @@ from napari_ngff.plate.plate_contents import PlateContents
 from napari_ngff.plate.plate_layout import map_plate
 from napari_ngff.plate.tables.files import find_table, table_names
 from napari_ngff.plate.tables.labelled_image import (
+    VOXELS,
     LabelledImage,
     labels_of,
     open_labelled,
@@ -56,6 +57,9 @@ NO_CLUSTER = (
     "A scheduler of dask needs the package distributed."
     " Run: pip install 'napari-ngff[distributed]'"
 )
+AXIS_WORDS = {"t": "timepoint", "time": "timepoint"}
+"""What one index on an axis is called, by the name of the axis."""
+
 WAIT = 10
 """Seconds to wait for a scheduler."""
 
@@ -98,6 +102,27 @@ class MeasureResult:
     without: int = 0
     found: int = 1
     total: int = 1
+
+    @property
+    def rows_text(self) -> str:
+        """What the rows are: "64 labels", or "2 rows: 1 label at 2 timepoints"."""
+        names = list(self.frame.columns)
+        # One row per label, and per index on each axis that is not of space.
+        outer = names[names.index(LABEL) + 1 : names.index(VOXELS)]
+        keys = [name for name in (WELL, FIELD, LABEL) if name in names]
+        labels = _count_things(len(self.frame[keys].drop_duplicates()), "label")
+        if not outer:
+            return labels
+        indices = [
+            _count_things(self.frame[name].nunique(), AXIS_WORDS.get(name, name))
+            for name in outer
+        ]
+        rows = _count_things(len(self.frame), "row")
+        return f"{rows}: {labels} at {' and '.join(indices)}"
+
+
+def _count_things(count: int, thing: str) -> str:
+    return f"{count:,} {thing}{'s' * (count != 1)}"
 
 
 def places_of(node: Node, wells: Iterable[str] | None = None) -> tuple[FieldPath, ...]:

@@ -35,11 +35,14 @@ from napari_ngff.viewer.browsing.table_offers import (
 )
 from napari_ngff.viewer.latest_task import LatestTask
 from napari_ngff.viewer.layer_plan import KEY, origin_of
+from napari_ngff.viewer.notices import last_part
 from napari_ngff.viewer.painting.layer_measuring import (
     UNSAVED,
     join_features,
     part_features,
 )
+from napari_ngff.viewer.saving.measured_tables import MeasuredTable
+from napari_ngff.viewer.session import session_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -95,9 +98,11 @@ class PlateTables:
         self._limits: tuple[float, float] | None = None
         self._filter = ""
         self._task = LatestTask(on_progress=self.progressed.emit)
+        self._session = session_of(viewer)
         browser.layers_changed.connect(self._join_features)
         browser.labels_offered.connect(self._offer_counts)
         self._offer_counts()
+        self._offer_measured()
 
     def close(self) -> None:
         """Stop; features that were joined stay."""
@@ -161,6 +166,14 @@ class PlateTables:
         self.offers = tuple(dict.fromkeys((*self.offers, *offers)))
         self.browser.offer_labels(self.labels)
         self.changed.emit()
+
+    def _offer_measured(self) -> None:
+        """Offer tables that were measured before, and not saved."""
+        for kept in self._session.measured.list_of_node(str(self.browser.node)):
+            if kept.table is not None:
+                offer = TableOffer(TableOrigin.MEASURED, kept.labels)
+                self._joined.add_table(offer, kept.table)
+                self.offers = (offer, *self.offers)
 
     # The chosen table.
 
@@ -229,19 +242,34 @@ class PlateTables:
     def save_table(self, path: str) -> None:
         """Write the chosen table into a file, CSV or Parquet, in a worker."""
         table = self.table
-        if table is not None:
-            # In the main thread, since it reads the map; only writing runs in the
-            # worker.
-            frame = self._name_wells(table.frame)
-            self._start_task(
-                lambda _: write_frame(frame, path),
-                lambda _: self.message_sent.emit(f"{len(frame):,} rows are in {path}."),
-            )
+        if table is None:
+            return
+        # In the main thread, since it reads the map; only writing runs in the worker.
+        frame = self._name_wells(table)
+        measured = self._session.measured
+        kept = measured.list_of_node(str(self.browser.node))
 
-    def _name_wells(self, frame: Any) -> Any:
+        def finish_save(_: None) -> None:
+            for each in kept:
+                if each.table is table:
+                    measured.forget_table(each)
+            self.message_sent.emit(f"{len(frame):,} rows are in {path}.")
+
+        self._start_task(lambda _: write_frame(frame, path), finish_save)
+
+    def _keep_measured(self, offer: TableOffer, table: WellTable) -> None:
+        """Let the window ask about a table before it goes away."""
+        node = self.browser.node
+        frame, place = self._name_wells(table), last_part(str(node))
+        self._session.keep_measured(
+            MeasuredTable(offer.name, place, frame, node=str(node), table=table)
+        )
+
+    def _name_wells(self, table: WellTable) -> Any:
         """Write wells as people do, "B03" rather than "B/3"."""
+        frame = table.frame
         names = {path: well.name for path, well in self._map_wells().items()}
-        places = self.table.wells_of(self.wells) if self.table is not None else {}
+        places = table.wells_of(self.wells)
         known = {key: names[path] for key, path in places.items()}
         if not (frame[WELL] != "").any():
             return frame.drop(columns=WELL)
@@ -262,6 +290,8 @@ class PlateTables:
 
         def show_gathered(gathered: GatheredTable | None) -> None:
             if gathered is not None:
+                if offer.source is TableOrigin.MEASURED:
+                    self._keep_measured(offer, gathered.table)
                 self._take_table(offer, gathered.table)
                 self.message_sent.emit(f"{note} {gathered.summary}".strip())
                 if gathered.problems:

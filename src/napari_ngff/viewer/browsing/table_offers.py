@@ -188,16 +188,19 @@ def gather_offer(
 
 
 def _describe_result(offer: TableOffer, result: MeasureResult) -> str:
-    counted = offer.source is TableOrigin.COUNT
-    count = result.frame["labels"].sum() if counted else len(result.frame)
-    what = {
-        TableOrigin.COUNT: "Labels counted",
-        TableOrigin.MEASURED: "Labels measured",
-    }
-    title = what.get(offer.source, "Rows read")
-    sentence = f"{title}: {count:,} in {result.found:,} of {result.total:,} images."
-    lost = len(result.problems)
-    return f"{sentence} Left out: {lost:,}." if lost else sentence
+    is_measured = offer.source is TableOrigin.MEASURED
+    if offer.source is TableOrigin.COUNT:
+        counted = f"Labels counted: {result.frame['labels'].sum():,}"
+    elif is_measured:
+        counted = f"Measured {result.rows_text}"
+    else:
+        counted = f"Rows read: {len(result.frame):,}"
+    sentences = [f"{counted} in {result.found:,} of {result.total:,} images."]
+    if result.problems:
+        sentences.append(f"Left out: {len(result.problems):,}.")
+    if is_measured:
+        sentences.append("Save… keeps the table.")
+    return " ".join(sentences)
 
 
 def states_table(node: Node) -> WellTable:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from napari_ngff.plate.tables.table import WellTable
     from napari_ngff.store.hierarchy.node import Node
+    from napari_ngff.viewer.saving.measured_tables import MeasuredTable, MeasuredTables
 
 __all__ = [
     "NOT_SAVED_YET",
@@ -31,11 +32,37 @@ __all__ = [
     "join_features",
     "nodes_of",
     "part_features",
+    "save_measured",
     "unsaved_note",
 ]
 
 UNSAVED = "Unsaved edits are not measured; save them first."
 NOT_SAVED_YET = "These labels are in no file yet; save them first."
+
+
+def save_measured(
+    table: MeasuredTable,
+    tables: MeasuredTables,
+    path: str,
+    report: Callable[[str], Any],
+) -> None:
+    """Write a table in a worker, as CSV, or Parquet by the suffix of the name.
+
+    Parameters
+    ----------
+    tables
+        Forget the table when it is saved.
+    report
+        Called in the main thread with a sentence about the result.
+    """
+
+    def finish_save(reason: str | None) -> None:
+        if reason is None:
+            tables.forget_table(table)
+        report(reason or f"Saved in {path}.")
+
+    write = partial(write_frame, table.frame, path)
+    window_services.run_work(partial(window_services.attempt_work, write), finish_save)
 
 
 class LayerMeasuring:
@@ -54,6 +81,8 @@ class LayerMeasuring:
         Numbers of blocks; set by the worker.
     frame
         A pandas.DataFrame, see `LabelledImage.tabulate_parts`; None until it is done.
+    rows_text
+        What its rows are, see `MeasureResult.rows_text`.
     error
         The reason if measuring failed; else "".
 
@@ -71,7 +100,13 @@ class LayerMeasuring:
         self.name = layer.name
         self.done = self.total = 0
         self.frame: Any = None
+        self.rows_text = ""
         self.error = ""
+
+    @property
+    def layer(self) -> Layer | None:
+        """The layer, unless it is gone."""
+        return self._layer()
 
     def start(self) -> None:
         """Start measuring in a worker."""
@@ -80,21 +115,6 @@ class LayerMeasuring:
     def cancel(self) -> None:
         """Stop after the blocks that are being measured."""
         self._cancelled = True
-
-    def save_table(self, path: str, report: Callable[[str], None]) -> None:
-        """Write the table in a worker, as CSV, or Parquet by the suffix of the name.
-
-        Parameters
-        ----------
-        report
-            Called in the main thread with a sentence about the result.
-        """
-
-        def work() -> str:
-            write_frame(self.frame, path)
-            return f"Saved in {path}."
-
-        window_services.run_work(partial(window_services.attempt_work, work), report)
 
     def _goes_on(self, done: int, total: int) -> bool:
         self.done, self.total = done, total
@@ -112,7 +132,7 @@ class LayerMeasuring:
         if isinstance(result, str):
             self.error = result
         else:
-            self.frame = result.frame
+            self.frame, self.rows_text = result.frame, result.rows_text
             layer: Any = self._layer()
             if layer is not None:
                 join_features(layer, make_table(result.frame, "measured", {WELL: ""}))

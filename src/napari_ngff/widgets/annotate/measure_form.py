@@ -13,10 +13,14 @@ from napari_ngff.errors import UnsupportedError
 from napari_ngff.viewer.painting.layer_measuring import (
     LayerMeasuring,
     is_measurable,
+    save_measured,
     unsaved_note,
 )
+from napari_ngff.viewer.saving.measured_tables import MeasuredTable
+from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.dialogs import ask_table_file
 from napari_ngff.widgets.form_dialog import FormDialog, shown_form
+from napari_ngff.widgets.saving.unsaved import image_title
 from napari_ngff.widgets.theme_look import ThemeFollower, wrap_label
 
 if TYPE_CHECKING:
@@ -29,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["MeasureForm", "show_measure_form"]
 
 TITLE = "Measure labels"
+KEPT = "Save table… keeps them; Ctrl+S does not."
 INTERVAL = 100
 """Milliseconds between two updates of the progress bar."""
 
@@ -38,7 +43,9 @@ class MeasureForm(Container):  # type: ignore[type-arg]
 
     def __init__(self, viewer: ViewerModel) -> None:
         self._viewer = viewer
+        self._tables = session_of(viewer).measured
         self._measuring: LayerMeasuring | None = None
+        self._last: MeasuredTable | None = None
         self._saver: SaverSignals | None = None
         self._note = ""
         self.layer = ComboBox(label="Labels", choices=self._list_layers)
@@ -102,6 +109,7 @@ class MeasureForm(Container):  # type: ignore[type-arg]
         layer = self.layer.value
         self._note = unsaved_note(layer) if layer is not None else ""
         self.status.value = self._note
+        self.save_button.enabled = self.measured_table() is not None
 
     def measure_layer(self) -> None:
         """Begin to measure the chosen layer."""
@@ -119,23 +127,40 @@ class MeasureForm(Container):  # type: ignore[type-arg]
         self._show_busy(True)
         self._measuring.start()
 
-    def measured_table(self) -> Any:
-        """Return the table; None before there is one."""
-        return None if self._measuring is None else self._measuring.frame
+    def measured_table(self) -> MeasuredTable | None:
+        """Return the table of the chosen labels; None before there is one."""
+        layer = self.layer.value
+        if layer is None:
+            return None
+        # Another form may have measured it; this one may have saved it already.
+        unsaved = self._tables.list_of_layers([layer])
+        saved = [self._last] if self._last and self._last.is_of(layer) else []
+        return next(iter([*unsaved, *saved]), None)
 
     def _on_ended(self, note: str) -> None:
         """Show the result, with what was not measured."""
-        if not self._is_alive() or self._measuring is None:
+        measuring = self._measuring
+        if not self._is_alive() or measuring is None:
             return
+        if measuring.frame is not None:
+            self._keep_table(measuring)
         self._show_busy(False)
-        if self._measuring.error:
-            self.status.value = self._measuring.error
+        if measuring.error:
+            self.status.value = measuring.error
         else:
-            count = len(self._measuring.frame)
-            text = f"Labels measured: {count:,}, as features of the layer."
-            self.status.value = f"{text} {note}".rstrip()
+            text = f"Measured {measuring.rows_text}, as features of the layer."
+            self.status.value = f"{text} {KEPT} {note}".rstrip()
             # Enter now saves the table instead of measuring again.
             self.save_button.native.setDefault(True)
+
+    def _keep_table(self, measuring: LayerMeasuring) -> None:
+        """Let the window ask about the table before its labels go away."""
+        layer = measuring.layer
+        if layer is not None:
+            place = image_title(self._viewer, layer)
+            table = MeasuredTable.of_layer(layer, place, measuring.frame)
+            session_of(self._viewer).keep_measured(table)
+            self._last = table
 
     def _on_cancel(self) -> None:
         if self._measuring is not None:
@@ -150,8 +175,9 @@ class MeasureForm(Container):  # type: ignore[type-arg]
 
     def save_table(self, path: str) -> None:
         """Write the table into a file."""
-        if self._measuring is not None and self._measuring.frame is not None:
-            self._measuring.save_table(path, self._on_saved)
+        table = self.measured_table()
+        if table is not None:
+            save_measured(table, self._tables, path, self._on_saved)
 
     def _on_saved(self, text: str) -> None:
         if self._is_alive():

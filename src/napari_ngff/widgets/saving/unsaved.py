@@ -1,4 +1,4 @@
-"""Asks before a layer or a window with unsaved labels is closed."""
+"""Asks before a layer or a window with unsaved labels or tables is closed."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ import weakref
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from qtpy.QtCore import QEvent, QObject, Qt, QTimer
+from napari.utils.notifications import show_error
+from qtpy.QtCore import QEvent, QEventLoop, QObject, Qt, QTimer
 from qtpy.QtWidgets import QApplication
 
+from napari_ngff.plate.tables.files import write_frame
 from napari_ngff.viewer import window_services
 from napari_ngff.viewer.browsing.field_labels import image_address
 from napari_ngff.viewer.browsing.positions import inline_title
@@ -20,7 +22,7 @@ from napari_ngff.viewer.saving.autosave import AutoSaver
 from napari_ngff.viewer.saving.recovery import position_of
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets import dialogs
-from napari_ngff.widgets.dialogs import CANCEL, DISCARD, KEEP, SAVE
+from napari_ngff.widgets.dialogs import CANCEL, DISCARD, KEEP, SAVE, ask_table_file
 from napari_ngff.widgets.saving.restore_dialog import ask_to_restore
 from napari_ngff.widgets.saving.save_progress import SaveProgress, wait_for_saves
 
@@ -33,8 +35,9 @@ if TYPE_CHECKING:
     from napari_ngff.errors import NameTakenError
     from napari_ngff.labels.kept_edits import KeptEdits
     from napari_ngff.viewer.saving.layer_saver import LayerSaver
+    from napari_ngff.viewer.saving.measured_tables import MeasuredTable, MeasuredTables
 
-__all__ = ["WindowGuard", "install_guard"]
+__all__ = ["WindowGuard", "image_title", "install_guard"]
 
 TITLE = "Unsaved changes"
 
@@ -47,7 +50,7 @@ AUTOSAVE = 5_000
 
 
 class WindowGuard(QObject):
-    """Asks about unsaved labels in one window of napari, and saves by Ctrl+S.
+    """Asks about unsaved work in one window of napari, and saves labels by Ctrl+S.
 
     Scripts are not asked: `viewer.close()`, `del viewer.layers[0]`.
     """
@@ -113,7 +116,7 @@ class WindowGuard(QObject):
         if isinstance(active, OMEZarrLabels):
             # Read-only labels take the key as well, to show why they cannot be saved.
             return active.saver is not None or bool(active.read_only)
-        return self._is_unsaved()
+        return bool(_list_unsaved(viewer.layers))
 
     def _save_others(self) -> None:
         """Save restored labels that are not selected.
@@ -131,15 +134,21 @@ class WindowGuard(QObject):
 
     def _is_unsaved(self) -> bool:
         viewer = self._viewer()
-        return viewer is not None and bool(_list_unsaved(viewer.layers))
+        if viewer is None:
+            return False
+        tables = session_of(viewer).measured.list_of_window(viewer.layers)
+        return bool(tables or _list_unsaved(viewer.layers))
 
     def _may_close(self) -> bool:
         """Ask; the edits stay in the journal until the window is really gone."""
         viewer = self._viewer()
-        savers = _list_unsaved([] if viewer is None else viewer.layers)
-        answer = self._ask_user(savers)
+        if viewer is None:
+            return True
+        savers = _list_unsaved(viewer.layers)
+        tables = session_of(viewer).measured.list_of_window(viewer.layers)
+        answer = self._ask_user(savers, tables)
         if answer == SAVE:
-            return self._save_all(savers)
+            return self._save_all(savers, tables)
         if answer == KEEP and not _can_keep(savers):
             return False
         for saver in savers.values():
@@ -154,10 +163,14 @@ class WindowGuard(QObject):
 
         See `window_services.resolve_unsaved`.
         """
-        savers = _list_unsaved(layers)
-        answer = self._ask_user(savers)
+        viewer, layers = self._viewer(), list(layers)
+        if viewer is None:
+            return True
+        savers, measured = _list_unsaved(layers), session_of(viewer).measured
+        tables = measured.list_of_layers(layers)
+        answer = self._ask_user(savers, tables)
         if answer == SAVE:
-            return self._save_all(savers)
+            return self._save_all(savers, tables)
         if answer == KEEP and not _can_keep(savers):
             return False
         for saver in savers.values():
@@ -165,23 +178,45 @@ class WindowGuard(QObject):
                 saver.keep_journal()
             elif answer == DISCARD:
                 saver.discard_edits()
+        for table in tables:
+            if answer == KEEP:
+                measured.detach_layer(table)  # asked about when the window closes
+            elif answer == DISCARD:
+                measured.forget_table(table)
         return answer != CANCEL
 
-    def _ask_user(self, savers: dict[Any, LayerSaver]) -> str:
-        if not savers:
+    def _ask_user(
+        self, savers: dict[Any, LayerSaver], tables: Sequence[MeasuredTable]
+    ) -> str:
+        if not savers and not tables:
             return KEEP
-        text = [f"Save changes to {_places_text(self._viewer(), savers)}?"]
+        text = []
+        if savers:
+            text.append(f"Save changes to {_places_text(self._viewer(), savers)}?")
+        text += [f"{_capitalize(table.title)}: not saved." for table in tables]
         if any(saver.partial for saver in savers.values()):
             text.append("Part of them is in the file already; Save completes it.")
-        text.append("'Keep for later' lets you restore them next time.")
+        if tables:
+            text.append("Save asks for a file.")
+        answers = [SAVE, DISCARD]
+        if savers:
+            answers.insert(1, KEEP)
+            kept = "the labels, not the table," if tables else "them"
+            text.append(f"'Keep for later' lets you restore {kept} next time.")
         descriptions = [saver.description for saver in savers.values()]
         if any(x is not None and x.is_changed for x in descriptions):
             text.append("Of colours and properties, only classes are kept.")
-        return dialogs.ask_question(
-            self.parent(), TITLE, " ".join(text), [SAVE, KEEP, DISCARD]
-        )
+        return dialogs.ask_question(self.parent(), TITLE, " ".join(text), answers)
 
-    def _save_all(self, savers: dict[Any, LayerSaver]) -> bool:
+    def _save_all(
+        self, savers: dict[Any, LayerSaver], tables: Sequence[MeasuredTable]
+    ) -> bool:
+        viewer = self._viewer()
+        # First what may be cancelled.
+        if viewer is not None and not _save_tables(
+            self.parent(), session_of(viewer).measured, tables
+        ):
+            return False
         for saver in savers.values():
             saver.save()
         wait_for_saves(self.parent(), list(savers.values()))
@@ -211,13 +246,13 @@ def _places_text(viewer: Any, layers: Iterable[Any]) -> str:
     """Write "'a' and 'b' of B3 - field 2, 'c' of cells.ome.zarr"."""
     names: dict[str, list[str]] = {}
     for layer in layers:
-        names.setdefault(_image_title(viewer, layer), []).append(f"'{layer.name}'")
+        names.setdefault(image_title(viewer, layer), []).append(f"'{layer.name}'")
     return ", ".join(
         f"{' and '.join(labels)} of {image}" for image, labels in names.items()
     )
 
 
-def _image_title(viewer: Any, layer: Any) -> str:
+def image_title(viewer: Any, layer: Any) -> str:
     """Name the image of labels: "B3 - field 2", or "cells.ome.zarr"."""
     browser = session_of(viewer).browser
     if (
@@ -227,6 +262,42 @@ def _image_title(viewer: Any, layer: Any) -> str:
     ):
         return browser.name_field(browser.position)
     return last_part(image_address(layer))
+
+
+def _save_tables(
+    parent: Any, measured: MeasuredTables, tables: Sequence[MeasuredTable]
+) -> bool:
+    """Ask for the file of each table, and write it; return whether all are written."""
+    for table in tables:
+        path = ask_table_file(parent, f"Save {table.title}", table.labels)
+        if not path or not _write_table(table, path):
+            return False
+        measured.forget_table(table)
+    return True
+
+
+def _write_table(table: MeasuredTable, path: str) -> bool:
+    """Write a table in a worker, and wait; a failure is shown."""
+    loop, results = QEventLoop(), list[str | None]()
+
+    def take_result(result: str | None) -> None:
+        results.append(result)
+        loop.quit()
+
+    work = partial(
+        window_services.attempt_work, partial(write_frame, table.frame, path)
+    )
+    window_services.run_work(work, take_result)
+    if not results:  # nobody can do anything else meanwhile
+        loop.exec(QEventLoop.ProcessEventsFlag.ExcludeUserInputEvents)
+    if results[0] is not None:  # the reason
+        show_error(f"Not saved: {table.title}.\n{results[0]}")
+    return results[0] is None
+
+
+def _capitalize(text: str) -> str:
+    """Begin with a capital letter; names in the text keep theirs."""
+    return text[:1].upper() + text[1:]
 
 
 def _can_keep(savers: dict[Any, LayerSaver]) -> bool:

@@ -1,0 +1,235 @@
+"""Measured tables that are in no file: asked about before they go, in real windows."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+from napari.layers import Labels
+from qtpy.QtCore import Qt, QTimer
+from qtpy.QtTest import QTest
+from qtpy.QtWidgets import (
+    QApplication,
+    QFileDialog,
+    QLineEdit,
+    QMessageBox,
+    QPushButton,
+)
+
+from mouse import press_save, pump, until
+from napari_ngff.plugin import measure_labels, use_workers
+from napari_ngff.viewer.browsing.table_offers import MeasureScope
+from napari_ngff.viewer.samples import write_image
+from napari_ngff.viewer.session import session_of
+from napari_ngff.widgets.annotate.measure_form import KEPT, TITLE
+from napari_ngff.widgets.browser.host import browser_of
+from napari_ngff.widgets.dialogs import CANCEL, DISCARD, KEEP, SAVE
+from napari_ngff.widgets.form_dialog import shown_form
+from napari_ngff.widgets.saving.unsaved import WindowGuard
+from plates import write_plate
+
+pytestmark = pytest.mark.slow
+
+
+class Replies:
+    """Answers the questions that come, and the dialogs for files."""
+
+    last = None
+
+    def __init__(self, *answers, path=None):
+        if Replies.last is not None:
+            Replies.last.stop()
+        self.asked = []
+        self._answers, self._path = list(answers), path
+        self._timer = QTimer()
+        self._timer.timeout.connect(self._reply)
+        self._timer.start(30)
+        Replies.last = self._timer
+
+    def _reply(self):
+        dialog = QApplication.activeModalWidget()
+        if isinstance(dialog, QFileDialog):
+            self.asked.append((dialog.windowTitle(), dialog.selectedFiles()))
+            if self._path is None:
+                dialog.reject()
+                return
+            line = dialog.findChild(QLineEdit, "fileNameEdit")
+            line.setText(str(self._path))
+            QTest.keyClick(line, Qt.Key.Key_Return)
+        elif isinstance(dialog, QMessageBox) and self._answers:
+            buttons = {
+                b.text().replace("&", ""): b for b in dialog.findChildren(QPushButton)
+            }
+            self.asked.append((dialog.text(), list(buttons)))
+            QTest.mouseClick(buttons[self._answers.pop(0)], Qt.MouseButton.LeftButton)
+
+
+@pytest.fixture
+def layer(viewer, tmp_path):
+    """Labels of an image that were measured by the form."""
+    use_workers()
+    where = write_image(tmp_path / "cells.ome.zarr", shape=(64, 64))
+    viewer.open(str(where), plugin="napari-ngff")
+    found = viewer.layers["nuclei"]
+    viewer.layers.selection.active = found
+    measure(viewer)
+    return found
+
+
+def measure(viewer):
+    measure_labels(viewer)
+    form = shown_form(viewer, TITLE)
+    form.button.native.click()
+    until(lambda: form.save_button.enabled and not form.progress.visible)
+    assert form.status.value.endswith(f"as features of the layer. {KEPT}")
+    form.native.window().close()
+    pump(50)
+
+
+def is_unsaved(viewer):
+    guard = viewer.window._qt_window.findChild(WindowGuard)
+    return guard is not None and guard._is_unsaved()
+
+
+def close_window(viewer):
+    assert is_unsaved(viewer), "else napari asks a question of its own"
+    window = viewer.window._qt_window
+    window.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose, False)
+    window.close(quit_app=False, confirm_need=True)
+    return not window.isVisible()
+
+
+PLACE = "table of nuclei (cells.ome.zarr)"
+NOT_SAVED = f"Measured {PLACE}: not saved. Save asks for a file."
+
+
+def test_closing_asks_about_a_measured_table_and_saves_it(viewer, layer, tmp_path):
+    user = Replies(CANCEL)
+    assert not close_window(viewer)
+    assert user.asked == [(NOT_SAVED, [SAVE, DISCARD, CANCEL])]
+    user = Replies(SAVE)  # and then no file is named
+    assert not close_window(viewer)
+    assert user.asked[1][0] == f"Save measured {PLACE}"
+    path = tmp_path / "nuclei.csv"
+    user = Replies(SAVE, path=path)
+    assert close_window(viewer)
+    assert len(user.asked) == 2
+    assert len(pd.read_csv(path)) == len(layer.features)
+
+
+def test_a_table_that_cannot_be_written_keeps_the_window(viewer, layer, tmp_path):
+    (tmp_path / "taken.csv").mkdir()
+    told = []
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("napari_ngff.widgets.saving.unsaved.show_error", told.append)
+        patched.setattr(
+            "napari_ngff.widgets.saving.unsaved.ask_table_file",
+            lambda *_: str(tmp_path / "taken.csv"),
+        )
+        user = Replies(SAVE)
+        assert not close_window(viewer)
+    assert user.asked
+    assert "it is a folder" in told[0]
+    session_of(viewer).measured = type(session_of(viewer).measured)()
+
+
+def test_what_is_discarded_or_saved_is_not_asked_about(viewer, layer, tmp_path):
+    viewer.layers.selection = {layer}
+    user = Replies(DISCARD)
+    viewer.layers.remove_selected()
+    assert user.asked == [(NOT_SAVED, [SAVE, DISCARD, CANCEL])]
+    assert layer not in viewer.layers
+    viewer.open(str(tmp_path / "cells.ome.zarr"), plugin="napari-ngff")
+    viewer.layers.selection.active = viewer.layers["nuclei"]
+    measure(viewer)
+    measure_labels(viewer)  # another form still has it
+    form = shown_form(viewer, TITLE)
+    assert form.save_button.enabled
+    form.save_table(str(tmp_path / "saved.csv"))
+    until(lambda: form.status.value.startswith("Saved in"))
+    form.native.window().close()
+    assert not is_unsaved(viewer)
+
+
+def test_labels_and_tables_are_in_one_question(viewer, layer):
+    layer.paint((30, 30), 7)
+    user = Replies(CANCEL)
+    assert not close_window(viewer)
+    text = (
+        "Save changes to 'nuclei' of cells.ome.zarr? Measured table of nuclei"
+        " (cells.ome.zarr): not saved. Save asks for a file. 'Keep for later' lets you"
+        " restore the labels, not the table, next time."
+    )
+    assert user.asked == [(text, [SAVE, KEEP, DISCARD, CANCEL])]
+    press_save(viewer, layer)
+    until(lambda: not layer.unsaved)
+    user = Replies(DISCARD)
+    assert close_window(viewer)
+    assert user.asked[0][0] == NOT_SAVED
+
+
+@pytest.fixture
+def plate(viewer, tmp_path):
+    """The browser of a plate with labels, at its first field."""
+    use_workers()
+    where = write_plate(
+        tmp_path / "p.ome.zarr",
+        grid=(1, 2),
+        fields=1,
+        shape=(1, 32, 32),
+        labelled=lambda _: ("nuclei",),
+    )
+    viewer.open(str(where), plugin="napari-ngff")
+    until(lambda: browser_of(viewer) is not None)
+    dock = browser_of(viewer)
+    until(lambda: bool(dock.tables.tables().labels))
+    return dock
+
+
+def test_a_field_is_left_with_its_table_after_a_question(viewer, plate):
+    browser = session_of(viewer).browser
+    browser.show_field("A/1", "0")
+    until(lambda: browser.position is not None)
+    layer = next(x for x in viewer.layers if isinstance(x, Labels))
+    viewer.layers.selection.active = layer
+    pump(100)
+    measure(viewer)
+    user = Replies(CANCEL)
+    browser.show_field("A/2", "0")
+    until(lambda: user.asked)
+    text = "Measured table of nuclei (A1 - field 0): not saved. Save asks for a file."
+    assert user.asked == [(text, [SAVE, DISCARD, CANCEL])]
+    pump(200)
+    assert browser.position.well == "A/1"
+    user = Replies(DISCARD)
+    browser.show_field("A/2", "0")
+    until(lambda: browser.position.well == "A/2")
+    assert len(user.asked) == 1
+    browser.show_field("A/1", "0")
+    until(lambda: browser.position.well == "A/1")
+    assert len(user.asked) == 1
+
+
+def test_the_table_of_a_plate_stays_until_the_window_closes(viewer, plate, tmp_path):
+    tables = plate.tables.tables()
+    tables.measure_labels("nuclei", MeasureScope.ALL)
+    until(lambda: tables.chosen is not None)
+    assert plate.tables.note.text().endswith("Save… keeps the table.")
+    # Its browser goes; the next one of the same plate has the table.
+    other = write_plate(tmp_path / "q.ome.zarr", grid=(1, 1), fields=1)
+    viewer.open(str(other), plugin="napari-ngff")
+    until(lambda: plate.tables.tables() is not tables)
+    user = Replies(CANCEL)
+    assert not close_window(viewer)
+    text = "Measured table of nuclei (p.ome.zarr): not saved. Save asks for a file."
+    assert user.asked == [(text, [SAVE, DISCARD, CANCEL])]
+    viewer.open(str(tmp_path / "p.ome.zarr"), plugin="napari-ngff")
+    until(lambda: plate.tables.table.findText("nuclei, measured") > 0)
+    tables = plate.tables.tables()
+    tables.choose_table(tables.offers[0])
+    assert len(tables.table) > 0
+    path = tmp_path / "nuclei.csv"
+    tables.save_table(str(path))
+    until(path.exists)
+    until(lambda: session_of(viewer).measured.list_of_window(viewer.layers) == [])
+    assert set(pd.read_csv(path)["well"]) == {"A1", "A2"}
+    assert not is_unsaved(viewer)
