@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["hide_secrets", "public_address"]
+__all__ = ["MARK", "hide_secrets", "public_address"]
 
 MARK = "://"
 

@@ -60,7 +60,7 @@ __all__ = [
 ]
 
 # Remedies that code compares with: see `ChunkError`.
-AGAIN = "Ask for it again."
+AGAIN = "Try again."
 OVERWRITE = "Choose another name, or overwrite it."
 RESTORE = "Restore it from a copy."
 
@@ -180,9 +180,13 @@ class ChunkError(CorruptDataError):
         Of the object, relative to the root, such as ``"A/1/0/0/c/0/0"``.
     reason
         What is wrong with it: a text, or the error.
+    group
+        Of the image that has the array, relative to the root; "" for the root.
     """
 
-    def __init__(self, source_name: str, key: str, reason: str | Exception) -> None:
+    def __init__(
+        self, source_name: str, key: str, reason: str | Exception, group: str = ""
+    ) -> None:
         # A chunk has its own remedy; that of the cause counts only where asking again
         # helps.
         given = remedy_of(reason) if isinstance(reason, Exception) else ""
@@ -193,10 +197,19 @@ class ChunkError(CorruptDataError):
         remedy = given if given in SERVER_REMEDIES else RESTORE_CHUNK
         # All arguments go to the base class: errors are pickled by them between
         # processes, and copied.
-        super().__init__(source_name, key, text, remedy=remedy)
+        super().__init__(source_name, key, text, group, remedy=remedy)
         self.source_name = source_name
         self.key = key
+        self.group = group
         self.reason = text
+
+    def without_frames(self) -> ChunkError:
+        """Return the same without its cause, which keeps all that ran there."""
+        same = ChunkError(self.source_name, self.key, self.reason, self.group)
+        same.remedy = self.remedy
+        if may_pass(self):
+            same.__cause__ = OSError(self.reason)
+        return same
 
     @property
     def message(self) -> str:

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from napari_ngff.viewer.notices import notice_kind, notice_text, shorten_message
+from napari_ngff.viewer.notices import (
+    MOST_IN_LINE,
+    FailureKind,
+    failure_text,
+    notice_kind,
+    notice_text,
+    shorten_message,
+)
 
 PLACE = "/home/ada/data/broken.ome.zarr"
 
@@ -56,3 +63,11 @@ def test_notices_that_differ_in_names_and_numbers_are_of_one_kind(older, newer):
 def test_notices_of_other_things_are_of_other_kinds():
     texts = ["Saved", "Labels are read-only.", "Labels are not saved.", "2", "a/b 3"]
     assert len({notice_kind(text) for text in texts}) == len(texts)
+
+
+@pytest.mark.parametrize("kind", FailureKind)
+def test_a_sentence_about_chunks_fits_into_four_lines(kind):
+    for count in (1, 100_000):
+        address = "https://images.institute.example.org:8080/data/cells.ome.zarr"
+        text = failure_text("a" * 80, count, kind, address)
+        assert len(text) < 5 * MOST_IN_LINE

@@ -6,7 +6,7 @@ from napari.components import ViewerModel
 from napari.layers import Image
 
 from napari_ngff import ChunkError, open_node
-from napari_ngff.errors import CorruptDataError
+from napari_ngff.errors import CorruptDataError, ServerError
 from napari_ngff.metadata.model import ContrastWindow
 from napari_ngff.viewer import contrast, window_services
 from napari_ngff.viewer.contrast import measure_contrast
@@ -157,9 +157,33 @@ def test_many_broken_chunks_make_few_messages(monkeypatch):
         report(ChunkError("a.zarr", f"0/{i}", "damaged"))
     assert len(shown) == 2
     result, reason = shown[0]
-    assert result == "A part of the image cannot be read."
+    assert result == "a.zarr: 1 chunk is damaged. It stays empty."
     assert "a.zarr/0/0 cannot be read: damaged" in reason
-    assert shown[1][0] == "10 parts of it cannot be read."
+    assert shown[1][0] == "a.zarr: 10 chunks are damaged. They stay empty."
+
+
+def test_a_second_outage_is_told_again(monkeypatch):
+    shown, now = [], [100.0]
+    monkeypatch.setattr(
+        window_services, "show_messages", lambda found, result: shown.append(result)
+    )
+    monkeypatch.setattr(window_services.time, "monotonic", lambda: now[0])
+    report = ErrorReport()
+
+    def fail(key, reason):
+        report(ChunkError("http://h:1/a.zarr", key, reason, "B/2/0"))
+
+    for _ in range(2):
+        fail("B/2/0/0/c/0", ServerError("http://h:1/a.zarr", "it stopped"))
+        fail("B/2/0/0/c/1", "damaged")
+        now[0] += 60
+    lost, broken = shown[:2]
+    assert lost == (
+        "a.zarr/B/2/0: 1 chunk could not be read from h:1."
+        " It is asked for again by itself."
+    )
+    assert broken == "a.zarr/B/2/0: 1 chunk is damaged. It stays empty."
+    assert shown[2:] == [lost], "what is damaged stays so, and was told"
 
 
 def test_a_broken_well_is_told_with_one_advice(monkeypatch):

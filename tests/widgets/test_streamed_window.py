@@ -199,6 +199,7 @@ def test_what_is_on_screen_comes_once_the_server_is_back(viewer, tmp_path, monke
     raw, _, box = drawn(layer)
     assert not np.array_equal(raw, planes[2][box])
     assert layer.get_value((2, 500, 500), world=False)[1] is None
+    pump(600)  # a notice counts first
     notification_manager.records.clear()
     pump(1500)
     assert not notification_manager.records  # asks again without a word

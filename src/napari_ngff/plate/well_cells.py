@@ -167,9 +167,13 @@ class WellCells:
             new = tile.well not in self._told
             self._told.add(tile.well)
         if new and on_error is not None:
-            node = self.arrangements.screen.node
-            key = node.location.object_key(tile.well or "").rstrip("/")
-            on_error(ChunkError(node.location.source.name, key, error))
+            on_error(self._well_error(tile, error))
+
+    def _well_error(self, tile: WellCell, error: Exception) -> ChunkError:
+        """Make the error of a whole well: its key is that of a group."""
+        location = self.arrangements.screen.node.location
+        key = location.object_key(tile.well or "").rstrip("/")
+        return ChunkError(location.source.name, key, error, key)
 
     def note_and_report(
         self, tile: WellCell, on_error: OnError | None
@@ -181,7 +185,11 @@ class WellCells:
         def report_error(error: ChunkError) -> None:
             if may_pass(error):
                 self.arrangements.note_reason(tile.well, str(error), passing=True)
-            on_error(error)
+                well_error = self._well_error(tile, error)
+                well_error.__cause__ = error
+                on_error(well_error)
+            else:
+                on_error(error)
 
         return report_error
 

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import enum
 import re
 from typing import TYPE_CHECKING
+
+from napari_ngff.addresses import MARK, public_address
+from napari_ngff.errors import AGAIN, LOG_IN, REOPEN, may_pass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from napari_ngff.errors import ChunkError
+
 __all__ = [
     "MOST_IN_LINE",
     "MOST_SHOWN",
+    "FailureKind",
     "count_noun",
+    "failure_text",
+    "kind_of",
     "last_part",
     "notice_kind",
     "notice_text",
@@ -24,6 +33,9 @@ MOST_IN_LINE = 40
 
 SHORT = 24
 """Most letters of a name in the first line, which has the result as well."""
+
+LONG = 60
+"""Most letters of the name of an image in a sentence that is wrapped."""
 
 MOST_SHOWN = 5
 """Most messages that are written out; the others are counted."""
@@ -99,3 +111,73 @@ def last_part(path: str) -> str:
 def count_noun(number: int, noun: str) -> str:
     """Write "1 problem" or "2 problems"."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+class FailureKind(enum.Enum):
+    """Why chunks cannot be read, as far as it matters to a user."""
+
+    UNREACHED = "unreached"
+    REFUSED = "refused"
+    CHANGED = "changed"
+    UNREADABLE = "unreadable"
+    DAMAGED = "damaged"
+
+
+def kind_of(error: ChunkError) -> FailureKind:
+    """Return the kind of an error."""
+    kinds = {
+        AGAIN: FailureKind.UNREACHED,
+        LOG_IN: FailureKind.REFUSED,
+        REOPEN: FailureKind.CHANGED,
+    }
+    usual = FailureKind.UNREADABLE if may_pass(error) else FailureKind.DAMAGED
+    return kinds.get(error.remedy, usual)
+
+
+def failure_text(
+    name: str, count: int, kind: FailureKind, address: str = "", noun: str = "chunk"
+) -> str:
+    """Write how many chunks of an image cannot be read, and what comes next.
+
+    Parameters
+    ----------
+    name
+        Of the image.
+    count
+        Number of chunks.
+    kind
+        Why.
+    address
+        Of the file; its server is named.
+    noun
+        What cannot be read: "chunk", or "well" of an overview.
+    """
+    name = name if len(name) <= LONG else f"{name[: LONG - 1]}…"
+    chunks, host = count_noun(count, noun), host_of(address)
+    again = ("It is", "itself") if count == 1 else ("They are", "themselves")
+    match kind:
+        case FailureKind.UNREACHED:
+            place = f" from {host}" if host else ""
+            rest = f"{again[0]} asked for again by {again[1]}."
+            if noun != "chunk":
+                rest = f"Click a {noun} to try again."
+            return f"{name}: {chunks} could not be read{place}. {rest}"
+        case FailureKind.REFUSED:
+            rest = f"{again[0]} asked for again after a login."
+            return f"{name}: {host} refuses {chunks}. {rest}"
+        case FailureKind.CHANGED:
+            rest = "The file was changed on the server; open it again."
+            return f"{name}: {chunks} could not be read. {rest}"
+    rest = "It stays empty." if count == 1 else "They stay empty."
+    if kind is FailureKind.UNREADABLE:
+        return f"{name}: {chunks} could not be read. {rest}"
+    return f"{name}: {chunks} {'is' if count == 1 else 'are'} damaged. {rest}"
+
+
+def host_of(address: str) -> str:
+    """Return the host of an address, or its bucket; "" for a path."""
+    scheme, mark, rest = public_address(address).partition(MARK)
+    if not mark or scheme == "file":
+        return ""
+    host = rest.partition("/")[0]
+    return host if scheme.startswith("http") else f"{scheme}{MARK}{host}"

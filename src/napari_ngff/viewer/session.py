@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.saving.measured_tables import MeasuredTable
     from napari_ngff.viewer.streamed_levels import ImageStream
 
-__all__ = ["Session", "session_of", "show_more_channels"]
+__all__ = ["Session", "all_viewers", "session_of", "show_more_channels"]
 
 
 class Session:
@@ -352,6 +352,11 @@ def session_of(viewer: ViewerModel) -> Session:
     if viewer not in _sessions:
         _sessions[viewer] = Session(viewer)
     return _sessions[viewer]
+
+
+def all_viewers() -> list[ViewerModel]:
+    """List the viewers that have a session."""
+    return list(_sessions)
 
 
 def show_more_channels(viewer: ViewerModel) -> None:

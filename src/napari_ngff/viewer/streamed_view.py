@@ -227,6 +227,10 @@ class StreamedView:
         self.failed.update(dict.fromkeys(refused, -UNTIL_LOGIN))
         return bool(refused)
 
+    def unlock_failed(self) -> None:
+        """Let all chunks be asked for again that failed, however long ago."""
+        self.failed.update(dict.fromkeys(tuple(self.failed), -UNTIL_LOGIN))
+
     def retry_failed(self) -> None:
         """Let chunks be missing again that failed a while ago."""
         before = time.monotonic() - RETRY_AFTER

@@ -6,11 +6,20 @@ and nobody is asked.
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from napari_ngff.errors import error_text
-from napari_ngff.viewer.notices import notice_text
+from napari_ngff.viewer.notices import (
+    FailureKind,
+    failure_text,
+    kind_of,
+    last_part,
+    notice_text,
+)
 
 if TYPE_CHECKING:
     from napari.components import ViewerModel
@@ -34,6 +43,7 @@ __all__ = [
     "name_taken",
     "offer_edits",
     "resolve_unsaved",
+    "run_after",
     "run_here",
     "run_in_main",
     "run_later",
@@ -41,6 +51,7 @@ __all__ = [
     "set_attendant",
     "set_browser_host",
     "set_drawing_hold",
+    "set_missing_host",
     "set_problem_host",
     "set_runner",
     "set_window_check",
@@ -81,6 +92,13 @@ def tell_here(_: object, call: Callable[[], Any]) -> None:
     call()
 
 
+def do_after(seconds: float, work: Callable[[], Any]) -> None:
+    """Do the work at once, in this thread."""
+    work()
+
+
+_after: list[Callable[[float, Callable[[], Any]], None]] = [do_after]
+
 _teller: list[Callable[[object, Callable[[], Any]], None]] = [tell_here]
 
 
@@ -89,6 +107,7 @@ def set_runner(
     later: Callable[[Callable[[], Any]], None] = do_here,
     in_main: Callable[[Callable[[], Any]], None] = do_here,
     teller: Callable[[object, Callable[[], Any]], None] = tell_here,
+    after: Callable[[float, Callable[[], Any]], None] = do_after,
 ) -> None:
     """Choose where work that reads data runs.
 
@@ -102,7 +121,10 @@ def set_runner(
         See `run_in_main`.
     teller
         See `tell_main`.
+    after
+        See `run_after`.
     """
+    _after[0] = after
     _runner[0], _later[0] = runner, later
     _in_main[0], _teller[0] = in_main, teller
 
@@ -131,6 +153,11 @@ def attempt_work(work: Callable[[], Any]) -> Any:
 def run_later(work: Callable[[], Any]) -> None:
     """Do what nobody waits for, when the window has drawn what has just changed."""
     _later[0](work)
+
+
+def run_after(seconds: float, work: Callable[[], Any]) -> None:
+    """Call something in the main thread after some time."""
+    _after[0](seconds, work)
 
 
 def run_in_main(call: Callable[[], Any]) -> None:
@@ -359,23 +386,80 @@ def show_problems(viewer: Any, path: str, problems: tuple[Problem, ...]) -> None
         show_sign(viewer, path, problems)
 
 
+_missing_host: list[Callable[[], None]] = []
+
+
+def set_missing_host(host: Callable[[], None]) -> None:
+    """Choose what shows, in all windows, that chunks on screen are missing.
+
+    Called in the main thread when a chunk could not be read.
+    """
+    _missing_host[:] = [host]
+
+
+GATHER = 0.5
+"""Seconds in which failures are counted before they are shown."""
+
+OUTAGE = 30.0
+"""Seconds without a failure after which the next one is of another outage."""
+
+
+Failures = tuple[FailureKind, str]
+"""Why something cannot be read, and what: "chunk", or "well" of an overview."""
+
+
 class ErrorReport:
-    """Tells the user of unreadable chunks: the first at once, and no flood after it.
+    """Tells the user of unreadable chunks: soon after the first, and no flood after it.
 
     One for each file that is opened; called from any thread.
     """
 
     def __init__(self) -> None:
-        self._keys: set[str] = set()
+        self._lock = threading.Lock()
+        # Those of the last outage, and the number that was shown last.
+        self._found: dict[Failures, dict[str, ChunkError]] = {}
+        self._shown: dict[Failures, int] = {}
+        self._waiting: set[Failures] = set()
+        self._last = 0.0
 
     def __call__(self, error: ChunkError) -> None:
-        """Show the first error, and then each power of ten."""
-        if error.key in self._keys:
-            return
-        self._keys.add(error.key)
-        count = len(self._keys)
-        if count == 1:
-            # napari shows the first line, and the rest on a click.
-            show_messages((str(error),), "A part of the image cannot be read.")
-        elif str(count).strip("0") == "1":
-            show_messages((str(error),), f"{count:,} parts of it cannot be read.")
+        """Show how many there are: soon, and when there are ten times as many."""
+        for watch in _missing_host:
+            run_in_main(watch)
+        kind = kind_of(error), "well" if error.key == error.group else "chunk"
+        with self._lock:
+            self._forget_outage()
+            found = self._found.setdefault(kind, {})
+            is_known = error.key in found
+            found[error.key] = error.without_frames()
+            shown = self._shown.get(kind, 0)
+            if is_known or kind in self._waiting or len(found) < max(1, 10 * shown):
+                return
+            self._waiting.add(kind)
+        run_after(GATHER, partial(self._show_count, kind))
+
+    def _forget_outage(self) -> None:
+        """Forget what may have come since, where the last failure was long ago."""
+        now = time.monotonic()
+        if now - self._last > OUTAGE:
+            for kind in [one for one in self._found if one[0] in PASSING]:
+                del self._found[kind]
+                self._shown.pop(kind, None)
+        self._last = now
+
+    def _show_count(self, kind: Failures) -> None:
+        with self._lock:
+            errors = tuple(self._found.get(kind, {}).values())
+            self._waiting.discard(kind)
+            self._shown[kind] = len(errors)
+        if errors:
+            first = errors[0]
+            inner = first.group if kind[1] == "chunk" else ""
+            name = last_part("/".join(filter(None, (first.source_name, inner))))
+            address = first.source_name
+            result = failure_text(name, len(errors), kind[0], address, kind[1])
+            show_messages((str(first),), result)
+
+
+PASSING = (FailureKind.UNREACHED, FailureKind.REFUSED, FailureKind.UNREADABLE)
+"""Failures after which a chunk may come; a damaged one stays so."""

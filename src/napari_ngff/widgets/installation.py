@@ -11,6 +11,7 @@ from napari_ngff.viewer.napari_private import qt_viewer_of
 from napari_ngff.viewer.window_services import set_drawing_hold
 from napari_ngff.widgets.browser.host import install_browser
 from napari_ngff.widgets.browser.names_visual import install_names
+from napari_ngff.widgets.missing_sign import install_missing_sign
 from napari_ngff.widgets.notice_area import install_notice_area
 from napari_ngff.widgets.problem_sign import install_problem_sign
 from napari_ngff.widgets.saving.save_controls import install_controls
@@ -32,6 +33,7 @@ def install_widgets() -> None:
     install_drawing_hold()
     install_notice_area()
     install_problem_sign()
+    install_missing_sign()
     install_guard()
     install_controls()
 

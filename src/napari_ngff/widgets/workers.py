@@ -52,7 +52,9 @@ def install_runner() -> None:
     if not isinstance(app, QApplication):
         return
     calls = main_calls()
-    set_runner(run_in_worker, run_when_calm, calls.call_in_main, calls.call_newest)
+    set_runner(
+        run_in_worker, run_when_calm, calls.call_in_main, calls.call_newest, run_after
+    )
     resume_reading()
     if not app.property(KNOWN):
         app.setProperty(KNOWN, True)
@@ -124,6 +126,12 @@ def _make_call(call: Callable[[], Any]) -> None:
 
 def _is_main_thread() -> bool:
     return threading.current_thread() is threading.main_thread()
+
+
+def run_after(seconds: float, call: Callable[[], Any]) -> None:
+    """Call a function in the main thread after some time; called in any thread."""
+    start = functools.partial(QTimer.singleShot, round(1000 * seconds), call)
+    main_calls().call_in_main(start)
 
 
 _calls: list[MainCalls] = []

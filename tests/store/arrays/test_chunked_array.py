@@ -839,3 +839,30 @@ def test_dimension_names():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert "memory/a" in repr(ours)
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [{}, {"shards": SHARDS}, {"compressors": (ZstdCodec(level=1), GzipCodec(level=1))}],
+    ids=["chunks", "shards", "by zarr"],
+)
+def test_what_could_not_be_read_is_known_until_it_is_read(extra):
+    _, ours, source = make(**extra)
+    key = "a/c/1/1"
+    whole = source.get(key)
+    source.put(key, whole[: len(whole) // 2])
+    ours.read(((0, 13), (0, 17)), lambda error: None)
+    assert ours.has_failed
+    inside, beside = ((7, 9), (5, 16)), ((0, 4), (0, 5))
+    assert [error.key for error in ours.failures_in(inside)] == [key]
+    assert ours.failures_in(beside) == []
+    # No frames of who read it are kept, and with them their layers and windows.
+    (error,) = ours.failures_in(inside)
+    assert error.__traceback__ is None
+    assert getattr(error.__cause__, "__traceback__", None) is None
+    source.put(key, whole)
+    ours.read(beside, lambda error: None)
+    assert ours.has_failed, "another part was read"
+    ours.read(((0, 13), (0, 17)), lambda error: None)
+    assert not ours.has_failed
+    assert ours.failures_in(inside) == []

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import ChunkError, CorruptDataError, NodeNotFoundError
-from napari_ngff.store.arrays.boxes import Box, whole_box
+from napari_ngff.store.arrays.boxes import Box, intersect_boxes, whole_box
 from napari_ngff.store.arrays.parse_array import IndirectError, parse_array
 from napari_ngff.store.arrays.region_read import RegionRead, cache, cached_chunk
 from napari_ngff.store.arrays.stored_objects import DOCUMENTS, ArrayObjects, join_key
@@ -273,6 +273,19 @@ class ChunkedArray:
                 raise error
             on_error(error)
         return region.out
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether there are chunks that could not be read."""
+        return bool(self._objects.failed)
+
+    def failures_in(self, box: Box) -> list[ChunkError]:
+        """List why chunks of a box could not be read when that was tried last."""
+        return [
+            error
+            for failed, error in tuple(self._objects.failed.items())
+            if all(low < high for low, high in intersect_boxes(failed, box))
+        ]
 
     def cached_chunk(self, cell: Shape) -> np.ndarray[Any, Any] | None:
         """Return a decoded chunk of a remote array if it is in memory.

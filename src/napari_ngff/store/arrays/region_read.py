@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 import threading
 import time
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -17,7 +18,7 @@ from napari_ngff.errors import (
     ServerError,
     UnsupportedError,
 )
-from napari_ngff.store.arrays.boxes import box_shape, cell_ranges
+from napari_ngff.store.arrays.boxes import box_of, box_shape, cell_ranges
 from napari_ngff.store.arrays.chunk_layout import ABSENT, Shape
 from napari_ngff.store.arrays.stored_objects import DOCUMENTS, ArrayObjects, ShardChunks
 from napari_ngff.store.limits import check_chunk
@@ -149,9 +150,13 @@ class RegionRead:
                 )
                 try:
                     self.out[target] = reader.read(part)
+                    self._note_read(cell)
                 except CorruptDataError as error:
                     self.out[target] = self.layout.fill_value
-                    self._add_failure(reader.object_key(cell), error)
+                    self._add_failure(reader.object_key(cell), error, cell)
+        else:
+            for cell in self._failed_cells():
+                self._note_read(cell)
         # zarr does not report missing chunks.
         self._check_array()
 
@@ -192,8 +197,10 @@ class RegionRead:
         try:
             chunks = self.objects.find_chunks(shard)
             self._missing |= chunks is None
+            self._note_read(shard, self.layout.shards)
         except (CorruptDataError, OSError) as error:
-            self._add_failure(self.objects.object_key(shard), error)
+            key = self.objects.object_key(shard)
+            self._add_failure(key, error, shard, self.layout.shards)
         self._shards[shard] = chunks
 
     def _read_chunk(self, spans: tuple[CellSpan, ...]) -> None:
@@ -201,6 +208,8 @@ class RegionRead:
         chunk = cache.get(self._cache_key(cell))
         if chunk is None:
             chunk = self._load_chunk(cell)
+        else:
+            self._note_read(cell)
         # Without a lock: the parts of `out` that chunks fill do not overlap.
         self.out[target] = self.layout.fill_value if chunk is None else chunk[inside]
 
@@ -238,13 +247,14 @@ class RegionRead:
             chunk = None if data is None else self.layout.decode_chunk(data)
             if chunk is not None and self._keep:
                 cache.put(key, chunk, chunk.nbytes)
+            self._note_read(cell)
             return chunk
         except (CorruptDataError, UnsupportedError, OSError) as error:
             if isinstance(error, ServerError):
                 # Only errors of a server: a damaged local file is read again at once,
                 # in case it was repaired.
                 refused.put(key, (time.monotonic(), error.address, error.reason), 0)
-            self._add_failure(self.objects.object_key(stored), error)
+            self._add_failure(self.objects.object_key(stored), error, cell)
             return None
 
     def _load_part(
@@ -292,8 +302,39 @@ class RegionRead:
         except (CorruptDataError, OSError) as error:
             self._add_failure(document, error)
 
-    def _add_failure(self, key: str, cause: Exception) -> None:
-        self.failures.append(self.objects.chunk_error(key, cause))
+    def _add_failure(
+        self,
+        key: str,
+        cause: Exception,
+        cell: Shape | None = None,
+        lengths: Shape | None = None,
+    ) -> None:
+        """Note a failure, and of which cell of a grid: of the chunks by default."""
+        error = self.objects.chunk_error(key, cause)
+        self.failures.append(error)
+        if cell is not None:
+            self.objects.failed[self._box_of(cell, lengths)] = error.without_frames()
+
+    def _note_read(self, cell: Shape, lengths: Shape | None = None) -> None:
+        """Note that a cell was read, where it had failed before."""
+        if self.objects.failed:
+            self.objects.failed.pop(self._box_of(cell, lengths), None)
+
+    def _box_of(self, cell: Shape, lengths: Shape | None) -> Box:
+        return box_of(cell, lengths or self.layout.chunks, self.layout.shape)
+
+    def _failed_cells(self) -> list[Shape]:
+        """List cells of the box that failed before."""
+        found = []
+        for box in tuple(self.objects.failed):
+            corner = [start for start, _ in box]
+            cell = tuple(map(operator.floordiv, corner, self.layout.chunks))
+            if all(
+                spans[0][0] <= at <= spans[-1][0]
+                for at, spans in zip(cell, self._axes, strict=True)
+            ):
+                found.append(cell)
+        return found
 
 
 def cached_chunk(objects: ArrayObjects, cell: Shape) -> Array | None:

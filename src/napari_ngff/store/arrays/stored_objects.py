@@ -16,6 +16,7 @@ from napari_ngff.store.lru_cache import ByteCache
 from napari_ngff.store.sources.revision import Revision
 
 if TYPE_CHECKING:
+    from napari_ngff.store.arrays.boxes import Box
     from napari_ngff.store.arrays.chunk_layout import ArrayLayout, Shape
     from napari_ngff.store.sources.source import Source
 
@@ -59,6 +60,8 @@ class ArrayObjects:
     token
         Key in caches of what was read from these objects; a new one after
         `forget_chunks`. Never used twice in a process, unlike the ``id`` of an object.
+    failed
+        Boxes that could not be read when that was tried last, and why.
     lent
         Whether the layout is that of another array; see `ChunkedArray`.
     """
@@ -71,11 +74,13 @@ class ArrayObjects:
         self.path = path
         self.layout = layout
         self.token = next(tokens)
+        self.failed: dict[Box, ChunkError] = {}
         self._separator: str | None = None
 
     def forget_chunks(self) -> None:
         """Let caches not use what was read before."""
         self.token = next(tokens)
+        self.failed.clear()
 
     def use_separator(self, separator: str) -> None:
         """Set the separator of keys, for documents that state none."""
@@ -87,7 +92,8 @@ class ArrayObjects:
 
     def chunk_error(self, key: str, cause: Exception) -> ChunkError:
         """Make the error about an object that cannot be used."""
-        error = ChunkError(self.source.name, join_key(self.path, key), cause)
+        group = self.path.rpartition("/")[0]
+        error = ChunkError(self.source.name, join_key(self.path, key), cause, group)
         error.__cause__ = cause
         return error
 

@@ -1,0 +1,190 @@
+"""While chunks on the screen are missing, a sign says so, and a notice names them."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+import zarr
+from napari.utils.notifications import notification_manager
+from qtpy.QtCore import Qt
+from qtpy.QtTest import QTest
+
+from mouse import camera, canvas, drop_on_canvas, pump, until
+from napari_ngff.plugin import use_workers
+from napari_ngff.viewer import outage_watch, streamed_view
+from napari_ngff.viewer.samples import write_image
+from napari_ngff.viewer.streamed_levels import fetcher
+from napari_ngff.widgets.missing_sign import TRY_AGAIN, missing_sign_of
+from plates import write_image as write_plain
+from unreliable import DROP, serving
+
+SIZE = 1024
+
+
+def write_stack(folder):
+    """Write three planes in chunks of 128 x 128, at three levels."""
+    rows, columns = np.mgrid[:SIZE, :SIZE]
+    planes = np.stack([rows + 2 * columns + 5000 * n + 1 for n in range(3)])
+    planes = planes.astype("uint16")
+    write_plain(folder, planes, 3, "zyx", 3)
+    for level in range(3):
+        step = 2**level
+        zarr.create_array(
+            folder / str(level), data=planes[:, ::step, ::step],
+            chunks=(1, 128, 128), overwrite=True,
+        )  # fmt: skip
+    return planes
+
+
+def look(viewer, zoom, y, x):
+    camera(viewer).zoom, camera(viewer).center = zoom, (0, y, x)
+    canvas(viewer)._scene_canvas.update()
+
+
+def sign_text(viewer):
+    sign = missing_sign_of(viewer)
+    return sign.text() if sign is not None and sign.isVisible() else ""
+
+
+def messages():
+    return [str(record.message) for record in notification_manager.records]
+
+
+def menu_of(viewer):
+    """Open the menu of the sign by a click, and give its entries."""
+    sign = missing_sign_of(viewer)
+    sign._menu.popup(sign.mapToGlobal(sign.rect().topLeft()))
+    until(sign._menu.isVisible)
+    return {action.text(): action for action in sign._menu.actions()}
+
+
+@pytest.fixture
+def short_pauses(monkeypatch):
+    monkeypatch.setattr(streamed_view, "RETRY_AFTER", 0.2)
+    monkeypatch.setattr(outage_watch, "FIRST_PAUSE", 0.5)
+    monkeypatch.setattr(outage_watch, "LONGEST_PAUSE", 0.5)
+
+
+def show_plane(viewer, tmp_path, server):
+    viewer.open(f"{server.address}/stack.ome.zarr", plugin="napari-ngff")
+    viewer.dims.set_current_step(0, 0)
+    pump(300)
+    look(viewer, 2, 500, 500)
+    until(lambda: viewer.layers[0].data_level == 0 and not fetcher.is_busy)
+    assert sign_text(viewer) == ""
+
+
+def test_a_server_that_stops_is_named_until_all_is_there(
+    viewer, tmp_path, short_pauses
+):
+    pytest.importorskip("aiohttp", reason="needs the extra [remote]")
+    use_workers()
+    write_stack(tmp_path / "stack.ome.zarr")
+    with serving(tmp_path) as server:
+        port = server.server_port
+        show_plane(viewer, tmp_path, server)
+        notification_manager.records.clear()
+        server.answer = lambda path: DROP
+    viewer.dims.set_current_step(0, 2)
+    until(lambda: sign_text(viewer))
+    until(lambda: not fetcher.is_busy and messages())
+    pump(600)
+    count = int(re.fullmatch(r"(\d+) chunks missing", sign_text(viewer))[1])
+    assert count >= 12
+    first = messages()[0].partition("\n")[0]
+    stated = re.fullmatch(
+        rf"stack\.ome\.zarr: (\d+) chunks could not be read from 127\.0\.0\.1:{port}\."
+        r" They are asked for again by themselves\.",
+        first,
+    )
+    assert int(stated[1]) >= count
+    assert len(messages()) == 1, "one notice for all of them"
+    # It stays: there is no other sign that the picture is not the file.
+    pump(2000)
+    assert sign_text(viewer) == f"{count} chunks missing"
+    tip = missing_sign_of(viewer).toolTip()
+    assert f"{count} chunks could not be read from 127.0.0.1:{port}" in tip
+    # What is on the screen counts, not what failed before.
+    viewer.dims.set_current_step(0, 0)
+    until(lambda: sign_text(viewer) == "")
+    viewer.dims.set_current_step(0, 2)
+    until(lambda: sign_text(viewer) == f"{count} chunks missing")
+    with serving(tmp_path, port=port):
+        until(lambda: sign_text(viewer) == "")
+        until(lambda: not fetcher.is_busy)
+
+
+def test_a_click_lists_what_is_missing_and_reads_it_now(viewer, tmp_path):
+    pytest.importorskip("aiohttp", reason="needs the extra [remote]")
+    use_workers()
+    write_stack(tmp_path / "stack.ome.zarr")
+    with serving(tmp_path) as server:
+        port = server.server_port
+        show_plane(viewer, tmp_path, server)
+        server.answer = lambda path: DROP
+    viewer.dims.set_current_step(0, 2)
+    until(lambda: sign_text(viewer))
+    until(lambda: not fetcher.is_busy)
+    pump(600)
+    with serving(tmp_path, port=port):
+        entries = menu_of(viewer)
+        assert list(entries)[-1] == TRY_AGAIN
+        (what, *_) = entries
+        assert what.startswith("stack.ome.zarr: ")
+        # Long before the window asks again, which is after five seconds.
+        entries[TRY_AGAIN].trigger()
+        missing_sign_of(viewer)._menu.close()
+        until(lambda: sign_text(viewer) == "" and not fetcher.is_busy)
+
+
+@pytest.mark.parametrize("painted", [False, True], ids=["image", "labels"])
+def test_a_damaged_chunk_of_a_local_file_is_shown_as_such(viewer, tmp_path, painted):
+    use_workers()
+    notification_manager.records.clear()
+    path = write_image(tmp_path / "cells.ome.zarr", shape=(512, 512))
+    level = path / ("labels/nuclei/0" if painted else "0")
+    chunk = max((p for p in level.rglob("*") if p.is_file() and "zarr" not in p.name
+                 and not p.name.startswith(".")), key=str)  # fmt: skip
+    whole = chunk.read_bytes()
+    chunk.write_bytes(b"not a chunk")
+    drop_on_canvas(viewer, path)
+    until(lambda: len(viewer.layers))
+    pump(300)
+    until(lambda: sign_text(viewer) == "1 chunk damaged")
+    place = "cells.ome.zarr/labels/nuclei" if painted else "cells.ome.zarr"
+    assert f"{place}: 1 chunk is damaged. It stays empty." in messages()[-1]
+    entries = menu_of(viewer)
+    assert TRY_AGAIN not in entries, "asking again does not help"
+    missing_sign_of(viewer)._menu.close()
+    # Repaired by hand, it is read when the view is drawn again.
+    chunk.write_bytes(whole)
+    for layer in viewer.layers:
+        layer.refresh()
+    until(lambda: sign_text(viewer) == "")
+    # Or the image is closed.
+    chunk.write_bytes(b"not a chunk")
+    notification_manager.records.clear()
+
+
+def test_the_sign_goes_with_the_layer(viewer, tmp_path):
+    use_workers()
+    path = write_image(tmp_path / "cells.ome.zarr", shape=(64, 64))
+    for chunk in (path / "0").rglob("*"):
+        if chunk.is_file() and "zarr" not in chunk.name:
+            chunk.write_bytes(b"not a chunk")
+    viewer.open(str(path), plugin="napari-ngff")
+    until(lambda: "damaged" in sign_text(viewer))
+    sign = missing_sign_of(viewer)
+    assert sign.isVisible()
+    for layer in viewer.layers:
+        layer.visible = False
+    until(lambda: sign_text(viewer) == "")
+    for layer in viewer.layers:
+        layer.visible = True
+    until(lambda: "damaged" in sign_text(viewer))
+    QTest.mouseClick(viewer.window._qt_window, Qt.MouseButton.LeftButton)
+    viewer.layers.clear()
+    until(lambda: sign_text(viewer) == "")
+    notification_manager.records.clear()
