@@ -138,10 +138,13 @@ def test_a_save_that_takes_long_shows_how_far_it_is_and_can_be_cancelled(
     row = controls(viewer, layer)
     all_over(layer)
     until(lambda: row.save.isEnabled())
+    place = row.save.geometry().topLeft()
     QTest.mouseClick(row.save, LEFT)
     until(lambda: re.fullmatch(r"Saving [1-9]\d? %", row.state.text()))
     assert row.cancel.isVisible()
-    assert not row.save.isVisible()
+    assert row.save.isVisible()
+    assert not row.save.isEnabled()
+    assert row.save.geometry().topLeft() == place, "a double click cancels nothing"
     until(lambda: bars(viewer))
     (bar,) = bars(viewer)
     assert "nuclei" in bar.description_label.text()
@@ -153,7 +156,7 @@ def test_a_save_that_takes_long_shows_how_far_it_is_and_can_be_cancelled(
     assert layer.unsaved
     until(lambda: not bars(viewer))
     slow.undo()
-    until(lambda: row.save.isVisible() and row.save.isEnabled())
+    until(lambda: row.save.isEnabled() and not row.cancel.isVisible())
     QTest.mouseClick(row.save, LEFT)
     until(lambda: not layer.unsaved and not layer.saver.running)
     assert (stored(folder) == np.asarray(layer.data[0])).all()

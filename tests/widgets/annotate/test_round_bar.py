@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 
 import pytest
-from qtpy.QtCore import Qt
+from qtpy.QtCore import QPoint, Qt
 from qtpy.QtTest import QTest
 
 from mouse import pump, until
+from napari_ngff.viewer import settings
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.samples import write_plate
 from napari_ngff.viewer.session import session_of
@@ -41,6 +42,23 @@ def go(bar, button):
     )
     pump()
     return bar.annotation.current_key
+
+
+def test_saving_when_moving_on_is_offered_before_all_fields_are_annotated(
+    viewer, tmp_path
+):
+    path = write_plate(tmp_path / "p.ome.zarr", grid=(1, 1), fields=2, shape=(32, 32))
+    viewer.open(str(path), plugin="napari-ngff")
+    _, dock = viewer.window.add_plugin_dock_widget("napari-ngff", "Annotate")
+    bar = dock.round
+    pump()
+    assert bar.annotation is None
+    assert bar.autosave.isVisible()
+    assert bar.autosave.isChecked()
+    QTest.mouseClick(bar.autosave, LEFT, pos=QPoint(8, bar.autosave.height() // 2))
+    assert not settings.saves_when_moving_on()
+    settings.set_saves_when_moving_on(True)  # in the preferences
+    assert bar.autosave.isChecked()
 
 
 @pytest.mark.long

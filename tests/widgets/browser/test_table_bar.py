@@ -364,3 +364,16 @@ def test_measuring_ends_with_the_dock(viewer, dock, monkeypatch):
     viewer.window.remove_dock_widget(dock)
     dock.deleteLater()
     until(ended.is_set)
+
+
+def test_buttons_stay_where_they_are(dock):
+    """A table that was measured under a double click is not saved by its second."""
+    bar = dock.tables
+    buttons = (bar.load_button, bar.measure, bar.save_button)
+    assert not bar.save_button.isEnabled()
+    places = [button.geometry() for button in buttons]
+    bar.tables().measure_labels("nuclei", MeasureScope.ALL)
+    until(bar.save_button.isEnabled)
+    pump(100)
+    assert [button.geometry() for button in buttons] == places
+    assert all(button.isVisible() for button in buttons)

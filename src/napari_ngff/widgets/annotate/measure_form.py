@@ -59,9 +59,10 @@ class MeasureForm(Container):  # type: ignore[type-arg]
             widgets=[
                 self.layer,
                 self.button,
+                # Above what comes and goes, so that it stays where it is.
+                self.save_button,
                 self.progress,
                 self.cancel,
-                self.save_button,
                 self.status,
             ]
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from qtpy.compat import isalive
 from qtpy.QtCore import QSignalBlocker, Signal  # type: ignore[attr-defined]
 from qtpy.QtWidgets import (
     QCheckBox,
@@ -72,7 +73,10 @@ class RoundBar(QGroupBox):
         )
         self.autosave = QCheckBox("Save automatically when moving on", self)
         self.autosave.setChecked(settings.saves_when_moving_on())
-        self.autosave.setToolTip("If off, you are asked each time.")
+        self.autosave.setToolTip(
+            "Labels are saved before another field is shown, whether you annotate all"
+            " fields or not.\nIf off, you are asked each time."
+        )
         self.place = QLabel(self)
         self.bar = QProgressBar(self)
         self.bar.setFormat("%v of %m done")
@@ -105,6 +109,7 @@ class RoundBar(QGroupBox):
         self.state.activated.connect(self._on_state)
         self.autosave.toggled.connect(self._on_autosave)
         session_of(self._viewer).browsing.connect(self._on_browsing)
+        settings.changed.connect(self._on_settings)
 
     def _on_browsing(self, browser: Any = None) -> None:
         # A round belongs to one plate; another plate ends it.
@@ -139,7 +144,6 @@ class RoundBar(QGroupBox):
             self.todo,
             self.browse,
             self.state,
-            self.autosave,
             self.place,
             self.bar,
         ):
@@ -179,6 +183,10 @@ class RoundBar(QGroupBox):
     def _on_state(self, index: int) -> None:
         if self.annotation is not None:
             self.annotation.set_state(STATES[index])
+
+    def _on_settings(self, _: str = "", value: Any = None) -> None:
+        if isalive(self):  # type: ignore[no-untyped-call]
+            self.autosave.setChecked(settings.saves_when_moving_on())
 
     def _on_autosave(self, on: bool) -> None:
         if on != settings.saves_when_moving_on():

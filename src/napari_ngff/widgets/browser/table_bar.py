@@ -148,7 +148,6 @@ class TableBar(QWidget):
             layout.addLayout(line)
         layout.addWidget(self.note)
         for widget in (
-            self.save_button,
             self.column_caption,
             self.column,
             self.how,
@@ -332,7 +331,8 @@ class TableBar(QWidget):
             if column == chosen:
                 self.column.setCurrentIndex(self.column.count() - 1)
         has_table, has_map = tables.table is not None, bool(tables.wells)
-        self.save_button.setVisible(has_table)
+        # Never hidden: the buttons beside it would move, also under a double click.
+        self.save_button.setEnabled(has_table)
         for widget in (self.column_caption, self.column):
             widget.setVisible(has_table and has_map)
         self.how.clear()

@@ -72,7 +72,7 @@ class SaveControls(QWidget):
         self.state.setText(state.text)
         self.state.setToolTip(state.detail)
         self.save.setEnabled(state.saves)
-        self.save.setVisible(not state.cancels)
+        # Beside it, not in its place: a double click on "Save" cancels nothing.
         self.cancel.setVisible(state.cancels)
 
     def _follow_saver(self, saver: LayerSaver | None) -> None:
