@@ -28,7 +28,7 @@ def short_notices(viewer, monkeypatch):
     use_workers()
     monkeypatch.setattr(notice_area, "SHOWN", 1500)
     yield
-    for notice in tuple(NapariQtNotification._instances):
+    for notice in shown(viewer):
         notice.close()
 
 
@@ -45,8 +45,7 @@ def texts(viewer):
 
 def at_rest(viewer):
     """Wait until nothing slides, and give what is to be seen."""
-    running = NapariQtNotification._instances
-    until(lambda: not any(one.geom_anim.state().value for one in running))
+    until(lambda: not any(one.geom_anim.state().value for one in shown(viewer)))
     pump(50)
     return shown(viewer)
 

@@ -69,6 +69,9 @@ def install_notice_area() -> None:
 
 def show_in_area(notice: NapariQtNotification) -> None:
     """Show a notice in the area of its canvas, in place of `show`."""
+    # napari keeps those of windows that were closed.
+    known = NapariQtNotification._instances
+    known[:] = [one for one in known if isalive(one)]  # type: ignore[no-untyped-call]
     canvas = notice.parent()
     if canvas is None:
         _show(notice)
