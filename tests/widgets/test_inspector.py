@@ -154,7 +154,7 @@ def test_it_follows_the_active_layer(viewer, inspector, sample):
     assert "label, OME-Zarr 0.5" in text
     assert "64 \N{MULTIPLICATION SIGN} 96" in text
     assert "micrometer" in text
-    assert "Level 1 → intrinsic" in text
+    assert "Level 1 → image" in text
 
 
 def test_rows_are_read_when_they_are_opened(viewer, inspector, plate, reads):

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import zarr
 from napari.layers import Image
+from napari.utils.colormaps import DirectLabelColormap
 from napari.utils.notifications import notification_manager
 from qtpy.QtCore import Qt
 from qtpy.QtTest import QTest
@@ -133,6 +134,16 @@ def test_removing_asks_and_cancel_keeps_the_layer(viewer, painted, monkeypatch):
     )
     assert painted in viewer.layers
     assert painted.unsaved
+
+
+def test_removing_states_what_is_lost_besides_strokes(viewer, painted, monkeypatch):
+    asked = answer(monkeypatch, CANCEL)
+    painted.colormap = DirectLabelColormap(color_dict={None: "black", 77: "red"})
+    viewer.layers.remove_selected()
+    assert asked[0].endswith(
+        "next time. It keeps strokes and classes; other changes of colours and"
+        " properties are lost unless you save."
+    )
 
 
 def test_removing_asks_and_saves(viewer, painted, folder, monkeypatch):

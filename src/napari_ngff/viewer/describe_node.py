@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 __all__ = ["facts_of", "facts_of_array", "sentences_of"]
 
 
+OWN_SYSTEM = "image"
+"""In place of the name of an image's own coordinate system, which few files state."""
+
 MOST_SECONDS = 100_000_000_000
 """Largest number that is taken for seconds since 1970; it is in the year 5138."""
 
@@ -143,7 +146,7 @@ def sentences_of(node: Node) -> Iterator[str]:
     links: list[SystemLink] = []
     if metadata.image is not None:
         multiscale = metadata.image.multiscales[0]
-        goal = multiscale.intrinsic or "intrinsic"
+        goal = multiscale.intrinsic or OWN_SYSTEM
         for level in multiscale.levels:
             text = describe_transformation(
                 level_transformation(level), multiscale.axis_names
@@ -157,7 +160,7 @@ def sentences_of(node: Node) -> Iterator[str]:
         if link.input not in axes:
             axes[link.input] = _axis_names(node, link.input)
         ends = (
-            " in ".join(part for part in (end.name, end.path) if part) or "intrinsic"
+            " in ".join(part for part in (end.name, end.path) if part) or OWN_SYSTEM
             for end in (link.input, link.output)
         )
         text = describe_transformation(link.transformation, axes[link.input])

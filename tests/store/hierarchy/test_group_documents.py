@@ -58,3 +58,12 @@ def test_a_list_of_copies_that_never_comes_is_not_waited_for(tmp_path, monkeypat
         node = open_node(f"{server.address}/a.zarr")
         assert node.metadata.image is not None
         assert node.copied.names == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "word"), [("[1]", "a list"), ('"a"', "a text"), ("1.5", "a number")]
+)
+def test_a_document_of_another_kind_is_named_in_words(tmp_path, text, word):
+    (tmp_path / "zarr.json").write_text(text)
+    with pytest.raises(CorruptDataError, match=f"holds {word} instead of keys"):
+        documents_of(str(tmp_path)).read("zarr.json")

@@ -20,6 +20,9 @@ __all__ = ["GroupDocuments"]
 COPIES = ".zmetadata"
 """Name of the file of Zarr v2 with copies of documents."""
 
+JSON_KINDS = {list: "a list", str: "a text", bool: "true or false", type(None): "null"}
+"""Kinds of values in place of the object that a document is, in words."""
+
 FIRST = {
     None: ("zarr.json", ".zattrs", ".zgroup", COPIES),
     2: (".zattrs",),
@@ -92,6 +95,7 @@ def parse_document(where: str, raw: bytes) -> JSON:
         msg = f"{where} is not valid JSON: {error}."
         raise CorruptDataError(msg, remedy="Restore it from a copy.") from error
     if not isinstance(document, dict):
-        msg = f"{where} holds a JSON {type(document).__name__}, not an object."
+        kind = JSON_KINDS.get(type(document), "a number")
+        msg = f"{where} holds {kind} instead of keys with values (a JSON object)."
         raise CorruptDataError(msg)
     return document

@@ -206,8 +206,9 @@ def with_system(
     intrinsic = intrinsic_of(image.node)
     wanted = f'"{system_name(system)}"' if system is not None else "any other"
     reading.messages.append(
-        f'{image.name} is shown in its own coordinate system "{intrinsic.name}": no'
-        f" transformation that can be inverted leads from there to {wanted}."
+        f"{image.name} is shown in its own coordinate system"
+        f' "{system_name(intrinsic)}": no transformation that can be inverted leads'
+        f" from there to {wanted}."
     )
     image = view_in_system(image, intrinsic) or image
     return image if system is None else with_units(image, system)

@@ -280,4 +280,4 @@ def list_choices(images: Iterable[LayerPlan]) -> dict[Reference, tuple[bool, ...
 def system_name(system: Reference) -> str:
     """Return the text for a system: its name, and the group that defines it."""
     where = f" ({system.path})" if system.path else ""
-    return f"{system.name or 'intrinsic'}{where}"
+    return f"{system.name or 'image'}{where}"

@@ -128,7 +128,7 @@ def _from_intrinsic(picture: LayerPlan, matrix: Matrix) -> Matrix:
         return matrix
     way = picture.systems.graph.way(intrinsic, start)
     if way is None or not way.is_linear:
-        msg = f"{picture.name} has no intrinsic system to start from."
+        msg = f"{picture.name} has no coordinate system of its own to start from."
         raise UnsupportedError(msg)
     product: Matrix = matrix @ way.matrix(len(matrix) - 1)
     return product

@@ -205,7 +205,10 @@ class WindowGuard(QObject):
             text.append(f"'Keep for later' lets you restore {kept} next time.")
         descriptions = [saver.description for saver in savers.values()]
         if any(x is not None and x.is_changed for x in descriptions):
-            text.append("Of colours and properties, only classes are kept.")
+            text.append(
+                "It keeps strokes and classes; other changes of colours and properties"
+                " are lost unless you save."
+            )
         return dialogs.ask_question(self.parent(), TITLE, " ".join(text), answers)
 
     def _save_all(
