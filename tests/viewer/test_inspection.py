@@ -189,3 +189,12 @@ def test_the_time_of_an_acquisition_is_among_the_facts(tmp_path):
     file.write_text(json.dumps(document))
     facts = dict(describe_entry(root_of(open_node(root))).facts)
     assert facts["Acquired"] == "0: 2012-07-31 15:43 UTC to 2012-07-31 15:43 UTC"
+
+
+def test_extents_have_symbols_and_time_points_a_distance(tmp_path):
+    root = write_image(tmp_path / "a.ome.zarr", shape=(4, 64, 64))
+    facts = dict(describe_entry(root_of(open_node(root))).facts)
+    assert (
+        facts["Physical size"]
+        == "t 4 \N{MULTIPLICATION SIGN} 300 s, y 20.8 µm, x 20.8 µm"
+    )

@@ -12,6 +12,7 @@ from scipy import ndimage
 
 from napari_ngff.labels.outlines import find_polygons
 from napari_ngff.store.arrays.boxes import box_shape, whole_box
+from napari_ngff.store.number_noise import drop_noise
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -121,7 +122,7 @@ def _outline_labels(
         for polygon in find_polygons(picture[part_slices] == value):
             rings = [polygon.outer, *polygon.holes]
             # Edges between voxels in (y, x), turned into (x, y) below.
-            placed = [(ring + first) * pixel + corner for ring in rings]
+            placed = [drop_noise((ring + first) * pixel + corner) for ring in rings]
             outlines.append([_close_ring(ring[:, ::-1]) for ring in placed])
         yield value, outlines
 
@@ -226,10 +227,9 @@ def write_boxes(
         sizes = dict(zip(axes, pixel, strict=True))
         starts, lengths = [], []
         for letter in MICROMETERS:
-            # The table has a column for z, also where the image has none: one plane of
-            # 1.
+            # ngio requires columns for z: an image without z has one plane of 1.
             low, high = spans.get(letter, (0, 1))
             size = sizes.get(letter, 1.0)
             starts.append(low * size)
             lengths.append((high - low) * size)
-        writer.writerow([value, *starts, *lengths])
+        writer.writerow([value, *drop_noise([*starts, *lengths]).tolist()])

@@ -11,11 +11,12 @@ from napari_ngff.store.hierarchy.coordinate_systems import level_transformation
 from napari_ngff.store.limits import size_text
 from napari_ngff.store.pyramids.pyramid import LevelSource, open_pyramid
 from napari_ngff.viewer.describe_transformation import TIMES, describe_transformation
+from napari_ngff.viewer.placing.units import unit_symbol
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from napari_ngff.metadata.model import Acquisition, Reference, SystemLink
+    from napari_ngff.metadata.model import Acquisition, Axis, Reference, SystemLink
     from napari_ngff.store.arrays.chunked_array import ChunkedArray
     from napari_ngff.store.hierarchy.node import Node
 
@@ -93,7 +94,7 @@ def _describe_image(node: Node) -> Iterator[tuple[str, str]]:
         yield "Name", multiscale.name
     yield "Axes", ", ".join(multiscale.axis_names)
     sizes = (
-        f"{axis.name} {abs(scale) * count:g} {axis.unit or ''}".rstrip()
+        _extent_text(axis, abs(scale), count)
         for axis, scale, count in zip(
             multiscale.axes, multiscale.levels[0].scale, arrays[0].shape, strict=True
         )
@@ -114,6 +115,15 @@ def _describe_image(node: Node) -> Iterator[tuple[str, str]]:
         (_, shape), *rest, _ = facts_of_array(array)
         texts = (f"{name.lower()} {value}" for name, value in rest)
         yield f"Level {level.path}", "; ".join((shape, *texts))
+
+
+def _extent_text(axis: Axis, step: float, count: int) -> str:
+    """Describe the extent of an axis; of time points their number and distance."""
+    unit = unit_symbol(axis.unit)
+    # Time points have a distance, and no duration that would add up.
+    if axis.type == "time":
+        return f"{axis.name} {count:,} {TIMES} {step:,g} {unit}".rstrip()
+    return f"{axis.name} {step * count:,g} {unit}".rstrip()
 
 
 def facts_of_array(array: ChunkedArray) -> list[tuple[str, str]]:

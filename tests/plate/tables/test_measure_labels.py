@@ -148,6 +148,65 @@ def test_it_says_what_rows_are(tmp_path):
     assert measure(open_node(str(where)), "nuclei").rows_text == "1 label"
 
 
+def test_one_section_has_no_column_for_z(tmp_path):
+    labels = blobs((1, 20, 20), 6)
+    pixels = RNG.integers(0, 255, (1, 20, 20)).astype("u1")
+    where = write_labelled(tmp_path / "a", pixels, labels, "zyx")
+    found = measure(open_node(str(where)), "nuclei")
+    assert "centroid_z" not in found.frame
+    wanted = expected(labels[0], pixels, (SPACING, SPACING), (0, 0))
+    same(found.frame, wanted.rename(columns=lambda name: name.removesuffix("_0")))
+    assert found.size_note == ""
+    deep = np.repeat(labels, 3, 0)
+    where = write_labelled(tmp_path / "b", np.repeat(pixels, 3, 0), deep, "zyx")
+    found = measure(open_node(str(where)), "nuclei")
+    assert set(found.frame["centroid_z"]) == {1}
+    assert found.size_note == "The area is a volume, in micrometer³."
+
+
+def with_classes(folder, names):
+    """Name classes of the labels "nuclei"."""
+    path = folder / "labels/nuclei/zarr.json"
+    document = json.loads(path.read_text())
+    rows = [{"label-value": v, "class-name": name} for v, name in names.items()]
+    document["attributes"]["ome"]["image-label"] = {"properties": rows}
+    path.write_text(json.dumps(document))
+
+
+def test_rows_have_the_names_of_classes(tmp_path, plate):
+    labels = np.zeros((1, 8, 8), "u4")
+    labels[0, :2], labels[0, 4:] = 1, 4
+    where = write_labelled(tmp_path / "a", np.ones((1, 8, 8), "u1"), labels[0])
+    with_classes(where, {1: "mitosis", 2: "debris"})
+    found = measure(open_node(str(where)), "nuclei")
+    assert list(found.frame.columns)[:3] == ["label", "class", "voxels"]
+    assert found.frame["class"].tolist() == ["mitosis", None]
+    assert found.rows_text == "2 labels"
+    with_classes(where, dict.fromkeys(range(1, 300), "object"))
+    assert "class" not in measure(open_node(str(where)), "nuclei").frame
+    # Of a plate where one field has classes, and the first has none.
+    copy = shutil.copytree(plate, tmp_path / "p")
+    frame = measure(open_node(str(copy)), "nuclei").frame
+    value = int(frame["label"][(frame["well"] == "A2") & (frame["field"] == "0")].max())
+    with_classes(copy / "A/2/0", {value: "mitosis"})
+    frame = measure(open_node(str(copy)), "nuclei").frame
+    assert list(frame.columns)[:4] == ["well", "field", "label", "class"]
+    assert frame["class"].dropna().unique().tolist() == ["mitosis"]
+
+
+def test_numbers_have_no_noise(tmp_path):
+    labels = np.zeros((4, 4), "u4")
+    labels[1, 3] = 5
+    where = write_labelled(tmp_path / "a", np.full((1, 4, 4), 0.1, "f8"), labels)
+    path = where / "zarr.json"
+    path.write_text(path.read_text().replace("0.5", "0.1").replace('"0.1"', '"0.5"'))
+    out = tmp_path / "out.csv"
+    assert 3 * 0.1 != 0.3
+    assert main(["measure", str(where), "--label", "nuclei", "--out", str(out)]) == 0
+    row = dict(zip(*(line.split(",") for line in out.read_text().split()), strict=True))
+    assert (row["centroid_x"], row["area"], row["mean_0"]) == ("0.3", "0.01", "0.1")
+
+
 @pytest.mark.parametrize(
     ("names", "columns"),
     [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from napari_ngff.plate.tables.statistics import (
 )
 from napari_ngff.store.arrays.boxes import box_shape, whole_box
 from napari_ngff.store.arrays.lazy_array import ArrayWindow
+from napari_ngff.store.number_noise import drop_noise
 from napari_ngff.store.pyramids.pyramid import open_pyramid
 
 if TYPE_CHECKING:
@@ -35,6 +36,16 @@ BLOCK = 1 << 20
 
 VOXELS = "voxels"
 """Column of the number of voxels, the first that was measured; before it are ids."""
+
+CLASS = "class"
+"""Column of the names of classes, behind the ids, where the labels have some."""
+
+CLASS_KEY, MOST_CLASSES = "class-name", 255
+"""Property that names a class, and the number above which labels are objects, not
+classes; see `labels/label_classes.py`."""
+
+SIZE_NOTE = "size note"
+"""Key of a sentence on the column "area" in the ``attrs`` of a table."""
 
 COARSER = "Coarser levels are not measured: sizes differ, and small labels are missing."
 """Part of a message. A picture of a coarser level looks coarse; a number does not."""
@@ -64,6 +75,8 @@ class LabelledImage:
         Of the channels, no two alike; "" for an image without any.
     scale, translation
         Of a voxel, per axis, in the unit of the axis.
+    class_names
+        Of labels that are classes.
     """
 
     image: ArraySource
@@ -75,6 +88,7 @@ class LabelledImage:
     names: tuple[str, ...]
     scale: tuple[float, ...]
     translation: tuple[float, ...]
+    class_names: Mapping[int, str] = field(default_factory=dict)
 
     @property
     def outer_axes(self) -> tuple[int, ...]:
@@ -160,37 +174,59 @@ class LabelledImage:
         -------
         pandas.DataFrame
             A row per label, and per index on the outer axes that have several: their
-            columns, "label", "voxels", "area" (of voxels in the product of the units
-            of space: a volume in 3D), "centroid_<axis>" (in its unit, from the origin
-            of the image's own coordinates), and for each channel "mean_<name>",
-            "min_<name>" and "max_<name>"; without the name where there is none.
+            columns, "label", `CLASS` where labels are classes, "voxels", "area" (of
+            voxels in the product of the units of space: a volume in 3D),
+            "centroid_<axis>" (in its unit, from the origin of the image's own
+            coordinates; not along z where there is one section), and for each channel
+            "mean_<name>", "min_<name>" and "max_<name>"; without the name where there
+            is none.
         """
         import pandas as pd
 
         frames = [self._make_rows(outer, parts[outer]) for outer in sorted(parts)]
-        return pd.concat(frames, ignore_index=True)
+        frame = pd.concat(frames, ignore_index=True)
+        frame.attrs[SIZE_NOTE] = self._describe_size()
+        return frame
+
+    def _size_along(self, axis: int) -> int:
+        return self.image.shape[self.order[axis]]
+
+    def _describe_size(self) -> str:
+        """Return a sentence on the column "area" of a stack; "" for a flat image."""
+        deep = [axis for axis in self.inner_axes if self._size_along(axis) > 1]
+        if len(deep) < 3:
+            return ""
+        units = {self.axes[axis].unit for axis in self.inner_axes}
+        unit = units.pop() if len(units) == 1 else None
+        return f"The area is a volume{f', in {unit}³' if unit else ''}."
 
     def _make_rows(self, outer: Outer, statistics: LabelStatistics) -> Any:
         import pandas as pd
 
         columns: dict[str, Any] = {"label": statistics.labels}
+        if self.class_names:
+            names = (self.class_names.get(i) for i in statistics.labels.tolist())
+            columns[CLASS] = pd.array(list(names), dtype=object)
         for axis, index in zip(self.outer_axes, outer, strict=True):
             # No column of zeros where there is one time point.
-            if self.image.shape[self.order[axis]] > 1:
+            if self._size_along(axis) > 1:
                 columns[self.axes[axis].name] = np.full(len(statistics.labels), index)
         counts = statistics.counts
         columns[VOXELS] = counts
-        columns["area"] = counts * abs(
-            math.prod(self.scale[i] for i in self.inner_axes)
+        columns["area"] = drop_noise(
+            counts * abs(math.prod(self.scale[i] for i in self.inner_axes))
         )
         for axis in self.inner_axes:
+            # No column of zeros where there is one section.
+            if axis not in self.inner_axes[-2:] and self._size_along(axis) == 1:
+                continue
             means = statistics.moments[:, axis] / counts
             # The mean of indices is in voxels, whose centres are at whole numbers.
             coordinates = means * self.scale[axis] + self.translation[axis]
-            columns[f"centroid_{self.axes[axis].name}"] = coordinates
+            columns[f"centroid_{self.axes[axis].name}"] = drop_noise(coordinates)
         for i, name in enumerate(self.names):
             end = f"_{name}" if name else ""
-            columns[f"mean{end}"] = statistics.sums[:, i] / counts
+            columns[f"mean{end}"] = drop_noise(statistics.sums[:, i] / counts)
             columns[f"min{end}"] = statistics.lows[:, i]
             columns[f"max{end}"] = statistics.highs[:, i]
         return pd.DataFrame(columns)
@@ -265,6 +301,7 @@ def open_labelled(node: Node, label: str | Node) -> LabelledImage:
         _name_channels(node, 1 if channel is None else source.shape[channel], channel),
         tuple(level_metadata.scale[i] for i in order),
         tuple(level_metadata.translation[i] for i in order),
+        _name_classes(labels_node),
     )
 
 
@@ -336,6 +373,15 @@ def _find_level(
     if lost:
         reason += f" The finest level of the image cannot be read: {lost}"
     raise UnsupportedError(f"{labels_node} has the shape {shape}, {reason}")
+
+
+def _name_classes(labels: Node) -> dict[int, str]:
+    """Read the names of the classes of labels; none where they are objects."""
+    image = labels.metadata.image
+    properties = {} if image is None or image.label is None else image.label.properties
+    names = {value: row.get(CLASS_KEY) for value, row in properties.items()}
+    named = {value: name for value, name in names.items() if isinstance(name, str)}
+    return named if len(named) <= MOST_CLASSES else {}
 
 
 def _name_channels(node: Node, count: int, channel: int | None) -> tuple[str, ...]:

@@ -23,6 +23,8 @@ from napari_ngff.plate.plate_contents import PlateContents
 from napari_ngff.plate.plate_layout import map_plate
 from napari_ngff.plate.tables.files import find_table, table_names
 from napari_ngff.plate.tables.labelled_image import (
+    CLASS,
+    SIZE_NOTE,
     VOXELS,
     LabelledImage,
     labels_of,
@@ -109,6 +111,7 @@ class MeasureResult:
         names = list(self.frame.columns)
         # One row per label, and per index on each axis that is not of space.
         outer = names[names.index(LABEL) + 1 : names.index(VOXELS)]
+        outer = [name for name in outer if name != CLASS]
         keys = [name for name in (WELL, FIELD, LABEL) if name in names]
         labels = _count_things(len(self.frame[keys].drop_duplicates()), "label")
         if not outer:
@@ -119,6 +122,11 @@ class MeasureResult:
         ]
         rows = _count_things(len(self.frame), "row")
         return f"{rows}: {labels} at {' and '.join(indices)}"
+
+    @property
+    def size_note(self) -> str:
+        """A sentence on the column "area" of stacks; "" for none."""
+        return str(self.frame.attrs.get(SIZE_NOTE, ""))
 
 
 def _count_things(count: int, thing: str) -> str:
@@ -397,6 +405,8 @@ def _measure_fields(
         raise NodeNotFoundError(f"{of} has {label!r}{reason and ': '}{reason}.")
     _keep_large_ids(frames)
     frame = pd.concat(frames, ignore_index=True)
+    if CLASS in frame:  # also where the first field has no classes
+        frame.insert(frame.columns.get_loc(LABEL) + 1, CLASS, frame.pop(CLASS))
     return MeasureResult(frame, tuple(problems), without, len(frames), len(places))
 
 

@@ -199,8 +199,8 @@ def _describe_result(offer: TableOffer, result: MeasureResult) -> str:
     if result.problems:
         sentences.append(f"Left out: {len(result.problems):,}.")
     if is_measured:
-        sentences.append("Save… keeps the table.")
-    return " ".join(sentences)
+        sentences += [result.size_note, "Save… keeps the table."]
+    return " ".join(filter(None, sentences))
 
 
 def states_table(node: Node) -> WellTable:

@@ -81,8 +81,8 @@ class LayerMeasuring:
         Numbers of blocks; set by the worker.
     frame
         A pandas.DataFrame, see `LabelledImage.tabulate_parts`; None until it is done.
-    rows_text
-        What its rows are, see `MeasureResult.rows_text`.
+    rows_text, size_note
+        What its rows are, and its areas; see `MeasureResult`.
     error
         The reason if measuring failed; else "".
 
@@ -100,7 +100,7 @@ class LayerMeasuring:
         self.name = layer.name
         self.done = self.total = 0
         self.frame: Any = None
-        self.rows_text = ""
+        self.rows_text = self.size_note = ""
         self.error = ""
 
     @property
@@ -132,7 +132,8 @@ class LayerMeasuring:
         if isinstance(result, str):
             self.error = result
         else:
-            self.frame, self.rows_text = result.frame, result.rows_text
+            self.frame = result.frame
+            self.rows_text, self.size_note = result.rows_text, result.size_note
             layer: Any = self._layer()
             if layer is not None:
                 join_features(layer, make_table(result.frame, "measured", {WELL: ""}))

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from napari_ngff.metadata.model import Axis
 
-__all__ = ["UNITLESS", "layer_units", "unit_factor", "unit_name"]
+__all__ = ["UNITLESS", "layer_units", "unit_factor", "unit_name", "unit_symbol"]
 
 UNITLESS = "pixel"
 
@@ -50,6 +50,25 @@ ALIASES = {
 }
 """Spelling -> name in OME-Zarr; words in small letters and without a plural."""
 
+SYMBOLS = {
+    "angstrom": "Å",
+    "picometer": "pm",
+    "nanometer": "nm",
+    "micrometer": "µm",
+    "millimeter": "mm",
+    "centimeter": "cm",
+    "meter": "m",
+    "kilometer": "km",
+    "nanosecond": "ns",
+    "microsecond": "µs",
+    "millisecond": "ms",
+    "second": "s",
+    "minute": "min",
+    "hour": "h",
+    "day": "d",
+}
+"""Name in OME-Zarr -> symbol; rare units are written by their name."""
+
 SHORT = 3
 """Letters of a symbol at most; "msec" and what is longer are words."""
 
@@ -68,6 +87,11 @@ def unit_name(unit: str | None) -> str | None:
         text = re.sub("metre$", "meter", text)
     name = ALIASES.get(text, text)
     return name if name in SPACE_UNITS | TIME_UNITS else None
+
+
+def unit_symbol(unit: str | None) -> str:
+    """Return the symbol of a unit for people, such as "µm"; "" for none."""
+    return SYMBOLS.get(unit_name(unit) or "", unit or "")
 
 
 def layer_units(axes: Sequence[Axis]) -> tuple[str, ...] | None:

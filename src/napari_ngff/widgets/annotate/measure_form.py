@@ -150,7 +150,8 @@ class MeasureForm(Container):  # type: ignore[type-arg]
             self.status.value = measuring.error
         else:
             text = f"Measured {measuring.rows_text}, as features of the layer."
-            self.status.value = f"{text} {KEPT} {note}".rstrip()
+            parts = (text, measuring.size_note, KEPT, note)
+            self.status.value = " ".join(part for part in parts if part)
             # Enter now saves the table instead of measuring again.
             self.save_button.native.setDefault(True)
 
