@@ -222,8 +222,9 @@ class DefaultReaderOffer(QFrame):
         self.no.clicked.connect(self.deleteLater)
         bar = window.statusBar()
         assert bar is not None
-        # Permanent: messages of napari take the place of all other widgets there.
-        bar.insertPermanentWidget(0, self)
+        # Permanent: messages of napari take the place of all other widgets there. At
+        # the end: Qt warns of any other place, which is before napari's widgets.
+        bar.addPermanentWidget(self)
 
     def _on_yes(self) -> None:
         make_default_reader()

@@ -25,6 +25,7 @@ from napari_ngff.widgets import dialogs
 from napari_ngff.widgets.dialogs import CANCEL, DISCARD, KEEP, SAVE, ask_table_file
 from napari_ngff.widgets.saving.restore_dialog import ask_to_restore
 from napari_ngff.widgets.saving.save_progress import SaveProgress, wait_for_saves
+from napari_ngff.widgets.saving.unsaved_sign import UnsavedSign
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -66,6 +67,7 @@ class WindowGuard(QObject):
         window.close = partial(WindowGuard.close_window, me)
         viewer.layers.remove_selected = partial(WindowGuard.remove_layers, me)
         self._autosave = AutoSaver(viewer)
+        self._sign = UnsavedSign(viewer, window)
         self._timer = QTimer(self)
         self._timer.timeout.connect(self._on_time)
         self._timer.start(AUTOSAVE)
@@ -77,6 +79,11 @@ class WindowGuard(QObject):
 
     def _on_time(self) -> None:
         self._autosave.save_due(time.monotonic())
+        self._sign.showState()
+
+    def watch_layer(self, layer: Any) -> None:
+        """Show while labels have unsaved changes."""
+        self._sign.followSaver(getattr(layer, "saver", None))
 
     def close_window(self, quit_app: bool = False, confirm_need: bool = False) -> Any:
         """Close the window, as the menu does; ask first, instead of napari."""
@@ -322,7 +329,9 @@ class _QtWindowServices:
 
     def watch_labels(self, viewer: ViewerModel, layer: Any) -> None:
         """Guard the window of a viewer, if it has one."""
-        _guard_of(viewer)
+        watching = _guard_of(viewer)
+        if watching is not None:
+            watching.watch_layer(layer)
 
     def offer_edits(
         self, viewer: Any, edits: Sequence[KeptEdits]
