@@ -8,8 +8,9 @@ from qtpy.QtWidgets import QApplication
 import napari_ngff
 from held_jobs import HeldJobs
 from mouse import until
+from napari_ngff.viewer.bridge.regions import view_region
 from napari_ngff.viewer.samples import write_image, write_plate
-from napari_ngff.widgets.converting.convert_form import TITLE
+from napari_ngff.widgets.converting.convert_form import TITLE, show_convert_form
 from napari_ngff.widgets.form_dialog import shown_form
 from person import Person, button_with, needs_pointer
 
@@ -80,6 +81,43 @@ def test_a_part_of_an_image_becomes_one_file(viewer, tmp_path):
 def text_below(form, name):
     label = form.fields._mistakes[name]
     return label.text() if label.isVisible() else ""
+
+
+def test_the_visible_part_becomes_the_crop(viewer, tmp_path):
+    source = write_image(tmp_path / "cells.ome.zarr", "0.5", shape=(2, 300, 400))
+    made = tmp_path / "cells-converted.ome.zarr"
+
+    def journey(person):
+        person.drop(source)
+        layer = person.layer("nuclei")
+        person.look(lambda: setattr(viewer.scene.camera, "zoom", 8))
+        person.rest()
+        form = show_form(person)
+        options_of(person, form)
+        person.click_button("Visible part")
+        region = person.look(lambda: view_region(viewer, layer))
+        (top, bottom), (left, right) = region[1:]
+        assert 0 < bottom - top < 300
+        assert form.lines["crop"].text() == f"y={top}:{bottom},x={left}:{right}"
+        person.sees(form.start.isEnabled)
+        person.click(form.start)
+        person.sees(form.open.isVisible)
+        shapes.append((2, 3, bottom - top, right - left))
+
+    shapes = []
+    Person(viewer, "visible").take(journey)
+    assert napari_ngff.open(made).levels[0].shape == shapes[0]
+
+
+def test_there_is_no_part_of_what_is_not_shown(viewer, tmp_path):
+    source = write_image(tmp_path / "cells.ome.zarr", "0.5", shape=(64, 64))
+    form = show_convert_form(viewer)
+    form.source.setEditText(str(source))
+    form.askTask()
+    until(lambda: form.task.can_start)
+    form.cropToView()
+    assert form.lines["crop"].text() == ""
+    assert "does not show this image" in form.fields._mistakes["crop"].text()
 
 
 def test_a_folder_is_packed_by_its_targets_name(viewer, tmp_path):

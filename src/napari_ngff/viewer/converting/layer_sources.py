@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.store.arrays.stored_objects import join_key
+from napari_ngff.viewer.bridge.regions import view_region
 from napari_ngff.viewer.layer_plan import origin_of
 from napari_ngff.viewer.session import session_of
 
@@ -16,7 +17,13 @@ if TYPE_CHECKING:
 
     from napari_ngff.store.hierarchy.location import Location
 
-__all__ = ["image_source", "layers_below", "source_choices", "unsaved_layers"]
+__all__ = [
+    "image_source",
+    "layers_below",
+    "source_choices",
+    "unsaved_layers",
+    "visible_crop",
+]
 
 
 def source_choices(viewer: ViewerModel) -> list[str]:
@@ -53,6 +60,33 @@ def _chosen_layer(viewer: ViewerModel) -> Layer | None:
         return active
     shown = [layer for layer in reversed(viewer.layers) if origin_of(layer)]
     return next((layer for layer in shown if layer.visible), next(iter(shown), None))
+
+
+def visible_crop(viewer: ViewerModel, location: Location) -> str:
+    """Return the part of an image that is in view, as a crop is typed.
+
+    Along the axes on the screen alone, such as "y=0:100,x=20:80".
+
+    Raises
+    ------
+    ValueError
+        Where no layer shows the image, or it is out of view.
+    """
+    place = location.source.name, location.path
+    for layer in viewer.layers:
+        origin = origin_of(layer)
+        if origin is None:
+            continue
+        found = origin.node.location
+        if (found.source.name, found.path) == place:
+            region = view_region(viewer, layer)
+            axes = [axis - viewer.dims.ndim for axis in viewer.dims.displayed]
+            return ",".join(
+                f"{layer.axis_labels[axis]}={region[axis][0]}:{region[axis][1]}"
+                for axis in axes
+            )
+    msg = "The window does not show this image."
+    raise ValueError(msg)
 
 
 def layers_below(layers: Iterable[Any], place: tuple[str, str]) -> list[Any]:

@@ -21,7 +21,7 @@ from qtpy.QtWidgets import (
 from napari_ngff.store.convert.conversion import TARGETS
 from napari_ngff.store.convert.convert_words import CODECS, ConvertWords
 from napari_ngff.viewer.converting.conversion_task import ConversionTask
-from napari_ngff.viewer.converting.layer_sources import source_choices
+from napari_ngff.viewer.converting.layer_sources import source_choices, visible_crop
 from napari_ngff.widgets.converting.field_grid import FieldGrid, wrapped_label
 from napari_ngff.widgets.converting.job_bar import JobBar, watch_jobs
 from napari_ngff.widgets.form_dialog import FormDialog, shown_form
@@ -129,8 +129,12 @@ class ConvertForm(QWidget):
             "wells": ("&Wells", self.lines["wells"]),
             "unreadable": ("&Unreadable chunks", self.unreadable),
         }
+        visible = QPushButton("Visible part", self)
+        visible.setToolTip("Keep only the part of the image that the window shows.")
+        visible.clicked.connect(self.cropToView)
         for name, (title, field) in titles.items():
-            fields.addField(name, title, field, folded=True)
+            beside = visible if name == "crop" else None
+            fields.addField(name, title, field, beside=beside, folded=True)
         self.shards.setToolTip("Few large files of many chunks: auto, or y=4096,x=4096")
         self.codec.setToolTip("Such as zstd:5, blosc:lz4:5, gzip:6 or none")
         buttons = QHBoxLayout()
@@ -227,6 +231,19 @@ class ConvertForm(QWidget):
         self.askTask()
         if self.task.can_start and may_start(self, self.task.unsaved(), "convert"):
             self.task.start(afresh=afresh)
+
+    def cropToView(self) -> None:
+        """Crop to what the window shows of the image."""
+        task = self.task
+        if task.facts is None or task.viewer is None:
+            return
+        try:
+            crop = visible_crop(task.viewer, task.facts.node.location)
+        except ValueError as error:
+            self.fields.showMistakes({**task.mistakes, "crop": str(error)})
+            return
+        self.lines["crop"].setText(crop)
+        self.askTask()
 
     def openResult(self) -> None:
         """Open what was made, as the reader does."""
