@@ -93,6 +93,14 @@ def quick_windows() -> Iterator[None]:
         gc.unfreeze()
 
 
+@pytest.fixture(autouse=True)
+def no_disk_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read each chunk from its server, whatever was read before."""
+    from napari_ngff.viewer import settings
+
+    monkeypatch.setattr(settings, "apply_disk_cache", lambda: None)
+
+
 @pytest.fixture
 def no_logins(monkeypatch: pytest.MonkeyPatch) -> None:
     """Begin without logins of earlier tests, and ask servers only once."""

@@ -275,17 +275,18 @@ def make_default_reader() -> None:
     ask_default_reader()
 
 
-def clear_thumbnails() -> None:
-    """Delete the thumbnails that are kept on disk, and say how much that was."""
+def clear_caches() -> None:
+    """Delete what is kept on disk of images, and show how much that was."""
     from napari.utils.notifications import show_info
 
     from napari_ngff.plate.previews.preview_cache import clear_previews
+    from napari_ngff.viewer.settings import clear_disk_cache
     from napari_ngff.viewer.window_services import run_work
 
     use_workers()
     run_work(
-        clear_previews,
-        lambda freed: show_info(f"{freed / 1e6:.1f} MB of thumbnails are deleted."),
+        lambda: clear_previews() + clear_disk_cache(),
+        lambda freed: show_info(f"{freed / 1e6:.1f} MB are deleted."),
     )
 
 

@@ -52,6 +52,9 @@ class RangeHandler(unreliable.Handler):
         size, first = status.st_size, 0
         last = size - 1
         headers = self.version_headers(status)
+        if self.headers.get("If-None-Match", "-") == headers.get("ETag"):
+            self.refuse(304, {"ETag": headers["ETag"]})
+            return
         condition = self.headers.get("If-Range")
         if condition and server.heeds_conditions and condition not in headers.values():
             stated = ""

@@ -8,7 +8,13 @@ from pathlib import Path
 import pytest
 import yaml
 
+from napari_ngff.store.disk_cache import DiskCache
+from napari_ngff.store.sources.kept_chunks import keep_chunks, kept_chunks_of
+from napari_ngff.store.sources.remote_source import RemoteSource
 from napari_ngff.viewer import settings
+
+apply_disk_cache = settings.apply_disk_cache
+"""Tests of others do nothing in its place."""
 
 
 @pytest.fixture(autouse=True)
@@ -18,6 +24,7 @@ def as_at_first():
     settings.set_shards_to_write(False)
     settings.set_autosave_minutes(0)
     settings.set_volume_memory(0)
+    settings.set_disk_cache(1024)
 
 
 def test_defaults_are_those_of_the_manifest():
@@ -128,3 +135,42 @@ def test_a_damaged_list_of_addresses_is_read_as_far_as_possible(text):
     settings._address_note().write_text(text)
     wanted = ["https://h/a.zarr"] if "sig" in text else []
     assert settings.recent_addresses() == wanted
+
+
+def test_chunks_are_kept_as_the_preferences_say(monkeypatch, tmp_path):
+    pytest.importorskip("aiohttp", reason="needs the extra [remote]")
+    monkeypatch.setattr(settings, "apply_disk_cache", apply_disk_cache)
+    monkeypatch.setattr(settings, "cache_folder", lambda name: tmp_path / name)
+    public, private = (
+        RemoteSource(f"http://127.0.0.1:1/a.zarr{query}").access
+        for query in ("", "?token=secret")
+    )
+
+    def kept():
+        return [
+            kept_chunks_of(access, "0/0") is not None for access in (public, private)
+        ]
+
+    try:
+        settings.apply_disk_cache()
+        assert kept() == [True, False]
+        settings.set_disk_cache(10, keeps_private=True)
+        assert kept() == [True, True]
+        assert kept_chunks_of(public, "0/0")._files.limit == 10 << 20
+        settings.set_disk_cache(0)
+        assert kept() == [False, False]
+    finally:
+        keep_chunks(None)
+
+
+def test_chunks_are_deleted(monkeypatch, tmp_path):
+    monkeypatch.setattr(settings, "cache_folder", lambda name: tmp_path / name)
+    DiskCache(tmp_path / "chunks", ".chunk", 1000).keep("a", bytes(100))
+    assert settings.clear_disk_cache() == 100
+    assert list((tmp_path / "chunks").iterdir()) == []
+
+
+@pytest.mark.parametrize("mebibytes", [-1, 2**20 + 1])
+def test_other_sizes_of_the_cache_are_refused(mebibytes):
+    with pytest.raises(ValueError, match="disk_cache"):
+        settings.set_disk_cache(mebibytes)

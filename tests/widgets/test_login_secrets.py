@@ -177,15 +177,15 @@ def bucket_place(images, tmp_path, monkeypatch):
         kind = type(files)
         endpoint = take_credentials(monkeypatch, tmp_path)
         kind.clear_instance_cache()
-        read = kind._cat_file
+        read = kind._call_s3
         is_shut = []
 
         async def read_if_open(self, *given, **named):
-            if is_shut:
+            if is_shut and given[0] == "get_object":
                 raise PermissionError("Forbidden")
             return await read(self, *given, **named)
 
-        monkeypatch.setattr(kind, "_cat_file", read_if_open)
+        monkeypatch.setattr(kind, "_call_s3", read_if_open)
 
         def shut(is_open=False):
             is_shut[:] = [] if is_open else [True]

@@ -11,7 +11,10 @@ import zarr
 
 from mouse import camera, canvas, pump, until
 from napari_ngff.labels.places import sidecar
+from napari_ngff.store.arrays import region_read
+from napari_ngff.store.disk_cache import DiskCache
 from napari_ngff.store.sources import remote_source as remote
+from napari_ngff.store.sources.kept_chunks import KeptChunks, keep_chunks
 from napari_ngff.store.write.zip_packing import pack_hierarchy
 from napari_ngff.viewer.layer_plan import KEY
 from napari_ngff.viewer.painting.new_labels import new_labels
@@ -85,6 +88,14 @@ def is_true(layer, version=1):
     return np.array_equal(layer._slice.image.raw, part)
 
 
+def wait_for_silence(server):
+    """Wait until nothing more is read ahead."""
+    before = -1
+    while server.nbytes > before:
+        before = server.nbytes
+        pump(500)
+
+
 def is_at_rest(viewer):
     images = viewer.layers[:2]
     finest = all(layer.data_level == 0 for layer in images)
@@ -111,6 +122,28 @@ def test_pixels_on_the_screen_are_those_of_the_file(
     assert all(stated for _, stated in server.asked)
     assert np.array_equal(np.asarray(layers[1].data[0]), pattern()[1])
     assert np.array_equal(np.asarray(layers[2].data[0]), pattern()[0])
+
+
+@pytest.mark.default_cases("folder")
+@pytest.mark.parametrize("name", ["cells.ozx", "1.ome.zarr"], ids=["archive", "folder"])
+def test_what_was_seen_before_is_not_sent_again(viewer, server, tmp_path, name):
+    files = DiskCache(tmp_path / "kept", ".chunk", 2**29)
+    keep_chunks(KeptChunks(files, keeps_private=False))
+    try:
+        sent = []
+        for _ in range(2):
+            server.nbytes = 0
+            viewer.open(f"{server.address}/{name}", plugin="napari-ngff")
+            pump(300)
+            look(viewer, 2, 400, 500)
+            until(lambda: is_at_rest(viewer))
+            wait_for_silence(server)
+            sent.append(server.nbytes)
+            viewer.layers.clear()
+            region_read.cache.clear()
+    finally:
+        keep_chunks(None)
+    assert sent[1] < sent[0] / 4
 
 
 @pytest.mark.long

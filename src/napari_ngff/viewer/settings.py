@@ -14,6 +14,8 @@ from platformdirs import user_data_path
 from psygnal import SignalInstance
 
 from napari_ngff.addresses import MARK, public_address
+from napari_ngff.store.disk_cache import DiskCache, cache_folder
+from napari_ngff.store.sources.kept_chunks import KeptChunks, keep_chunks
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,8 +23,10 @@ if TYPE_CHECKING:
 __all__ = [
     "PLUGIN",
     "READER_PATTERNS",
+    "apply_disk_cache",
     "autosave_minutes",
     "changed",
+    "clear_disk_cache",
     "forget_addresses",
     "is_default_offered",
     "is_default_reader",
@@ -36,6 +40,7 @@ __all__ = [
     "recent_addresses",
     "saves_when_moving_on",
     "set_autosave_minutes",
+    "set_disk_cache",
     "set_saves_when_moving_on",
     "set_shards_to_write",
     "set_version_to_write",
@@ -60,10 +65,12 @@ DEFAULTS: Final[dict[str, Any]] = {
     "autosave": 0,
     "moving_on": True,
     "volume_memory": 0,
+    "disk_cache": 1024,
+    "disk_cache_private": False,
 }
 """Defaults as in the manifest, for a napari in which the plugin is disabled."""
 
-VIEWING: Final = ("volume_memory",)
+VIEWING: Final = ("volume_memory", "disk_cache", "disk_cache_private")
 """Those of the second group of the page, *Viewing*; the others are in *Saving*."""
 
 changed: Final = SignalInstance((str, object), name="changed")
@@ -235,6 +242,42 @@ def set_volume_memory(mebibytes: int) -> None:
     _set_setting("volume_memory", mebibytes)
 
 
+def set_disk_cache(mebibytes: int, *, keeps_private: bool = False) -> None:
+    """Set the MiB of chunks of servers that are kept on this disk.
+
+    Parameters
+    ----------
+    mebibytes
+        0 for none.
+    keeps_private
+        Whether also of what is read with a login.
+
+    Raises
+    ------
+    ValueError
+        Where they are not 0 to 1048576.
+    """
+    _set_setting("disk_cache", mebibytes)
+    _set_setting("disk_cache_private", keeps_private)
+
+
+def clear_disk_cache() -> int:
+    """Delete all chunks that are kept on this disk; return the bytes freed."""
+    return _disk_cache(0).clear()
+
+
+def apply_disk_cache() -> None:
+    """Keep chunks of servers as the preferences say."""
+    limit = int(_get_setting("disk_cache")) << 20
+    keeps_private = bool(_get_setting("disk_cache_private"))
+    chunks = KeptChunks(_disk_cache(limit), keeps_private=keeps_private)
+    keep_chunks(chunks if limit else None)
+
+
+def _disk_cache(limit: int) -> DiskCache:
+    return DiskCache(cache_folder("chunks"), ".chunk", limit)
+
+
 def letter_size() -> int:
     """Return the size of letters in napari's window, in points."""
     from napari.settings import get_settings
@@ -283,4 +326,6 @@ def _settings_group(name: str) -> Any:
 
 
 def _emit_change(event: Any) -> None:
+    if event.type in ("disk_cache", "disk_cache_private"):
+        apply_disk_cache()
     changed.emit(event.type, event.value)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 from qtpy.compat import isalive
 
 from napari_ngff.viewer.label_layers import usual_colors
 from napari_ngff.viewer.napari_private import qt_viewer_of
-from napari_ngff.viewer.window_services import set_drawing_hold
+from napari_ngff.viewer.settings import apply_disk_cache
+from napari_ngff.viewer.window_services import run_later, set_drawing_hold
 from napari_ngff.widgets.browser.host import install_browser
 from napari_ngff.widgets.browser.names_visual import install_names
 from napari_ngff.widgets.missing_sign import install_missing_sign
@@ -28,6 +30,7 @@ def install_widgets() -> None:
     """Install all parts; this may be called again."""
     usual_colors()
     install_runner()
+    keep_chunks_soon()
     install_browser()
     install_names()
     install_drawing_hold()
@@ -36,6 +39,13 @@ def install_widgets() -> None:
     install_missing_sign()
     install_guard()
     install_controls()
+
+
+@functools.cache
+def keep_chunks_soon() -> None:
+    """Keep chunks of servers on this disk, once the preferences are read."""
+    # napari makes them when they are first asked for, for 0.1 s.
+    run_later(apply_disk_cache)
 
 
 def install_drawing_hold() -> None:

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
-import threading
 import time
 from dataclasses import dataclass
-from hashlib import sha256
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import platformdirs
 
+from napari_ngff.store.disk_cache import DiskCache, cache_folder
 from napari_ngff.store.hierarchy.location import is_url
 from napari_ngff.store.sources.source import ReadLog
-from napari_ngff.store.write.write_file import replace_when_done
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,14 +32,11 @@ FORMAT = 2
 """Number to raise when the content of an entry, or the way to its pixels, changes."""
 
 DAY = 86400
-LATER = 3600
-"""Seconds after which a further use of an entry is noted: a write for each would cost
-more than the order is worth."""
 
 
 def preview_folder() -> Path:
     """Return the folder where thumbnails are kept by default; it may not exist yet."""
-    return platformdirs.user_cache_path("napari-ngff", appauthor=False) / "previews"
+    return cache_folder("previews")
 
 
 def clear_previews(folder: Path | None = None) -> int:
@@ -54,12 +47,7 @@ def clear_previews(folder: Path | None = None) -> int:
     int
         Bytes freed.
     """
-    freed = 0
-    for path, size, _ in list_entries(folder or preview_folder()):
-        with contextlib.suppress(OSError):
-            os.unlink(path)
-            freed += size
-    return freed
+    return DiskCache(folder or preview_folder(), SUFFIX, LIMIT).clear()
 
 
 @dataclass(slots=True, eq=False)
@@ -97,10 +85,12 @@ class PreviewCache:
     """
 
     def __init__(self, folder: Path | None = None, limit: int = LIMIT) -> None:
-        self.folder = folder or preview_folder()
-        self._limit = limit
-        self._size: int | None = None
-        self._lock = threading.Lock()
+        self._files = DiskCache(folder or preview_folder(), SUFFIX, limit)
+
+    @property
+    def folder(self) -> Path:
+        """Where the files are."""
+        return self._files.folder
 
     @contextlib.contextmanager
     def open_entry(self, source: Source, name: str) -> Iterator[CacheEntry]:
@@ -116,20 +106,21 @@ class PreviewCache:
             Tells it from others of the source.
         """
         # The name of the file: same place, plane and channels, same entry.
-        key = sha256(f"{FORMAT} {source.name} {name}".encode()).hexdigest()
-        path = self.folder / f"{key}{SUFFIX}"
-        pixels = self._load_entry(path, source)
+        key = f"{FORMAT} {source.name} {name}"
+        pixels = self._load_entry(key, source)
         reads = ReadLog(source)
         entry = CacheEntry(reads, pixels)
         yield entry
         # Empty where nothing was seen to be read: it could not be checked later.
         state = state_of(reads)
         if pixels is None and entry.pixels is not None and entry.keep and state:
-            self._keep_entry(path, entry.pixels, state)
+            self._keep_entry(key, entry.pixels, state)
 
-    def _load_entry(self, path: Path, source: Source) -> np.ndarray[Any, Any] | None:
+    def _load_entry(self, key: str, source: Source) -> np.ndarray[Any, Any] | None:
+        data = self._files.load(key)
+        if data is None:
+            return None
         try:
-            data = path.read_bytes()
             header, _, rest = data.partition(b"\n")
             state = json.loads(header)
             pixels = np.load(BytesIO(rest), allow_pickle=False)
@@ -138,62 +129,17 @@ class PreviewCache:
             # One look per object that was read, instead of reading and decoding it.
             if not is_current(source, state):
                 return None
-            # The time of the file is that of its last use, see `_shrink_cache`.
-            if time.time() - path.stat().st_mtime > LATER:
-                os.utime(path)
         except (OSError, ValueError, EOFError, TypeError):
-            return None  # not there, or damaged: it is made again
+            return None  # damaged: it is made again
+        self._files.note_use(key)
         loaded: np.ndarray[Any, Any] = pixels
         return loaded
 
-    def _keep_entry(self, path: Path, pixels: np.ndarray[Any, Any], state: Any) -> None:
+    def _keep_entry(self, key: str, pixels: np.ndarray[Any, Any], state: Any) -> None:
         buffer = BytesIO()
         buffer.write(json.dumps(state).encode() + b"\n")
         np.save(buffer, pixels, allow_pickle=False)
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            with (
-                # Not flushed: a thumbnail that a loss of power takes is made again.
-                replace_when_done(path, flush=False) as aside,
-                open(aside, "xb") as file,
-            ):
-                file.write(buffer.getbuffer())
-        except OSError:  # a full or a read-only disk: looking goes on
-            return
-        self._shrink_cache(buffer.tell())
-
-    def _shrink_cache(self, added: int) -> None:
-        """Delete the least recently used entries, down to nine tenths of the limit."""
-        with self._lock:
-            # The folder is listed once; other processes' entries are counted next time.
-            if self._size is None:
-                self._size = sum(size for _, size, _ in list_entries(self.folder))
-            else:
-                self._size += added
-            if self._size <= self._limit:
-                return
-            entries = sorted(list_entries(self.folder), key=lambda entry: entry[2])
-            self._size = sum(size for _, size, _ in entries)
-            for path, size, _ in entries:
-                # Room for the next ones, so that it is not done for each.
-                if self._size <= self._limit * 0.9:
-                    break
-                with contextlib.suppress(OSError):
-                    os.unlink(path)
-                self._size -= size
-
-
-def list_entries(folder: Path) -> list[tuple[str, int, float]]:
-    """List path, size in bytes and time of last use of all entries."""
-    entries = []
-    with contextlib.suppress(OSError), os.scandir(folder) as items:
-        for item in items:
-            # "in": files that a killed process left aside have more behind it.
-            if SUFFIX in item.name:
-                with contextlib.suppress(OSError):
-                    state = item.stat()
-                    entries.append((item.path, state.st_size, state.st_mtime))
-    return entries
+        self._files.keep(key, buffer.getbuffer())
 
 
 def state_of(reads: ReadLog) -> Any:

@@ -7,7 +7,13 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from napari_ngff.store.sources.http_request import open_answer
+from napari_ngff.store.sources.http_request import (
+    open_answer,
+    range_header,
+    read_strong_tag,
+    too_long_error,
+)
+from napari_ngff.store.sources.kept_chunks import KeptBytes
 from napari_ngff.store.sources.revision import Revision
 
 if TYPE_CHECKING:
@@ -18,8 +24,10 @@ if TYPE_CHECKING:
 __all__ = [
     "FilePart",
     "FileVersion",
+    "S3Request",
     "fetch_http_part",
     "fetch_http_revision",
+    "fetch_s3_object",
     "fetch_s3_part",
     "fetch_s3_revision",
 ]
@@ -34,6 +42,10 @@ CONTENT_RANGE = re.compile(r"bytes\s+(\d+)-(\d+)/(\d+|\*)", re.ASCII)
 
 MOVED = "PreconditionFailed", "InvalidRange", "412", "416"
 """Codes of S3: the object is another one now, or shorter."""
+
+
+SAME = "304", "NotModified"
+"""Codes of S3: the object still has the ETag that is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +87,7 @@ class FileVersion:
     @classmethod
     def of_headers(cls, headers: Mapping[str, str], size: int | None) -> FileVersion:
         """Read the headers of an answer of HTTP."""
-        tag = headers.get("ETag", "").strip()
-        # A weak one stands for what looks the same, not for equal bytes (RFC 9110).
-        tag = "" if tag.startswith("W/") else tag
+        tag = read_strong_tag(headers)
         modified, now = headers.get("Last-Modified", ""), headers.get("Date", "")
         return cls(tag, modified, size, _is_earlier(modified, now))
 
@@ -103,6 +113,25 @@ class FilePart:
     version: FileVersion
     is_part: bool = True
     is_page: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class S3Request:
+    """What is asked of a bucket; see `HttpRequest`."""
+
+    address: str
+    start: int | None
+    end: int | None
+    most: int
+    known_tag: str = ""
+
+    @property
+    def conditions(self) -> dict[str, str]:
+        """Arguments that ask for a part, and for nothing that is known."""
+        found = {"IfNoneMatch": self.known_tag} if self.known_tag else {}
+        if self.start is not None:
+            found["Range"] = range_header(self.start, self.end)
+        return found
 
 
 async def fetch_http_part(
@@ -187,9 +216,7 @@ async def fetch_s3_part(
 ) -> FilePart:
     """Ask a bucket of S3, by the file system of s3fs; see `FilePart`."""
     bucket, key, number = files.split_path(address)
-    last = "" if end is None else end - 1
-    wanted = {"Bucket": bucket, "Key": key}
-    wanted["Range"] = f"bytes={start}" if start < 0 else f"bytes={start}-{last}"
+    wanted = {"Bucket": bucket, "Key": key, "Range": range_header(start, end)}
     if number:
         wanted["VersionId"] = number
     if version is not None and version.tag:
@@ -221,6 +248,41 @@ async def fetch_s3_part(
         body.close()
     version = FileVersion(answer.get("ETag", ""), size=size)
     return FilePart(bytes(data), version)
+
+
+async def fetch_s3_object(files: Any, request: S3Request) -> KeptBytes | None:
+    """Read an object of S3 or a part of it, by one request.
+
+    s3fs asks for the size of each object before it reads it (2025.12 and newer).
+
+    Returns
+    -------
+    KeptBytes or None
+        None where the object still has the ETag that is known.
+
+    Raises
+    ------
+    CorruptDataError
+        Where it is longer than allowed.
+    """
+    if request.start is not None and request.start == request.end:
+        return KeptBytes(b"", "")
+    bucket, key, number = files.split_path(request.address)
+    wanted = {"Bucket": bucket, "Key": key} | ({"VersionId": number} if number else {})
+    try:
+        answer = await files._call_s3("get_object", **wanted, **request.conditions)
+    except OSError as error:
+        stated = getattr(error.__cause__, "response", {}).get("Error", {})
+        if request.known_tag and stated.get("Code") in SAME:
+            return None
+        raise
+    body = answer["Body"]
+    try:
+        if answer.get("ContentLength", 0) > request.most:
+            raise too_long_error(f"s3://{bucket}/{key}", request.most)
+        return KeptBytes(await body.read(), answer.get("ETag", ""))
+    finally:
+        body.close()
 
 
 async def fetch_http_revision(

@@ -8,22 +8,26 @@ from typing import TYPE_CHECKING, Any
 
 from napari_ngff.addresses import public_address
 from napari_ngff.errors import CorruptDataError
+from napari_ngff.store.sources.kept_chunks import KeptBytes
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Collection
+    from collections.abc import AsyncIterator, Collection, Mapping
 
 __all__ = [
     "HttpAnswerError",
     "HttpRequest",
     "cut_part",
-    "fetch_bytes",
+    "fetch_object",
     "open_answer",
+    "range_header",
+    "read_strong_tag",
+    "too_long_error",
 ]
 
 REDIRECTS = (301, 302, 303, 307, 308)
 MOST_REDIRECTS = 10
 
-NOT_FOUND, FIRST_FAILURE = 404, 400
+NOT_MODIFIED, NOT_FOUND, FIRST_FAILURE = 304, 404, 400
 """Answers of HTTP."""
 
 
@@ -65,6 +69,8 @@ class HttpRequest:
         Of which version a part must be: an ETag or a time; "" for any.
     as_stored
         Whether the server must not compress it, as it does with a whole document.
+    known_tag
+        The ETag of what is known already, and need not be sent again; "" for nothing.
     """
 
     url: str
@@ -74,6 +80,7 @@ class HttpRequest:
     most: int = 0
     condition: str = ""
     as_stored: bool = False
+    known_tag: str = ""
 
     @property
     def headers(self) -> dict[str, str]:
@@ -81,16 +88,36 @@ class HttpRequest:
         headers = {"Accept-Encoding": "identity"} if self.as_stored else {}
         if self.condition:
             headers["If-Range"] = self.condition
-        if self.start is None:
-            return headers
-        if self.start < 0:
-            return {**headers, "Range": f"bytes={self.start}"}
-        last = "" if self.end is None else self.end - 1
-        return {**headers, "Range": f"bytes={self.start}-{last}"}
+        if self.known_tag:
+            headers["If-None-Match"] = self.known_tag
+        if self.start is not None:
+            headers["Range"] = range_header(self.start, self.end)
+        return headers
 
 
-async def fetch_bytes(files: Any, guest_files: Any, request: HttpRequest) -> bytes:
+def range_header(start: int, end: int | None) -> str:
+    """Write which bytes are wanted; see `HttpRequest`."""
+    if start < 0:
+        return f"bytes={start}"
+    return f"bytes={start}-" if end is None else f"bytes={start}-{end - 1}"
+
+
+def too_long_error(address: str, most: int) -> CorruptDataError:
+    """Make the error of an answer that is longer than allowed."""
+    return CorruptDataError(
+        f"{address} has more than {most >> 20} MB, and is not read."
+    )
+
+
+async def fetch_object(
+    files: Any, guest_files: Any, request: HttpRequest
+) -> KeptBytes | None:
     """Read an answer; see `open_answer`.
+
+    Returns
+    -------
+    KeptBytes or None
+        None where the object still has the ETag that is known.
 
     Raises
     ------
@@ -98,9 +125,19 @@ async def fetch_bytes(files: Any, guest_files: Any, request: HttpRequest) -> byt
         Where it is longer than allowed.
     """
     if request.start is not None and request.start == request.end:
-        return b""
+        return KeptBytes(b"", "")
     async with open_answer(files, guest_files, request) as answer:
-        return await _read_body(answer, request)
+        if answer.status == NOT_MODIFIED and request.known_tag:
+            return None
+        tag = read_strong_tag(answer.headers)
+        return KeptBytes(await _read_body(answer, request), tag)
+
+
+def read_strong_tag(headers: Mapping[str, str]) -> str:
+    """Read the ETag of an answer; "" for none."""
+    tag = headers.get("ETag", "").strip()
+    # A weak one stands for what looks the same, not for equal bytes (RFC 9110).
+    return "" if tag.startswith("W/") else tag
 
 
 @asynccontextmanager
@@ -203,8 +240,7 @@ async def _read_body(answer: Any, request: HttpRequest) -> bytes:
         if needed is not None and len(data) >= needed:
             break
         if len(data) > request.most:
-            msg = f"{public_address(request.url)} has more than {request.most >> 20} MB"
-            raise CorruptDataError(f"{msg}, and is not read.")
+            raise too_long_error(public_address(request.url), request.most)
     return bytes(data)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import threading
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ from napari_ngff.errors import (
 from napari_ngff.store.limits import allowed_chunk
 from napari_ngff.store.lru_cache import ByteCache
 from napari_ngff.store.sources.joined_reads import JoinedReads
+from napari_ngff.store.sources.kept_chunks import KeptBytes
 from napari_ngff.store.sources.revision import Revision
 
 if TYPE_CHECKING:
@@ -35,6 +37,10 @@ BLOCK = 1 << 20
 
 MOST_BLOCKS = 32 << 20
 """Bytes of metadata that are kept."""
+
+HEADER = 64
+"""Bytes of a part that is kept on this disk together with the one behind it: a file for
+each header would be one of 30 bytes."""
 
 LEAST_LIMIT = 256 << 20
 """Bytes that one read may always have: the directory of an archive."""
@@ -147,17 +153,35 @@ class RemoteFile:
 
     def read_spans(self, spans: Sequence[Span]) -> list[bytes]:
         """Read several parts, by as few requests as is useful; see `read`."""
-        found = [self._read_kept(*self._clip(span)) for span in spans]
+        spans = [self._clip(span) for span in spans]
+        found = [self._read_kept(*span) for span in spans]
         missing = [n for n, data in enumerate(found) if data is None]
+        chunks = self._source.kept_chunks(self._key) if missing else None
+        if chunks is not None and self._version.tag:
+            for group in group_spans(spans, missing):
+                kept = chunks.load(self._kept_name([spans[n] for n in group]))
+                if kept is not None and kept.tag == self._version.tag:
+                    rest = io.BytesIO(kept.data)
+                    for n in group:
+                        found[n] = rest.read(spans[n][1])
+            missing = [n for n in missing if found[n] is None]
         if missing:
             # Without what is in memory of them, which is the end.
-            clipped = [self._clip(spans[n]) for n in missing]
-            asked = [(a, min(a + n, self._tail_start) - a) for a, n in clipped]
-            came = self._joined.read(asked)
-            for n, (start, length), data in zip(missing, clipped, came, strict=True):
-                kept = max(0, start + length - self._tail_start)
-                found[n] = data + self._tail[:kept]
+            asked = [spans[n] for n in missing]
+            asked = [(a, min(a + n, self._tail_start) - a) for a, n in asked]
+            for n, data in zip(missing, self._joined.read(asked), strict=True):
+                in_tail = max(0, sum(spans[n]) - self._tail_start)
+                found[n] = data + self._tail[:in_tail]
+            if chunks is not None:
+                for group in group_spans(spans, missing):
+                    data = b"".join(found[n] or b"" for n in group)
+                    name = self._kept_name([spans[n] for n in group])
+                    chunks.keep(name, KeptBytes(data, self._version.tag))
         return [data or b"" for data in found]
+
+    def _kept_name(self, spans: Sequence[Span]) -> str:
+        """Name what is kept of the file on this disk."""
+        return f"{self.name} {spans}"
 
     def _clip(self, span: Span) -> Span:
         start = min(max(span[0], 0), self.size)
@@ -243,3 +267,16 @@ class RemoteFile:
                 return part.data
             self._is_changed = True
         raise FileChangedError(self.name)
+
+
+def group_spans(spans: Sequence[Span], numbers: Sequence[int]) -> list[list[int]]:
+    """Put a span as short as the header of an entry together with the one behind it."""
+    groups: list[list[int]] = []
+    is_open = False
+    for number in numbers:
+        if is_open:
+            groups[-1].append(number)
+        else:
+            groups.append([number])
+        is_open = spans[number][1] <= HEADER
+    return groups

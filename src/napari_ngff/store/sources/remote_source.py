@@ -26,12 +26,19 @@ from napari_ngff.store.sources.address_secrets import AddressSecrets
 from napari_ngff.store.sources.file_part import (
     FilePart,
     FileVersion,
+    S3Request,
     fetch_http_part,
     fetch_http_revision,
+    fetch_s3_object,
     fetch_s3_part,
     fetch_s3_revision,
 )
-from napari_ngff.store.sources.http_request import HttpRequest, cut_part, fetch_bytes
+from napari_ngff.store.sources.http_request import HttpRequest, cut_part, fetch_object
+from napari_ngff.store.sources.kept_chunks import (
+    KeptBytes,
+    KeptChunks,
+    kept_chunks_of,
+)
 from napari_ngff.store.sources.request_failure import (
     describe_failure,
     is_brief,
@@ -286,10 +293,33 @@ class RemoteSource:
             end = None  # the last bytes, up to the end of the object
 
         def request(seconds: float) -> bytes:
-            return self._request_bytes(key, start, end, seconds)
+            data = self._request_kept(key, start, end, seconds)
+            return cut_part(data, start, length)
 
-        data = self._ask_patiently(key, request)
-        return None if data is None else cut_part(data, start, length)
+        return self._ask_patiently(key, request)
+
+    def _request_kept(
+        self, key: str, start: int | None, end: int | None, seconds: float
+    ) -> bytes:
+        """Read bytes, from this disk where the server says that they are the same."""
+        chunks = kept_chunks_of(self.access, key)
+        if chunks is None:
+            return self._request_bytes(key, start, end, seconds)
+        name = f"{self.name}/{key} {start} {end}"
+        kept = chunks.load(name)
+        tag = "" if kept is None else kept.tag
+        answer = self._request_object(key, start, end, seconds, tag)
+        if answer is None:
+            assert kept is not None
+            return kept.data
+        # Asked again: a bucket may have wanted a login meanwhile.
+        if chunks.may_keep(self.access, key):
+            chunks.keep(name, answer)
+        return answer.data
+
+    def kept_chunks(self, key: str) -> KeptChunks | None:
+        """Return where chunks of an archive are kept on this disk; None for nowhere."""
+        return kept_chunks_of(self.access, key)
 
     def fetch_part(
         self, key: str, start: int, end: int | None, version: FileVersion | None = None
@@ -365,26 +395,38 @@ class RemoteSource:
         self, key: str, start: int | None, end: int | None, seconds: float
     ) -> bytes:
         """Read bytes; fails after `stop_reading`, or when the time is over."""
+        answer = self._request_object(key, start, end, seconds)
+        assert answer is not None  # no ETag is known
+        return answer.data
+
+    def _request_object(
+        self,
+        key: str,
+        start: int | None,
+        end: int | None,
+        seconds: float,
+        known_tag: str = "",
+    ) -> KeptBytes | None:
+        """Read bytes and their ETag; None where the known one still holds."""
         url, access = f"{self.name}/{key}", self.access
         secrets, files = access.secrets, access.files
         address = secrets.complete_address(url)
         if not files.async_impl:
-            data: bytes = files.cat_file(address, start=start, end=end)
-            return data
-        reading: Coroutine[Any, Any, bytes]
+            return KeptBytes(files.cat_file(address, start=start, end=end), "")
+        most = LARGEST_DOCUMENT if is_document(key) else allowed_chunk()
         if access.bucket:
-            reading = access.read_bucket(
-                lambda files: files._cat_file(address, start=start, end=end)
-            )
-        elif access.guest_files is not None:
-            most = LARGEST_DOCUMENT if is_document(key) else allowed_chunk()
-            asked = HttpRequest(
-                url + secrets.query, secrets.authorization, start, end, most
-            )
-            reading = fetch_bytes(files, access.guest_files, asked)
-        else:
-            reading = files._cat_file(address, start=start, end=end)
-        return self._wait_for(reading, seconds)
+            asked = S3Request(address, start, end, most, known_tag)
+            reading = access.read_bucket(lambda files: fetch_s3_object(files, asked))
+            return self._wait_for(reading, seconds)
+        if access.guest_files is not None:
+            request = HttpRequest(
+                url + secrets.query, secrets.authorization, start, end, most,
+                known_tag=known_tag,
+            )  # fmt: skip
+            found = fetch_object(files, access.guest_files, request)
+            return self._wait_for(found, seconds)
+        data = files._cat_file(address, start=start, end=end)
+        return KeptBytes(self._wait_for(data, seconds), "")
 
     def _request_part(
         self,

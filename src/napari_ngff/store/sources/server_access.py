@@ -41,6 +41,14 @@ class ServerAccess:
     guest_files: Any = None
     bucket: str = ""
 
+    @property
+    def is_public(self) -> bool:
+        """Whether anyone may read what it reads, as far as is known."""
+        if self.bucket:
+            mark = (self.bucket, str(self.files._fs_token))
+            return self.guest_files is not None and mark not in _locked
+        return not self.secrets and self.guest_files is not None
+
     async def read_bucket(
         self, read: Callable[[Any], Coroutine[Any, Any, Content]]
     ) -> Content:

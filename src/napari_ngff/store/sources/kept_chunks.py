@@ -1,0 +1,97 @@
+"""Chunks of servers that are kept on this disk, each with the version of its object.
+
+What the server does not confirm by its ETag is never shown. It is asked for each object
+each time that is needed, and once for an archive, when it is opened.
+"""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from napari_ngff.store.limits import is_document
+
+if TYPE_CHECKING:
+    from napari_ngff.store.sources.server_access import ServerAccess
+
+__all__ = ["KeptBytes", "KeptChunks", "keep_chunks", "kept_chunks_of"]
+
+LARGEST_PART = 1 / 16
+"""Of the limit: larger objects would take the place of too many others."""
+
+
+class KeptFiles(Protocol):
+    """Where bytes are kept by name; see `DiskCache`."""
+
+    limit: int
+
+    def load(self, name: str) -> bytes | None:
+        """Read an entry; None where there is none."""
+
+    def note_use(self, name: str) -> None:
+        """Remember that an entry was of use."""
+
+    def keep(self, name: str, *parts: bytes | memoryview) -> None:
+        """Write an entry."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeptBytes:
+    """Bytes of an object or a part of one, and the ETag that they had."""
+
+    data: bytes
+    tag: str
+
+
+class KeptChunks:
+    """What is kept, and of whom.
+
+    Parameters
+    ----------
+    files
+        Where.
+    keeps_private
+        Whether also what is read with a login.
+    """
+
+    def __init__(self, files: KeptFiles, *, keeps_private: bool) -> None:
+        self._files = files
+        self._keeps_private = keeps_private
+
+    def may_keep(self, access: ServerAccess, key: str) -> bool:
+        """Tell whether an object may be kept; documents are always asked for."""
+        return not is_document(key) and (self._keeps_private or access.is_public)
+
+    def load(self, name: str) -> KeptBytes | None:
+        """Read what is kept; None where there is nothing, or it is damaged."""
+        entry = self._files.load(name)
+        if entry is None:
+            return None
+        header, _, _ = entry.partition(b"\n")
+        tag, _, checksum = header.rpartition(b" ")
+        data = memoryview(entry)[len(header) + 1 :]
+        if not tag or checksum != b"%08x" % zlib.crc32(data):
+            return None
+        self._files.note_use(name)
+        return KeptBytes(bytes(data), tag.decode("latin-1"))
+
+    def keep(self, name: str, kept: KeptBytes) -> None:
+        """Keep bytes, unless they are too many or their version is unknown."""
+        if not kept.tag or len(kept.data) > self._files.limit * LARGEST_PART:
+            return
+        header = b"%s %08x\n" % (kept.tag.encode("latin-1"), zlib.crc32(kept.data))
+        self._files.keep(name, header, kept.data)
+
+
+_chosen: list[KeptChunks] = []
+
+
+def keep_chunks(chunks: KeptChunks | None) -> None:
+    """Choose what is kept of all servers from now on; None for nothing."""
+    _chosen[:] = [] if chunks is None else [chunks]
+
+
+def kept_chunks_of(access: ServerAccess, key: str) -> KeptChunks | None:
+    """Return where chunks of an object are kept; None for nowhere."""
+    return next((one for one in _chosen if one.may_keep(access, key)), None)
