@@ -24,7 +24,7 @@ from napari_ngff.widgets.annotate.measure_form import KEPT, TITLE
 from napari_ngff.widgets.browser.host import browser_of
 from napari_ngff.widgets.dialogs import CANCEL, DISCARD, KEEP, SAVE
 from napari_ngff.widgets.form_dialog import shown_form
-from napari_ngff.widgets.saving.unsaved import WindowGuard
+from napari_ngff.widgets.saving.unsaved_question import WindowGuard
 from plates import write_plate
 
 pytestmark = pytest.mark.slow
@@ -120,9 +120,11 @@ def test_a_table_that_cannot_be_written_keeps_the_window(viewer, layer, tmp_path
     (tmp_path / "taken.csv").mkdir()
     told = []
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("napari_ngff.widgets.saving.unsaved.show_error", told.append)
         patched.setattr(
-            "napari_ngff.widgets.saving.unsaved.ask_table_file",
+            "napari_ngff.widgets.saving.unsaved_question.show_error", told.append
+        )
+        patched.setattr(
+            "napari_ngff.widgets.saving.unsaved_question.ask_table_file",
             lambda *_: str(tmp_path / "taken.csv"),
         )
         user = Replies(SAVE)

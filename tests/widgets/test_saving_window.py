@@ -24,7 +24,7 @@ from napari_ngff.viewer.samples import write_image
 from napari_ngff.viewer.saving import save_report as save_report
 from napari_ngff.widgets import dialogs
 from napari_ngff.widgets.dialogs import CANCEL, DISCARD, LATER, RESTORE, SAVE
-from napari_ngff.widgets.saving.unsaved import WindowGuard
+from napari_ngff.widgets.saving.unsaved_question import WindowGuard
 
 CONTROL = Qt.KeyboardModifier.ControlModifier
 

@@ -17,7 +17,7 @@ from napari_ngff.widgets.missing_sign import install_missing_sign
 from napari_ngff.widgets.notice_area import install_notice_area
 from napari_ngff.widgets.problem_sign import install_problem_sign
 from napari_ngff.widgets.saving.save_controls import install_controls
-from napari_ngff.widgets.saving.unsaved import install_guard
+from napari_ngff.widgets.saving.unsaved_question import install_guard
 from napari_ngff.widgets.workers import install_runner
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from napari_ngff.viewer.saving.measured_tables import MeasuredTable
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.dialogs import ask_table_file
 from napari_ngff.widgets.form_dialog import FormDialog, shown_form
-from napari_ngff.widgets.saving.unsaved import image_title
+from napari_ngff.widgets.saving.unsaved_question import image_title
 from napari_ngff.widgets.theme_look import ThemeFollower, wrap_label
 
 if TYPE_CHECKING:

@@ -21,7 +21,8 @@ from qtpy.QtWidgets import (
 
 from napari_ngff.labels.label_objects import known_ids
 from napari_ngff.viewer.bridge.regions import label_region
-from napari_ngff.viewer.painting.instances import (
+from napari_ngff.viewer.painting.layer_classes import unit_of_area
+from napari_ngff.viewer.painting.object_edits import (
     ObjectRegrouping,
     cut_object,
     join_objects,
@@ -29,7 +30,6 @@ from napari_ngff.viewer.painting.instances import (
     neighbour_id,
     show_region,
 )
-from napari_ngff.viewer.painting.layer_classes import unit_of_area
 from napari_ngff.widgets.widget_tasks import WidgetTasks
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from napari.components import ViewerModel
 from napari_ngff.labels.canvas import Canvas
 from napari_ngff.labels.label_objects import known_ids
 from napari_ngff.viewer.bridge.regions import view_region
-from napari_ngff.viewer.painting.instances import (
+from napari_ngff.viewer.painting.object_edits import (
     cut_object,
     join_objects,
     label_at,
