@@ -196,6 +196,31 @@ def test_a_layer_is_active_when_labels_have_gone(root, viewer):
         assert viewer.layers.selection.active is images[-1]
 
 
+def test_the_first_field_selects_its_labels_as_an_image_does(root, viewer):
+    browser = browse(viewer, root)
+    browser.choose_labels("cells")
+    browser.show_mosaic()
+    channels = list(viewer.layers)[:2]
+    viewer.layers.selection.active = channels[0]
+    browser.show_field("A/1")
+    assert viewer.layers.selection.active is viewer.layers["cells"]
+    viewer.layers.selection.active = channels[0]
+    for leave in (lambda: browser.show_field("A/2"), browser.show_mosaic):
+        leave()
+        browser.show_field("A/1")
+        assert viewer.layers.selection.active is channels[0], "the user's choice"
+
+
+def test_a_channel_that_the_user_selected_stays_in_the_first_field(root, viewer):
+    browser = browse(viewer, root)
+    browser.choose_labels("cells")
+    browser.show_mosaic()
+    chosen = viewer.layers[1]
+    viewer.layers.selection.active = chosen
+    browser.show_field("A/1")
+    assert viewer.layers.selection.active is chosen
+
+
 def test_the_camera_follows_a_field_to_its_place(root, viewer):
     browser = browse(viewer, root)
     browser.show_field("A/1", "0")

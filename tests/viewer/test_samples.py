@@ -8,6 +8,7 @@ import pytest
 import zarr
 
 from judges import validate_models, validate_yaozarrs
+from napari_ngff import open_node
 from napari_ngff.metadata.version import VERSIONS
 from napari_ngff.viewer.samples import (
     cells_path,
@@ -114,6 +115,16 @@ def test_every_label_has_color_class_and_area(image: Path):
         assert [entry["label-value"] for entry in block["properties"]] == values
         assert all(entry["area"] > 0 for entry in block["properties"])
         assert "interphase" in {entry["class"] for entry in block["properties"]}
+
+
+def test_nuclei_have_no_color_of_a_channel(image: Path):
+    """Over the channel of nuclei such labels would not be seen."""
+    metadata = open_node(image).metadata.image
+    labels = open_node(image / "labels/nuclei").metadata.image.label
+    channels = [channel.color for channel in metadata.omero.channels]
+    for *color, _ in set(labels.colors.values()):
+        for other in channels:
+            assert max(abs(a - b) for a, b in zip(color, other, strict=True)) > 100
 
 
 def test_cells_drift_and_keep_their_values(image: Path):

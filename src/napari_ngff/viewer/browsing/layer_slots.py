@@ -80,6 +80,7 @@ class LayerSlots:
         self._in_use: dict[Slot, LabelsInUse] = {}
         self._visible: dict[tuple[Slot, bool], bool] = {}  # also by "is an overview"
         self._reported: set[str] = set()
+        self._has_shown_field = False
         self._lacking: dict[Slot, bool] = {}  # channels not there: whether visible else
         # Layers that a reader will add, by the identity of their picture; it is kept,
         # so that no other picture can get that identity.
@@ -223,11 +224,27 @@ class LayerSlots:
             if slot in self._in_use:
                 self._go_on_painting(viewer, slot, was_active)
             yield
+        self._select_first_labels(viewer)
         if was_active and not viewer.layers.selection:
             # The selected labels were removed: the next layer below is selected.
             ours = set(self.current_layers(viewer).values())
             below = [layer for layer in viewer.layers if layer in ours]
             viewer.layers.selection.active = below[-1] if below else None
+
+    def _select_first_labels(self, viewer: ViewerModel) -> None:
+        """Select the visible labels of the first field, as opening an image does.
+
+        Opening a plate selects its first channel, since labels are hidden there. What
+        the user has selected instead stays, and from the second field on anything.
+        """
+        layers = self.current_layers(viewer).values()
+        if self._has_shown_field or any(is_overview(x.metadata) for x in layers):
+            return
+        self._has_shown_field = True
+        labels = [x for x in layers if x._type_string == "labels" and x.visible]
+        channels = (x for x in layers if x._type_string == "image")
+        if labels and viewer.layers.selection.active is next(channels, None):
+            viewer.layers.selection.active = labels[-1]
 
     def _show_one(
         self, viewer: ViewerModel, slot: Slot, old: Layer | None, data: LayerData

@@ -50,11 +50,12 @@ CHANNELS = (  # label, colour, and the grey value shown at full brightness
 )
 BALL_CHANNELS = ("DNA", (64, 115, 255), 2800), ("Membrane", (25, 255, 64), 1700)
 ALPHA = 100  # of label colours, out of 255: the picture stays visible below
-KIND_COLORS = {
-    "interphase": (66, 150, 255),
-    "mitotic": (255, 64, 190),
-    "apoptotic": (255, 170, 20),
+KIND_COLORS = {  # none like that of a channel, also where it lies over DNA
+    "interphase": (255, 225, 0),
+    "mitotic": (255, 255, 255),
+    "apoptotic": (255, 74, 0),
 }
+NUCLEUS_ALPHA = 255
 
 
 class SampleOptions(TypedDict, total=False):
@@ -208,6 +209,7 @@ def describe_labels(
         # The golden angle keeps hues of neighbouring values apart.
         vivid = hsv_to_rgb(value * 0.381966 % 1, 0.65, 255)
         red, green, blue = KIND_COLORS[kind] if name == "nuclei" else map(round, vivid)
-        colors[value] = red, green, blue, ALPHA
+        alpha = NUCLEUS_ALPHA if name == "nuclei" else ALPHA
+        colors[value] = red, green, blue, alpha
         properties[value] = {"class": kind, key: round(float(sizes[value]), 2)}
     return LabelInfo(colors, properties)

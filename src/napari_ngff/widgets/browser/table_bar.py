@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from qtpy.compat import isalive
-from qtpy.QtCore import QEvent, QObject
+from qtpy.QtCore import QEvent, QObject, Qt
 from qtpy.QtGui import (  # type: ignore[attr-defined]
     QAction,
     QStandardItemModel,
@@ -133,11 +133,13 @@ class TableBar(QWidget):
                     self.table,
                     self.load_button,
                     self.measure,
-                    self.save_button,
                 ),
                 1,
             ),
             ((self.column_caption, self.column, self.how, self.log), 1),
+            # Not in the row of Measure, which would move when Save… appears: the second
+            # click of a double click would save. Nor below Cancel, which goes.
+            ((self.note, self.save_button), 0),
             ((self.progress, self.cancel), 0),
         ):
             line = QHBoxLayout()
@@ -145,9 +147,11 @@ class TableBar(QWidget):
             for widget in row:
                 line.addWidget(widget)
             line.setStretchFactor(row[stretched], 1)
+            corner = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignTop
+            line.setAlignment(self.save_button, corner)  # where it is in this line
             layout.addLayout(line)
-        layout.addWidget(self.note)
         for widget in (
+            self.save_button,
             self.column_caption,
             self.column,
             self.how,
@@ -331,8 +335,7 @@ class TableBar(QWidget):
             if column == chosen:
                 self.column.setCurrentIndex(self.column.count() - 1)
         has_table, has_map = tables.table is not None, bool(tables.wells)
-        # Never hidden: the buttons beside it would move, also under a double click.
-        self.save_button.setEnabled(has_table)
+        self.save_button.setVisible(has_table)
         for widget in (self.column_caption, self.column):
             widget.setVisible(has_table and has_map)
         self.how.clear()
