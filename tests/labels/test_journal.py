@@ -123,6 +123,25 @@ def test_undoing_what_was_saved_is_lacking_too(label, original):
         np.testing.assert_array_equal(got, want)
 
 
+def test_a_stroke_is_one_edit_however_many_moves_it_has(label):
+    """Also where the process ends before the mouse button is released."""
+    writer, journal = start(label)
+    canvas = writer.canvas
+    paint(canvas, journal, range(1), 0)
+    canvas.begin_step()
+    for number in range(1, 7):
+        canvas.add_edit(edit(number, 0, canvas.shape))
+        journal.sync()
+    assert len(canvas.edits) == 7
+    journal.close()
+    found = read_journal(journal.folder)
+    assert len(found.edits) == 7
+    assert found.unsaved_count == 2
+    _, journal = recover(label)
+    journal.close()
+    assert read_journal(journal.folder).unsaved_count == 2
+
+
 def test_a_line_that_was_cut_off_is_left_out(label):
     writer, journal = start(label)
     paint(writer.canvas, journal, range(3), 0)

@@ -150,6 +150,12 @@ class Canvas:
             return tuple(self.log.edits[: self.log.end])
 
     @property
+    def edits_and_starts(self) -> tuple[tuple[Edit, ...], frozenset[int]]:
+        """The edits, and the index of the first one of each step of undo."""
+        with self.lock:
+            return self.edits, frozenset(self.log.starts)
+
+    @property
     def nbytes(self) -> int:
         """Bytes of the rasterised chunks."""
         with self.lock:

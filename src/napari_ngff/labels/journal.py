@@ -189,7 +189,8 @@ class Journal:
             Where it cannot be written.
         """
         with self._guard:
-            version, edits = self.canvas.version, self.canvas.edits
+            version = self.canvas.version
+            edits, starts = self.canvas.edits_and_starts
             written = self._written
             classes = self.classes
             renamed = self._lacks_classes(classes)
@@ -210,7 +211,10 @@ class Journal:
             # Undone edits are cut off by one record, however many they are.
             if same < len(written):
                 records.append({"end": same})
-            records += [{"edit": dump_edit(edit)} for edit in edits[same:]]
+            for index, edit in enumerate(edits[same:], same):
+                # A stroke that is being painted has an edit for each move of the mouse.
+                more = {} if index in starts else {"continues": True}
+                records.append({"edit": dump_edit(edit), **more})
             # Of a journal that begins now, they were no reason to begin it.
             if classes != self._written_classes:
                 records.append({"classes": classes.text, "unsaved": classes.unsaved})

@@ -138,6 +138,8 @@ class JournalContent:
         Of all transactions that saved; none of them writes any more.
     classes
         Of the labels.
+    continued
+        Those of the edits that continue the step of undo of the one before.
     """
 
     edits: tuple[Edit, ...] = ()
@@ -146,6 +148,7 @@ class JournalContent:
     shape: tuple[int, ...] = ()
     tokens: tuple[str, ...] = ()
     classes: KeptClasses = KeptClasses()
+    continued: tuple[Edit, ...] = ()
 
     @property
     def is_unsaved(self) -> bool:
@@ -154,11 +157,17 @@ class JournalContent:
 
     @property
     def unsaved_count(self) -> int:
-        """Number of edits that the file lacks and of saved edits undone since then."""
-        # A save that did not finish has to be repeated, even without such edits.
+        """Number of edits that the file lacks and of saved edits undone since then.
+
+        As users count them: a stroke is one, however many moves of the mouse it has.
+        """
         same = count_common(self.edits, self.saved)
-        lacking = len(self.edits) + len(self.saved) - 2 * same
-        return max(lacking, 1) if self.saving else lacking
+        lacking = (*self.edits[same:], *self.saved[same:])
+        # By identity: an edit of another step may be equal.
+        continued = {id(edit) for edit in self.continued}
+        count = sum(id(edit) not in continued for edit in lacking)
+        # A save that did not finish has to be repeated, even without such edits.
+        return max(count, 1) if lacking or self.saving else 0
 
 
 def read_head(folder: Path) -> JournalHead | None:
@@ -178,6 +187,7 @@ def read_head(folder: Path) -> JournalHead | None:
 def read_journal(folder: Path) -> JournalContent:
     """Read a journal up to where a crash may have cut it off."""
     edits: list[Edit] = []
+    continued: list[Edit] = []
     saved: tuple[Edit, ...] = ()
     saving: tuple[tuple[Edit, ...], ...] = ()
     shape: tuple[int, ...] = ()
@@ -189,6 +199,7 @@ def read_journal(folder: Path) -> JournalContent:
             del edits[record["end"] :]
         elif "edit" in record:
             edits.append(load_edit(record["edit"]))
+            continued += edits[-1:] if record.get("continues") else []
         elif "place" in record:
             shape = tuple(record["shape"])
         elif "classes" in record:
@@ -208,7 +219,9 @@ def read_journal(folder: Path) -> JournalContent:
                     tokens += filter(None, [record.get("token")])
                 else:
                     saved, saving = named, ()
-    return JournalContent(tuple(edits), saved, saving, shape, tuple(tokens), classes)
+    return JournalContent(
+        tuple(edits), saved, saving, shape, tuple(tokens), classes, tuple(continued)
+    )
 
 
 def _read_records(path: Path) -> Iterator[dict[str, Any]]:
