@@ -195,6 +195,8 @@ def test_a_field_is_left_with_its_table_after_a_question(viewer, plate):
     viewer.layers.selection.active = layer
     pump(100)
     measure(viewer)
+    browser.layers_changed.emit()  # as when a well is pinned
+    assert "voxels" in layer.features
     user = Replies(CANCEL)
     browser.show_field("A/2", "0")
     until(lambda: user.asked)
@@ -206,6 +208,7 @@ def test_a_field_is_left_with_its_table_after_a_question(viewer, plate):
     browser.show_field("A/2", "0")
     until(lambda: browser.position.well == "A/2")
     assert len(user.asked) == 1
+    assert "voxels" not in viewer.layers["nuclei"].features
     browser.show_field("A/1", "0")
     until(lambda: browser.position.well == "A/1")
     assert len(user.asked) == 1

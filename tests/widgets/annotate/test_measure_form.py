@@ -106,11 +106,15 @@ def test_selected_labels_are_chosen_and_unsaved_edits_are_told(viewer, tmp_path)
     form.button.native.click()
     until(lambda: form.save_button.enabled)
     assert list(form.measured_table().frame["label"]) == [1]
-    assert form.status.value.startswith("Measured 1 label, ")
+    assert form.status.value.startswith("Measured 1 row: 1 label at 1 timepoint, ")
     assert form.status.value.endswith(f"{KEPT} {UNSAVED}")
     assert mine.saver.save_now()
     form.button.native.click()
-    until(lambda: form.status.value.startswith("Measured 2 labels, "))
+    until(
+        lambda: form.status.value.startswith(
+            "Measured 2 rows: 2 labels at 1 timepoint, "
+        )
+    )
     assert UNSAVED not in form.status.value
     # Without selected labels, those on screen.
     viewer.layers.selection = {viewer.layers[0]}

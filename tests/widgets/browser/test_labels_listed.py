@@ -106,9 +106,17 @@ def test_labels_that_a_script_writes_are_listed(viewer, plate, tmp_path):
     assert beside.saver.save_now()
     pump(300)
     assert not everywhere(dock, "beside"), "measured by images, which have none"
+    browser = session_of(viewer).browser
     (sidecar,) = (tmp_path / "aside").iterdir()
     napari_ngff.merge_sidecar(sidecar)
     until(lambda: everywhere(dock, "beside"))
+    # The field is read anew when it is shown next, also as a part of an overview.
+    browser.choose_labels("beside")
+    browser.show_mosaic()
+    until(lambda: "beside" in viewer.layers)
+    browser.show_field("A/2", "0")
+    until(lambda: browser.position is not None and "alone" in viewer.layers)
+    assert "beside" in viewer.layers
 
 
 def test_labels_in_an_archive_are_listed(viewer, plate, tmp_path):

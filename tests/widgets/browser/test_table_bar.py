@@ -308,7 +308,7 @@ def test_unsaved_edits_are_told_of_while_labels_are_measured(viewer, dock):
     until(lambda: dock.tables.tables().table is not None)
     until(lambda: not dock.tables.progress.isVisible())
     note = dock.tables.note.text()
-    assert note.startswith("Unsaved edits are not measured; save them first. Labels")
+    assert note.startswith("Unsaved edits are not measured; save them first. Measured")
     assert dock.tables.note.isVisible()
     QTest.keyClicks(dock.controls.filter, "A")
     assert not dock.tables.note.isVisible()

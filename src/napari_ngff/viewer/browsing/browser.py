@@ -29,9 +29,10 @@ from napari_ngff.viewer.browsing.positions import (
     Position,
     WellFields,
     fields_of,
+    image_of_list,
     label_classes,
     label_names,
-    names_below,
+    names_in_image,
 )
 from napari_ngff.viewer.browsing.shown_fields import FieldStep, WellStep
 from napari_ngff.viewer.notices import last_part, shorten_name
@@ -233,11 +234,15 @@ class Browser:
 
     def _on_list_saved(self, root: str, group: str) -> None:
         """Offer the label images of a list that was saved, in whatever thread."""
-        arrangements = self._display.resolver.arrangements
-        read = partial(names_below, arrangements, root, group)
-        window_services.run_in_main(
-            lambda: window_services.run_work(read, self.offer_labels)
-        )
+        image = image_of_list(self._node, root, group)
+        if image is not None:
+            window_services.run_in_main(partial(self._read_labels, image))
+
+    def _read_labels(self, image: str) -> None:
+        """Read the labels of an image again, and offer them."""
+        self._display.forget_image(image)
+        read = partial(names_in_image, self._node, image)
+        window_services.run_work(read, self.offer_labels)
 
     def label_classes(
         self, places: Iterable[Position], name: str

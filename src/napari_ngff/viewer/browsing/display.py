@@ -565,10 +565,18 @@ class Display:
         if labels is None or outcome is None or not outcome.blocks:
             return
         address, root = image_address(labels), str(self._node)
-        # A field that is being read now may have been read before this save.
-        self._saved_images.append(address)
-        self.resolver.forget_field(address)
+        self._forget_field(address)
         if address.startswith(root):
             inner = address[len(root) :].strip("/")
             self.resolver.arrangements.screen.forget_image(inner)
             self._observer.on_labels_saved(inner)
+
+    def _forget_field(self, address: str) -> None:
+        # A field that is being read now may have been read before this save.
+        self._saved_images.append(address)
+        self.resolver.forget_field(address)
+
+    def forget_image(self, path: str) -> None:
+        """Read an image anew when it is shown next, since labels of it were written."""
+        self._forget_field(f"{self._node}/{path}")
+        self.resolver.arrangements.screen.forget_image(path)

@@ -15,7 +15,13 @@ from psygnal import Signal
 
 from napari_ngff.plate.tables.files import read_table, write_frame
 from napari_ngff.plate.tables.measure_labels import FieldPath
-from napari_ngff.plate.tables.table import AGGREGATIONS, LABEL, WELL, WellTable
+from napari_ngff.plate.tables.table import (
+    AGGREGATIONS,
+    LABEL,
+    WELL,
+    WellTable,
+    make_table,
+)
 from napari_ngff.viewer import window_services
 from napari_ngff.viewer.browsing.joined_tables import (
     Coloring,
@@ -495,6 +501,7 @@ def join_table(
 ) -> None:
     """Show the rows of a table as features of the labels on screen."""
     has_objects = table is not None and LABEL in table.frame.columns
+    measured = None if viewer is None else session_of(viewer).measured
     for layer, field_path in labels_shown(viewer, browser):
         # Rows of the field before must not stay, whether or not this one has some.
         part_features(layer)
@@ -503,3 +510,7 @@ def join_table(
             rows = table.of_field(field_path.well or "", field_path.field)
             if len(rows):
                 join_features(layer, rows)
+                continue
+        # What the form has measured stays, until the field is left.
+        for kept in measured.list_of_layers([layer]) if measured is not None else ():
+            join_features(layer, make_table(kept.frame, "measured", {WELL: ""}))

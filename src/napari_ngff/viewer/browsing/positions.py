@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     )
     from napari_ngff.plate.plate_contents import FieldImage, PlateContents
     from napari_ngff.plate.plate_layout import PlateMap
+    from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.viewer.browsing.camera import Corners
 
 __all__ = [
@@ -39,11 +40,12 @@ __all__ = [
     "Position",
     "WellFields",
     "fields_of",
+    "image_of_list",
     "inline_title",
     "key_of",
     "label_classes",
     "label_names",
-    "names_below",
+    "names_in_image",
     "placed_of",
 ]
 
@@ -211,25 +213,30 @@ def label_names(
     return tuple(names)
 
 
-def names_below(arrangements: ScreenArrangements, root: str, group: str) -> list[str]:
-    """Read the names of the label images that a saved list names.
+def image_of_list(node: Node, root: str, group: str) -> str | None:
+    """Return the path of the image whose list of labels was saved.
 
     Parameters
     ----------
+    node
+        A plate, a well or a collection.
     root, group
         See `ListListener`.
 
     Returns
     -------
-    list
-        None of them where the list is not that of an image of this plate or collection.
+    str or None
+        Relative to the node; None where the image is not below it.
     """
-    node = arrangements.screen.node
     top = _real_path(node.location.source.name, node.location.path)
     list_path = _real_path(root, group)
     if not list_path.startswith(f"{top}/"):
-        return []
-    image = list_path.removeprefix(f"{top}/").rpartition("/")[0]
+        return None
+    return list_path.removeprefix(f"{top}/").rpartition("/")[0]
+
+
+def names_in_image(node: Node, image: str) -> list[str]:
+    """Read the names of the labels of an image below a node; none if that fails."""
     try:
         return [label.name for label in node.child(image).labels().nodes]
     except (OMEZarrError, OSError):
