@@ -43,6 +43,7 @@ def dock(viewer, root):
     session_of(viewer).browser.show_field("A/1", "0")
     until(lambda: dock.browser().position == Position("A/1", "0", 0))
     until(lambda: not dock.isBusy())
+    until(lambda: any("1 well is damaged" in text for text in notices()))
     notification_manager.records.clear()
     yield dock
     notification_manager.records.clear()

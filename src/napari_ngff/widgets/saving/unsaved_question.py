@@ -15,7 +15,7 @@ from napari_ngff.plate.tables.files import write_frame
 from napari_ngff.viewer import window_services
 from napari_ngff.viewer.browsing.field_labels import image_address
 from napari_ngff.viewer.browsing.positions import inline_title
-from napari_ngff.viewer.notices import last_part
+from napari_ngff.viewer.notices import last_part, shorten_name
 from napari_ngff.viewer.painting.new_labels import is_shown
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.saving.autosave import AutoSaver
@@ -301,7 +301,7 @@ def _write_table(table: MeasuredTable, path: str) -> bool:
     if not results:  # nobody can do anything else meanwhile
         loop.exec(QEventLoop.ProcessEventsFlag.ExcludeUserInputEvents)
     if results[0] is not None:  # the reason
-        show_error(f"Not saved: {table.title}.\n{results[0]}")
+        show_error(f"Not saved: {shorten_name(table.title)}.\n{results[0]}")
     return results[0] is None
 
 
