@@ -169,6 +169,20 @@ def test_labels_and_tables_are_in_one_question(viewer, layer):
     assert user.asked[0][0] == NOT_SAVED
 
 
+def test_a_table_whose_labels_are_kept_for_later_is_asked_about_at_the_end(
+    viewer, layer
+):
+    layer.paint((30, 30), 7)
+    viewer.layers.selection = {layer}
+    user = Replies(KEEP)
+    viewer.layers.remove_selected()
+    assert len(user.asked) == 1
+    assert layer not in viewer.layers
+    user = Replies(DISCARD)
+    assert close_window(viewer)
+    assert user.asked == [(NOT_SAVED, [SAVE, DISCARD, CANCEL])]
+
+
 @pytest.fixture
 def plate(viewer, tmp_path):
     """The browser of a plate with labels, at its first field."""
