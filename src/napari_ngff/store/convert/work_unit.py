@@ -53,14 +53,17 @@ from napari_ngff.store.pyramids.pyramid_writer import MeanReducer
 from napari_ngff.store.sources.read_ahead import call_at_once, is_remote
 from napari_ngff.store.threads import share_work
 from napari_ngff.store.write.new_objects import (
+    copy_by_server,
     flush_objects,
+    is_bucket,
     put_object,
+    sum_revision,
     target_source,
 )
 from napari_ngff.store.write.partial_folder import UnitRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from napari_ngff.store.arrays.boxes import Box
     from napari_ngff.store.arrays.chunk_layout import Shape
@@ -283,6 +286,17 @@ class _Written:
         put_object(self.unit.target, key, counted())
         self.objects[key] = size, crc
 
+    def copy_in_bucket(self, source_key: str, key: str) -> bool:
+        """Let a server copy an object; False where it has to be read and written."""
+        unit = self.unit
+        copied = copy_by_server(unit.source, source_key, unit.target, key)
+        if copied:
+            found = sum_revision(unit.target, key)
+            if found is None:
+                return False
+            self.objects[key] = found
+        return copied is not None
+
     def record(self) -> UnitRecord:
         """Return what is noted of the unit."""
         crc = 0
@@ -385,16 +399,19 @@ def _is_intact(unit: WorkUnit, written: _Written) -> bool:
         opened = _open_task(unit)
         cells = cells_in(unit.task.unit_box(unit.index), opened.unit)
         keys = [opened.key_of(cell) for cell in cells]
-    for key in keys:
-        found = _sum_object(target, key)
-        if found is not None:
-            written.objects[key] = found
-    now, done = written.record(), unit.done
-    return done is not None and (now.objects, now.nbytes, now.crc) == (
-        done.objects,
-        done.nbytes,
-        done.crc,
-    )
+    sums: list[Callable[[str], tuple[int, int] | None]] = [partial(_sum_object, target)]
+    if is_bucket(unit.target):
+        # The bytes of what a server has copied itself are not known.
+        sums.insert(0, partial(sum_revision, unit.target))
+    done = unit.done
+    assert done is not None
+    for sum_object in sums:
+        found = {key: sum_object(key) for key in keys}
+        written.objects = {k: note for k, note in found.items() if note is not None}
+        now = written.record()
+        if (now.objects, now.nbytes, now.crc) == (done.objects, done.nbytes, done.crc):
+            return True
+    return False
 
 
 def _sum_object(target: Source, key: str) -> tuple[int, int] | None:
@@ -421,10 +438,12 @@ def _chunk_pairs(opened: _OpenedTask, unit: WorkUnit) -> list[tuple[str, str]]:
 def _copy_objects(
     unit: WorkUnit, pairs: list[tuple[str, str]], written: _Written
 ) -> None:
-    lock = threading.Lock()
+    lock, in_bucket = threading.Lock(), is_bucket(unit.target)
 
     def copy_object(pair: tuple[str, str]) -> None:
         source, target = pair
+        if in_bucket and written.copy_in_bucket(source, target):
+            return
         try:
             revision = unit.source.find_revision(source)
             if revision is not None and revision.size > LARGE:

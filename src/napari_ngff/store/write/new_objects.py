@@ -7,6 +7,7 @@ same object as the one that does its work again.
 from __future__ import annotations
 
 import os
+import zlib
 from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING
 from napari_ngff.errors import LoginNeededError, ServerError
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.sources.remote_source import RemoteSource
-from napari_ngff.store.sources.request_failure import lacks_credentials
+from napari_ngff.store.sources.request_failure import is_brief, lacks_credentials
 from napari_ngff.store.sources.server_logins import server_of
 from napari_ngff.store.threads import share_work
 from napari_ngff.store.write.fsync import flush_file
@@ -28,11 +29,13 @@ if TYPE_CHECKING:
     from napari_ngff.store.sources.source import Source
 
 __all__ = [
+    "copy_by_server",
     "flush_objects",
     "is_bucket",
     "open_bucket",
     "put_object",
     "refused_writing",
+    "sum_revision",
     "target_source",
 ]
 
@@ -103,6 +106,59 @@ def _put_remote(root: str, key: str, data: bytes) -> None:
         if isinstance(error, PermissionError) or lacks_credentials(error):
             raise refused_writing(address, root) from error
         raise ServerError(address, f"it could not be written ({error})") from error
+
+
+def copy_by_server(source: Source, key: str, root: str, new_key: str) -> bool | None:
+    """Let a server of S3 copy an object to a new hierarchy; no byte of it comes here.
+
+    Parameters
+    ----------
+    source, key
+        Where the object is.
+    root, new_key
+        Where it gets to.
+
+    Returns
+    -------
+    bool or None
+        Whether there is such an object; None where the server does not copy it, which
+        may still be read and written.
+    """
+    if not (isinstance(source, RemoteSource) and is_bucket(root)):
+        return None
+    pair = source.name, root
+    if not is_bucket(source.name) or pair in _uncopied:
+        return None
+    try:
+        files = open_bucket(root).files
+        # A bucket of the same name at another server is another one.
+        if source.files.s3.meta.endpoint_url != files.s3.meta.endpoint_url:
+            return None
+        files.cp_file(f"{source.name}/{key}", f"{root}/{new_key}")
+    except FileNotFoundError:
+        return False
+    # Some users may not copy, and some servers cannot; each has its own kinds of errors.
+    except Exception as error:  # noqa: BLE001
+        # One that fails for a moment is asked again for the next object.
+        if not is_brief(error):
+            _uncopied.add(pair)
+        return None
+    return True
+
+
+_uncopied: set[tuple[str, str]] = set()
+"""Addresses between which the server does not copy."""
+
+
+def sum_revision(root: str, key: str) -> tuple[int, int] | None:
+    """Return size and a checksum of the ETag of an object that a server has copied.
+
+    None where there is no such object.
+    """
+    revision = open_bucket(root).ask_revision(key)
+    if revision is None:
+        return None
+    return revision.size, zlib.crc32(revision.tag.encode())
 
 
 def refused_writing(address: str, root: str) -> LoginNeededError:

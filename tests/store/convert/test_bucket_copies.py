@@ -1,0 +1,145 @@
+"""From one bucket to another of the same server, S3 copies the chunks itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import zarr
+
+from buckets import bucket_server
+from napari_ngff import convert
+from napari_ngff.errors import ConflictError
+from napari_ngff.store.convert import array_task
+from napari_ngff.store.sources import remote_source
+from napari_ngff.store.write import new_objects, partial_folder
+from napari_ngff.store.write.new_objects import copy_by_server
+from napari_ngff.testing import write_image
+
+
+@dataclass(frozen=True)
+class CopiedImage:
+    """An image in a folder, and the same in a bucket."""
+
+    folder: Path
+    files: Any
+    bucket: str
+
+    @property
+    def address(self) -> str:
+        return f"s3://{self.bucket}/cells.ome.zarr"
+
+    @property
+    def made(self) -> str:
+        """To where it is converted."""
+        return f"s3://{self.bucket}/made.ome.zarr"
+
+    def require_equal_pixels(self, tmp_path) -> None:
+        there = tmp_path / "there"
+        self.files.get(self.made, str(there), recursive=True)
+        old, new = (zarr.open_group(str(p), mode="r") for p in (self.folder, there))
+        for level in old.array_keys():
+            assert np.array_equal(old[level][...], new[level][...])
+            assert np.any(new[level][...])
+
+
+@pytest.fixture
+def copied(monkeypatch) -> list[str]:
+    """Addresses that the server is asked to copy."""
+    files = pytest.importorskip("s3fs").S3FileSystem
+    listed: list[str] = []
+    copy = files._cp_file
+
+    async def note_copy(files, old, new, **options):
+        listed.append(old)
+        return await copy(files, old, new, **options)
+
+    monkeypatch.setattr(files, "_cp_file", note_copy)
+    return listed
+
+
+@pytest.fixture
+def image(tmp_path, monkeypatch, copied, request):
+    """An image in a bucket of its own: the server keeps buckets for all tests."""
+    monkeypatch.setattr(partial_folder, "user_data_path", lambda *_, **__: tmp_path)
+    monkeypatch.setattr(array_task, "KEPT", 1_000_000)
+    monkeypatch.setattr(new_objects, "_uncopied", set())
+    folder = write_image(tmp_path / "cells.ome.zarr", "0.4", shape=(2, 300, 520))
+    with bucket_server() as files:
+        image = CopiedImage(folder, files, request.node.name.replace("_", "-"))
+        files.mkdir(image.bucket)
+        files.put(str(folder), image.address, recursive=True)
+        yield image
+
+
+def is_chunk(address: str) -> bool:
+    return address.rpartition("/")[2].isdecimal()
+
+
+def test_the_server_copies_chunks(image, copied, monkeypatch, tmp_path) -> None:
+    image.files.rm(f"{image.address}/0/0/1/1/1")
+    (image.folder / "0/0/1/1/1").unlink()
+    read: list[str] = []
+    fetch = remote_source.fetch_s3_object
+
+    def note_read(files, request):
+        read.append(request.address)
+        return fetch(files, request)
+
+    monkeypatch.setattr(remote_source, "fetch_s3_object", note_read)
+    convert(image.address, image.made, to_version="0.5")
+    assert read
+    assert not any(map(is_chunk, read))
+    assert sum(map(is_chunk, copied)) > 5
+    assert not image.files.exists(f"{image.made}/0/c/0/1/1/1")
+    image.require_equal_pixels(tmp_path)
+
+
+@pytest.mark.long
+def test_a_server_that_does_not_copy(image, monkeypatch, tmp_path) -> None:
+    asked: list[str] = []
+
+    async def refuse(_files, old, _new, **_options):
+        asked.append(old)
+        raise PermissionError("AccessDenied")
+
+    pytest.importorskip("s3fs").S3FileSystem.clear_instance_cache()
+    monkeypatch.setattr(type(image.files), "_cp_file", refuse)
+    convert(image.address, image.made, to_version="0.5")
+    # As many as there are threads may ask before the first answer.
+    assert 0 < len(asked) <= 32
+    image.require_equal_pixels(tmp_path)
+
+
+def test_a_bucket_of_the_same_name_elsewhere(image, copied) -> None:
+    options = {"endpoint_url": "http://127.0.0.1:9", "anon": True}
+    other = remote_source.RemoteSource(image.address, options)
+    assert copy_by_server(other, ".zattrs", image.made, ".zattrs") is None
+    assert copied == []
+    same = remote_source.RemoteSource(image.address)
+    assert copy_by_server(same, ".zattrs", image.made, ".zattrs") is True
+
+
+def test_a_stopped_copy_is_continued(image, copied, tmp_path) -> None:
+    key = "0/0/1/1/1"
+    data = (image.folder / "0/0/0/0/0").read_bytes()
+    waiting = [lambda: image.files.pipe(f"{image.address}/{key}", data)]
+
+    def change_at_the_end(done: int, total: int) -> None:
+        if done == total and waiting:
+            waiting.pop()()
+
+    with pytest.raises(ConflictError, match=f"{key} was changed"):
+        convert(image.address, image.made, to_version="0.5", progress=change_at_the_end)
+    chunks = [address for address in copied if is_chunk(address)]
+    assert any(address.endswith(key) for address in chunks)
+    copied.clear()
+    (image.folder / key).write_bytes(data)
+    convert(image.address, image.made, to_version="0.5", resume=True)
+    again = [address for address in copied if is_chunk(address)]
+    assert any(address.endswith(key) for address in again)
+    assert len(again) < len(chunks)
+    image.require_equal_pixels(tmp_path)
