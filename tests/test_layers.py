@@ -40,7 +40,7 @@ ONE_PLACE = {
     "fsync": r"\bos\.(?:fsync|fdatasync)\(",
     "file_lock": r"\b(?:fcntl\.flock|msvcrt\.locking|fcntl\.lockf)\(",
     "exchange": r"\b(?:renameat2|renamex_np)\(",
-    "write_file": r"\bos\.replace\(|\btempfile\.\w+\(|\bos\.O_(?:EXCL|TMPFILE)\b",
+    "replace_file": r"\bos\.replace\(|\btempfile\.\w+\(|\bos\.O_(?:EXCL|TMPFILE)\b",
     "writer_token": r"\"\.(?:aside|part|tmp)\b",
 }
 """Module of ``store/write`` -> calls, of each of which there is one in the package."""

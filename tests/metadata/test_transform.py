@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.ndimage import map_coordinates
 
-from napari_ngff.metadata.compound import (
+from napari_ngff.metadata.compound_transform import (
     Bijection,
     ByDimension,
     Coordinates,
@@ -20,7 +20,6 @@ from napari_ngff.metadata.compound import (
     compose_steps,
 )
 from napari_ngff.metadata.cursor import Cursor
-from napari_ngff.metadata.field import VectorField, interpolate_array
 from napari_ngff.metadata.model import Severity
 from napari_ngff.metadata.transform import (
     Affine,
@@ -34,6 +33,7 @@ from napari_ngff.metadata.transform import (
 )
 from napari_ngff.metadata.transform_dump import dump_transformation
 from napari_ngff.metadata.transform_parse import ParseScope, parse_transformation
+from napari_ngff.metadata.vector_field import VectorField, interpolate_array
 
 POINTS = np.array([[0.0, 0.0], [1.0, 2.0], [-3.5, 7.25]])
 TURN = Rotation(((0.0, -1.0), (1.0, 0.0)))

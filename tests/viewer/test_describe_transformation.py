@@ -2,7 +2,7 @@
 
 import pytest
 
-from napari_ngff.metadata.compound import (
+from napari_ngff.metadata.compound_transform import (
     Bijection,
     ByDimension,
     Coordinates,

@@ -8,7 +8,7 @@ from napari.components import ViewerModel
 from napari_ngff.labels.journal import Journal
 from napari_ngff.plugin import get_reader
 from napari_ngff.store.write.folder_transaction import FolderTransaction
-from napari_ngff.store.write.write_file import write_aside
+from napari_ngff.store.write.replace_file import write_aside
 from napari_ngff.store.write.writer_token import new_token
 from napari_ngff.viewer import window_services
 from napari_ngff.viewer.painting.painted_layers import as_layer

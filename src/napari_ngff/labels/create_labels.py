@@ -8,8 +8,6 @@ docs/design/005.
 
 from __future__ import annotations
 
-import json
-from contextlib import suppress
 from dataclasses import dataclass
 from dataclasses import replace as changed
 from itertools import pairwise
@@ -17,29 +15,29 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from napari_ngff.errors import CorruptDataError
+from napari_ngff.labels.places.label_list import (
+    add_to_list,
+    put_group,
+    state_version,
+)
 from napari_ngff.labels.places.label_location import (
     LabelLocation,
     is_name,
     location_inside,
 )
 from napari_ngff.labels.places.name_claim import claim_place
-from napari_ngff.metadata.dump import dump_image, dump_labels
+from napari_ngff.metadata.dump import dump_image
 from napari_ngff.metadata.model import ImageMetadata, LabelInfo, Level, Multiscale
 from napari_ngff.metadata.version import V0_4, V0_5
 from napari_ngff.store.arrays.chunked_array import ChunkedArray, open_array
-from napari_ngff.store.arrays.new_array import NewArray, group_documents, shard_shape
+from napari_ngff.store.arrays.new_array import NewArray, shard_shape
 from napari_ngff.store.arrays.stored_objects import join_key
 from napari_ngff.store.hierarchy.consolidated import update_copies
-from napari_ngff.store.limits import parse_json
 from napari_ngff.store.pyramids.level_reduction import LevelReduction
 from napari_ngff.store.pyramids.pyramid import open_pyramid
 from napari_ngff.store.write.begin import begin_transaction
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from napari_ngff.metadata.model import JSON
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.store.pyramids.level_reduction import Method
     from napari_ngff.store.pyramids.pyramid import Pyramid
@@ -292,104 +290,3 @@ def put_array(
     """Write the document of an array at a path of the label location's hierarchy."""
     name, text = array.make_document(V0_4 if home.zarr_format == 2 else V0_5)
     transaction.put(join_key(path, name), text)
-
-
-def put_group(
-    transaction: Transaction, path: str, attributes: JSON, *, now: bool = False
-) -> None:
-    """Write the document of a group: zarr v3 if its attributes have "ome", else v2."""
-    version = V0_5 if "ome" in attributes else V0_4
-    # At once where others change the document, too: under the lock of `take_turn`.
-    put = transaction.put_document if now else transaction.put
-    for name, text in group_documents(attributes, version).items():
-        put(join_key(path, name), text)
-
-
-def state_version(attributes: JSON, home: LabelLocation) -> JSON:
-    """State the version of the hierarchy, which must be the same everywhere in it."""
-    if "ome" in attributes:
-        # As stated, with the number of a draft, such as 0.6.dev2.
-        attributes["ome"]["version"] = home.stated
-    return attributes
-
-
-def add_to_list(transaction: Transaction, home: LabelLocation, name: str) -> None:
-    """Append a name to the list of labels; everything else in it stays.
-
-    A new list also gets the label images that exist already, since readers that show
-    them without a list would no longer look for them.
-
-    Raises
-    ------
-    CorruptDataError
-        Where the list that is there cannot be read.
-    """
-    entry = home.list_entry(name)
-
-    def append(names: list[str] | None) -> list[str]:
-        if names is None:
-            names = [name for name in home.find_unlisted() if name != entry]
-        return names if entry in names else [*names, entry]
-
-    change_list(transaction, home, append)
-
-
-def change_list(
-    transaction: Transaction,
-    home: LabelLocation,
-    change: Callable[[list[str] | None], list[str]],
-) -> None:
-    """Change the list of labels (None if there is none), and nothing else.
-
-    Raises
-    ------
-    CorruptDataError
-        Where what is there cannot be read.
-    """
-    document = ".zattrs" if home.zarr_format == 2 else "zarr.json"
-    key = join_key(home.group, document)
-    # Read, change and write in one turn: else a name of another process could be lost.
-    with transaction.take_turn():
-        _change_list(transaction, home, key, change)
-
-
-def _change_list(
-    transaction: Transaction,
-    home: LabelLocation,
-    key: str,
-    change: Callable[[list[str] | None], list[str]],
-) -> None:
-    raw = home.source.get(key)
-    if raw is None:
-        attributes = dump_labels(change(None), home.version)
-        put_group(transaction, home.group, state_version(attributes, home), now=True)
-        return
-    # What is no JSON is refused below, like any other thing that is not a list.
-    content: Any = None
-    with suppress(ValueError):
-        content = parse_json(raw)
-    try:
-        attributes = (
-            content if home.zarr_format == 2 else _ome_attributes(content, home)
-        )
-        listed = attributes.get("labels")
-        if "labels" in attributes and not isinstance(listed, list):
-            raise TypeError(f"{listed!r} is not a list")
-        attributes["labels"] = change(listed)
-    except (AttributeError, KeyError, TypeError) as error:
-        msg = f"{transaction.root}/{key} is not a list of labels."
-        raise CorruptDataError(
-            msg, remedy="Correct it; it is left as it is."
-        ) from error
-    # The whole document again: keys of other programs stay.
-    transaction.put_document(key, _dump_json(content))
-
-
-def _ome_attributes(content: JSON, home: LabelLocation) -> JSON:
-    ome: JSON = content.setdefault("attributes", {}).setdefault("ome", {})
-    ome.setdefault("version", home.stated)
-    return ome
-
-
-def _dump_json(document: JSON) -> bytes:
-    return json.dumps(document, indent=2).encode()

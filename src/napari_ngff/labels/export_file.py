@@ -7,7 +7,7 @@ import json
 from typing import TYPE_CHECKING
 
 from napari_ngff.labels.object_export import find_boxes, outline_features, write_boxes
-from napari_ngff.store.write.write_file import replace_file
+from napari_ngff.store.write.replace_file import replace_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -21,7 +21,7 @@ from napari_ngff.errors import CorruptDataError
 from napari_ngff.labels.label_classes import STATES
 from napari_ngff.labels.places.sidecar import address_of
 from napari_ngff.store.hierarchy.location import is_url
-from napari_ngff.store.write.write_file import replace_file
+from napari_ngff.store.write.replace_file import replace_file
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,7 +7,7 @@ import itertools
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from napari_ngff.metadata.compound import compose_steps
+from napari_ngff.metadata.compound_transform import compose_steps
 from napari_ngff.metadata.transform import Identity
 
 if TYPE_CHECKING:

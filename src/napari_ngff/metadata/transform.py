@@ -4,7 +4,7 @@ A transformation is a function "from input points to output points" (0.6) by pos
 the names of axes do not matter to it. Points are rows of an array (points, axes). A
 matrix is homogeneous: (M + 1, N + 1) from N axes to M, the translation its last column.
 
-Transformations that consist of others, or use a field, are in `compound`.
+Transformations made of others, or of a vector field, are in `compound_transform`.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from napari_ngff.metadata.compound import (
+from napari_ngff.metadata.compound_transform import (
     Bijection,
     ByDimension,
     Coordinates,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import platformdirs
 
-from napari_ngff.store.write.write_file import replace_when_done
+from napari_ngff.store.write.replace_file import replace_when_done
 
 if TYPE_CHECKING:
     from pathlib import Path

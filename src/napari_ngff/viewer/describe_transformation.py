@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from napari_ngff.metadata.compound import (
+from napari_ngff.metadata.compound_transform import (
     Bijection,
     ByDimension,
     Coordinates,

@@ -19,7 +19,7 @@ from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.write.begin import begin_transaction
 from napari_ngff.store.write.folder_transaction import FolderTransaction
-from napari_ngff.store.write.write_file import write_aside
+from napari_ngff.store.write.replace_file import write_aside
 from napari_ngff.store.write.writer_token import SUFFIX
 
 

@@ -235,7 +235,7 @@ def test_nothing_is_left_behind_where_writing_fails(sample, monkeypatch):
     def full(*args):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("napari_ngff.store.write.write_file.os.fsync", full)
+    monkeypatch.setattr("napari_ngff.store.write.replace_file.os.fsync", full)
     with pytest.raises(OSError, match="No space"):
         repair_problems(open_node(path), "label-unlisted")
     assert files_of(path) == before

@@ -44,7 +44,7 @@ def test_a_folder_on_a_server_without_metadata(server, answer):
     with pytest.raises(NotOMEZarrError) as caught:
         open_node(f"{server.address}/plain.zarr")
     assert str(caught.value).startswith("There is no OME-Zarr metadata at http://")
-    assert "404" not in str(caught.value)
+    assert "404 Not Found" not in str(caught.value)
 
 
 def test_a_server_that_shows_no_folders(server):

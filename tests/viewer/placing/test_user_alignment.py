@@ -13,7 +13,7 @@ from napari_ngff import UnsupportedError, open_node
 from napari_ngff.errors import AccessError
 from napari_ngff.metadata.model import Reference
 from napari_ngff.metadata.parse import parse_attributes
-from napari_ngff.store.write import folder_transaction, write_file
+from napari_ngff.store.write import folder_transaction, replace_file
 from napari_ngff.viewer import reader
 from napari_ngff.viewer.placing.move_layers import move_layers
 from napari_ngff.viewer.placing.user_alignment import save_alignment
@@ -308,7 +308,7 @@ def test_a_kill_leaves_the_old_document(tmp_path, monkeypatch):
     def killed(*paths):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(write_file, "exchange_paths", killed)
+    monkeypatch.setattr(replace_file, "exchange_paths", killed)
     with pytest.raises(KeyboardInterrupt):
         save_alignment(layer, "aligned")
     assert (folder / "zarr.json").read_bytes() == before

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from napari_ngff.errors import ConflictError, CorruptDataError, UnsupportedError
-from napari_ngff.labels.create_labels import (
+from napari_ngff.labels.create_labels import put_array
+from napari_ngff.labels.places.label_list import (
     add_to_list,
-    put_array,
     put_group,
     state_version,
 )

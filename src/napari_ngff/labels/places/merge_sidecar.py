@@ -19,9 +19,9 @@ from napari_ngff.errors import (
     TargetExistsError,
     UnsupportedError,
 )
-from napari_ngff.labels.create_labels import add_to_list, change_list
 from napari_ngff.labels.journal import find_journals
 from napari_ngff.labels.places.copy_labels import GoesOn, LabelCopy, open_arrays
+from napari_ngff.labels.places.label_list import add_to_list, change_list
 from napari_ngff.labels.places.label_location import (
     LabelLocation,
     is_name,

@@ -30,7 +30,7 @@ from napari_ngff.store.arrays.stored_objects import join_key
 from napari_ngff.store.hierarchy.location import Location, is_url
 from napari_ngff.store.hierarchy.node import Node, read_node
 from napari_ngff.store.sources.folder_source import FolderSource
-from napari_ngff.store.write.write_file import replace_file
+from napari_ngff.store.write.replace_file import replace_file
 
 __all__ = [
     "Address",

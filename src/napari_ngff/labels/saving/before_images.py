@@ -29,7 +29,7 @@ from napari_ngff.store.arrays.lazy_array import ArrayWindow
 from napari_ngff.store.pyramids.pyramid import LevelSource
 from napari_ngff.store.write.append_log import AppendLog
 from napari_ngff.store.write.fsync import flush_open_file
-from napari_ngff.store.write.write_file import nameless_file
+from napari_ngff.store.write.replace_file import nameless_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""Reads tables from files, and from the groups in which ngio and others keep them.
+"""Reads and writes tables: files, and the groups in which ngio and others keep them.
 
 OME-Zarr has no tables. By ngio's convention the attributes of a group ``tables`` list
 them, and each is a group whose attributes state its ``backend``:
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from napari_ngff.errors import CorruptDataError, NodeNotFoundError, UnsupportedError
 from napari_ngff.plate.tables.table import LABEL, WELL, make_table
 from napari_ngff.store.arrays.zarr_adapter import SourceStore
-from napari_ngff.store.write.write_file import replace_when_done, require_writable
+from napari_ngff.store.write.replace_file import replace_when_done, require_writable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -29,7 +29,7 @@ from napari_ngff.store.hierarchy.node import read_node
 from napari_ngff.store.limits import parse_json
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.write.begin import begin_transaction
-from napari_ngff.store.write.write_file import rename_aside, replace_when_done
+from napari_ngff.store.write.replace_file import rename_aside, replace_when_done
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from napari_ngff.errors import CorruptDataError, OMEZarrError
-from napari_ngff.metadata.compound import (
+from napari_ngff.metadata.compound_transform import (
     Bijection,
     ByDimension,
     FieldTransformation,
@@ -33,9 +33,9 @@ from napari_ngff.metadata.transform import (
 )
 from napari_ngff.store.arrays.boxes import whole_box
 from napari_ngff.store.arrays.chunked_array import open_array
-from napari_ngff.store.hierarchy.field_arrays import open_field
 from napari_ngff.store.hierarchy.location import normal_path
 from napari_ngff.store.hierarchy.node import has_group
+from napari_ngff.store.hierarchy.vector_fields import open_field
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

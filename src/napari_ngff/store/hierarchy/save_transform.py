@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from napari_ngff.errors import CorruptDataError, UnsupportedError
-from napari_ngff.metadata.compound import compose_steps
+from napari_ngff.metadata.compound_transform import compose_steps
 from napari_ngff.metadata.model import CoordinateSystem, Reference, SystemLink
 from napari_ngff.metadata.systems_dump import dump_link, dump_system
 from napari_ngff.metadata.transform import Affine, Scale, Transformation, Translation

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from napari_ngff.errors import UnsupportedError
-from napari_ngff.metadata.compound import (
+from napari_ngff.metadata.compound_transform import (
     Coordinates,
     Displacements,
     Inverse,
     smooth_fields,
 )
-from napari_ngff.metadata.field import interpolate_array, make_lattice
 from napari_ngff.metadata.model import Level
+from napari_ngff.metadata.vector_field import interpolate_array, make_lattice
 from napari_ngff.store.arrays.boxes import box_shape
 from napari_ngff.store.pyramids.pyramid import Pyramid
 from napari_ngff.store.threads import share_work

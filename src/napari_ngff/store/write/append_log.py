@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from napari_ngff.store.write.fsync import flush_open_file
 from napari_ngff.store.write.named_errors import name_errors
-from napari_ngff.store.write.write_file import temporary_folder
+from napari_ngff.store.write.replace_file import temporary_folder
 
 if TYPE_CHECKING:
     from typing import IO

@@ -10,8 +10,8 @@ from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.sources.remote_source import RemoteSource
 from napari_ngff.store.sources.zip_source import ZipSource
 from napari_ngff.store.write.archive_transaction import ArchiveTransaction
+from napari_ngff.store.write.bucket_transaction import ObjectTransaction
 from napari_ngff.store.write.folder_transaction import FolderTransaction
-from napari_ngff.store.write.object_transaction import ObjectTransaction
 from napari_ngff.store.write.transaction import TransactionSource
 
 if TYPE_CHECKING:

@@ -24,14 +24,14 @@ from napari_ngff.store.write.file_lock import take_turn
 from napari_ngff.store.write.fsync import flush_file, flush_folder
 from napari_ngff.store.write.label_list_watch import announce_lists
 from napari_ngff.store.write.named_errors import name_errors
-from napari_ngff.store.write.replace_tree import TreeReplacement, recover_trees
-from napari_ngff.store.write.transaction import TransactionSource
-from napari_ngff.store.write.write_file import (
+from napari_ngff.store.write.replace_file import (
     remove_file,
     rename_over,
     replace_file,
     write_aside,
 )
+from napari_ngff.store.write.replace_tree import TreeReplacement, recover_trees
+from napari_ngff.store.write.transaction import TransactionSource
 from napari_ngff.store.write.writer_token import is_left, new_token
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from napari_ngff.store.sources.server_logins import server_of
 from napari_ngff.store.threads import share_work
 from napari_ngff.store.write.fsync import flush_file
 from napari_ngff.store.write.named_errors import name_errors
-from napari_ngff.store.write.write_file import rename_aside
+from napari_ngff.store.write.replace_file import rename_aside
 from napari_ngff.store.write.writer_token import aside_name, new_token
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ def copy_by_server(source: Source, key: str, root: str, new_key: str) -> bool | 
         files.cp_file(f"{source.name}/{key}", f"{root}/{new_key}")
     except FileNotFoundError:
         return False
-    # Some users may not copy, and some servers cannot; each has its own kinds of errors.
+    # Some users may not copy, some servers cannot: each has its own kinds of errors.
     except Exception as error:  # noqa: BLE001
         # One that fails for a moment is asked again for the next object.
         if not is_brief(error):

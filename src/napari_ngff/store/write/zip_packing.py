@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from napari_ngff.errors import TargetExistsError
-from napari_ngff.store.write.write_file import replace_when_done
+from napari_ngff.store.write.replace_file import replace_when_done
 from napari_ngff.store.write.writer_token import is_aside
 from napari_ngff.store.write.zip_writer import ArchiveEntry, write_archive
 

@@ -31,7 +31,7 @@ from napari_ngff.store.sources.zip_source import close_all, reload_all
 from napari_ngff.store.write.file_lock import lock_open_file
 from napari_ngff.store.write.fsync import flush_folder, flush_open_file
 from napari_ngff.store.write.named_errors import name_errors
-from napari_ngff.store.write.write_file import rename_aside, rename_over
+from napari_ngff.store.write.replace_file import rename_aside, rename_over
 from napari_ngff.store.write.writer_token import aside_name, new_token, remove_left
 from napari_ngff.store.write.zip_packing import rank_key
 from napari_ngff.store.write.zip_writer import (

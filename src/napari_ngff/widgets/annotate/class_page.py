@@ -19,7 +19,7 @@ from qtpy.QtWidgets import (
 )
 
 from napari_ngff.errors import error_text
-from napari_ngff.store.write.write_file import replace_file
+from napari_ngff.store.write.replace_file import replace_file
 from napari_ngff.viewer.painting.layer_classes import classes_of_layer, count_voxels
 from napari_ngff.widgets.annotate.class_table import NAME, ClassTable
 from napari_ngff.widgets.widget_tasks import WidgetTasks

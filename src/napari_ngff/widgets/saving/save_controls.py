@@ -16,7 +16,7 @@ from napari_ngff.viewer.painting.paint import (
     select_next_label,
 )
 from napari_ngff.viewer.saving.save_state import SaveWatch
-from napari_ngff.widgets.saving.label_overlays import install_overlays
+from napari_ngff.widgets.painting_outlines import install_overlays
 
 if TYPE_CHECKING:
     from psygnal import SignalInstance

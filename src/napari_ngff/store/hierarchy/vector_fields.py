@@ -8,10 +8,10 @@ import numpy as np
 
 from napari_ngff.errors import NodeNotFoundError, UnsupportedError
 from napari_ngff.metadata.cursor import Cursor
-from napari_ngff.metadata.field import VectorField
 from napari_ngff.metadata.systems_parse import parse_systems
 from napari_ngff.metadata.transform import Identity
 from napari_ngff.metadata.transform_parse import parse_transformation
+from napari_ngff.metadata.vector_field import VectorField
 from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.limits import parse_json
 

@@ -8,10 +8,10 @@ import pytest
 
 from napari_ngff.errors import error_text
 from napari_ngff.store.sources.revision import Revision
-from napari_ngff.store.write import write_file as module
+from napari_ngff.store.write import replace_file as module
 from napari_ngff.store.write.folder_transaction import FolderTransaction
 from napari_ngff.store.write.fsync import flush_open_file
-from napari_ngff.store.write.write_file import rename_over
+from napari_ngff.store.write.replace_file import rename_over
 
 
 @pytest.fixture

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from napari_ngff.metadata.field import make_lattice, solve_points
 from napari_ngff.metadata.transform import Identity, Transformation
+from napari_ngff.metadata.vector_field import make_lattice, solve_points
 
 if TYPE_CHECKING:
-    from napari_ngff.metadata.field import VectorField
     from napari_ngff.metadata.transform import Matrix, Points
+    from napari_ngff.metadata.vector_field import VectorField
 
 __all__ = [
     "Bijection",

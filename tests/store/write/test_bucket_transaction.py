@@ -247,16 +247,16 @@ def test_new_labels_are_listed_last(image, files, download):
 
 KILLED = """
 import os, signal, sys
-from napari_ngff.store.write import object_transaction
+from napari_ngff.store.write import bucket_transaction
 sys.path[:0] = {path!r}
-import test_object_transaction as tests
-call, count = object_transaction.ObjectBucket._put_once, iter(range(1000))
+import test_bucket_transaction as tests
+call, count = bucket_transaction.ObjectBucket._put_once, iter(range(1000))
 def put(*given):
     if next(count) == {at}:
         os.kill(os.getpid(), signal.SIGKILL)
     return call(*given)
-object_transaction.ObjectBucket._put_once = put
-object_transaction.AT_ONCE = 1
+bucket_transaction.ObjectBucket._put_once = put
+bucket_transaction.AT_ONCE = 1
 writer = tests.new_labels("mine")
 tests.add(writer, (2, 3), (30, 20), 7)
 writer.save()
