@@ -117,7 +117,7 @@ def test_a_wrong_call_is_exit_code_2(capsys, arguments):
 
 
 def test_the_command_is_installed():
-    command = [sys.executable, "-m", "napari_ngff.cli", "--version"]
+    command = [sys.executable, "-m", "napari_ngff", "--version"]
     found = subprocess.run(command, capture_output=True, text=True, check=True)
     assert found.stdout.strip() == __version__
 

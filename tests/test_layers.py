@@ -31,6 +31,7 @@ LAYERS = (
     ("__init__", "testing"),  # the public names
     ("commands",),
     ("plugin", "cli"),
+    ("__main__",),
 )
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 QT = ("qtpy", "superqt", "magicgui", "PyQt5", "PyQt6", "PySide2", "PySide6")

@@ -23,6 +23,7 @@ from napari_ngff.viewer.browsing.table_offers import (
     TableOrigin,
     find_offers,
 )
+from napari_ngff.viewer.painting.layer_classes import classes_of_layer
 from napari_ngff.viewer.painting.layer_measuring import join_features, part_features
 from napari_ngff.viewer.session import session_of
 from plates import write_group, write_image, write_plate
@@ -422,6 +423,27 @@ def test_text_colours_wells_by_category(loaded):
     loaded.color_by("drug", "count")
     assert loaded.color_map().values["B/1"] == 2
     assert loaded.color_map().categories == ()
+
+
+def test_classes_have_the_same_colours_on_canvas_and_map(tables, tmp_path):
+    tables.browser.show_field("A/1", "0")
+    layer = labels_of(tables)
+    classes = classes_of_layer(layer)
+    classes.add_class("round", 1)
+    classes.add_class("dead", 2)
+    path = tmp_path / "measured.csv"
+    path.write_text("well,class,drug\nA1,round,round\nA2,dead,x\nA3,other,y\n")
+    tables.load_file(str(path))
+    tables.color_by("class", "mean")
+    shown = tables.color_map()
+    colors = dict(zip(shown.categories, shown.category_colors, strict=True))
+    for known in classes.items:
+        on_canvas = 255 * layer.colormap.map(known.value)[:3]
+        assert np.allclose(colors[known.name], on_canvas, atol=1)
+    assert len(set(colors.values())) == 3
+    # A word in another column is no class.
+    tables.color_by("drug", "mean")
+    assert tables.color_map().class_colors == {}
 
 
 def test_more_categories_than_can_be_told_apart_are_one(tables, tmp_path):

@@ -59,6 +59,19 @@ def test_switching_to_3d_shows_it_and_back_the_zoom_chooses_again(layer):
     assert layer.locked_data_level is None
 
 
+@pytest.mark.filterwarnings("ignore:Inconsistent units")
+def test_layers_of_different_units_are_shown_in_3d(layer):
+    viewer = ViewerModel()
+    session_of(viewer)
+    layer.units = ("second", "um", "um", "um")
+    viewer.add_layer(layer)
+    viewer.add_image(np.zeros(SHAPES[0], "u1"), name="without units")
+    assert viewer.dims.units is None
+    viewer.dims.ndisplay = 3
+    assert layer.locked_data_level == 0
+    assert layer._slice.image.raw.shape == SHAPES[0][1:]
+
+
 def test_a_level_that_was_chosen_stays(layer):
     viewer = ViewerModel()
     session_of(viewer)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -43,7 +44,12 @@ __all__ = [
     "suits_log",
 ]
 
-CATEGORY_COLORS = tuple(color[:3] for color in (*PALETTE[:7], PALETTE[8]))
+Color = tuple[int, ...]
+"""Red, green and blue, 0-255."""
+
+CATEGORY_COLORS: tuple[Color, ...] = tuple(
+    color[:3] for color in (*PALETTE[:7], PALETTE[8])
+)
 """Of categories, for all eyes; without the pale grey, which is that of no well."""
 
 
@@ -79,6 +85,8 @@ class Coloring:
         Whether equal factors, not equal differences, have colours equally far apart.
     categories
         Their names, in order; () for numbers.
+    class_colors
+        Red, green and blue by the name of a category that is a class of labels.
     """
 
     values: Mapping[str, float | None]
@@ -86,6 +94,15 @@ class Coloring:
     title: str
     is_log: bool = False
     categories: tuple[str, ...] = ()
+    class_colors: Mapping[str, Color] = field(default_factory=dict)
+
+    @property
+    def category_colors(self) -> tuple[Color, ...]:
+        """The colours of the categories: of classes as on the canvas."""
+        taken = {self.class_colors.get(name) for name in self.categories}
+        free = [color for color in CATEGORY_COLORS if color not in taken]
+        others = itertools.cycle(free or CATEGORY_COLORS)
+        return tuple(self.class_colors.get(n) or next(others) for n in self.categories)
 
 
 def color_numbers(

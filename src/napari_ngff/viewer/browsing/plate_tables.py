@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import os
 import weakref
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from psygnal import Signal
 
 from napari_ngff.plate.tables.files import read_table, write_frame
+from napari_ngff.plate.tables.labelled_image import CLASS
 from napari_ngff.plate.tables.measure_labels import FieldPath
 from napari_ngff.plate.tables.table import (
     AGGREGATIONS,
@@ -42,11 +44,13 @@ from napari_ngff.viewer.browsing.table_offers import (
 from napari_ngff.viewer.latest_task import LatestTask
 from napari_ngff.viewer.layer_plan import KEY, origin_of
 from napari_ngff.viewer.notices import last_part
+from napari_ngff.viewer.painting.layer_classes import classes_of_layer
 from napari_ngff.viewer.painting.layer_measuring import (
     UNSAVED,
     join_features,
     part_features,
 )
+from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.saving.measured_tables import MeasuredTable
 from napari_ngff.viewer.session import session_of
 
@@ -401,8 +405,17 @@ class PlateTables:
             return None
         coloring = self._joined.color_wells(column, self.how, self._filter, self.wells)
         if coloring.categories:
-            return coloring
+            return replace(coloring, class_colors=self._class_colors(column))
         return color_numbers(coloring.values, coloring.title, self._limits, self.log)
+
+    def _class_colors(self, column: TableColumn) -> dict[str, tuple[int, ...]]:
+        """Find the colours of classes on the canvas, for the column that names them."""
+        if column.name != CLASS:
+            return {}
+        shown = labels_shown(self._viewer(), self.browser)
+        layers = (layer for layer, _ in shown if isinstance(layer, OMEZarrLabels))
+        items = (known for layer in layers for known in classes_of_layer(layer).items)
+        return {known.name: known.color[:3] for known in items}
 
     def filter_wells(self, text: str) -> None:
         """Let a line of text choose wells, and rows of the table.

@@ -36,6 +36,9 @@ def visible_part(
         sight.
     """
     camera, shape = viewer.scene.camera, layer.level_shapes[0]
+    # None where layers have different units: then the world has none (napari 0.9).
+    if viewer.dims.units is None:
+        return None
     units = tuple(layer.units), tuple(viewer.dims.units)[-layer.ndim :]
     is_plain = layer.depiction == "volume" and not layer.experimental_clipping_planes
     if camera.perspective or viewer.canvas.grid.enabled or not is_plain:

@@ -103,15 +103,18 @@ class CategoryScale:
         Of the categories; their values are 0, 1, 2...
     title
         What they are.
+    colors
+        Red, green and blue of each.
     """
 
     names: tuple[str, ...]
-    title: str = ""
+    title: str
+    colors: tuple[tuple[int, ...], ...]
 
     def paint_value(self, painter: QPainter, rect: QRect, value: float) -> None:
         """Fill a rectangle with the colour and the pattern of a category."""
-        repeat, color = divmod(round(value), len(CATEGORY_COLORS))
-        painter.fillRect(rect, QColor(*CATEGORY_COLORS[color]))
+        repeat = round(value) // len(CATEGORY_COLORS)
+        painter.fillRect(rect, QColor(*self.colors[round(value)]))
         if repeat:
             style = PATTERNS[min(repeat, len(PATTERNS) - 1)]
             painter.fillRect(rect, QBrush(Qt.GlobalColor.black, style))

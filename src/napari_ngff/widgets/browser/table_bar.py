@@ -360,7 +360,8 @@ class TableBar(QWidget):
             self._map.setValues(None)
             self.legend.setScale(None)
         elif coloring.categories:
-            scale = CategoryScale(coloring.categories, coloring.title)
+            names, colors = coloring.categories, coloring.category_colors
+            scale = CategoryScale(names, coloring.title, colors)
             self._map.setValues(coloring.values, scale)
             self.legend.setScale(None)
         else:
