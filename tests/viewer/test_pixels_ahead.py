@@ -80,3 +80,22 @@ def test_no_chunk_is_asked_for_twice_and_none_while_the_screen_waits(
     assert len(asked) == len(set(asked)) == 3 * 16
     reader.read_around(resting)
     assert len(asked) == 3 * 16
+
+
+def test_where_chunks_hold_several_planes_the_next_chunk_is_read(tmp_path):
+    zarr.create_array(
+        tmp_path / "0", data=np.ones((20, 16, 16), "uint8"), chunks=(8, 16, 16)
+    )
+    level = LevelSource(open_array(FolderSource(str(tmp_path)), "0"))
+
+    def chunks_beside(plane):
+        view = StreamedView(level, 0, ((plane, plane + 1), (0, 16), (0, 16)))
+        chunks = list_chunks_ahead([view], frozenset({0}))
+        return [one.cell[0] for one in sorted(chunks, key=lambda one: one.order)]
+
+    assert [chunks_beside(plane) for plane in (3, 8, 12, 19)] == [
+        [1],
+        [2, 0],
+        [2, 0],
+        [1],
+    ]

@@ -130,7 +130,7 @@ class AheadReader:
                 return
             array = chunk.level.array
             key = array.token, chunk.cell
-            if key in self._tried or array.cached_chunk(chunk.cell) is not None:
+            if key in self._tried or array.has_cached(chunk.cell):
                 continue
             left -= math.prod(array.chunks) * array.dtype.itemsize
             if left < 0:
@@ -163,7 +163,7 @@ def list_chunks_ahead(
         seen = set(cells_in(view.box, level.chunks))
         # The coarsest first: it stands where a finer one is still missing.
         order = 2 if view.number == finest and len(views) > 1 else 0
-        for box, later in shifted_boxes(view.box, level.shape, stepped_axes):
+        for box, later in shifted_boxes(view, stepped_axes):
             chunks += [
                 ChunkAhead((order + later, distance_of(cell, view)), level, cell)
                 for cell in cells_in(box, level.chunks)
@@ -181,15 +181,19 @@ def list_chunks_ahead(
 
 
 def shifted_boxes(
-    box: Box, shape: Sequence[int], stepped_axes: frozenset[int]
+    view: StreamedView, stepped_axes: frozenset[int]
 ) -> Iterator[tuple[Box, int]]:
-    """Give the boxes of the next planes, each with 0, and of those before, with 1."""
+    """Give the boxes of the next planes, each with 0, and of those before, with 1.
+
+    A plane of the next chunk: the planes in the same chunk are read with the view.
+    """
+    box, shape, chunks = view.box, view.level.shape, view.level.chunks
     for later, step in enumerate((1, -1)):
         for axis in sorted(stepped_axes):
             start, stop = box[axis]
-            if stop - start == 1 and 0 <= start + step < shape[axis]:
-                moved = (start + step, stop + step)
-                yield (*box[:axis], moved, *box[axis + 1 :]), later
+            place = (start // chunks[axis] + step) * chunks[axis]
+            if stop - start == 1 and 0 <= place < shape[axis]:
+                yield (*box[:axis], (place, place + 1), *box[axis + 1 :]), later
 
 
 def widen_box(box: Box, shape: Sequence[int], chunks: Sequence[int]) -> Box:
@@ -216,6 +220,6 @@ def read_chunk(chunk: ChunkAhead) -> None:
     array = chunk.level.array
     errors: list[ChunkError] = []
     try:
-        array.read(box_of(chunk.cell, array.chunks, array.shape), errors.append)
+        array.read_ahead(chunk.cell, errors.append)
     except (OMEZarrError, OSError):
         return

@@ -11,9 +11,14 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import ChunkError, CorruptDataError, NodeNotFoundError
-from napari_ngff.store.arrays.boxes import Box, intersect_boxes, whole_box
+from napari_ngff.store.arrays.boxes import Box, box_of, intersect_boxes, whole_box
 from napari_ngff.store.arrays.parse_array import IndirectError, parse_array
-from napari_ngff.store.arrays.region_read import RegionRead, cache, cached_chunk
+from napari_ngff.store.arrays.region_read import (
+    RegionRead,
+    cache,
+    cached_chunk,
+    use_cached,
+)
 from napari_ngff.store.arrays.stored_objects import DOCUMENTS, ArrayObjects, join_key
 from napari_ngff.store.arrays.zarr_fallback import ZarrReader
 
@@ -290,9 +295,23 @@ class ChunkedArray:
     def cached_chunk(self, cell: Shape) -> np.ndarray[Any, Any] | None:
         """Return a decoded chunk of a remote array if it is in memory.
 
-        It has the shape of a chunk also where the array ends in it.
+        It has the shape of a chunk also where the array ends in it. It is counted as
+        taken from memory.
         """
-        return cached_chunk(self._objects, cell)
+        return use_cached(self._objects, cell)
+
+    def has_cached(self, cell: Shape) -> bool:
+        """Return whether a decoded chunk of a remote array is in memory."""
+        return cached_chunk(self._objects, cell) is not None
+
+    def read_ahead(self, cell: Shape, on_error: OnError) -> None:
+        """Read a chunk of a remote array into `cache`, and count it as read ahead."""
+        if self.has_cached(cell):
+            return
+        self.read(box_of(cell, self.chunks, self.shape), on_error)
+        # Else it is not stored, failed, or is too large to be kept.
+        if self.has_cached(cell):
+            self._objects.counts.add_ahead(self.token, cell)
 
 
 def normalise_index(index: Any, shape: Shape) -> tuple[Box, tuple[bool, ...]]:

@@ -13,6 +13,7 @@ from napari_ngff.errors import ChunkError, CorruptDataError
 from napari_ngff.store.arrays.parse_array import IndirectError, parse_array
 from napari_ngff.store.limits import check_index
 from napari_ngff.store.lru_cache import ByteCache
+from napari_ngff.store.sources.read_counts import counts_of
 from napari_ngff.store.sources.revision import Revision
 
 if TYPE_CHECKING:
@@ -64,6 +65,8 @@ class ArrayObjects:
         Boxes that could not be read when that was tried last, and why.
     lent
         Whether the layout is that of another array; see `ChunkedArray`.
+    counts
+        Counters of the source.
     """
 
     def __init__(
@@ -71,6 +74,7 @@ class ArrayObjects:
     ) -> None:
         self.lent = lent
         self.source = source
+        self.counts = counts_of(source)
         self.path = path
         self.layout = layout
         self.token = next(tokens)

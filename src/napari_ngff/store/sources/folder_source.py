@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from napari_ngff.errors import AccessError, CorruptDataError
 from napari_ngff.store.limits import check_document_size
+from napari_ngff.store.sources.read_counts import ReadCounts
 from napari_ngff.store.sources.revision import Revision
 from napari_ngff.store.threads import CORES
 
@@ -38,6 +39,7 @@ class FolderSource:
 
     def __init__(self, root: str) -> None:
         self.root = root
+        self.counts = ReadCounts()
 
     @property
     def name(self) -> str:

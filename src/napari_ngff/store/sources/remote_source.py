@@ -19,7 +19,6 @@ from napari_ngff.errors import (
     LoginNeededError,
     OMEZarrError,
     ServerError,
-    UnsupportedError,
 )
 from napari_ngff.store.limits import LARGEST_DOCUMENT, allowed_chunk, is_document
 from napari_ngff.store.sources.address_secrets import AddressSecrets
@@ -39,6 +38,7 @@ from napari_ngff.store.sources.kept_chunks import (
     KeptChunks,
     kept_chunks_of,
 )
+from napari_ngff.store.sources.read_counts import ReadCounts
 from napari_ngff.store.sources.request_failure import (
     describe_failure,
     is_brief,
@@ -46,7 +46,7 @@ from napari_ngff.store.sources.request_failure import (
     lacks_credentials,
     refuses_objects,
 )
-from napari_ngff.store.sources.server_access import ServerAccess
+from napari_ngff.store.sources.server_access import ServerAccess, open_filesystem
 from napari_ngff.store.sources.server_logins import (
     choose_secrets,
     note_refusal,
@@ -174,6 +174,7 @@ class RemoteSource:
         self._scheme = scheme
         self.own_secrets = AddressSecrets.from_address(url, options)
         self._server = server_of(url)
+        self.counts = ReadCounts()
         self._access = self._open_access(self._choose_secrets())
         self._scope: ReadScope = getattr(_current, "scope", None) or ReadScope()
         self._asked: dict[str, Future[bytes | None]] = {}
@@ -185,14 +186,17 @@ class RemoteSource:
 
     def _open_access(self, secrets: AddressSecrets) -> ServerAccess:
         options = dict(secrets.options)
-        files, guest_files, bucket = _open_filesystem(self._scheme, options), None, ""
+        files, guest_files, bucket = self._open_files(options), None, ""
         if self._scheme in ("http", "https"):
-            guest_files = _open_filesystem(self._scheme, {})
+            guest_files = self._open_files({})
         elif self._scheme == "s3":
             bucket = self._server
             if not secrets.has_credentials:
-                guest_files = _open_filesystem("s3", {**options, "anon": True})
+                guest_files = self._open_files({**options, "anon": True})
         return ServerAccess(secrets, files, guest_files, bucket)
+
+    def _open_files(self, options: dict[str, Any]) -> Any:
+        return open_filesystem(self._scheme, options, TIMEOUT)
 
     @property
     def access(self) -> ServerAccess:
@@ -311,6 +315,7 @@ class RemoteSource:
         answer = self._request_object(key, start, end, seconds, tag)
         if answer is None:
             assert kept is not None
+            self.counts.add_kept()
             return kept.data
         # Asked again: a bucket may have wanted a login meanwhile.
         if chunks.may_keep(self.access, key):
@@ -412,7 +417,7 @@ class RemoteSource:
         secrets, files = access.secrets, access.files
         address = secrets.complete_address(url)
         if not files.async_impl:
-            return KeptBytes(files.cat_file(address, start=start, end=end), "")
+            return KeptBytes(self._read_now(files, address, start, end), "")
         most = LARGEST_DOCUMENT if is_document(key) else allowed_chunk()
         if access.bucket:
             asked = S3Request(address, start, end, most, known_tag)
@@ -427,6 +432,18 @@ class RemoteSource:
             return self._wait_for(found, seconds)
         data = files._cat_file(address, start=start, end=end)
         return KeptBytes(self._wait_for(data, seconds), "")
+
+    def _read_now(
+        self, files: Any, address: str, start: int | None, end: int | None
+    ) -> bytes:
+        """Read bytes by a file system that cannot be asked in parallel."""
+        data: bytes = b""
+        self.counts.begin_request()
+        try:
+            data = files.cat_file(address, start=start, end=end)
+        finally:
+            self.counts.end_request(data)
+        return data
 
     def _request_part(
         self,
@@ -483,6 +500,8 @@ class RemoteSource:
     ) -> Content:
         """Wait until something was read; fails after `stop_reading`, or too late."""
         answer = asyncio.run_coroutine_threadsafe(reading, self.files.loop)
+        content: Content | None = None
+        self.counts.begin_request()
         with _lock:
             _waiting.add(answer)
             self._scope.add(answer)
@@ -490,8 +509,10 @@ class RemoteSource:
             # After it was added: else `stop_reading` might miss it in between.
             if _stopped.is_set() or self._scope.is_cancelled:
                 answer.cancel()
-            return answer.result(seconds)
+            content = answer.result(seconds)
+            return content
         finally:
+            self.counts.end_request(content)
             answer.cancel()
             with _lock:
                 _waiting.discard(answer)
@@ -571,28 +592,3 @@ def _allowed_seconds() -> float:
         return float(os.environ.get(SECONDS_VARIABLE, ""))
     except ValueError:
         return LONGEST_READ
-
-
-def _open_filesystem(scheme: str, options: dict[str, Any]) -> Any:
-    extra = "remote" if scheme in ("http", "https") else "s3"
-    try:
-        import fsspec
-
-        if extra == "remote":
-            import aiohttp
-
-            # No total: `_request_bytes` waits as long as the user allows.
-            timeout = aiohttp.ClientTimeout(
-                total=None, sock_connect=TIMEOUT, sock_read=TIMEOUT
-            )
-            options = {"client_kwargs": {"timeout": timeout}, **options}
-        return fsspec.filesystem(scheme, **options)
-    except ImportError as error:
-        msg = (
-            f"Reading {scheme}:// addresses needs packages that are not installed"
-            f" ({error}). Run: pip install 'napari-ngff[{extra}]'"
-        )
-        raise UnsupportedError(msg) from error
-    except ValueError as error:
-        msg = f"Addresses that start with {scheme}:// are not supported: {error}"
-        raise UnsupportedError(msg) from error

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from napari_ngff.errors import UnsupportedError
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from napari_ngff.store.sources.address_secrets import AddressSecrets
 
-__all__ = ["ServerAccess"]
+__all__ = ["ServerAccess", "open_filesystem"]
 
 Content = TypeVar("Content")
 
@@ -87,3 +89,42 @@ class ServerAccess:
             except PermissionError:
                 pass
         return list(self.files.ls(address, detail=False))
+
+
+def open_filesystem(scheme: str, options: dict[str, Any], seconds: float) -> Any:
+    """Open the file system of fsspec for a scheme.
+
+    Parameters
+    ----------
+    scheme, options
+        Of the address; what fsspec is given for it.
+    seconds
+        Without a byte, before a request of HTTP fails.
+
+    Raises
+    ------
+    UnsupportedError
+        Where the packages for this scheme are not installed.
+    """
+    extra = "remote" if scheme in ("http", "https") else "s3"
+    try:
+        import fsspec
+
+        if extra == "remote":
+            import aiohttp
+
+            # No total: `RemoteSource` waits as long as the user allows.
+            timeout = aiohttp.ClientTimeout(
+                total=None, sock_connect=seconds, sock_read=seconds
+            )
+            options = {"client_kwargs": {"timeout": timeout}, **options}
+        return fsspec.filesystem(scheme, **options)
+    except ImportError as error:
+        msg = (
+            f"Reading {scheme}:// addresses needs packages that are not installed"
+            f" ({error}). Run: pip install 'napari-ngff[{extra}]'"
+        )
+        raise UnsupportedError(msg) from error
+    except ValueError as error:
+        msg = f"Addresses that start with {scheme}:// are not supported: {error}"
+        raise UnsupportedError(msg) from error

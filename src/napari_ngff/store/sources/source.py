@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from napari_ngff.store.sources.read_counts import counts_of
+
 if TYPE_CHECKING:
     from napari_ngff.metadata.model import Problem
+    from napari_ngff.store.sources.read_counts import ReadCounts
     from napari_ngff.store.sources.revision import Revision
 
 __all__ = ["ReadLog", "Source"]
@@ -102,6 +105,11 @@ class ReadLog:
     def __reduce__(self) -> tuple[Any, ...]:
         # Another process (a worker of dask) reads only, and never compares revisions.
         return _same_source, (self._source,)
+
+    @property
+    def counts(self) -> ReadCounts:
+        """Counters of the source."""
+        return counts_of(self._source)
 
     @property
     def name(self) -> str:

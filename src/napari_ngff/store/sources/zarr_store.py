@@ -13,6 +13,7 @@ from zarr.core.sync import sync
 
 from napari_ngff.addresses import hide_secrets
 from napari_ngff.errors import AccessError
+from napari_ngff.store.sources.read_counts import ReadCounts
 from napari_ngff.store.threads import CORES
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ class StoreSource:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self.counts = ReadCounts()
 
     @property
     def name(self) -> str:

@@ -10,10 +10,12 @@ from qtpy.compat import isalive
 from qtpy.QtCore import QModelIndex, QSize, Qt
 from qtpy.QtGui import QGuiApplication, QKeySequence, QShortcut  # type: ignore[attr-defined]
 from qtpy.QtWidgets import (
+    QFrame,
     QHBoxLayout,
     QHeaderView,
     QLabel,
     QPushButton,
+    QScrollArea,
     QSplitter,
     QTabWidget,
     QTreeView,
@@ -48,6 +50,7 @@ from napari_ngff.widgets.drops import DropTarget
 from napari_ngff.widgets.inspector.hierarchy import HierarchyModel
 from napari_ngff.widgets.inspector.pages import FactPage, JsonPage, UndoRepair
 from napari_ngff.widgets.inspector.problem_table import ProblemTable
+from napari_ngff.widgets.inspector.reading_page import ReadingPage
 from napari_ngff.widgets.inspector.system_chooser import SystemChooser
 from napari_ngff.widgets.installation import install_widgets
 from napari_ngff.widgets.problem_sign import problem_sign_of
@@ -67,7 +70,7 @@ __all__ = ["Inspector"]
 REPAIR_ANSWER = "Repair"
 
 HINT = "Select a layer that was opened from OME-Zarr, or drop a folder here."
-FACTS, PROBLEMS, JSON_TAB = range(3)
+FACTS, PROBLEMS, JSON_TAB, READING = range(4)
 
 
 class Inspector(DropTarget):
@@ -92,6 +95,7 @@ class Inspector(DropTarget):
         self.facts = FactPage(self)
         self.problems = ProblemTable(self)
         self.json = JsonPage(self)
+        self.reading = ReadingPage(napari_viewer, self)
         self.tabs = QTabWidget(self)
         self.status = QLabel(HINT, self)
         self.open = QPushButton("&Open as layers", self)
@@ -121,6 +125,7 @@ class Inspector(DropTarget):
         self.tabs.addTab(self.facts, "Facts")
         self.tabs.addTab(self.problems, "Problems")
         self.tabs.addTab(self.json, "JSON")
+        self.tabs.addTab(in_scroll_area(self.reading, self), "Reading")
         self.open.setToolTip("Or double-click a row, or press Enter on it.")
         self.check.setToolTip("Judges every group below by the specification.")
         self.status.setWordWrap(True)
@@ -408,6 +413,16 @@ class Inspector(DropTarget):
 
 
 CHECK, STOP = "Check &all below", "Stop checkin&g"
+
+
+def in_scroll_area(page: QWidget, parent: QWidget) -> QScrollArea:
+    """Let a page need little room."""
+    area = QScrollArea(parent)
+    area.setFrameShape(QFrame.Shape.NoFrame)
+    area.setWidgetResizable(True)
+    area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+    area.setWidget(page)
+    return area
 
 
 def in_row(*widgets: QWidget) -> QHBoxLayout:
