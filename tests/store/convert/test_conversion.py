@@ -654,3 +654,25 @@ def test_memory_of_a_plan_does_not_grow_with_chunks(tmp_path) -> None:
         assert units == -(-count // 97)
         shutil.rmtree(folder)
     assert peaks[1] < 1.5 * peaks[0] + 100_000
+
+
+def test_wells_of_an_image_are_refused(tmp_path) -> None:
+    source = write_image(tmp_path / "cells.ome.zarr", "0.5", shape=(64, 64))
+    made = tmp_path / "made.ome.zarr"
+    with pytest.raises(ValueError, match="is not a plate, and has no wells"):
+        convert(source, made, wells="A1")
+    assert [path.name for path in tmp_path.iterdir()] == ["cells.ome.zarr"]
+
+
+def test_what_is_beside_the_source_is_named(tmp_path) -> None:
+    source = write_image(tmp_path / "cells.ome.zarr", "0.5", shape=(64, 64))
+    for name in (
+        "cells.ome.zarr.annotation.json",
+        "cells.tif",
+        "other.labels.ome.zarr",
+    ):
+        (tmp_path / name).write_text("{}")
+    result = convert(source, tmp_path / "made.ome.zarr")
+    assert result.notes == (
+        "Not copied, since it is beside the source: cells.ome.zarr.annotation.json.",
+    )

@@ -224,6 +224,8 @@ def test_what_cannot_be_rebuilt(tmp_path) -> None:
         rebuild(folder / "labels")
     with pytest.raises(ValueError, match="1 level or more"):
         rebuild(folder, levels=0)
+    with pytest.raises(ValueError, match="7 levels at most: the last is one pixel"):
+        rebuild(folder, levels=12)
     with pytest.raises(ValueError, match="Choose one of"):
         rebuild(folder, method="max")
     assert rebuild_pyramid.METHODS == ("mean", "mode", "nearest")

@@ -57,9 +57,14 @@ def test_a_part_of_an_image_becomes_one_file(viewer, tmp_path):
         type_into(person, form.target, str(made))
         options_of(person, form)
         assert not form.lines["wells"].isVisible()  # an image has none
-        person.click(form.lines["crop"])
+        person.click(form.lines["chunks"])
+        person.press("Tab", "Tab", "Tab")
+        person.sees(form.lines["crop"].hasFocus)
+        before = place_of(form.lines["levels"])
         person.types("q=1")
         person.sees(lambda: "no axis 'q'" in text_below(form, "crop"))
+        # The next field stays where the mouse is going.
+        assert place_of(form.lines["levels"]) == before
         assert not form.start.isEnabled()
         type_into(person, form.lines["crop"], "x=100:300,t=1")
         person.sees(lambda: form.start.isEnabled() and not text_below(form, "crop"))
@@ -69,6 +74,8 @@ def test_a_part_of_an_image_becomes_one_file(viewer, tmp_path):
         person.sees(form.open.hasFocus)
         person.press("Return")
         person.sees(lambda: "nuclei [1]" in viewer.layers)
+        # Else both would be drawn over each other.
+        assert [layer.visible for layer in nuclei(viewer)] == [False, True]
         person.sees(lambda: shown_form(viewer, TITLE) is None)
 
     Person(viewer, "convert").take(journey)
@@ -78,9 +85,21 @@ def test_a_part_of_an_image_becomes_one_file(viewer, tmp_path):
     assert (image.levels[0] == before[1:, ..., 100:300]).all().compute()
 
 
+def place_of(field):
+    return field.mapToGlobal(field.rect().topLeft())
+
+
+def nuclei(viewer):
+    return [layer for layer in viewer.layers if layer.name.startswith("nuclei")]
+
+
+TITLES = {"target": "Save as"}
+
+
 def text_below(form, name):
-    label = form.fields._mistakes[name]
-    return label.text() if label.isVisible() else ""
+    label, title = form.fields.mistakes, TITLES.get(name, name.capitalize())
+    lines = label.text().splitlines() if label.isVisible() else ()
+    return next((line for line in lines if line.startswith(f"{title}: ")), "")
 
 
 def test_the_visible_part_becomes_the_crop(viewer, tmp_path):
@@ -117,7 +136,7 @@ def test_there_is_no_part_of_what_is_not_shown(viewer, tmp_path):
     until(lambda: form.task.can_start)
     form.cropToView()
     assert form.lines["crop"].text() == ""
-    assert "does not show this image" in form.fields._mistakes["crop"].text()
+    assert "does not show this image" in form.fields.mistakes.text()
 
 
 def test_a_folder_is_packed_by_its_targets_name(viewer, tmp_path):

@@ -7,10 +7,12 @@ are counted out of the lines when they run. So memory does not grow with their n
 
 from __future__ import annotations
 
+import glob
 import itertools
 import math
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import (
@@ -66,6 +68,9 @@ GROUP_DOCUMENTS = ("zarr.json", ".zgroup", ".zattrs", ".zmetadata")
 TABLES = "tables"
 """Group of tables, and key of the list in it, of ngio and Fractal."""
 
+BESIDE = (".annotation.json", ".labels.ome.zarr")
+"""Ends of names of what belongs to a hierarchy and is beside it."""
+
 AT_ONCE = 256
 """Unknown objects of one unit."""
 
@@ -117,6 +122,8 @@ class ConversionPlan:
         Images whose crop reaches beyond them, each with the axes as text.
     axes
         Names of the axes of all images.
+    has_plate
+        Whether a plate was among the groups.
     drafts
         Reads what `put` has written; by default what is at `target`.
     """
@@ -129,6 +136,7 @@ class ConversionPlan:
     problems: list[str] = field(default_factory=list)
     beyond: list[str] = field(default_factory=list)
     axes: set[str] = field(default_factory=set)
+    has_plate: bool = False
     drafts: Source | None = None
 
     def list_tasks(self) -> Iterator[ArrayTask | CopyTask | DocumentTask]:
@@ -153,6 +161,8 @@ class ConversionPlan:
         while log.sums:
             yield _note_documents(log)
         self._require_axes()
+        if self.request.selection.wells is not None and not self.has_plate:
+            raise OptionError(f"{self.node} is not a plate, and has no wells.", "wells")
 
     def _require_axes(self) -> None:
         storage = self.request.storage
@@ -164,12 +174,16 @@ class ConversionPlan:
                     raise OptionError(text, option)
 
     def list_notes(self) -> tuple[str, ...]:
-        """Say where the crop reaches beyond an image, in one sentence."""
-        if not self.beyond:
-            return ()
-        first, count = self.beyond[0], len(self.beyond) - 1
-        more = f" (and beyond {count} other images)" if count else ""
-        return (f"The crop reaches beyond {first}{more}: it ends there.",)
+        """Say where the crop reaches beyond an image, and what is not copied."""
+        notes = []
+        if self.beyond:
+            first, count = self.beyond[0], len(self.beyond) - 1
+            more = f" (and beyond {count} other images)" if count else ""
+            notes.append(f"The crop reaches beyond {first}{more}: it ends there.")
+        beside = ", ".join(_list_beside(self.node))
+        if beside:
+            notes.append(f"Not copied, since it is beside the source: {beside}.")
+        return tuple(notes)
 
     # --- groups
 
@@ -200,6 +214,7 @@ class ConversionPlan:
             claimed += plan.claimed
             tasks = self._plan_levels(node, path, plan)
         if node.metadata.plate is not None:
+            self.has_plate = True
             change = replace(change, wells=self._choose_wells(node))
         if node.metadata.labels is not None and image is not None:
             # Up to 0.3 label images need not be listed.
@@ -485,6 +500,19 @@ def _is_above(path: str, others: Iterable[str]) -> bool:
 def _copy_files(source: str, target: str, names: Iterator[str]) -> Iterator[CopyTask]:
     while batch := tuple(itertools.islice(names, AT_ONCE)):
         yield CopyTask(source, target, batch)
+
+
+def _list_beside(node: Node) -> list[str]:
+    """List what belongs to a hierarchy and is beside it, not in it."""
+    path = Path(node.location.source.name)
+    if node.location.path or not path.exists():
+        return []
+    stem = path.name.partition(".")[0]
+    return [
+        other.name
+        for other in sorted(path.parent.glob(f"{glob.escape(stem)}.*"))
+        if other.name.endswith(BESIDE)
+    ]
 
 
 def _note_documents(log: DocumentLog) -> DocumentTask:

@@ -448,10 +448,14 @@ def _plan_levels(
         more = PyramidPlan.choose_shapes(shape, axes, scale, chunks, levels=missing)
         for _, coarse, factors in more.steps:
             number = len(planned) + 1
+            if coarse == shape:
+                text = f"{node} has {number} levels at most: the last is one pixel."
+                raise OptionError(text, "levels")
             path = _free_path(str(number), names)
             if number < len(stated):
                 path = stated[number].path
             names.add(path)
+            shape = coarse
             planned.append(RebuiltLevel(path, coarse, factors, False))
     return planned
 

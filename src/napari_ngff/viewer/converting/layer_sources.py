@@ -15,9 +15,11 @@ if TYPE_CHECKING:
     from napari.components import ViewerModel
     from napari.layers import Layer
 
+    from napari_ngff.store.convert.source_facts import SourceFacts
     from napari_ngff.store.hierarchy.location import Location
 
 __all__ = [
+    "hide_source",
     "image_source",
     "layers_below",
     "source_choices",
@@ -87,6 +89,17 @@ def visible_crop(viewer: ViewerModel, location: Location) -> str:
             )
     msg = "The window does not show this image."
     raise ValueError(msg)
+
+
+def hide_source(viewer: ViewerModel, facts: SourceFacts | None) -> None:
+    """Hide the layers of a source, over which its copy would be drawn."""
+    if facts is None:
+        return
+    location, browser = facts.node.location, session_of(viewer).browser
+    for layer in layers_below(viewer.layers, (location.source.name, location.path)):
+        # A browser shows the copy of a plate by the layers that it has.
+        if browser is None or not browser.owns_layer(layer):
+            layer.visible = False
 
 
 def layers_below(layers: Iterable[Any], place: tuple[str, str]) -> list[Any]:

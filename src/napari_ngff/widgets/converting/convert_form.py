@@ -21,7 +21,11 @@ from qtpy.QtWidgets import (
 from napari_ngff.store.convert.conversion import TARGETS
 from napari_ngff.store.convert.convert_words import CODECS, ConvertWords
 from napari_ngff.viewer.converting.conversion_task import ConversionTask
-from napari_ngff.viewer.converting.layer_sources import source_choices, visible_crop
+from napari_ngff.viewer.converting.layer_sources import (
+    hide_source,
+    source_choices,
+    visible_crop,
+)
 from napari_ngff.widgets.converting.field_grid import FieldGrid, wrapped_label
 from napari_ngff.widgets.converting.job_bar import JobBar, watch_jobs
 from napari_ngff.widgets.form_dialog import FormDialog, shown_form
@@ -146,7 +150,10 @@ class ConvertForm(QWidget):
         texts = self.estimate, self.note, self.bar, self.status
         for widget in (fields, *texts):
             layout.addWidget(widget)
+        layout.addStretch(1)
         layout.addLayout(buttons)
+        ends = self.bar.cancel, self.discard, self.afresh, self.open, self.start
+        fields.orderTabs(ends)
 
     def _browse_button(self) -> QPushButton:
         button, menu = QPushButton("Browse…", self), QMenu(self)
@@ -250,6 +257,7 @@ class ConvertForm(QWidget):
         result, viewer = self.task.result, self.task.viewer
         if result is not None and viewer is not None:
             dialog = self.window()
+            hide_source(viewer, self.task.facts)
             viewer.open(str(result.target), plugin="napari-ngff")
             if isinstance(dialog, FormDialog) and isalive(dialog):  # type: ignore[no-untyped-call]
                 dialog.accept()
@@ -306,6 +314,11 @@ class ConvertForm(QWidget):
         self._show_hints(facts)
 
     def _show_hints(self, facts: SourceFacts) -> None:
+        if self.task.is_running:
+            # Hints stay as bright as values in fields that are switched off.
+            for name in self.lines:
+                self.lines[name].setPlaceholderText("")
+            return
         hints = {
             "chunks": f"as they are: {facts.chunks}" if facts.chunks else "as they are",
             "crop": f"all; such as {_crop_example(facts)}",
@@ -335,6 +348,8 @@ class ConvertForm(QWidget):
         task = self.task
         self.fields.setEnabled(not task.is_running)
         self.fields.showMistakes(task.mistakes)
+        if task.facts is not None:
+            self._show_hints(task.facts)
         _show_text(self.facts, task.facts.text if task.facts else _reading(task))
         _show_text(self.estimate, "" if task.is_running else task.estimate)
         _show_text(self.note, task.note)

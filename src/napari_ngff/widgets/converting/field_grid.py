@@ -1,7 +1,8 @@
-"""Rows of a form, each with room below for what is wrong with its value."""
+"""Rows of a form, and below them what is wrong with their values."""
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from qtpy.QtWidgets import (
@@ -11,6 +12,7 @@ from qtpy.QtWidgets import (
     QLineEdit,
     QPushButton,
     QSizePolicy,
+    QVBoxLayout,
     QWidget,
 )
 
@@ -27,19 +29,29 @@ Field = QComboBox | QLineEdit
 
 
 class FieldGrid(QWidget):
-    """Names, fields, and mistakes below the fields that they belong to."""
+    """Names and fields in rows, and mistakes below all of them.
+
+    Mistakes below their fields would move the other fields away from the mouse.
+    """
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._fields: dict[str, Field] = {}
         self._parts: dict[str, list[QWidget]] = {}
-        self._mistakes: dict[str, QLabel] = {}
+        self._titles: dict[str, QLabel] = {}
+        self._color = ""
         self._folded: set[str] = set()
         self._absent: set[str] = set()
         self._is_open = False
-        self._grid = QGridLayout(self)
-        self._grid.setContentsMargins(0, 0, 0, 0)
+        self._order: list[QWidget] = []
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        self._grid = QGridLayout()
         self._grid.setColumnStretch(1, 1)
+        layout.addLayout(self._grid)
+        self.mistakes = wrapped_label(self)
+        self.mistakes.hide()
+        layout.addWidget(self.mistakes)
         self.more = QPushButton(MORE, self)
         self.more.setFlat(True)
         self.more.hide()
@@ -68,17 +80,16 @@ class FieldGrid(QWidget):
             Whether it is one of the options that are shown on demand.
         """
         row = self._grid.rowCount()
-        label, mistake = QLabel(title, self), wrapped_label(self)
+        label = QLabel(title, self)
         label.setBuddy(field)
         field.setAccessibleName(title.replace("&", ""))
-        mistake.hide()
         self._grid.addWidget(label, row, 0)
         self._grid.addWidget(field, row, 1)
         if beside is not None:
             self._grid.addWidget(beside, row, 2)
-        self._grid.addWidget(mistake, row + 1, 1, 1, 2)
-        self._fields[name], self._mistakes[name] = field, mistake
+        self._fields[name], self._titles[name] = field, label
         self._parts[name] = [w for w in (label, field, beside) if w is not None]
+        self._order += self._parts[name][1:]
         if folded:
             self._folded.add(name)
             self._showRow(name)
@@ -87,6 +98,12 @@ class FieldGrid(QWidget):
         """Add the button that shows the folded rows, which come after it."""
         self._grid.addWidget(self.more, self._grid.rowCount(), 0, 1, 3)
         self.more.show()
+        self._order.append(self.more)
+
+    def orderTabs(self, after: Sequence[QWidget]) -> None:
+        """Let Tab go through the rows from top to bottom, and then to other widgets."""
+        for first, second in pairwise([*self._order, *after]):
+            QWidget.setTabOrder(first, second)
 
     def addNote(self, label: QLabel) -> None:
         """Add a text below the field of the last row."""
@@ -111,19 +128,23 @@ class FieldGrid(QWidget):
             part.setVisible(is_shown and name not in self._absent)
 
     def showMistakes(self, mistakes: Mapping[str, str]) -> None:
-        """Show what is wrong, each at its field; folded rows with mistakes open."""
+        """Show what is wrong, by the titles of rows; folded ones with mistakes open."""
         if not self._is_open and self._folded & mistakes.keys():
             self.toggleMore()
-        for name, label in self._mistakes.items():
+        lines = []
+        for name, title in self._titles.items():
             text = mistakes.get(name, "")
-            label.setText(text)
-            label.setVisible(bool(text))
             self._fields[name].setAccessibleDescription(text)
+            title.setStyleSheet(f"QLabel {{ {self._color} }}" if text else "")
+            if text:
+                lines.append(f"{title.text().replace('&', '')}: {text}")
+        self.mistakes.setText("\n".join(lines))
+        self.mistakes.setVisible(bool(lines))
 
     def setColors(self, color: QColor) -> None:
         """Set the colour of mistakes."""
-        for label in self._mistakes.values():
-            label.setStyleSheet(f"QLabel {{ color: {color.name()}; }}")
+        self._color = f"color: {color.name()};"
+        self.mistakes.setStyleSheet(f"QLabel {{ {self._color} }}")
 
 
 def wrapped_label(parent: QWidget) -> QLabel:

@@ -43,6 +43,8 @@ class JobBar(QWidget):
     def showJob(self, job: LongJob | None) -> None:
         """Show how far a job is; None hides the bar."""
         self.setVisible(job is not None)
+        # Enter presses it when it has the focus; the dialog took that from all others.
+        self.cancel.setAutoDefault(job is not None)
         if job is None:
             return
         self.cancel.setEnabled(not job.is_cancelled)

@@ -100,7 +100,9 @@ class RebuildForm(QWidget):
         texts = self.estimate, self.note, self.bar, self.status
         for widget in (self.fields, *texts):
             layout.addWidget(widget)
+        layout.addStretch(1)
         layout.addLayout(buttons)
+        self.fields.orderTabs((self.bar.cancel, self.open, self.start))
 
     def _connect(self) -> None:
         self.source.currentTextChanged.connect(self._on_typed)
