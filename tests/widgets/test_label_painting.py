@@ -362,12 +362,11 @@ def test_three_dimensions_show_edits(viewer, wait, monkeypatch):
         drag_at(viewer, middle)
         assert len(layer.canvas.edits) > before, mode
         same_after_reslicing(viewer, layer)
-    values = np.unique(np.asarray(layer.data))
-    assert set(values) >= {0, 5, 9}
+        assert label in np.asarray(layer.data) or mode == "erase"
     layer.mode = "pick"
     layer.selected_label = 1
     drag_at(viewer, middle)
-    assert layer.selected_label in (5, 9)
+    assert layer.selected_label == 9
 
 
 def drag_at(viewer, pixel):

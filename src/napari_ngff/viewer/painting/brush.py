@@ -2,7 +2,7 @@
 
 Three differences: a stroke goes on to where the button is released (napari drops the
 last move, which its canvas delivers too late); Ctrl or Alt erases while it is held; in
-3D the image on the screen is hit, not level 0 of the file.
+3D the first visible voxel of what is drawn is hit, see `line_of_sight`.
 """
 
 from __future__ import annotations
@@ -16,14 +16,24 @@ from napari.layers.labels._labels_constants import Mode
 from napari.utils.notifications import show_info
 
 from napari_ngff.viewer import window_services
+from napari_ngff.viewer.painting.line_of_sight import (
+    CLOSEST,
+    DrawnSurface,
+    SightLine,
+    lines_between,
+)
 from napari_ngff.viewer.window_services import attempt_work
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from napari_ngff.viewer.painting.line_of_sight import VoxelHit
+
 __all__ = [
     "PAINTING",
+    "clicked_voxel",
     "draw_along",
+    "labelled_voxel",
     "pick_label",
     "resize_brush",
     "shown_value",
@@ -47,19 +57,130 @@ def draw_along(layer: Any, event: Any) -> Iterator[None]:
     frozen = layer.cursor == "circle_frozen"
     if frozen or overlay.active or (overlay.enabled and event.button == 2):
         return
-    with layer.block_history():
-        last = voxel = mouse_voxel(layer, event)
-        layer._draw(_label_to_paint(layer, event), voxel, voxel)
-        # A generator of napari: it continues with each event of the drag.
+    is_solid = layer._slice_input.ndisplay == 3
+    pen = SolidPen(layer) if is_solid else PlanePen(layer)
+    # A generator of napari: it continues with each event of the drag.
+    with layer.block_history(), layer.stroke_surface.until_end():
+        pen.draw_to(event)
         yield
         while event.type in ("mouse_move", "mouse_release"):
-            voxel = mouse_voxel(layer, event)
-            if voxel is not None and not _is_filled(layer, last, voxel):
-                layer._draw(_label_to_paint(layer, event), last, voxel)
-            last = voxel
+            if is_solid != (layer._slice_input.ndisplay == 3):
+                return
+            pen.draw_to(event)
             if event.type == "mouse_release":
                 return
             yield
+
+
+class PlanePen:
+    """Draws a stroke in 2D."""
+
+    def __init__(self, layer: Any) -> None:
+        self._layer = layer
+        self._last: Any = None
+
+    def draw_to(self, event: Any) -> None:
+        """Draw from where the stroke is to the mouse."""
+        layer, last = self._layer, self._last
+        voxel = self._last = layer.world_to_data(event.position)
+        if not _is_filled(layer, last, voxel):
+            start = voxel if last is None else last
+            layer._draw(_label_to_paint(layer, event), start, voxel)
+
+
+class SolidPen:
+    """Draws a stroke in 3D, on what was visible when it began.
+
+    Between two places of the mouse it looks along more lines: a straight line from
+    voxel to voxel would pass through the air, or through the inside of an object.
+    """
+
+    def __init__(self, layer: Any) -> None:
+        self._layer = layer
+        self._line: SightLine | None = None
+        self._hit: VoxelHit | None = None
+
+    def draw_to(self, event: Any) -> None:
+        """Draw from where the stroke is to the mouse."""
+        layer, before = self._layer, self._line
+        line = self._line = SightLine.of_event(layer, event)
+        surface = layer.stroke_surface.find(layer)
+        if surface is None:
+            self._hit = None
+            return
+        hits = list(self._hits_to(surface, before, line))
+        layer.draw_hits(_label_to_paint(layer, event), hits)
+
+    def _hits_to(
+        self, surface: DrawnSurface, before: SightLine | None, line: SightLine
+    ) -> Iterator[VoxelHit]:
+        """Give the voxels that are hit on the way, each once."""
+        layer = self._layer
+        sizes = np.abs(np.asarray(layer.scale, float))
+        axes = list(layer._slice_input.displayed)
+        weights = np.zeros(layer.ndim)
+        weights[axes] = sizes[axes] / sizes[axes].min()
+        # Four dabs per diameter, as napari does it.
+        apart = max(layer.brush_size / 4, 2 * CLOSEST)
+        lines = [line]
+        if before is not None:
+            count = int(np.ceil(before.distance_to(line, weights) / apart))
+            lines = [*lines_between(before, line, max(count, 1))]
+        for following in lines:
+            for hit in self._look_along(surface, before, following, weights):
+                if hit is not None and not is_same_voxel(hit, self._hit):
+                    yield hit
+                self._hit = hit
+            before = following
+
+    def _look_along(
+        self, surface: DrawnSurface, before: Any, line: SightLine, weights: Any
+    ) -> Iterator[VoxelHit | None]:
+        """Look along a line, and along others before it where the surface is steep."""
+        hit, last = surface.find_voxel(line), self._hit
+        if before is not None and hit is not None and last is not None:
+            gap = np.linalg.norm((hit.voxel - last.voxel) * weights)
+            most = max(2.0, self._layer.brush_size / 2)
+            if gap > most and before.distance_to(line, weights) > CLOSEST:
+                middle = before.move_to(line, 0.5)
+                yield from self._look_along(surface, before, middle, weights)
+                yield from self._look_along(surface, middle, line, weights)
+                return
+        yield hit
+
+
+def is_same_voxel(hit: VoxelHit, other: VoxelHit | None) -> bool:
+    """Tell whether the mouse is still over one voxel."""
+    return other is not None and np.array_equal(hit.voxel, other.voxel)
+
+
+def clicked_voxel(layer: Any, event: Any) -> list[int] | None:
+    """Return the voxel of level 0 at a click; None where it hits nothing in 3D."""
+    if layer._slice_input.ndisplay == 2:
+        return [round(float(i)) for i in layer.world_to_data(event.position)]
+    surface = DrawnSurface.of_layer(layer)
+    line = SightLine.of_event(layer, event)
+    hit = None if surface is None else surface.find_voxel(line)
+    voxel = None if hit is None else labelled_voxel(layer, hit)
+    return None if voxel is None else [int(i) for i in voxel]
+
+
+def labelled_voxel(layer: Any, hit: VoxelHit) -> Any:
+    """Return the voxel of level 0 with the label that was hit, at a coarser level, too.
+
+    Returns
+    -------
+    array or None
+        The one closest to where the mouse points; None without one, such as after an
+        edit.
+    """
+    box = tuple(hit.block)
+    found: Any = np.argwhere(layer.canvas.read(0, box) == hit.label)
+    found = found + [start for start, _ in box]
+    if not len(found):
+        return None
+    away = (found - hit.voxel) * np.abs(np.asarray(layer.scale))
+    return found[np.argmin((away**2).sum(axis=1))]
 
 
 def _is_filled(layer: Any, last: Any, voxel: Any) -> bool:
@@ -86,30 +207,6 @@ def _label_to_paint(layer: Any, event: Any) -> int:
     if layer._mode == Mode.ERASE or erases:
         return int(layer.colormap.background_value)
     return int(layer.selected_label)
-
-
-def mouse_voxel(layer: Any, event: Any) -> Any:
-    """Return the mouse position in voxels of level 0; None where it hits nothing."""
-    if layer._slice_input.ndisplay == 2:
-        return layer.world_to_data(event.position)
-    start, stop = layer.get_ray_intersections(
-        position=event.position,
-        view_direction=event.view_direction,
-        dims_displayed=layer._slice_input.displayed,
-        world=True,
-    )
-    if start is None or stop is None:
-        return None
-    tile = layer._slicing_state.screen_part()
-    if tile is None:
-        return None
-    # Two samples in each voxel that is shown, however large it is.
-    fine = np.divide(tile.level.canvas.shape, tile.level.shape)
-    count = int(2 * np.linalg.norm((stop - start) / fine)) + 2
-    points = np.linspace(start, stop, count)
-    values = _read_screen(layer, tile, points)
-    hits = np.flatnonzero(values != layer.colormap.background_value)
-    return np.round(points[hits[0]]) if len(hits) else None
 
 
 def shown_value(layer: Any, point: Any) -> int:

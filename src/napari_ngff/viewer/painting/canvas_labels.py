@@ -31,10 +31,14 @@ from napari_ngff.store.arrays.boxes import (
 )
 from napari_ngff.viewer import window_services
 from napari_ngff.viewer.painting.canvas_data import CanvasData
+from napari_ngff.viewer.painting.line_of_sight import (
+    DrawnSurface,
+    SightLine,
+    StrokeSurface,
+)
 from napari_ngff.viewer.painting.screen_part import PaintedSlicing
 from napari_ngff.viewer.streamed_levels import drawing
 from napari_ngff.viewer.volumes.prepared_volume import EditMark
-from napari_ngff.viewer.volumes.visible_part import ray_in_part
 from napari_ngff.viewer.volumes.volume_slicing import MOST_PATCHED
 
 if TYPE_CHECKING:
@@ -79,6 +83,8 @@ class CanvasLabels(Labels):  # type: ignore[misc]
     classes
         Named labels, as they will be saved; None where they stay as in the file. See
         `napari_ngff.viewer.painting.layer_classes`.
+    stroke_surface
+        What was drawn in 3D when the present stroke began.
     is_exchanging
         Whether the layer is just getting the labels of another field: no stroke
         begins meanwhile.
@@ -97,6 +103,7 @@ class CanvasLabels(Labels):  # type: ignore[misc]
         self._pending: list[Edit] = []
         self._painted_to = 0
         self._painted_last: Edit | None = None
+        self.stroke_surface = StrokeSurface()
         self.saver: LayerSaver | None = None
         self.spared: tuple[int, ...] = ()
         self.classes: tuple[LabelClass, ...] | None = None
@@ -252,13 +259,12 @@ class CanvasLabels(Labels):  # type: ignore[misc]
         tile = self._slicing_state.screen_part()
         if tile is not None and self._is_coming(tile.level.number, tile.box):
             return None
-        ray, volume = (start_point, end_point), self._slicing_state.volume
-        if volume is not None and start_point is not None and end_point is not None:
-            found = ray_in_part(self, volume.place, *ray)
-            if found is None:
-                return None
-            ray = found
-        return super()._get_value_ray(*ray, dims_displayed)
+        surface = DrawnSurface.of_layer(self)
+        if surface is None or start_point is None or end_point is None:
+            return None
+        start, end = np.asarray(start_point, float), np.asarray(end_point, float)
+        hit = surface.find_voxel(SightLine(start, end - start))
+        return None if hit is None else hit.label
 
     @property
     def locked_data_level(self) -> int | None:
@@ -477,6 +483,7 @@ class CanvasLabels(Labels):  # type: ignore[misc]
         edits = () if volume.mark is None else volume.mark.edits_since(self.canvas)
         for region in tile.cut_to_edits(edits) if tile is not None else ():
             part = tile.part_of(region)
+            self.stroke_surface.keep(volume.raw, part)
             before = volume.raw[part].copy()
             block = tile.as_block(volume.raw[part])
             self.canvas.overlay_edits(tile.level.number, region, block)
@@ -523,6 +530,7 @@ class CanvasLabels(Labels):  # type: ignore[misc]
         changed = []
         for region in regions:
             part = tile.part_of(region)
+            self.stroke_surface.keep(raw, part)
             before = raw[part].copy()
             update(tile.level.number, region, tile.as_block(raw[part]))
             differs = before != raw[part]

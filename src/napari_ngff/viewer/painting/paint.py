@@ -22,6 +22,7 @@ from napari_ngff.labels.shapes import Everywhere, Mask, Polygon, Stroke
 from napari_ngff.viewer.painting.brush import (
     PAINTING,
     draw_along,
+    labelled_voxel,
     pick_label,
     resize_brush,
     shown_value,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
     from napari_ngff.labels.canvas import Canvas
     from napari_ngff.labels.shapes import Shape
+    from napari_ngff.viewer.painting.line_of_sight import VoxelHit
 
 __all__ = [
     "OMEZarrLabels",
@@ -259,6 +261,17 @@ class OMEZarrLabels(CanvasLabels):
                 self.fill(point, label, refresh=False)
             elif solid and self._mode in (Mode.PAINT, Mode.ERASE):
                 self.paint(point, label, refresh=False)
+
+    def draw_hits(self, label: int, hits: Sequence[VoxelHit]) -> None:
+        """Draw with the present tool at voxels that the mouse hits in 3D."""
+        for hit in hits:
+            if self._mode == Mode.FILL:
+                voxel = labelled_voxel(self, hit)
+                if voxel is not None:
+                    self.fill(voxel, label, refresh=False)
+            elif self._mode in (Mode.PAINT, Mode.ERASE):
+                self.paint(hit.voxel, label, refresh=False)
+        self._partial_labels_refresh()
 
     def paint_polygon(self, points: Any, new_label: int) -> None:
         """Fill a polygon; see `Labels.paint_polygon`.

@@ -21,6 +21,7 @@ from qtpy.QtWidgets import (
 
 from napari_ngff.labels.label_objects import known_ids
 from napari_ngff.viewer.bridge.regions import label_region
+from napari_ngff.viewer.painting.brush import clicked_voxel
 from napari_ngff.viewer.painting.layer_classes import unit_of_area
 from napari_ngff.viewer.painting.object_edits import (
     ObjectRegrouping,
@@ -285,7 +286,10 @@ class ObjectPage(QWidget):
         own_layer = self._layer
         if dragged or own_layer is None or layer is not own_layer:
             return
-        voxel = [round(float(i)) for i in own_layer.world_to_data(event.position)]
+        voxel = clicked_voxel(own_layer, event)
+        if voxel is None:
+            self.reported.emit("No object there. Click one that is visible.")
+            return
         if self.join.isChecked():
             label = int(own_layer.selected_label)
             self._regroup_objects(
