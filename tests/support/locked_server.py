@@ -35,6 +35,8 @@ class LockedHandler(Handler):
         self.send_response(status)
         if target:
             self.send_header("Location", target)
+        elif self.server.asks:
+            self.send_header("WWW-Authenticate", self.server.asks)
         self.send_header("Content-Length", "0")
         self.end_headers()
 
@@ -45,11 +47,12 @@ def serving_locked(folder, wanted=None, query="", handler=LockedHandler):
 
     Attributes of the server: `wanted`, the values of the header of a login, or None for
     anyone; `query` of each address; `redirect` tells by the path where to send others.
+    `asks` is what the server states about the login that it wants.
     `sent` has path and headers of each request, `refused` the paths that were refused.
     """
     with serving(folder, handler) as server:
         server.wanted, server.query = wanted, query
-        server.sent, server.refused = [], []
+        server.sent, server.refused, server.asks = [], [], ""
         server.redirect = lambda path: None
         yield server
 
@@ -72,6 +75,7 @@ def begin_without_logins(monkeypatch):
     monkeypatch.setattr(address_secrets, "_known", {})
     monkeypatch.setattr(server_logins, "_logins", {})
     monkeypatch.setattr(server_logins, "_refused", [])
+    monkeypatch.setattr(server_logins, "_asked_kinds", {})
     monkeypatch.setattr(server_access, "_locked", set())
     dialog = sys.modules.get("napari_ngff.widgets.login_dialog")
     if dialog is not None:

@@ -107,6 +107,22 @@ def test_a_dropped_address_is_opened_with_a_token(viewer, server, keychain):
     until(lambda: len(viewer.layers) == 6)
 
 
+def test_the_dialog_begins_with_the_login_that_the_server_asks_for(viewer, server):
+    server.wanted, server.asks = [make_login("me", "open").authorization], "Basic realm"
+    drop(viewer, server.url)
+    dialog = wait_for_dialog(viewer)
+    assert dialog.kind.currentText() == PASSWORD
+    assert dialog.focusWidget() is dialog.lines["user"]
+    open_with(dialog, user="me", password="wrong")
+    until(lambda: "did not accept" in wait_for_dialog(viewer).status.text())
+    dialog = wait_for_dialog(viewer)
+    # Where something is missing.
+    assert dialog.lines["user"].text() == "me"
+    assert dialog.focusWidget() is dialog.lines["password"]
+    open_with(dialog, password="open")
+    until(lambda: len(viewer.layers) == 3)
+
+
 def test_user_and_password_are_kept_in_the_keychain(viewer, server, keychain):
     login = make_login("me", "S3cret: Word")
     server.wanted = [login.authorization]

@@ -10,10 +10,13 @@ from qtpy.QtWidgets import QApplication
 
 from mouse import LEFT, pump, until
 from napari_ngff.store.sources import remote_source as remote
+from napari_ngff.testing import write_image
 from napari_ngff.viewer import window_services
 from napari_ngff.viewer.browsing.browser import Position
+from napari_ngff.viewer.painting.new_labels import taken_names
 from napari_ngff.widgets.browser.controls import CanvasMode
 from napari_ngff.widgets.browser.host import show_browser
+from napari_ngff.widgets.new_labels_form import show_new_labels
 from patience import PATIENCE
 from plates import write_plate
 from unreliable import BUSY, HANG, OK, serving
@@ -153,3 +156,21 @@ def test_nobody_waits_for_a_server_when_the_last_window_closes(
     pump(300)  # the program goes on
     dock.browser().show_field("C/3")
     until(lambda: dock.browser().position == Position("C/3", "0", 0))
+
+
+def test_new_labels_do_not_wait_for_a_server(viewer, server, told, tmp_path):
+    write_image(tmp_path / "cells.zarr", "0.5", shape=(2, 64, 64))
+    viewer.open(f"{server.address}/cells.zarr", plugin="napari-ngff")
+    image = next(x for x in viewer.layers if x._type_string == "image")
+    until(lambda: np.asarray(image._slice.image.raw).any())
+    before = len(server.asked)
+    server.answer = lambda path: HANG
+    viewer.layers.selection.active = image
+    form = show_new_labels(viewer)
+    assert form.called.value == "labels"
+    form.called.value = "mine"
+    form.button.native.click()
+    assert viewer.layers.selection.active.name == "mine"
+    # Names that the server has are known from before.
+    assert set(taken_names(image)) == {"cells", "nuclei"}
+    assert len(server.asked) == before

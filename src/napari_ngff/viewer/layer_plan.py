@@ -72,6 +72,8 @@ class LayerPlan:
         None where they are the same, axis by axis.
     multiscale
         Which of the file's multiscales it is; `node` lists it first.
+    label_names
+        Of an image: of its label images when it was opened; None if not looked for.
     """
 
     name: str
@@ -84,6 +86,7 @@ class LayerPlan:
     image: LayerPlan | None = None
     link: Matrix | None = None
     multiscale: int = 0
+    label_names: tuple[str, ...] | None = None
 
 
 def is_joined(picture: LayerPlan) -> bool:

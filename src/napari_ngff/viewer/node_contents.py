@@ -186,6 +186,8 @@ def _open_plain(
     picture = LayerPlan(title, node, pyramid, image.omero, image.label)
     if image.label is not None:
         return LayerGroup(None, (picture,))
+    label_names = tuple(label.name for label in opened.labels.nodes)
+    picture = replace(picture, label_names=label_names)
     reading.note_problems(opened.labels.problems)
     pictures = _plan_labels(opened.labels.nodes, opened.label_pyramids, reading)
     labels = with_sidecars(node, pictures, reading)

@@ -25,7 +25,12 @@ from napari_ngff.store.sources.login_keyring import (
     keep_login,
     kept_login,
 )
-from napari_ngff.store.sources.server_logins import find_login, make_login, set_login
+from napari_ngff.store.sources.server_logins import (
+    asked_login,
+    find_login,
+    make_login,
+    set_login,
+)
 from napari_ngff.viewer.window_services import show_messages
 from napari_ngff.widgets.form_dialog import WIDTH, is_window_open, main_window
 from napari_ngff.widgets.workers import run_in_worker
@@ -156,6 +161,8 @@ class LoginDialog(QDialog):
     def _show_refused(self, refused: AddressSecrets | None) -> None:
         name = name_server(self.server)
         text = f"{name} wants a login."
+        if asked_login(self.server) == "basic":
+            self.kind.setCurrentText(PASSWORD)
         if refused is not None:
             text = (
                 f"{name} did not accept the login, or does not allow it to read this."
@@ -248,8 +255,9 @@ def ask_login(
             return dialog
     dialog = LoginDialog(viewer, server, answered, refused)
     dialog.show()
-    first = dialog.lines[dialog._shown_fields()[0]]
-    first.setFocus()
+    lines = [dialog.lines[name] for name in dialog._shown_fields()]
+    # After a refusal the user's name is there already.
+    next((line for line in lines if not line.text()), lines[0]).setFocus()
     return dialog
 
 

@@ -57,6 +57,7 @@ __all__ = ["NewLabelsForm", "show_new_labels"]
 TITLE = "New labels"
 TYPES = ("uint8", "uint16", "uint32")
 READY = "Ready to paint. Nothing is written until you save."
+READY_BESIDE = "Ready to paint. Labels of this image are saved {}."
 
 
 class NewLabelsForm(Container):  # type: ignore[type-arg]
@@ -271,7 +272,9 @@ class NewLabelsForm(Container):  # type: ignore[type-arg]
         self._viewer.add_layer(layer)
         self._viewer.layers.selection.active = layer
         layer.mode = "paint"
-        self._viewer.status = READY
+        is_inside = not self.where.value
+        place = self.folder.value or self.where.current_choice
+        self._viewer.status = READY if is_inside else READY_BESIDE.format(place)
         close_form(self)
 
     def _chosen_sidecar(self) -> Any:

@@ -43,12 +43,15 @@ class HttpAnswerError(OSError):
         Number of the answer.
     message
         Its words, which may quote anything.
+    login_kind
+        The kind of login that it asks for, such as "basic" or "bearer"; "" for none.
     """
 
-    def __init__(self, status: int, message: str = "") -> None:
+    def __init__(self, status: int, message: str = "", login_kind: str = "") -> None:
         super().__init__(status)
         self.status = status
         self.message = message
+        self.login_kind = login_kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +177,9 @@ async def open_answer(
             if answer.status == NOT_FOUND:
                 raise FileNotFoundError(public_address(request.url))
             if answer.status >= FIRST_FAILURE and answer.status not in allowed:
-                raise HttpAnswerError(answer.status, answer.reason or "")
+                asked = answer.headers.get("WWW-Authenticate", "").partition(" ")[0]
+                reason = answer.reason or ""
+                raise HttpAnswerError(answer.status, reason, asked.lower())
             yield answer
     except aiohttp.ClientResponseError as error:
         failure = HttpAnswerError(error.status, error.message)

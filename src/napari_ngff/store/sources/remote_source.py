@@ -385,7 +385,8 @@ class RemoteSource:
         """Describe a request that failed, without its secrets."""
         address = f"{self.name}/{key}"
         if is_locked(error):
-            note_refusal(self._access.secrets)
+            asked = getattr(error, "login_kind", "")
+            note_refusal(self._access.secrets, self._server, asked)
             msg = f"The server refuses to give {address}."
             return LoginNeededError(msg, self._server)
         reason = late or describe_failure(error, TIMEOUT)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 __all__ = [
+    "asked_login",
     "call_after_login",
     "choose_secrets",
     "find_login",
@@ -30,6 +31,7 @@ USUAL_PORTS = {"http": 80, "https": 443}
 
 _logins: dict[str, AddressSecrets] = {}
 _refused: list[AddressSecrets] = []
+_asked_kinds: dict[str, str] = {}
 _listeners: list[Callable[[str], None]] = []
 
 
@@ -79,12 +81,26 @@ def forget_logins() -> None:
     """Forget the logins of all servers; addresses keep their own."""
     _logins.clear()
     _refused.clear()
+    _asked_kinds.clear()
 
 
-def note_refusal(secrets: AddressSecrets) -> None:
-    """Note that a server refused what an address had: another login may replace it."""
+def note_refusal(secrets: AddressSecrets, server: str = "", asked: str = "") -> None:
+    """Note that a server refused what an address had: another login may replace it.
+
+    Parameters
+    ----------
+    asked
+        The kind of login that the server asks for, such as "basic"; "" for none.
+    """
+    if server and asked:
+        _asked_kinds[server] = asked
     if secrets.has_credentials and secrets not in _refused:
         _refused.append(secrets)
+
+
+def asked_login(server: str) -> str:
+    """Return the kind of login that a server asks for, such as "basic"; or ""."""
+    return _asked_kinds.get(server, "")
 
 
 def choose_secrets(own: AddressSecrets, server: str) -> AddressSecrets:

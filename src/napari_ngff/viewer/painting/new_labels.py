@@ -14,6 +14,7 @@ from napari_ngff.labels.places.sidecar import choose_location, open_sidecars
 from napari_ngff.store.arrays.drawable_pixels import DrawablePixels
 from napari_ngff.store.arrays.lazy_array import ArrayWindow, BlankArray, LazyArray
 from napari_ngff.store.pyramids.pyramid import LevelSource
+from napari_ngff.store.sources.read_ahead import is_remote
 from napari_ngff.viewer.label_layers import FIRST_COLORS, label_colormap
 from napari_ngff.viewer.layer_plan import (
     is_joined,
@@ -74,12 +75,19 @@ class LabelChoices:
 
 
 def taken_names(layer: Image) -> list[str]:
-    """List the names of the label images of a layer's image, also those in sidecars."""
+    """List the names of the label images of a layer's image, also those in sidecars.
+
+    Those on a server are the ones that it had when the image was opened: a window does
+    not wait for it, and a save finds out about later ones.
+    """
     origin = origin_of(layer)
     if origin is None:
         return []
-    names = [node.name for node in origin.node.labels().nodes]
-    return [*names, *open_sidecars(origin.node).labels]
+    node, picture = origin.node, origin.picture
+    known = picture.label_names if picture is not None else None
+    if known is None or not is_remote(node.location.source):
+        known = tuple(label.name for label in node.labels().nodes)
+    return [*known, *open_sidecars(node).labels]
 
 
 def free_name(layer: Image, others: Sequence[str] = (), wish: str = "labels") -> str:
