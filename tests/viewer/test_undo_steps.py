@@ -130,3 +130,21 @@ def test_a_label_replaced_by_itself_is_no_step():
     assert not layer._undo_history
     layer.replace_label(3, 4)
     assert len(layer._undo_history) == 1
+
+
+def test_a_stroke_that_fails_is_a_step_of_its_own():
+    layer = ours()
+
+    def fail_in_the_middle():
+        with layer.block_history():
+            layer.paint((0, 5, 5), 4)
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail_in_the_middle()
+    layer.paint((0, 50, 50), 5)
+    layer.undo()
+    assert layer.data[0, 5, 5] == 4
+    assert layer.data[0, 50, 50] == 0
+    layer.undo()
+    assert layer.data[0, 5, 5] == 0

@@ -1,13 +1,14 @@
 """The tools of painted labels: brush, eraser, bucket, polygon, at every zoom.
 
 Overrides what edits in `napari.layers.Labels`; of its private names (0.9) ``_draw``,
-``_get_dims_to_paint``, ``_get_preserve_labels_source_label``, ``_mode``,
-``_mode_setter_helper``, ``_validate_non_painted_coord``, ``_visible_mode`` and the
-tables of modes.
+``_commit_staged_history``, ``_get_dims_to_paint``,
+``_get_preserve_labels_source_label``, ``_mode``, ``_mode_setter_helper``,
+``_validate_non_painted_coord``, ``_visible_mode`` and the tables of modes.
 """
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,7 +32,7 @@ from napari_ngff.viewer.painting.brush import (
 from napari_ngff.viewer.painting.canvas_labels import CanvasLabels
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from napari_ngff.labels.canvas import Canvas
     from napari_ngff.labels.shapes import Shape
@@ -217,6 +218,19 @@ class OMEZarrLabels(CanvasLabels):
         # As napari's brush: an odd number of voxels around the centre.
         radius = float(np.floor(self.brush_size / 2) + 0.5)
         self._add_shape(Stroke(points, (steps,), radius, weights), painted_place, label)
+
+    @contextmanager
+    def block_history(self) -> Iterator[None]:
+        """Make all edits one step of undo, also where an error ends them.
+
+        napari would add the edits before the error to the next stroke.
+        """
+        with super().block_history():
+            try:
+                yield
+            except BaseException:
+                self._commit_staged_history()
+                raise
 
     def paint(
         self, coord: Sequence[float], new_label: int, refresh: bool = True
