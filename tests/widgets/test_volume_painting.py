@@ -75,10 +75,10 @@ def pixels_over(viewer, layer, shown, count, seed=1):
     it.
     """
     random = np.random.default_rng(seed)
-    size = canvas(viewer).native.rect()
+    middle = canvas(viewer).native.rect().center()
     found = []
-    while len(found) < count:
-        pixel = random.integers((size.width(), size.height())).tolist()
+    for offset in random.integers(-150, 150, (5000, 2)).tolist():
+        pixel = [middle.x() + offset[0], middle.y() + offset[1]]
         hits = {
             first_seen(viewer, layer, (pixel[0] + x, pixel[1] + y), shown)
             for x in (-0.2, 0.2)
@@ -86,7 +86,9 @@ def pixels_over(viewer, layer, shown, count, seed=1):
         }
         if len(hits) == 1 and None not in hits:
             found.append((pixel, hits.pop()))
-    return found
+        if len(found) == count:
+            return found
+    raise AssertionError("too few pixels")
 
 
 def press(viewer, pixels, pause=2):
@@ -188,11 +190,24 @@ def test_what_is_transparent_takes_no_stroke(viewer, look):
     layer.selected_label = 2 if layer.show_selected_label else NEW
     press(viewer, [pixel])
     assert layer.selected_label == 2
+    assert value_under_mouse(viewer, layer) == 2
     layer.show_selected_label, layer.selected_label = False, NEW
     look is select_only and hide_label(layer)
     layer.mode = "fill"
     press(viewer, [pixel])
     assert np.array_equal(np.asarray(layer.data[0]), np.where(pixels == 2, NEW, pixels))
+
+
+def value_under_mouse(viewer, layer):
+    """The value for the status bar, which napari finds in a thread."""
+    cursor = viewer.cursor
+    found = layer.get_value(
+        cursor.position,
+        view_direction=cursor._view_direction,
+        dims_displayed=list(viewer.dims.displayed),
+        world=True,
+    )
+    return found and found[1]
 
 
 def test_beside_what_is_visible_nothing_is_painted(viewer):
@@ -210,9 +225,9 @@ def test_beside_what_is_visible_nothing_is_painted(viewer):
 
 def visible_pixels(viewer, layer, shown, every=9):
     """A grid of pixels of the canvas over what is visible, each with its voxel."""
-    size = canvas(viewer).native.rect()
-    for x in range(0, size.width(), every):
-        for y in range(0, size.height(), every):
+    middle = canvas(viewer).native.rect().center()
+    for x in range(middle.x() - 150, middle.x() + 150, every):
+        for y in range(middle.y() - 150, middle.y() + 150, every):
             voxel = first_seen(viewer, layer, (x, y), shown, step=1 / 16)
             if voxel is not None:
                 yield (x, y), voxel
@@ -272,6 +287,90 @@ def test_the_next_stroke_is_on_the_paint_of_the_last(viewer):
     layer.brush_size, layer.selected_label = 1, 9
     press(viewer, way[2:3])
     assert changed(layer, drawn) == [expected]
+
+
+@pytest.mark.default_cases("1")
+@pytest.mark.parametrize("level", [1, 2])
+def test_a_coarser_level_is_hit_where_it_is_drawn(viewer, level):
+    pixels = thin_sheet(41)[:, :40, :39]
+    layer = show(
+        viewer, pixels, [(21, 20, 20), (11, 10, 10)], level=level, scale=(2, 1, 1)
+    )
+    until(lambda: layer.data_level == level)
+    picture = layer._slice.image.raw.copy()
+    shape, full = np.array(picture.shape), np.array(pixels.shape)
+    assert tuple(shape) == layer.canvas.levels[level].shape
+    layer.mode = "paint"
+    for pixel, voxel in pixels_over(viewer, layer, picture > 0, 10):
+        press(viewer, [pixel])
+        (painted,) = changed(layer, pixels)
+        assert tuple(((np.array(painted) + 0.5) * shape / full).astype(int)) == voxel
+        layer.undo()
+    # The bucket fills the object that is drawn, also where level 0 is empty there.
+    layer.mode = "fill"
+    press(viewer, [pixel])
+    label = picture[voxel]
+    drawn = np.asarray(layer.data[0])
+    assert (drawn == NEW).any()
+    assert (pixels[drawn == NEW] == label).all()
+
+
+def test_a_finer_picture_during_a_stroke_does_not_move_it(viewer):
+    pixels = ball()
+    layer = show(viewer, pixels, [(20, 20, 20)], level=1)
+    coarse = layer._slice.image.raw.copy()
+    way = way_across(viewer, layer, coarse > 0, 9)
+    layer.mode, layer.brush_size = "paint", 9
+    places = [QPointF(*pixel) for pixel in way]
+    send(viewer, QEvent.Type.MouseMove, places[0], NONE, NONE)
+    send(viewer, QEvent.Type.MouseButtonPress, places[0], LEFT, LEFT)
+    for number, place in enumerate(places):
+        if number == 4:
+            layer.locked_data_level = 0
+        send(viewer, QEvent.Type.MouseMove, place, NONE, LEFT)
+        pump(8)
+    send(viewer, QEvent.Type.MouseButtonRelease, places[-1], LEFT, NONE)
+    pump()
+    centres = np.concatenate([edit.shape.dab_centres() for edit in layer.canvas.edits])
+    assert len(centres) > 10
+    assert (coarse[tuple(centres.T // 2)] > 0).all()
+
+
+def test_the_picture_shows_the_label_that_is_picked(viewer):
+    # Thick objects: napari draws by steps of 0.8 voxels, and leaves out thin corners.
+    pixels = ball(30)
+    pixels[:, 15:][pixels[:, 15:] > 0] = 5
+    layer = show(viewer, pixels)
+    colors = {3: (1, 0, 0, 1), 5: (0, 0, 1, 1)}
+    layer.colormap = recolor_labels(
+        layer.colormap, {label: np.array(c, "f4") for label, c in colors.items()}
+    )
+    layer.rendering, layer.opacity = "translucent", 1  # without shades
+    pump(100)
+    shot = viewer.screenshot(canvas_only=True, flash=False)
+    ratio = shot.shape[1] / canvas(viewer).native.width()
+    shown = layer._slice.image.raw
+    layer.mode = "pick"
+    for pixel, voxel in pixels_over(viewer, layer, shown > 0, 12, seed=3):
+        x, y = (int((at + 0.5) * ratio) for at in pixel)
+        layer.selected_label = NEW
+        press(viewer, [pixel])
+        assert layer.selected_label == shown[voxel]
+        assert np.allclose(shot[y, x][:3] / 255, colors[layer.selected_label][:3])
+
+
+def test_the_object_under_the_mouse_is_joined(viewer):
+    pixels = two_walls()
+    layer = show(viewer, pixels)
+    hide_label(layer)
+    _, dock = viewer.window.add_plugin_dock_widget("napari-ngff", "Annotate")
+    viewer.layers.selection.active = layer
+    dock.objects.join.setChecked(True)
+    pump()
+    (pixel, _), *_ = pixels_over(viewer, layer, pixels == 2, 1)
+    press(viewer, [pixel])
+    joined = np.where(pixels == 2, NEW, pixels)
+    until(lambda: np.array_equal(np.asarray(layer.data[0]), joined))
 
 
 @pytest.mark.parametrize("scale", [(1, 1, 1), (1, 2, 0.5)])
