@@ -186,7 +186,7 @@ def ask_default_reader() -> bool:
     return True
 
 
-QUESTION = "Always open OME-Zarr with this plugin?"
+OFFER = "Always open OME-Zarr with this plugin?"
 TIP = (
     "For folders, files and addresses that contain .zarr, and for .ozx. Later in"
     " Preferences ▸ Plugins, or by File ▸ IO Utilities ▸ Make default reader…"
@@ -215,7 +215,7 @@ class DefaultReaderOffer(QFrame):
         self.setToolTip(TIP)
         layout = QHBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
-        layout.addWidget(QLabel(QUESTION, self))
+        layout.addWidget(QLabel(OFFER, self))
         layout.addWidget(self.yes)
         layout.addWidget(self.no)
         self.yes.clicked.connect(self._on_yes)
