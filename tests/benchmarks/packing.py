@@ -101,6 +101,29 @@ def flushed_packing(data: Path, rounds: int, kibibytes: str, megabytes: str) -> 
     return {"time": alternate(ways, rounds)}
 
 
+def unpacking(data: Path, rounds: int, kibibytes: str, megabytes: str) -> Values:
+    """Archive -> folder, and a copy of such a folder, until all is on the disk."""
+    from napari_ngff.store.write.zip_packing import pack_hierarchy
+    from napari_ngff.store.write.zip_unpacking import unpack_hierarchy
+
+    name = f"packed-{kibibytes}-{megabytes}"
+    folder = write_folder(data / name, int(kibibytes), int(megabytes))
+    file, made, copy = data / f"{name}.ozx", data / "made", data / f"{name}.copy"
+    pack_hierarchy(folder, file, overwrite=True)
+
+    def flushed() -> None:
+        copied(folder, copy)
+        subprocess.run(["sync", "-f", str(copy)], check=True)
+
+    ways: dict[str, tuple[Callable[[], Any], Path]] = {
+        "napari-ngff": (lambda: unpack_hierarchy(file, made), made),
+        "`cp -r`": (flushed, copy),
+    }
+    values = {"time": alternate(ways, rounds)}
+    file.unlink()
+    return values
+
+
 def resaving(data: Path, rounds: int, kibibytes: str, megabytes: str) -> Values:
     """Change one chunk of an archive; copy the archive. Until all is on the disk."""
     from napari_ngff.store.sources.zip_source import ZipSource
@@ -133,7 +156,8 @@ def resaving(data: Path, rounds: int, kibibytes: str, megabytes: str) -> Values:
 
 
 CASES: dict[str, Callable[..., Values]] = {
-    function.__name__: function for function in (packing, flushed_packing, resaving)
+    function.__name__: function
+    for function in (packing, flushed_packing, unpacking, resaving)
 }
 
 

@@ -224,6 +224,8 @@ TABLES = {
             Job("pack, chunks of 512 KiB", "packing", 5, ("512", SIZE)),
             Job("to the disk", "flushed_packing", 5, ("512", SIZE)),
             Job("pack, chunks of 64 KiB", "packing", 3, ("64", SIZE)),
+            Job("unpack, chunks of 512 KiB", "unpacking", 3, ("512", SIZE)),
+            Job("unpack, chunks of 64 KiB", "unpacking", 3, ("64", SIZE)),
             Job("save one chunk, to the disk", "resaving", 5, ("512", SIZE)),
         ),
     ),
