@@ -43,6 +43,9 @@ class User:
     def watch_save(self, saver):
         pass
 
+    def watch_copy(self, copy):
+        pass
+
     def name_taken(self, layer, error):
         return None
 

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import gc
+import threading
+
 import numpy as np
 import pytest
+from napari.utils import progress
+from napari.utils.notifications import notification_manager
 from qtpy.QtCore import QThreadPool
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QApplication
 
 from mouse import LEFT, pump, until
+from napari_ngff.labels.places.sidecar import sidecar_folder
 from napari_ngff.store.sources import remote_source as remote
 from napari_ngff.testing import write_image
 from napari_ngff.viewer import window_services
 from napari_ngff.viewer.browsing.browser import Position
 from napari_ngff.viewer.painting.new_labels import taken_names
+from napari_ngff.viewer.streamed_levels import fetcher
 from napari_ngff.widgets.browser.controls import CanvasMode
 from napari_ngff.widgets.browser.host import show_browser
 from napari_ngff.widgets.new_labels_form import show_new_labels
@@ -174,3 +181,88 @@ def test_new_labels_do_not_wait_for_a_server(viewer, server, told, tmp_path):
     # Names that the server has are known from before.
     assert set(taken_names(image)) == {"cells", "nuclei"}
     assert len(server.asked) == before
+
+
+@pytest.fixture
+def labelled(viewer, server, tmp_path):
+    """Read-only labels of an image on the server, selected."""
+    write_image(tmp_path / "cells.zarr", "0.5", shape=(4, 128, 128))
+    viewer.open(f"{server.address}/cells.zarr", plugin="napari-ngff")
+    layer = viewer.layers["nuclei"]
+    until(lambda: not fetcher.is_busy)
+    viewer.layers.selection.active = layer
+    notification_manager.records.clear()
+    yield layer
+    notification_manager.records.clear()
+
+
+def choose_copy(viewer):
+    """Choose the item of the menu: napari hands its command a proxy of the viewer."""
+    menus = {a.text(): a.menu() for a in viewer.window.layers_menu.actions()}
+    menus["Annotate"].aboutToShow.emit()
+    (item,) = [one for one in menus["Annotate"].actions() if "copy" in one.text()]
+    item.trigger()
+    gc.collect()  # the proxy is gone
+
+
+def notices():
+    return [str(record.message) for record in notification_manager.records]
+
+
+def copy_bars():
+    bars = [bar for bar in progress._all_instances if bar.desc]
+    return [bar for bar in bars if bar.desc.startswith("Copying nuclei")]
+
+
+def test_labels_are_copied_by_the_menu_though_the_server_stops_for_a_while(
+    viewer, server, labelled
+):
+    resumed = threading.Event()
+    server.answer = lambda path: OK if resumed.wait(PATIENCE) else BUSY
+    choose_copy(viewer)
+    until(copy_bars)
+    assert "being copied" in labelled.get_status((0, 0, 0))["coordinates"]
+    # A second choice does not begin another copy.
+    choose_copy(viewer)
+    assert notices()[-1].startswith("Not copied: nuclei.\nIt is being copied already")
+    viewer.dims.ndisplay = 3
+    pump(200)
+    viewer.dims.ndisplay = 2
+    resumed.set()
+    until(lambda: viewer.layers["nuclei"] is not labelled)
+    made = viewer.layers["nuclei"]
+    assert made.editable
+    assert viewer.layers.selection.active is made
+    assert notices()[-1].startswith("Ready to paint: nuclei\n")
+    assert len(list(sidecar_folder().iterdir())) == 1
+    until(lambda: not copy_bars())
+
+
+def test_a_copy_that_a_server_refuses_is_reported_and_can_be_tried_again(
+    viewer, server, labelled
+):
+    reason = labelled.read_only
+    server.answer = lambda path: BUSY
+    choose_copy(viewer)
+    until(notices)
+    assert notices()[0].startswith("Not copied: nuclei.\n")
+    assert "503" in notices()[0]
+    assert "Try again." in notices()[0]
+    assert labelled.read_only == reason
+    assert not list(sidecar_folder().rglob("zarr.json"))
+    server.answer = lambda path: OK
+    choose_copy(viewer)
+    until(lambda: viewer.layers["nuclei"] is not labelled)
+    assert viewer.layers["nuclei"].editable
+
+
+def test_removing_the_labels_ends_their_copy_with_a_notice(viewer, server, labelled):
+    resumed = threading.Event()
+    server.answer = lambda path: OK if resumed.wait(PATIENCE) else BUSY
+    choose_copy(viewer)
+    viewer.layers.remove(labelled)
+    resumed.set()
+    until(notices)
+    assert "nuclei" in notices()[-1]
+    assert "not shown any more" in notices()[-1]
+    assert "nuclei" not in viewer.layers

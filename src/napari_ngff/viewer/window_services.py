@@ -60,6 +60,7 @@ __all__ = [
     "show_passing",
     "show_problems",
     "tell_main",
+    "watch_copy",
     "watch_labels",
     "watch_save",
 ]
@@ -189,6 +190,9 @@ class WindowServices(Protocol):
     def watch_save(self, saver: Any) -> None:
         """Show how a save goes on, which begins now in a worker."""
 
+    def watch_copy(self, copy: Any) -> None:
+        """Show how a copy of labels goes on, which begins now in a worker."""
+
     def name_taken(self, layer: Any, error: NameTakenError) -> str | None:
         """Ask how new labels shall be called."""
 
@@ -302,6 +306,12 @@ def watch_save(saver: Any) -> None:
     """Show how a save goes on, if there is a window."""
     if _attendant:
         _attendant[0].watch_save(saver)
+
+
+def watch_copy(copy: Any) -> None:
+    """Show how a copy of labels goes on, if there is a window."""
+    if _attendant:
+        _attendant[0].watch_copy(copy)
 
 
 def name_taken(layer: Any, error: NameTakenError) -> str | None:

@@ -7,7 +7,14 @@ import weakref
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from napari_ngff.errors import OMEZarrError, UnsupportedError
+from psygnal import Signal
+
+from napari_ngff.errors import (
+    CorruptDataError,
+    OMEZarrError,
+    UnsupportedError,
+    error_text,
+)
 from napari_ngff.labels.places.copy_labels import MOST_COPIED, copy_labels
 from napari_ngff.labels.places.sidecar import (
     open_sidecars,
@@ -25,7 +32,7 @@ from napari_ngff.viewer.layer_plan import (
     is_joined,
     origin_of,
 )
-from napari_ngff.viewer.notices import shorten_name
+from napari_ngff.viewer.notices import count_noun, shorten_name
 from napari_ngff.viewer.painting.label_target import TARGET
 from napari_ngff.viewer.placing.move_layers import LOOK
 
@@ -35,6 +42,7 @@ if TYPE_CHECKING:
     from napari.components import ViewerModel
     from napari.layers import Layer
 
+    from napari_ngff.metadata.model import ImageMetadata
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.viewer.painting.paint import OMEZarrLabels
     from napari_ngff.viewer.placing.layer_groups import ReadingNotes
@@ -109,7 +117,8 @@ def home_choices(layer: Layer) -> list[tuple[str, bool | str]]:
 class SidecarCopy:
     """Copies the label image of a read-only layer into a sidecar, in a worker.
 
-    A layer that can be painted then replaces the read-only one.
+    A layer that can be painted then replaces the read-only one. However it ends, the
+    user is told.
 
     Parameters
     ----------
@@ -124,6 +133,12 @@ class SidecarCopy:
 
     Attributes
     ----------
+    name
+        Of the labels.
+    done, total
+        Number of chunks that are copied, and of all; 0 before the first.
+    is_running
+        Whether it has begun and not ended.
     made
         The new layer, once it was added.
     error
@@ -135,6 +150,12 @@ class SidecarCopy:
         Where the layer is not of a single label image with an image.
     """
 
+    progressed = Signal()
+    """Emitted in the main thread when more was copied, some times a second."""
+
+    ended = Signal()
+    """Emitted in the main thread when it has ended."""
+
     def __init__(
         self,
         viewer: ViewerModel,
@@ -142,6 +163,9 @@ class SidecarCopy:
         folder: str | os.PathLike[str] | None = None,
         limit: int | None = MOST_COPIED,
     ) -> None:
+        # napari hands commands proxies, which are gone when the command returns.
+        viewer = getattr(viewer, "__wrapped__", viewer)
+        layer = getattr(layer, "__wrapped__", layer)
         origin = origin_of(layer)
         picture = origin.picture if origin is not None else None
         if picture is None or picture.image is None or is_joined(picture):
@@ -149,33 +173,75 @@ class SidecarCopy:
             raise UnsupportedError(
                 msg, remedy="Open the image itself, and choose one of its labels."
             )
+        self._place = str(picture.node)
+        running = next((one for one in _running if one._place == self._place), None)
+        if running is not None:
+            raise UnsupportedError(f"It is being copied already: {running.part_text}.")
         if not getattr(layer, "read_only", ""):
             raise UnsupportedError(f"{layer.name} can be edited where it is.")
         self._viewer, self._layer = weakref.ref(viewer), weakref.ref(layer)
         self._picture, self._image = picture, picture.image
         self._folder, self._limit = folder, limit
-        self._cancelled = False
+        self._stopped_by = ""
+        self.name = layer.name
+        self.done = self.total = 0
+        self.is_running = False
         self.made: Layer | None = None
         self.error: Exception | None = None
 
+    @property
+    def part_text(self) -> str:
+        """How much is copied, in words."""
+        if not self.total:
+            return "it waits for the first chunk"
+        return f"{self.done} of {count_noun(self.total, 'chunk')}"
+
     def start(self) -> None:
         """Start copying; the user is shown that it is done, or why it failed."""
-        layer = self._layer()
-        self._reason = getattr(layer, "read_only", "")
-        window_services.run_work(self._copy_labels, self._show_copy)
+        self._reason = getattr(self._layer(), "read_only", "")
+        self.is_running = True
+        _running.add(self)
+        self._show_part()
+        window_services.watch_copy(self)
+        window_services.run_work(self._copy_labels, self._show_end)
 
     def cancel(self) -> None:
         """Stop copying, and remove what was copied; removing the layer does it, too."""
-        self._cancelled = True
+        self._stopped_by = self._stopped_by or "It was cancelled."
+
+    def _find_layer(self) -> Any:
+        """Find the layer of the labels, or another one that replaced it; or None."""
+        layer, viewer = self._layer(), self._viewer()
+        if viewer is None or not window_services.is_open(viewer):
+            return None
+        known = [layer] if layer is not None and layer in viewer.layers else []
+        for one in (*known, *viewer.layers):
+            origin = origin_of(one)
+            if (
+                getattr(one, "read_only", "")
+                and origin is not None
+                and origin.picture is not None
+                and str(origin.node) == self._place
+                and not origin.is_compared
+            ):
+                return one
+        return None
 
     def _goes_on(self, done: int, total: int) -> bool:
-        layer: Any = self._layer()
-        viewer = self._viewer()
-        if layer is None or viewer is None or layer not in viewer.layers:
-            return False
-        layer.read_only = f"being copied, {done} of {total} chunks."
-        # In the worker: copying stops where the layer was removed, too.
-        return not self._cancelled
+        self.done, self.total = done, total
+        window_services.tell_main(self, self._show_part)
+        return not self._stopped_by
+
+    def _show_part(self) -> None:
+        # What was told before the end may arrive after it.
+        if not self.is_running:
+            return
+        layer = self._find_layer()
+        if layer is None:
+            self._stopped_by = self._stopped_by or "The labels are not shown any more."
+        else:
+            layer.read_only = f"being copied: {self.part_text}."
+        self.progressed.emit()
 
     def _copy_labels(self) -> LayerPlan | Exception | None:
         try:
@@ -186,25 +252,39 @@ class SidecarCopy:
                 limit=self._limit,
                 goes_on=self._goes_on,
             )
-            if node is None or node.metadata.image is None:
+            if node is None:
                 return None
-            pyramid, label = open_pyramid(node), node.metadata.image.label
-        except (OMEZarrError, OSError, ValueError) as error:
+            pyramid, label = open_pyramid(node), image_of(node).label
+        # Whatever it is: the user waits for the copy, or for the reason.
+        except Exception as error:  # noqa: BLE001
             return error
         return replace(self._picture, node=node, pyramid=pyramid, label=label)
 
-    def _show_copy(self, result: LayerPlan | Exception | None) -> None:
-        from napari.utils.notifications import show_error
+    def _show_end(self, result: LayerPlan | Exception | None) -> None:
+        """Show the copy in place of the layer, or say why there is none."""
+        from napari.utils.notifications import show_error, show_info
 
-        layer: Any = self._layer()
+        layer = self._find_layer()
+        self.is_running = False
+        _running.discard(self)
+        self.ended.emit()
+        if layer is not None:
+            layer.read_only = self._reason
         viewer = self._viewer()
-        if layer is None or viewer is None or layer not in viewer.layers:
+        if viewer is None or not window_services.is_open(viewer):
             return
-        layer.read_only = self._reason
+        name = shorten_name(self.name)
         if isinstance(result, Exception):
             self.error = result
-            show_error(f"Not copied: {shorten_name(layer.name)}.\n{result}")
-        elif result is not None:
+            show_error(f"Not copied: {name}.\n{error_text(result)}")
+        elif result is None:
+            show_info(f"Not copied: {name}.\n{self._stopped_by} No file is left.")
+        elif layer is None:
+            show_info(
+                f"Copied: {name}.\nThe labels are not shown any more. Open the image"
+                f" again to paint on {result.node}."
+            )
+        else:
             self._replace_layer(viewer, layer, result)
 
     def _replace_layer(self, viewer: ViewerModel, layer: Any, copy: LayerPlan) -> None:
@@ -226,6 +306,26 @@ class SidecarCopy:
             f"Ready to paint: {shorten_name(made.name)}\nChanges are saved in"
             f" {copy.node.location.source.name}; the image stays unchanged."
         )
+
+
+_running: weakref.WeakSet[SidecarCopy] = weakref.WeakSet()
+"""Copies that are being made, of all windows."""
+
+
+def image_of(node: Node) -> ImageMetadata:
+    """Give the metadata of a copy that was just made.
+
+    Raises
+    ------
+    CorruptDataError
+        Where it has none of an image.
+    """
+    if node.metadata.image is None:
+        raise CorruptDataError(
+            f"{node} was copied, and cannot be read.",
+            remedy="Delete it, and try again.",
+        )
+    return node.metadata.image
 
 
 def edit_copy(
@@ -250,7 +350,7 @@ def edit_copy(
     -------
     SidecarCopy or None
         Its ``made`` is the new layer, once it was added. None where the layer cannot
-        be copied; the user is shown the reason.
+        be copied, or is being copied already; the user is shown the reason.
     """
     from napari.utils.notifications import show_info
 

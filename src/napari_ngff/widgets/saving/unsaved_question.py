@@ -23,6 +23,7 @@ from napari_ngff.viewer.saving.recovery import position_of
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets import dialogs
 from napari_ngff.widgets.dialogs import CANCEL, DISCARD, KEEP, SAVE, ask_table_file
+from napari_ngff.widgets.saving.copy_progress import watch_copy
 from napari_ngff.widgets.saving.restore_dialog import ask_to_restore
 from napari_ngff.widgets.saving.save_progress import SaveProgress, wait_for_saves
 from napari_ngff.widgets.saving.unsaved_sign import UnsavedSign
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from napari_ngff.labels.kept_edits import KeptEdits
     from napari_ngff.viewer.saving.layer_saver import LayerSaver
     from napari_ngff.viewer.saving.measured_tables import MeasuredTable, MeasuredTables
+    from napari_ngff.viewer.saving.sidecars import SidecarCopy
 
 __all__ = ["WindowGuard", "image_title", "install_guard"]
 
@@ -358,6 +360,10 @@ class _QtWindowServices:
     def watch_save(self, saver: LayerSaver) -> None:
         """Show the progress of a save that begins now in a worker."""
         self._progress.watch_save(saver)
+
+    def watch_copy(self, copy: SidecarCopy) -> None:
+        """Show the progress of a copy of labels that begins now in a worker."""
+        watch_copy(copy)
 
     def name_taken(self, layer: Any, error: NameTakenError) -> str | None:
         """Ask for another name of new labels, as their name is taken."""
