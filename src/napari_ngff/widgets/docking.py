@@ -23,11 +23,15 @@ __all__ = [
     "find_dock",
     "full_name",
     "show_dock",
+    "starting_width",
 ]
 
 ANNOTATE = "Annotate"
 BROWSER = "Plate browser"
 INSPECTOR = "Inspector"
+LEAST_WIDTH = 280
+"""Width in pixels at which every dock of ours can be read and used."""
+
 # A dock is made by its command, so that one dock can show another without importing it.
 COMMANDS = {
     ANNOTATE: "napari-ngff.annotate",
@@ -65,6 +69,9 @@ class DockPlacement(QObject):
         if kind == QEvent.Type.ParentChange:
             if isinstance(parent, QDockWidget):
                 parent.installEventFilter(self)
+                # With the least size that napari sets (0.9), Qt would keep the largest
+                # one that the dock ever had.
+                parent.setMinimumSize(0, 0)
             elif isinstance(parent, QMainWindow):
                 # Before it grows to hold one dock above the other.
                 self._before = parent.size()
@@ -93,20 +100,16 @@ class DockPlacement(QObject):
             # For the tab: the name of the plugin behind it would not fit.
             dock.setWindowTitle(dock.windowTitle().partition(" (")[0])
             self._join_tabs(window, dock)
+            if not docks_beside(window, dock):
+                # Qt made room for what the dock wanted before it had napari's style.
+                wide = self._widget.sizeHint().width()
+                window.resizeDocks([dock], [wide], Qt.Orientation.Horizontal)
         dock.raise_()
 
     def _join_tabs(self, window: QMainWindow, dock: QDockWidget) -> None:
         """Make the dock a tab of another one of ours, where both do not fit."""
-        area = window.dockWidgetArea(dock)
-        beside = [
-            other
-            for other in window.findChildren(QDockWidget)
-            if other is not dock
-            and other.isVisible()
-            and not other.isFloating()
-            and window.dockWidgetArea(other) == area
-            and other not in window.tabifiedDockWidgets(dock)
-        ]
+        tabs = window.tabifiedDockWidgets(dock)
+        beside = [each for each in docks_beside(window, dock) if each not in tabs]
         ours = [other for other in beside if is_ours(other)]
         center = window.centralWidget()
         if not ours or center is None:
@@ -135,6 +138,19 @@ class DockPlacement(QObject):
             window.resize(window.width(), self._before.height())
 
 
+def docks_beside(window: QMainWindow, dock: QDockWidget) -> list[QDockWidget]:
+    """Return the other docks on the side of a dock, also those behind its tabs."""
+    area, tabs = window.dockWidgetArea(dock), window.tabifiedDockWidgets(dock)
+    return [
+        other
+        for other in window.findChildren(QDockWidget)
+        if other is not dock
+        and (other.isVisible() or other in tabs)
+        and not other.isFloating()
+        and window.dockWidgetArea(other) == area
+    ]
+
+
 def is_ours(dock: QDockWidget) -> bool:
     """Tell whether a dock is one of ours, placed by `DockPlacement`."""
     widget = dock.widget()
@@ -147,6 +163,24 @@ def is_ours(dock: QDockWidget) -> bool:
 def wanted_height(dock: QDockWidget) -> int:
     """Return the height that a dock wants, in pixels."""
     return dock.sizeHint().height()
+
+
+def starting_width(widget: QWidget, wanted: int, share: float = 1 / 3) -> int:
+    """Return the width with which a dock begins: less if the window is narrow.
+
+    Parameters
+    ----------
+    widget
+        What the dock holds.
+    wanted
+        Width in pixels that shows all of it well.
+    share
+        Part of the window's width that is enough.
+    """
+    window = widget.window()
+    if window is None or window is widget:
+        return wanted
+    return min(wanted, max(LEAST_WIDTH, int(window.width() * share)))
 
 
 def bring_forward(widget: Any) -> None:

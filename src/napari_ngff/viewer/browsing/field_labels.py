@@ -143,7 +143,7 @@ def save_before_leaving(
 ) -> None:
     """Save labels, or ask what to do with them, before another field is shown.
 
-    With the preference *Save automatically when moving on* they are saved without a
+    With the preference *Save when moving on* they are saved without a
     message. Without it, or if saving fails, the user is asked.
 
     Parameters

@@ -28,7 +28,7 @@ from napari_ngff.widgets.annotate.class_page import ClassPage
 from napari_ngff.widgets.annotate.object_page import ObjectPage
 from napari_ngff.widgets.annotate.round_bar import RoundBar
 from napari_ngff.widgets.annotate.volume_page import VolumePage
-from napari_ngff.widgets.docking import DockPlacement
+from napari_ngff.widgets.docking import DockPlacement, starting_width
 from napari_ngff.widgets.installation import install_widgets
 from napari_ngff.widgets.new_labels_form import show_new_labels
 from napari_ngff.widgets.saving.save_controls import SaveControls
@@ -84,7 +84,8 @@ class AnnotateDock(QWidget):
         """Leave room for classes and the bar of fields, which may come later."""
         hint = super().sizeHint()
         lines = LINES * self.fontMetrics().lineSpacing()
-        return hint.expandedTo(QSize(0, lines))
+        width = max(self.minimumSizeHint().width(), starting_width(self, hint.width()))
+        return QSize(width, max(hint.height(), lines))
 
     def showVolume(self) -> None:
         """Bring the page about 3D to the front."""

@@ -10,6 +10,7 @@ from qtpy.QtCore import QSignalBlocker, Qt, Signal  # type: ignore[attr-defined]
 from qtpy.QtWidgets import (
     QCheckBox,
     QGridLayout,
+    QHBoxLayout,
     QLabel,
     QListWidget,
     QListWidgetItem,
@@ -102,9 +103,12 @@ class ObjectPage(QWidget):
         grid = QGridLayout()
         label = QLabel("Object", self)
         label.setBuddy(self.id)
-        grid.addWidget(label, 0, 0)
-        grid.addWidget(self.id, 0, 1)
-        grid.addWidget(self.jump, 0, 2)
+        # A row of its own: the box for large numbers would widen a column of buttons.
+        row = QHBoxLayout()
+        row.addWidget(label)
+        row.addWidget(self.id, 1)
+        row.addWidget(self.jump)
+        grid.addLayout(row, 0, 0, 1, 3)
         grid.addWidget(self.previous, 1, 0)
         grid.addWidget(self.next, 1, 1)
         grid.addWidget(self.unused, 1, 2)

@@ -10,7 +10,6 @@ from qtpy.QtWidgets import (
     QCheckBox,
     QComboBox,
     QGroupBox,
-    QHBoxLayout,
     QLabel,
     QProgressBar,
     QPushButton,
@@ -25,6 +24,7 @@ from napari_ngff.viewer.browsing.annotation import begin_annotation
 from napari_ngff.viewer.browsing.field_labels import label_name
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.browser.host import show_browser
+from napari_ngff.widgets.wrapping_row import WrappingRow
 
 if TYPE_CHECKING:
     from napari.components import ViewerModel
@@ -71,7 +71,7 @@ class RoundBar(QGroupBox):
             "State of this field, saved in a file next to the plate.\n"
             "Shift+D: done. Shift+F: flagged."
         )
-        self.autosave = QCheckBox("Save automatically when moving on", self)
+        self.autosave = QCheckBox("Save when moving on", self)
         self.autosave.setChecked(settings.saves_when_moving_on())
         self.autosave.setToolTip(
             "Labels are saved before another field is shown, whether you annotate all"
@@ -86,14 +86,13 @@ class RoundBar(QGroupBox):
         self.showRound()
 
     def _build_layout(self) -> None:
-        layout, way, how = QVBoxLayout(self), QHBoxLayout(), QHBoxLayout()
-        for widget in (self.previous, self.place, self.next, self.todo, self.browse):
-            way.addWidget(widget)
+        layout, way, how = QVBoxLayout(self), WrappingRow(), WrappingRow()
         # The name of the field gets the room, so the arrows stay where they are.
-        way.setStretchFactor(self.place, 1)
+        way.addGroup(self.previous, self.place, self.next, grows=self.place)
+        way.addGroup(self.todo, self.browse)
         self.place.setWordWrap(True)
-        how.addWidget(self.state, 1)
-        how.addWidget(self.autosave)
+        how.addGroup(self.state, grows=self.state)
+        how.addGroup(self.autosave)
         layout.addWidget(self.begin)
         layout.addLayout(way)
         layout.addLayout(how)

@@ -22,6 +22,7 @@ from qtpy.QtWidgets import (
 from napari_ngff.metadata.model import GroupKind
 from napari_ngff.plate.plate_layout import GEOMETRIES
 from napari_ngff.widgets.browser.choice_box import ChoiceBox
+from napari_ngff.widgets.wrapping_row import WrappingRow
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,6 +48,9 @@ def make_caption(text: str, widget: QWidget, parent: QWidget) -> QLabel:
     label.setBuddy(widget)
     return label
 
+
+LEAST_FILTER = 120
+"""Least width of the line of a filter, in pixels."""
 
 TIPS = {
     CanvasMode.PLATE: "Overview of all wells",
@@ -124,6 +128,7 @@ class BrowserControls(QWidget):
         self.labels = ChoiceBox(self)
         self.labels.setAccessibleName("Labels")
         self.labels.setToolTip("Labels shown on overviews")
+        self.labels.allowNarrow()
         self.labels.activated.connect(self._on_labels)
         # Not by a click: arrows shall keep stepping from well to well.
         for widget in (*self.buttons.values(), self.geometry_box, self.labels):
@@ -135,25 +140,20 @@ class BrowserControls(QWidget):
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addLayout(modes)
+        self.filter.setMinimumWidth(LEAST_FILTER)
         self.geometry_caption = make_caption("Layout:", self.geometry_box, self)
         self.run_caption = make_caption("Acquisition:", self.acquisitions, self)
         self.labels_caption = make_caption("Labels:", self.labels, self)
-        for row in (
-            (self.filter, self.geometry_caption, self.geometry_box),
-            (
-                self.run_caption,
-                self.acquisitions,
-                self.labels_caption,
-                self.labels,
-            ),
+        for groups in (
+            ((self.filter,), (self.geometry_caption, self.geometry_box)),
+            ((self.run_caption, self.acquisitions), (self.labels_caption, self.labels)),
         ):
-            line = QHBoxLayout()
+            line = WrappingRow()
             line.setSpacing(4)
-            for widget in row:
-                line.addWidget(widget)
+            for group in groups:
+                growing = {self.filter, self.acquisitions, self.labels}
+                line.addGroup(*group, grows=next(iter(growing & {*group}), None))
             layout.addLayout(line)
-            for widget in (self.filter, self.acquisitions, self.labels):
-                line.setStretchFactor(widget, 1)
 
     def setMode(
         self, mode: CanvasMode | None, can_select: bool, has_plate: bool

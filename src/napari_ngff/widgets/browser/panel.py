@@ -23,6 +23,7 @@ from napari_ngff.widgets.browser.picture_feed import PictureFeed
 from napari_ngff.widgets.browser.plate_map import PlateMapView
 from napari_ngff.widgets.browser.table_bar import TableBar, is_table
 from napari_ngff.widgets.browser.well_view import WellView
+from napari_ngff.widgets.docking import starting_width
 from napari_ngff.widgets.drops import DropTarget
 
 if TYPE_CHECKING:
@@ -34,9 +35,6 @@ __all__ = ["BrowserPanel"]
 
 WIDTHS = {12: 400, 48: 560}
 """Width of a panel by its greatest number of columns of wells, in pixels."""
-
-LEAST_WIDTH = 340
-"""Width in pixels at which every page, also that of a folder, can be read."""
 
 PATIENCE = 200
 """Milliseconds of reading before a progress bar is shown."""
@@ -104,12 +102,9 @@ class BrowserPanel(DropTarget):
         """Return a width for all columns, or less if the canvas would be too small."""
         columns = len(self.map.plate().columns)
         width = next((w for most, w in WIDTHS.items() if columns <= most), WIDTHS[48])
-        window = self.window()
-        if window is not None and window is not self:
-            # A quarter for small plates, else a third: the canvas needs the rest.
-            part = window.width() // (4 if columns <= min(WIDTHS) else 3)
-            width = min(width, max(LEAST_WIDTH, part))
-        return QSize(width, 640)
+        # A quarter for small plates, else a third: the canvas needs the rest.
+        share = 1 / 4 if columns <= min(WIDTHS) else 1 / 3
+        return QSize(starting_width(self, width, share), 640)
 
     def clear(self) -> None:
         """Show nothing."""

@@ -33,6 +33,7 @@ from napari_ngff.widgets.browser.controls import make_caption
 from napari_ngff.widgets.browser.legend import LegendWatcher
 from napari_ngff.widgets.browser.legend_painting import CategoryScale, ColorScale
 from napari_ngff.widgets.dialogs import ask_table_file
+from napari_ngff.widgets.wrapping_row import WrappingRow
 
 if TYPE_CHECKING:
     from napari.components import ViewerModel
@@ -112,12 +113,9 @@ class TableBar(QWidget):
         self.progress.setMaximumHeight(6)
         self.progress.setTextVisible(False)
         self.note.setWordWrap(True)
-        shortest = ChoiceBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
         for box in (self.table, self.column):
-            box.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-            box.setSizeAdjustPolicy(shortest)
             # By default a box, and so the dock, is as wide as the longest title.
-            box.setMinimumContentsLength(3)
+            box.allowNarrow()
         for widget in (self.load_button, self.measure, self.save_button):
             widget.setSizePolicy(QSizePolicy.Policy.Minimum, QSizePolicy.Policy.Fixed)
 
@@ -126,27 +124,25 @@ class TableBar(QWidget):
         layout.setContentsMargins(0, 0, 0, 0)
         self.table_caption = make_caption("Table:", self.table, self)
         self.column_caption = make_caption("Colour:", self.column, self)
-        for row, stretched in (
-            (
-                (
-                    self.table_caption,
-                    self.table,
-                    self.load_button,
-                    self.measure,
-                ),
-                1,
-            ),
-            ((self.column_caption, self.column, self.how, self.log), 1),
+        for box, caption, more in (
+            (self.table, self.table_caption, (self.load_button, self.measure)),
+            (self.column, self.column_caption, (self.how, self.log)),
+        ):
+            row = WrappingRow()
+            row.setSpacing(2)
+            row.addGroup(caption, box, grows=box)
+            row.addGroup(*more)
+            layout.addLayout(row)
+        for first, button in (
             # Not in the row of Measure, which would move when Save… appears: the second
             # click of a double click would save. Nor below Cancel, which goes.
-            ((self.note, self.save_button), 0),
-            ((self.progress, self.cancel), 0),
+            (self.note, self.save_button),
+            (self.progress, self.cancel),
         ):
             line = QHBoxLayout()
             line.setSpacing(2)
-            for widget in row:
-                line.addWidget(widget)
-            line.setStretchFactor(row[stretched], 1)
+            line.addWidget(first, 1)
+            line.addWidget(button)
             corner = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignTop
             line.setAlignment(self.save_button, corner)  # where it is in this line
             layout.addLayout(line)

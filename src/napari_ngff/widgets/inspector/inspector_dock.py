@@ -11,7 +11,6 @@ from qtpy.QtCore import QModelIndex, QSize, Qt
 from qtpy.QtGui import QGuiApplication, QKeySequence, QShortcut  # type: ignore[attr-defined]
 from qtpy.QtWidgets import (
     QFrame,
-    QHBoxLayout,
     QHeaderView,
     QLabel,
     QPushButton,
@@ -45,7 +44,7 @@ from napari_ngff.viewer.reader import read_node
 from napari_ngff.viewer.session import session_of
 from napari_ngff.viewer.window_services import attempt_work, run_work
 from napari_ngff.widgets.dialogs import ask_question
-from napari_ngff.widgets.docking import DockPlacement
+from napari_ngff.widgets.docking import DockPlacement, starting_width
 from napari_ngff.widgets.drops import DropTarget
 from napari_ngff.widgets.inspector.hierarchy import HierarchyModel
 from napari_ngff.widgets.inspector.pages import FactPage, JsonPage, UndoRepair
@@ -56,6 +55,7 @@ from napari_ngff.widgets.installation import install_widgets
 from napari_ngff.widgets.problem_sign import problem_sign_of
 from napari_ngff.widgets.theme_look import ThemeFollower
 from napari_ngff.widgets.widget_tasks import alive_check
+from napari_ngff.widgets.wrapping_row import WrappingRow
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -170,7 +170,7 @@ class Inspector(DropTarget):
 
     def sizeHint(self) -> QSize:
         """Leave room for sentences."""
-        return QSize(460, 640)
+        return QSize(starting_width(self, 460), 640)
 
     # --- what others let it show
 
@@ -425,9 +425,9 @@ def in_scroll_area(page: QWidget, parent: QWidget) -> QScrollArea:
     return area
 
 
-def in_row(*widgets: QWidget) -> QHBoxLayout:
+def in_row(*widgets: QWidget) -> WrappingRow:
     """Put widgets side by side."""
-    layout = QHBoxLayout()
+    layout = WrappingRow()
     for widget in widgets:
-        layout.addWidget(widget)
+        layout.addGroup(widget)
     return layout

@@ -39,6 +39,7 @@ class ReadingPage(QWidget):
         self.title.setWordWrap(True)
         self.lines: dict[str, QLabel] = {}
         self._form = QFormLayout()
+        self._form.setRowWrapPolicy(QFormLayout.RowWrapPolicy.WrapLongRows)
         layout = QVBoxLayout(self)
         layout.addWidget(self.title)
         layout.addLayout(self._form)

@@ -11,7 +11,6 @@ from qtpy.QtWidgets import (
     QDialog,
     QDialogButtonBox,
     QFormLayout,
-    QHBoxLayout,
     QLabel,
     QLineEdit,
     QPushButton,
@@ -23,6 +22,7 @@ from napari_ngff.errors import OMEZarrError
 from napari_ngff.viewer.inspection import homes_of, is_named, node_of
 from napari_ngff.viewer.placing.system_views import system_name
 from napari_ngff.viewer.session import session_of
+from napari_ngff.widgets.wrapping_row import WrappingRow
 
 if TYPE_CHECKING:
     from napari.components import ViewerModel
@@ -59,11 +59,10 @@ class SystemChooser(QWidget):
         )
         label = QLabel("S&ystem", self)
         label.setBuddy(self.systems)
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.addWidget(label)
-        layout.addWidget(self.systems, 1)
-        layout.addWidget(self.save)
+        layout = WrappingRow()
+        layout.addGroup(label, self.systems, grows=self.systems)
+        layout.addGroup(self.save)
+        self.setLayout(layout)
         self.systems.activated.connect(self._on_chosen)
         self.save.clicked.connect(self.saveTransform)
         # Layers come and go one by one: list the systems once for all of them.
