@@ -9,8 +9,6 @@ from qtpy.compat import isalive
 from qtpy.QtCore import QSignalBlocker, Qt, Signal  # type: ignore[attr-defined]
 from qtpy.QtWidgets import (
     QCheckBox,
-    QGridLayout,
-    QHBoxLayout,
     QLabel,
     QListWidget,
     QListWidgetItem,
@@ -33,6 +31,7 @@ from napari_ngff.viewer.painting.object_edits import (
     show_region,
 )
 from napari_ngff.widgets.widget_tasks import WidgetTasks
+from napari_ngff.widgets.wrapping_row import WrappingRow
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -100,23 +99,22 @@ class ObjectPage(QWidget):
         return button
 
     def _build_layout(self) -> None:
-        grid = QGridLayout()
         label = QLabel("Object", self)
         label.setBuddy(self.id)
-        # A row of its own: the box for large numbers would widen a column of buttons.
-        row = QHBoxLayout()
-        row.addWidget(label)
-        row.addWidget(self.id, 1)
-        row.addWidget(self.jump)
-        grid.addLayout(row, 0, 0, 1, 3)
-        grid.addWidget(self.previous, 1, 0)
-        grid.addWidget(self.next, 1, 1)
-        grid.addWidget(self.unused, 1, 2)
-        grid.addWidget(self.join, 2, 0)
-        grid.addWidget(self.cut, 2, 1)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 4, 0, 0)
-        layout.addLayout(grid)
+        row = WrappingRow()
+        row.addGroup(label, self.id, grows=self.id)
+        row.addGroup(self.jump)
+        layout.addLayout(row)
+        for buttons in (
+            (self.previous, self.next, self.unused),
+            (self.join, self.cut),
+        ):
+            row = WrappingRow()
+            for button in buttons:
+                row.addGroup(button)
+            layout.addLayout(row)
         layout.addWidget(self.show_only)
         layout.addWidget(self.list, 1)
 
