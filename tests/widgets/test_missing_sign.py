@@ -13,12 +13,14 @@ from qtpy.QtTest import QTest
 
 from mouse import camera, canvas, drop_on_canvas, pump, until
 from napari_ngff.plugin import use_workers
+from napari_ngff.store.arrays.region_read import cache
 from napari_ngff.viewer import outage_watch, streamed_view
+from napari_ngff.viewer.missing_parts import is_volume_shown
 from napari_ngff.viewer.samples import write_image
 from napari_ngff.viewer.streamed_levels import fetcher
 from napari_ngff.widgets.missing_sign import TRY_AGAIN, missing_sign_of
 from plates import write_image as write_plain
-from unreliable import DROP, serving
+from unreliable import DROP, OK, serving
 
 SIZE = 1024
 
@@ -188,3 +190,75 @@ def test_the_sign_goes_with_the_layer(viewer, tmp_path):
     viewer.layers.clear()
     until(lambda: sign_text(viewer) == "")
     notification_manager.records.clear()
+
+
+EMPTY = "/stack.ome.zarr/0/c/0/1/1"
+"""A chunk that is not stored: it is in no cache, and each reader asks for it."""
+
+
+@pytest.fixture
+def volume(viewer, tmp_path):
+    """A stack in 2D, whose finest level is a volume in 3D, and its server."""
+    pytest.importorskip("aiohttp", reason="needs the extra [remote]")
+    use_workers()
+    folder = tmp_path / "stack.ome.zarr"
+    voxels = np.ones((16, SIZE, SIZE), "uint8")
+    voxels[:, 256:512, 256:512] = 0
+    write_plain(folder, voxels, 3, "zyx", 2)
+    for level in range(2):
+        step = 2**level
+        zarr.create_array(
+            folder / str(level), data=voxels[:, ::step, ::step],
+            chunks=(16, 256, 256), overwrite=True,
+        )  # fmt: skip
+    assert not (tmp_path / EMPTY[1:]).exists()
+    with serving(tmp_path) as server:
+        viewer.open(f"{server.address}/stack.ome.zarr", plugin="napari-ngff")
+        look(viewer, 2, 384, 384)
+        until(lambda: viewer.layers[0].data_level == 0 and not fetcher.is_busy)
+        pump(300)
+        yield server
+    notification_manager.records.clear()
+
+
+def lose_empty_chunk(viewer, server):
+    """Show the volume while the server does not answer for the empty chunk."""
+    server.answer = lambda path: DROP if path == EMPTY else OK
+    viewer.dims.ndisplay = 3
+    until(lambda: sign_text(viewer) == "1 chunk missing")
+    until(lambda: is_volume_shown(viewer.layers[0]))
+
+
+@pytest.mark.parametrize("asks", [False, True], ids=["by itself", "by a click"])
+def test_an_empty_chunk_of_a_volume_is_missing_until_the_server_answers(
+    viewer, volume, monkeypatch, asks
+):
+    monkeypatch.setattr(outage_watch, "FIRST_PAUSE", 1000.0 if asks else 0.5)
+    monkeypatch.setattr(outage_watch, "LONGEST_PAUSE", 1000.0 if asks else 0.5)
+    lose_empty_chunk(viewer, volume)
+    volume.answer = lambda path: OK  # 404 for the empty chunk: its fill value
+    volume.asked.clear()
+    if asks:
+        menu_of(viewer)[TRY_AGAIN].trigger()
+        missing_sign_of(viewer)._menu.close()
+    until(lambda: sign_text(viewer) == "")
+    assert EMPTY in volume.asked
+
+
+def test_a_chunk_that_comes_late_is_put_into_the_volume(viewer, volume, short_pauses):
+    late = "/stack.ome.zarr/0/c/0/3/3"
+    volume.answer = lambda path: DROP if path == late else OK
+    cache.clear()  # it was read ahead
+    viewer.dims.ndisplay = 3
+    until(lambda: sign_text(viewer) == "1 chunk missing")
+    layer = viewer.layers[0]
+    until(lambda: is_volume_shown(layer) and not layer._slice.image.raw[0, -1, -1])
+    volume.answer = lambda path: OK
+    until(lambda: sign_text(viewer) == "")
+    until(lambda: layer._slice.image.raw[0, -1, -1])
+
+
+def test_what_another_reader_did_not_get_is_not_missing_on_the_screen(viewer, volume):
+    lose_empty_chunk(viewer, volume)
+    viewer.dims.ndisplay = 2  # there it was answered before
+    until(lambda: sign_text(viewer) == "")

@@ -1,4 +1,4 @@
-"""Lists the chunks that are missing on the screen, and has them read again."""
+"""Lists the chunks that are missing on the screen."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from napari_ngff.viewer.notices import (
     kind_of,
     last_part,
 )
-from napari_ngff.viewer.pixel_fetcher import stream_signals
 from napari_ngff.viewer.session import session_of
 from napari_ngff.viewer.streamed_levels import stream_of
 from napari_ngff.viewer.volumes.volume_slicing import prepared_of
@@ -33,8 +32,19 @@ if TYPE_CHECKING:
     from napari_ngff.store.arrays.boxes import Box
     from napari_ngff.store.arrays.chunked_array import ChunkedArray
     from napari_ngff.store.arrays.lazy_array import ArraySource
+    from napari_ngff.viewer.streamed_levels import ImageStream
+    from napari_ngff.viewer.streamed_view import StreamedView
 
-__all__ = ["MissingPart", "has_failed", "list_missing", "missing_text", "retry_missing"]
+__all__ = [
+    "ArrayPart",
+    "LostChunk",
+    "MissingPart",
+    "has_failed",
+    "is_volume_shown",
+    "list_lost",
+    "list_missing",
+    "missing_text",
+]
 
 ArrayPart = tuple["ChunkedArray", "Box"]
 
@@ -82,22 +92,69 @@ def missing_text(parts: Sequence[MissingPart]) -> str:
     return f"{count_noun(absent, 'chunk')} missing, {damaged} damaged"
 
 
-def list_missing(viewer: ViewerModel) -> list[MissingPart]:
-    """List what is missing on the screen; reads nothing."""
-    found: dict[tuple[str, FailureKind, str], dict[int, ChunkError]] = {}
+@dataclass(frozen=True, slots=True, eq=False)
+class LostChunk:
+    """A chunk, or shard, that a layer shows and that could not be read.
+
+    Attributes
+    ----------
+    layer, array
+        The layer, and the array that has the chunk.
+    box
+        Of the array.
+    error
+        Why it could not be read.
+    """
+
+    layer: Layer
+    array: ChunkedArray
+    box: Box
+    error: ChunkError
+
+
+def list_lost(viewer: ViewerModel) -> Iterator[LostChunk]:
+    """Give the chunks that layers on the screen lack; reads nothing."""
     for layer in viewer.layers:
         if not layer.visible or not layer.opacity or KEY not in layer.metadata:
             continue
-        errors = [
-            error
-            for array, box in drawn_parts(layer)
-            if array.has_failed
-            for error in array.failures_in(box)
-        ]
-        for error in errors:
-            group = image_name(viewer, layer), kind_of(error), error.source_name
-            # Layers of one image share arrays.
-            found.setdefault(group, {})[id(error)] = error
+        stream = stream_of(layer)
+        is_watched = (
+            stream is not None and not stream.is_local and not is_volume_shown(layer)
+        )
+        for array, box in drawn_parts(layer):
+            for failed, error in array.failed_parts(box).items():
+                # What another reader was refused may be on the screen all the same.
+                if is_watched and kind_of(error) in COMING:
+                    assert stream is not None
+                    views = screen_views(layer, stream)
+                    if not is_lacking(views, array, failed):
+                        continue
+                yield LostChunk(layer, array, failed, error)
+
+
+COMING = FailureKind.UNREACHED, FailureKind.REFUSED
+"""Failures after which streamed views go on to wait for a chunk."""
+
+
+def is_lacking(views: Sequence[StreamedView], array: ChunkedArray, box: Box) -> bool:
+    """Tell whether any view lacks pixels of a box of an array."""
+    return any(view.level.array is array and view.lacks_any(box) for view in views)
+
+
+def is_volume_shown(layer: Layer) -> bool:
+    """Tell whether a layer shows a volume that was prepared."""
+    is_3d: bool = layer._slice_input.ndisplay == 3
+    return is_3d and prepared_of(layer) is not None
+
+
+def list_missing(viewer: ViewerModel) -> list[MissingPart]:
+    """List what is missing on the screen; reads nothing."""
+    found: dict[tuple[str, FailureKind, str], dict[int, ChunkError]] = {}
+    for lost in list_lost(viewer):
+        error = lost.error
+        group = image_name(viewer, lost.layer), kind_of(error), error.source_name
+        # Layers of one image share arrays.
+        found.setdefault(group, {})[id(error)] = error
     return [
         MissingPart(name, len(errors), kind, next(iter(errors.values())))
         for (name, kind, _), errors in found.items()
@@ -114,23 +171,6 @@ def has_failed(viewer: ViewerModel) -> bool:
     )
 
 
-def retry_missing(viewer: ViewerModel) -> None:
-    """Have everything read again that is missing on the screen."""
-    for layer in viewer.layers:
-        stream = stream_of(layer) if KEY in layer.metadata and layer.visible else None
-        if stream is not None:
-            for view in stream.kept_views:
-                view.unlock_failed()
-            stream_signals.arrived.emit(stream)
-        elif layer.visible and KEY in layer.metadata and has_failures(layer):
-            layer.refresh(extent=False)
-
-
-def has_failures(layer: Layer) -> bool:
-    """Tell whether a chunk that a layer shows could not be read."""
-    return any(array.failures_in(box) for array, box in drawn_parts(layer))
-
-
 def image_name(viewer: ViewerModel, layer: Layer) -> str:
     """Name the image of a layer: "cells.ome.zarr", or "B3, field 2"; labels by both."""
     browser = session_of(viewer).browser
@@ -144,13 +184,11 @@ def drawn_parts(layer: Layer) -> Iterator[ArrayPart]:
     """Give the arrays that a layer shows, and which boxes of them."""
     volume, canvas = prepared_of(layer), getattr(layer, "canvas", None)
     stream = stream_of(layer)
-    if volume is not None and layer._slice_input.ndisplay == 3:
+    if volume is not None and is_volume_shown(layer):
         place = volume.place
         yield from stored_parts(sources_of(layer, place.level), place.box)
     elif stream is not None:
-        views = stream.drawn_views
-        shown = [v for v in views if v.number == getattr(layer, "data_level", 0)]
-        for view in shown or views:
+        for view in screen_views(layer, stream):
             yield view.level.array, view.box
     elif canvas is not None:
         part = layer._slicing_state.screen_part()
@@ -158,6 +196,24 @@ def drawn_parts(layer: Layer) -> Iterator[ArrayPart]:
             yield from stored_parts(sources_of(layer, part.level.number), part.box)
     else:
         yield from all_parts(layer)
+
+
+def screen_views(layer: Layer, stream: ImageStream) -> list[StreamedView]:
+    """List the views of a stream that a layer shows, without those of other planes."""
+    level = getattr(layer, "data_level", 0)
+    views = [view for view in stream.drawn_views if view.number == level]
+    if not views:
+        return list(stream.drawn_views)
+    newest = views[-1].box
+    return [view for view in views if is_same_place(view.box, newest)]
+
+
+def is_same_place(box: Box, other: Box) -> bool:
+    """Tell whether two boxes are of one plane, or of one volume."""
+    return all(
+        one == two or min(one[1] - one[0], two[1] - two[0]) > 1
+        for one, two in zip(box, other, strict=True)
+    )
 
 
 def all_parts(layer: Layer) -> Iterator[ArrayPart]:

@@ -26,13 +26,18 @@ if TYPE_CHECKING:
     from napari_ngff.store.pyramids.pyramid import LevelSource
     from napari_ngff.viewer.streamed_view import StreamedView
 
-__all__ = ["OutageWatch"]
+__all__ = ["OutageWatch", "pause_after"]
 
 FIRST_PAUSE = 5.0
 """Seconds after which a server is asked again; each time twice as long."""
 
 LONGEST_PAUSE = 20.0
 """Seconds between two questions at most."""
+
+
+def pause_after(count: int) -> float:
+    """Return the seconds until a server is asked again, after a number of times."""
+    return min(FIRST_PAUSE * float(2**count), LONGEST_PAUSE)
 
 
 class WatchedStream(Protocol):
@@ -75,7 +80,7 @@ class OutageWatch:
             return
         if any(view.passing for view in stream.drawn_views):
             self._is_waiting = True
-            pause = min(FIRST_PAUSE * 2**self._count, LONGEST_PAUSE)
+            pause = pause_after(self._count)
             self._count = min(self._count + 1, 16)
             # Not the method itself, which would keep the watch for so long.
             ask = partial(_ask_in_main, weakref.ref(self))

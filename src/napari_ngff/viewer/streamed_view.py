@@ -110,6 +110,16 @@ class StreamedView:
         """Whether all of it are true pixels."""
         return not self.missing and not self.failed
 
+    def lacks_any(self, box: Box) -> bool:
+        """Tell whether true pixels of a box are not here."""
+        if self.is_whole:
+            return False
+        common = intersect_boxes(box, self.box)
+        return any(
+            cell in self.missing or cell in self.failed
+            for cell in cells_in(common, self.level.chunks)
+        )
+
     def note_absent(self) -> None:
         """Note which chunks are absent, before the pixels are drawn."""
         self.absent = frozenset(self.missing) | frozenset(self.failed)

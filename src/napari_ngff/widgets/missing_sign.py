@@ -13,8 +13,8 @@ from napari_ngff.viewer.missing_parts import (
     has_failed,
     list_missing,
     missing_text,
-    retry_missing,
 )
+from napari_ngff.viewer.missing_retry import MissingRetry
 from napari_ngff.viewer.napari_private import qt_window_of
 from napari_ngff.viewer.session import all_viewers
 from napari_ngff.viewer.window_services import set_missing_host
@@ -59,6 +59,7 @@ class MissingSign(QPushButton):
     def __init__(self, viewer: ViewerModel, window: QMainWindow) -> None:
         super().__init__(window)
         self._viewer = weakref.ref(viewer)
+        self._retry = MissingRetry(viewer)
         self._menu = QMenu(self)
         self._menu.setToolTipsVisible(True)
         self._menu.aboutToShow.connect(self._fill_menu)
@@ -85,14 +86,13 @@ class MissingSign(QPushButton):
         self.setText(text)
         self.setToolTip("\n".join(part.text for part in parts))
         self.setVisible(bool(text))
+        self._retry.ask_sometimes()
         if viewer is None or not has_failed(viewer):
             self._timer.stop()
 
     def retry(self) -> None:
         """Have it read again now."""
-        viewer = self._viewer()
-        if viewer is not None:
-            retry_missing(viewer)
+        self._retry.ask_now()
 
     def _fill_menu(self) -> None:
         viewer = self._viewer()

@@ -284,13 +284,20 @@ class ChunkedArray:
         """Whether there are chunks that could not be read."""
         return bool(self._objects.failed)
 
-    def failures_in(self, box: Box) -> list[ChunkError]:
-        """List why chunks of a box could not be read when that was tried last."""
-        return [
-            error
+    def failed_parts(self, box: Box) -> dict[Box, ChunkError]:
+        """Give the chunks, or shards, of a box that could not be read, and why.
+
+        Those that were read since, or are not stored, have not failed.
+        """
+        return {
+            failed: error
             for failed, error in tuple(self._objects.failed.items())
             if all(low < high for low, high in intersect_boxes(failed, box))
-        ]
+        }
+
+    def failures_in(self, box: Box) -> list[ChunkError]:
+        """List why chunks of a box could not be read when that was tried last."""
+        return list(self.failed_parts(box).values())
 
     def cached_chunk(self, cell: Shape) -> np.ndarray[Any, Any] | None:
         """Return a decoded chunk of a remote array if it is in memory.

@@ -66,6 +66,7 @@ __all__ = [
     "forget_volume",
     "mark_levels",
     "note_camera",
+    "reread_volume",
 ]
 
 CAMERA_REST = 0.2
@@ -299,6 +300,13 @@ def is_like(
         and all(known.box[axis] == place.box[axis] for axis in hidden)
         and (known.shape == place.shape or covers_part(layer, known, part))
     )
+
+
+def reread_volume(viewer: ViewerModel, layer: Layer) -> None:
+    """Have a volume read again that is shown, and stays until then."""
+    volume = prepared_of(layer)
+    if volume is not None and viewer.dims.ndisplay == 3:
+        start_reading(viewer, layer, volume.place)
 
 
 def start_reading(viewer: ViewerModel, layer: Layer, place: VolumePlace) -> None:
