@@ -116,10 +116,11 @@ def test_a_long_name_ends_in_an_ellipsis_and_its_tool_tip_has_all_of_it(
     QApplication.sendEvent(box, tip)
     until(QToolTip.isVisible)
     assert long in QToolTip.text()
-    picture = box.grab().toImage()
-    box.setCurrentText("")
-    plate_browser.controls.setLabels((long[:40],), long[:40])
-    pump(100)
-    # Both end in the same ellipsis, not in the letter that happens to be at the edge.
-    assert box.grab().toImage() == picture
     QToolTip.hideText()
+    picture = box.grab().toImage()
+
+    def drawn(text):
+        plate_browser.controls.setLabels((text,), text)
+        return box.grab().toImage()
+
+    assert any(drawn(f"{long[:n]}…") == picture for n in range(8, 40))

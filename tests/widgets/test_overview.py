@@ -205,6 +205,14 @@ def test_tools_of_layers_keep_their_clicks(viewer, dock):
     assert dock.map.selected() == ()
 
 
+def test_the_first_arrow_leads_to_the_first_well(viewer, dock):
+    for well in ("A/1", "A/2"):
+        QTest.keyClick(dock.map, Qt.Key.Key_Right)
+        until(lambda w=well: dock.map.current() == w)
+        center = np.array(viewer.scene.camera.center[-2:])
+        np.testing.assert_allclose(center, middle(dock, well, (0.5, 0.5)), atol=1)
+
+
 @pytest.mark.long
 def test_arrows_take_the_selection_along(viewer, dock):
     QTest.mouseClick(dock.map.viewport(), LEFT, PLAIN, dock.map.rectOf("A/1").center())

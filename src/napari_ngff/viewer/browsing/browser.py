@@ -19,7 +19,7 @@ from napari_ngff.metadata.model import GroupKind
 from napari_ngff.plate.plate_layout import MapWell, PlateMap, map_plate
 from napari_ngff.store.write.label_list_watch import unwatch_lists, watch_lists
 from napari_ngff.viewer import window_services
-from napari_ngff.viewer.browsing.camera import camera_of
+from napari_ngff.viewer.browsing.camera import camera_of, is_fitted
 from napari_ngff.viewer.browsing.canvas_controls import NavigationKeys
 from napari_ngff.viewer.browsing.display import Display
 from napari_ngff.viewer.browsing.field_labels import AnnotationStates, WellStates
@@ -100,6 +100,7 @@ class Browser:
         self._pins = PinnedFields(self._display, listener.name_field, pinning, pinned)
         self._whereabouts = NavigationKeys(viewer, self)
         self._known_labels: dict[str, None] = {}
+        self._was_chosen = False
         watch_lists(self._on_list_saved)
 
     def close(self) -> None:
@@ -284,6 +285,7 @@ class Browser:
 
         Layers that show another image get the data of this one.
         """
+        self._was_chosen = True
         self._display.show_field(Position(well, field or ""))
 
     def show_image(self, path: str) -> None:
@@ -317,15 +319,19 @@ class Browser:
     def step_well(self, rows: int, columns: int) -> None:
         """Go to the next readable well in a direction, to the field with the same name.
 
-        In a mosaic the view moves from the well in its middle to the next.
+        In a mosaic the view moves from the well in its middle to the next; at first,
+        while nobody has chosen a well or moved the view, to the first well.
         """
         if self._display.step_on(WellStep(rows, columns)):
             return
-        path = self._find_middle_well()
+        path, viewer = self._find_middle_well(), self._viewer()
         well = self.well_at(path) if path is not None else None
         target = (
             self.map.find_neighbour(well, rows, columns) if well is not None else None
         )
+        if not self._was_chosen and viewer is not None and is_fitted(viewer):
+            shown = [each for each in self.map.wells if each.path in self.shown_wells]
+            target = min(shown, key=lambda each: (each.row, each.column), default=None)
         if target is not None:
             self.zoom_to(target.path)
             self.approached.emit(target.path)
@@ -366,6 +372,7 @@ class Browser:
 
     def zoom_to(self, well: str) -> None:
         """Bring a well in view, in the overview of the plate."""
+        self._was_chosen = True
         # A camera move alone reads nothing, so wells on screen need no new overview.
         if self.position is None and well in self.shown_wells:
             self._display.fit_well(well)
