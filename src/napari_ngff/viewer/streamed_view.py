@@ -229,11 +229,11 @@ class StreamedView:
     @property
     def passing(self) -> list[Cell]:
         """Chunks that failed, and may come without a login."""
-        return [cell for cell, at in tuple(self.failed.items()) if at < UNTIL_LOGIN]
+        return [cell for cell, at in self.failed.copy().items() if at < UNTIL_LOGIN]
 
     def unlock_refused(self) -> bool:
         """Let chunks be asked for again that need a login; tell whether there are."""
-        refused = [cell for cell, at in tuple(self.failed.items()) if at == UNTIL_LOGIN]
+        refused = [cell for cell, at in self.failed.copy().items() if at == UNTIL_LOGIN]
         self.failed.update(dict.fromkeys(refused, -UNTIL_LOGIN))
         return bool(refused)
 
@@ -244,7 +244,7 @@ class StreamedView:
     def retry_failed(self) -> None:
         """Let chunks be missing again that failed a while ago."""
         before = time.monotonic() - RETRY_AFTER
-        again = [cell for cell, at in tuple(self.failed.items()) if at < before]
+        again = [cell for cell, at in self.failed.copy().items() if at < before]
         if again:
             areas = cells_from_centre(self.box, self.level)
             self._based = False

@@ -27,6 +27,7 @@ from napari_ngff.labels.label_writer import LabelWriter
 from napari_ngff.labels.runs import mask_runs
 from napari_ngff.labels.saving.before_images import BeforeImages
 from napari_ngff.labels.shapes import Mask
+from napari_ngff.store.arrays.array_writer import ArrayWriter
 from napari_ngff.store.arrays.boxes import whole_box
 from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.write.zip_packing import pack_hierarchy
@@ -181,6 +182,30 @@ def test_the_same_labels(make_place, kind):
     for refused in run_both(place, (PATH, PATH)):
         check_told(refused)
     check_painted(place, PATH, [0, 1])
+
+
+def test_what_comes_while_a_chunk_is_saved_for_the_first_time_stays(
+    make_place, monkeypatch
+):
+    place = make_place(FOLDER)
+    canvas = open_canvas(place, PATH)
+    labels = LabelWriter(canvas, BeforeImages(), "nearest")
+    runs = mask_runs(np.ones((8, 16), bool), corner_of(0, 0))
+    add(canvas, Edit(Mask(runs), (0, 1), (), 10))
+    put, others = ArrayWriter._put_object, [np.full(CHUNKS, LEAST, "u2")]
+
+    def put_after_another(writer, seen, data):
+        if others:
+            rewrite(place, (0, 0), others.pop())
+        return put(writer, seen, data)
+
+    monkeypatch.setattr(ArrayWriter, "_put_object", put_after_another)
+    assert "changed by another" in labels.save().refused[0]
+    assert labels.save().refused == ()
+    chunk = read_levels(place, PATH)[0][: CHUNKS[0], : CHUNKS[1]]
+    assert (chunk[:8, :16] == 10).all()
+    assert (chunk[8:] == LEAST).all()
+    assert (chunk[:8, 16:] == LEAST).all()
 
 
 @pytest.mark.default_cases("folder")

@@ -268,6 +268,7 @@ class SavePass:
     ) -> None:
         unwritten, units = work
         cells, key, state = units[unit], writer.unit_key(unit), self.state
+        kept = {cell for cell in cells if (number, cell) in self.before_images}
         try:
             # True: never read before, so whatever revision it has now is taken.
             expected = self.files.revisions.get(key, True)
@@ -275,6 +276,10 @@ class SavePass:
         except (CorruptDataError, ConflictError) as error:
             # The coarser level must not get what is not in this one.
             self._reductions.drop_blocks(number, cells)
+            # What was kept just now is older than what another program wrote there:
+            # the next save would put it back.
+            for cell in cells - kept:
+                self.before_images.drop_block(number, cell)
             with self._lock:
                 state.note_refused(error)
             return

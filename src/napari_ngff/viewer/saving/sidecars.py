@@ -273,16 +273,17 @@ class SidecarCopy:
         viewer = self._viewer()
         if viewer is None or not window_services.is_open(viewer):
             return
-        name = shorten_name(self.name)
         if isinstance(result, Exception):
             self.error = result
-            show_error(f"Not copied: {name}.\n{error_text(result)}")
+            text = error_text(result)
+            show_error(f"Not copied: {shorten_name(self.name)}.\n{text}")
         elif result is None:
-            show_info(f"Not copied: {name}.\n{self._stopped_by} No file is left.")
+            text = f"{self._stopped_by} No file is left."
+            show_info(f"Not copied: {shorten_name(self.name)}.\n{text}")
         elif layer is None:
             show_info(
-                f"Copied: {name}.\nThe labels are not shown any more. Open the image"
-                f" again to paint on {result.node}."
+                f"Copied: {shorten_name(self.name)}.\nThe labels are not shown any"
+                f" more. Open the image again to paint on {result.node}."
             )
         else:
             self._replace_layer(viewer, layer, result)
