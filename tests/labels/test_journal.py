@@ -6,6 +6,7 @@ import time
 
 import numpy as np
 import pytest
+import zarr
 from zarr.codecs import ZstdCodec
 
 from napari_ngff.labels import journal as module
@@ -164,8 +165,6 @@ def test_what_another_program_wrote_meanwhile_is_not_lost(label):
     other = open_writer(label, 4, "mode")
     whole = tuple((0, n) for n in SHAPES[0])
     mask = other.canvas.read(0, whole)
-    import zarr
-
     array = zarr.open_array(label / "0", mode="r+")
     array[0, :150] = 999  # in blocks that were saved, and in others
     writer, journal = recover(label)
@@ -174,6 +173,29 @@ def test_what_another_program_wrote_meanwhile_is_not_lost(label):
     untouched = got[0] == 999
     assert untouched.sum() > 50
     assert mask.shape == got.shape
+
+
+def test_what_another_program_writes_after_a_recovery_is_not_lost(label, original):
+    writer, journal = start(label)
+    paint(writer.canvas, journal, range(4), 0)
+    writer.save()
+    saved = read_levels(label, 1)[0]
+    rows, columns = np.nonzero(saved != read_levels(original, 1)[0])
+    paint(writer.canvas, journal, range(4, 8), 0)
+    journal.close()
+    # Nobody has looked at these blocks when another program changes them.
+    writer, journal = recover(label)
+    row = int(rows[0]) // 16 * 16
+    column = int(columns[0]) // 24 * 24
+    array = zarr.open_array(label / "0", mode="r+")
+    array[row : row + 16, column : column + 24] = 999
+    assert "changed by another program" in writer.save().refused[0]
+    assert writer.save().refused == ()
+    whole = tuple((0, n) for n in SHAPES[0])
+    block = read_levels(label, 1)[0][row : row + 16, column : column + 24]
+    assert (block == 999).any()
+    shown = writer.canvas.read(0, whole)[row : row + 16, column : column + 24]
+    assert np.array_equal(shown, block)
 
 
 def test_a_save_and_the_ticker_can_begin_a_journal_at_once(label, monkeypatch):

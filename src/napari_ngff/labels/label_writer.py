@@ -222,19 +222,6 @@ class LabelWriter:
         known = [
             Snapshot(e, shape, dtype) for e in ((), content.saved, *content.saving)
         ]
-        # Read from the disk: the canvas must not cache what may be dropped below.
-        array = reopen_array(self.arrays[0], self.transaction.source)
-        self._dirty.recheck_written(self.before_images)
-        for cell in self.before_images.list_cells(0):
-            box = box_of(cell, cell_shape(array), array.shape)
-            before = self.before_images.get_block(0, cell)
-            with suppress(CorruptDataError):
-                now = array.read(box)
-                if before is not None and not any(
-                    np.array_equal(now, snapshot.with_edits(box, before, self.order))
-                    for snapshot in known
-                ):
-                    self.before_images.drop_block(0, cell)
         # Only a save that did not end can have left files aside or copies of metadata
         # out.
         if content.saving:
@@ -245,6 +232,24 @@ class LabelWriter:
             update_copies(
                 self.transaction, [*above, *(array.path for array in self.arrays)]
             )
+        # Read from the disk: the canvas must not cache what may be dropped below.
+        array = reopen_array(self.arrays[0], self.transaction.source)
+        writer = ArrayWriter(array, self.transaction)
+        self._dirty.recheck_written(self.before_images)
+        for cell in self.before_images.list_cells(0):
+            box = box_of(cell, cell_shape(array), array.shape)
+            before = self.before_images.get_block(0, cell)
+            # Before the block is read: what comes later is a conflict of the next save,
+            # also in blocks that the canvas does not read.
+            key = writer.unit_key(writer.unit_of(cell))
+            self._reads.revisions.setdefault(key, self.transaction.find_revision(key))
+            with suppress(CorruptDataError):
+                now = array.read(box)
+                if before is not None and not any(
+                    np.array_equal(now, snapshot.with_edits(box, before, self.order))
+                    for snapshot in known
+                ):
+                    self.before_images.drop_block(0, cell)
 
     def sweep_leftovers(self, dead: Sequence[str]) -> None:
         """Remove unfinished files of a process that ended."""
