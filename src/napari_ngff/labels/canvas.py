@@ -22,7 +22,7 @@ from napari_ngff.labels.edits import EditLog
 from napari_ngff.store.arrays.boxes import box_shape, enclose_boxes, whole_box
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from napari_ngff.labels.edits import Edit
     from napari_ngff.store.arrays.boxes import Box
@@ -530,28 +530,6 @@ class Canvas:
         while self._taken > self._budget and next(iter(self._patches)) != keep:
             _, patch = self._patches.popitem(last=False)
             self._taken -= patch.nbytes
-
-    def dirty_chunks(self, number: int = 0) -> Iterator[Chunk]:
-        """Iterate over the chunks of a level that the edits may have changed.
-
-        Exact but for edits that ask, and for edits that cancel each other.
-        """
-        level = self.levels[number]
-        seen: set[Chunk] = set()
-        for edit in self.edits:
-            whole = whole_box(level.shape)
-            region = edit.region_in(level.grid, whole)
-            for chunk in level.chunks_in(region) if region is not None else ():
-                # Before the shape is asked, which is the slow part.
-                if chunk in seen:
-                    continue
-                part = edit.region_in(level.grid, level.chunk_box(chunk))
-                if (
-                    part is not None
-                    and edit.covered_voxels(level.grid, part) is not False
-                ):
-                    seen.add(chunk)
-                    yield chunk
 
 
 # Counters of two processes agree, and dask may mix arrays of both in one cluster: so a

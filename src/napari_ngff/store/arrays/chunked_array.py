@@ -295,10 +295,6 @@ class ChunkedArray:
             if all(low < high for low, high in intersect_boxes(failed, box))
         }
 
-    def failures_in(self, box: Box) -> list[ChunkError]:
-        """List why chunks of a box could not be read when that was tried last."""
-        return list(self.failed_parts(box).values())
-
     def cached_chunk(self, cell: Shape) -> np.ndarray[Any, Any] | None:
         """Return a decoded chunk of a remote array if it is in memory.
 
