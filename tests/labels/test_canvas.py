@@ -164,19 +164,6 @@ def test_many_threads_read_while_one_paints():
         np.testing.assert_array_equal(np.asarray(level), np.asarray(other))
 
 
-def test_dirty_chunks_are_those_that_differ():
-    pixels = np.zeros((128, 128), "u2")
-    canvas = Canvas(pyramid(pixels, [(64, 64)]))
-    canvas.add_edit(stroke((5.0, 5.0), (120.0, 110.0)))
-    canvas.add_edit(
-        Edit(Polygon(((2, 90), (2, 120), (40, 100)), (128, 128)), (0, 1), (), 2)
-    )
-    for level in canvas.levels:
-        changed = np.argwhere(np.asarray(level)) // 16
-        expected = {tuple(int(i) for i in chunk) for chunk in changed}
-        assert set(canvas.dirty_chunks(level.number)) == expected
-
-
 def test_copies_go_their_own_way():
     canvas = Canvas(pyramid(np.zeros((64, 64), "u2"), [(32, 32)]))
     canvas.add_edit(stroke((5.0, 5.0), (5.0, 50.0), label=1))

@@ -854,10 +854,10 @@ def test_what_could_not_be_read_is_known_until_it_is_read(extra):
     ours.read(((0, 13), (0, 17)), lambda error: None)
     assert ours.has_failed
     inside, beside = ((7, 9), (5, 16)), ((0, 4), (0, 5))
-    assert [error.key for error in ours.failures_in(inside)] == [key]
-    assert ours.failures_in(beside) == []
+    assert [error.key for error in ours.failed_parts(inside).values()] == [key]
+    assert not ours.failed_parts(beside)
     # No frames of who read it are kept, and with them their layers and windows.
-    (error,) = ours.failures_in(inside)
+    (error,) = ours.failed_parts(inside).values()
     assert error.__traceback__ is None
     assert getattr(error.__cause__, "__traceback__", None) is None
     source.put(key, whole)
@@ -865,4 +865,4 @@ def test_what_could_not_be_read_is_known_until_it_is_read(extra):
     assert ours.has_failed, "another part was read"
     ours.read(((0, 13), (0, 17)), lambda error: None)
     assert not ours.has_failed
-    assert ours.failures_in(inside) == []
+    assert not ours.failed_parts(inside)

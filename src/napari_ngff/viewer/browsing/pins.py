@@ -229,6 +229,12 @@ class PinnedFields:
                 move_beside(layer, top, edge)
             edge = max(float(layer.extent.world[1, -1]) for layer in layers)
 
+    def remove_all(self, viewer: ViewerModel) -> None:
+        """Remove all pinned fields."""
+        for position in self.pinned_positions(viewer):
+            self._remove_layers(viewer, position)
+        self._return_camera(viewer)
+
     def _remove_layers(self, viewer: ViewerModel, position: Position) -> None:
         layers = [x for x in self._layers[position] if x in viewer.layers]
         del self._layers[position]
