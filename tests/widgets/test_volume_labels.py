@@ -11,12 +11,12 @@ from napari.layers import Image, Labels
 from napari.utils.colormaps import DirectLabelColormap
 
 import napari_ngff
-from mouse import camera, pump, until
+from mouse import camera, canvas, pump, until
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.viewer import settings
 from napari_ngff.viewer.streamed_levels import are_pixels_coming
 from napari_ngff.viewer.volumes import volume_fit, volume_slicing
-from napari_ngff.viewer.volumes.level_mark import MARK
+from napari_ngff.widgets.level_label import level_label_of
 
 DEPTH, SIZE = 8, 512
 
@@ -185,18 +185,21 @@ def test_a_slow_coarsest_level_is_awaited(viewer, cells, monkeypatch, readers):
 
 def mark_of(viewer):
     """Text of the mark as it is drawn; None where it is hidden."""
-    overlay = viewer.canvas.overlays[MARK]
-    visuals = viewer.window._qt_viewer.canvas._viewer_overlay_to_visual[overlay]
-    return visuals[0].node.text if visuals and visuals[0].node.visible else None
+    label = level_label_of(viewer)
+    return None if label is None or label.isHidden() else label.text()
 
 
 def test_the_canvas_names_the_level(viewer, cells):
     every = f"0 to {len(cells.data) - 1}"
     viewer.dims.ndisplay = 3
-    until(lambda: MARK in viewer.canvas.overlays)
+    until(lambda: mark_of(viewer))
     assert mark_of(viewer) == f"level {len(cells.data) - 1} of {every}"
     until(lambda: viewer.layers["a"].data_level == cells.data_level == 0)
     until(lambda: mark_of(viewer) == f"level 0 of {every}")
+    label, native = level_label_of(viewer), canvas(viewer).native
+    viewer.window.resize(700, 500)
+    until(lambda: native.height() - label.geometry().bottom() < 12)
+    assert 0 <= label.x() < 12
     viewer.layers["a"].locked_data_level = 1
     until(
         lambda: mark_of(viewer) == f"level 1 of {every}: a\nlevel 0 of {every}: cells"
@@ -246,7 +249,7 @@ def value_at(viewer, layer, y, x):
 def test_of_the_finest_level_the_part_on_the_screen_is_shown(viewer, cells):
     count = len(cells.data)
     viewer.dims.ndisplay = 3
-    until(lambda: MARK in viewer.canvas.overlays and not volume_fit._turns)
+    until(lambda: mark_of(viewer) and not volume_fit._turns)
     assert cells.data_level == 1
     look_at(viewer, 100, 400, 6)
     until(lambda: is_part(cells, 100, 400))

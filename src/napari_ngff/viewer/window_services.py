@@ -51,11 +51,13 @@ __all__ = [
     "set_attendant",
     "set_browser_host",
     "set_drawing_hold",
+    "set_mark_host",
     "set_missing_host",
     "set_problem_host",
     "set_runner",
     "set_window_check",
     "show_browser",
+    "show_mark",
     "show_messages",
     "show_passing",
     "show_problems",
@@ -238,6 +240,23 @@ def hold_drawing(viewer: ViewerModel) -> Callable[[], None]:
     Of many changes of layers and camera only the result is seen.
     """
     return _drawing_hold[0](viewer) if _drawing_hold else lambda: None
+
+
+_mark_host: list[Callable[[Any, str], None]] = []
+
+
+def set_mark_host(host: Callable[[Any, str], None]) -> None:
+    """Choose how the mark of a canvas is shown.
+
+    Called in the main thread with the viewer and the text, "" for none.
+    """
+    _mark_host[:] = [host]
+
+
+def show_mark(viewer: ViewerModel, text: str) -> None:
+    """Show a text in the corner of the canvas, if there is a window; "" for none."""
+    for show_text in _mark_host:
+        show_text(viewer, text)
 
 
 _window_check: list[Callable[[Any], bool]] = []

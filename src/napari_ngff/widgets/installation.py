@@ -13,6 +13,7 @@ from napari_ngff.viewer.settings import apply_disk_cache
 from napari_ngff.viewer.window_services import run_later, set_drawing_hold
 from napari_ngff.widgets.browser.host import install_browser
 from napari_ngff.widgets.browser.names_visual import install_names
+from napari_ngff.widgets.level_label import install_level_label
 from napari_ngff.widgets.missing_sign import install_missing_sign
 from napari_ngff.widgets.notice_area import install_notice_area
 from napari_ngff.widgets.problem_sign import install_problem_sign
@@ -35,6 +36,7 @@ def install_widgets() -> None:
     install_names()
     install_drawing_hold()
     install_notice_area()
+    install_level_label()
     install_problem_sign()
     install_missing_sign()
     install_guard()

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import TYPE_CHECKING, Any
 
-from napari.components.overlays import TextOverlay
-
-from napari_ngff.viewer.browsing.canvas_controls import place_overlays
+from napari_ngff.viewer import window_services
 from napari_ngff.viewer.volumes.volume_slicing import prepared_of
 
 if TYPE_CHECKING:
@@ -15,13 +14,10 @@ if TYPE_CHECKING:
     from napari.components import ViewerModel
     from napari.layers import Layer
 
-__all__ = ["MARK", "is_marked", "level_text", "name_level", "show_levels"]
+__all__ = ["is_marked", "level_text", "name_level", "show_levels"]
 
-MARK = "ome_zarr_level"
-"""Key of the overlay among those of the canvas."""
-
-CORNER = "bottom_left"
-"""Names of wells are in the corner above, and the scale bar in the one beside it."""
+_shown: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
+"""The text of each viewer that was in 3D."""
 
 
 def name_level(layer: Layer) -> str:
@@ -62,8 +58,8 @@ def is_part(layer: Layer) -> bool:
 
 
 def is_marked(viewer: ViewerModel) -> bool:
-    """Tell whether the mark was made; to make it, letters are drawn for 50 ms."""
-    return MARK in viewer.canvas.overlays
+    """Tell whether a viewer was in 3D."""
+    return viewer in _shown
 
 
 def show_levels(viewer: ViewerModel, layers: Iterable[Layer]) -> None:
@@ -75,13 +71,6 @@ def show_levels(viewer: ViewerModel, layers: Iterable[Layer]) -> None:
         Those that are shown as volumes.
     """
     text = level_text(layers) if viewer.dims.ndisplay == 3 else ""
-    overlays: Any = viewer.canvas.overlays
-    if MARK not in overlays:
-        if not text:
-            return
-        overlays[MARK] = TextOverlay(text=text, position=CORNER, visible=True)
-    elif overlays[MARK].text == text:
-        return
-    mark = overlays[MARK]
-    mark.text, mark.visible = text, bool(text)
-    place_overlays(viewer)
+    if text != _shown.get(viewer, ""):
+        _shown[viewer] = text
+        window_services.show_mark(viewer, text)
