@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -32,12 +33,15 @@ REDRAWN = 1 << 24
 """Bytes of a view above which it is drawn again only when all of it is there: sending
 it to the graphics takes longer than its pixels."""
 
-WAIT = 0.03
+WAIT = 0.02
 """Seconds for which napari's main thread waits for pixels of local files: what arrives
 by then is in the first picture."""
 
-WAIT_TOGETHER = 0.045
-"""The same for all layers that are drawn one after the other."""
+WAIT_TOGETHER = 0.03
+"""The same for all layers that are drawn before the window answers."""
+
+UNANSWERED = 1.0
+"""Seconds without a wait after which the main thread may wait again in any case."""
 
 
 class PixelStream(Protocol):
@@ -334,18 +338,30 @@ class WholeRead:
 
 
 class WaitBudget:
-    """Seconds for which the main thread may still wait; they come back with time."""
+    """Seconds for which the main thread may still wait, until the window has answered.
+
+    Then some come back, as many as have passed.
+    """
 
     def __init__(self) -> None:
-        self._left, self._since = 0.0, 0.0
+        self._left, self._since = 0.0, -math.inf
+        self._is_asked = False
 
     def wait_for(self, ended: threading.Event) -> None:
         """Wait for an event, or for as long as there is time."""
         begun = time.monotonic()
-        left = min(WAIT_TOGETHER, self._left + begun - self._since)
-        ended.wait(min(WAIT, left))
+        passed = begun - self._since
+        # A program may run without an event loop for long.
+        if not self._is_asked or passed > UNANSWERED:
+            self._left = min(WAIT_TOGETHER, self._left + passed)
+            self._is_asked = True
+            window_services.run_after(0, self._note_answer)
+        ended.wait(min(WAIT, self._left))
         self._since = time.monotonic()
-        self._left = left - (self._since - begun)
+        self._left = max(0.0, self._left - (self._since - begun))
+
+    def _note_answer(self) -> None:
+        self._is_asked = False
 
 
 def is_redrawn(view: Any) -> bool:
