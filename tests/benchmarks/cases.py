@@ -308,6 +308,13 @@ def heartbeat(data: Path, rounds: int, source: str, who: str) -> Values:
     return heartbeat(data, source, who)
 
 
+def arriving(data: Path, rounds: int, source: str, who: str) -> Values:
+    """How long until the whole picture of a far image is there; see `arriving.py`."""
+    from arriving import arriving
+
+    return arriving(data, rounds, source, who)
+
+
 def bending(data: Path, rounds: int) -> Values:
     """A view of an image that a field bends."""
     from bending import views
@@ -333,6 +340,7 @@ CASES: dict[str, Callable[..., Values]] = (
             screen_files,
             window,
             heartbeat,
+            arriving,
         )
     }
     | packing.CASES

@@ -22,6 +22,7 @@ MAKE_THEIR_OWN = {
     "bending",
     "annotating",
     "heartbeat",
+    "arriving",
 }
 """Tables that need none of the images of `data.py`."""
 
@@ -89,6 +90,7 @@ def on_plates(case: str) -> tuple[Job, ...]:
     )
 
 
+FAR = ("100 ms", "300 ms", "100 ms, 20 Mbit/s")
 NEAR = ("this disk", "20 ms a chunk")
 ASYNC = "the same, asynchronous"
 
@@ -169,12 +171,21 @@ TABLES = {
         (
             *(
                 Job("", "heartbeat", 1, (source, who))
-                for source in ("100 ms", "300 ms", "100 ms, 20 Mbit/s", *NEAR)
+                for source in (*FAR, *NEAR)
                 for who in (OURS, "of it, its own code", "napari-ome-zarr")
             ),
             Job("", "heartbeat", 1, ("100 ms", ASYNC)),
             Job("", "heartbeat", 1, ("this disk", ASYNC)),
             Job("", "heartbeat", 1, ("this disk", "napari")),
+        ),
+    ),
+    "arriving": Measurement(
+        "ms",
+        2,
+        tuple(
+            Job("", "arriving", 1, (source, who))
+            for source in FAR
+            for who in (OURS, "napari-ome-zarr")
         ),
     ),
     "bending": Measurement("ms", 2, (Job("view of 1024²", "bending", 15),)),
