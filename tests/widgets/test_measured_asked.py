@@ -152,21 +152,53 @@ def test_what_is_discarded_or_saved_is_not_asked_about(viewer, layer, tmp_path):
     assert not is_unsaved(viewer)
 
 
+OLDER = (
+    "It was measured before the latest strokes; to include them, cancel, save and"
+    " measure again."
+)
+
+
 def test_labels_and_tables_are_in_one_question(viewer, layer):
     layer.paint((30, 30), 7)
     user = Replies(CANCEL)
     assert not close_window(viewer)
     text = (
         "Save changes to 'nuclei' of cells.ome.zarr? Measured table of nuclei"
-        " (cells.ome.zarr): not saved. Save asks for a file. 'Keep for later' lets you"
-        " restore the labels, not the table, next time."
+        f" (cells.ome.zarr): not saved. {OLDER} Save asks for a file. 'Keep for later'"
+        " lets you restore the labels, not the table, next time."
     )
     assert user.asked == [(text, [SAVE, KEEP, DISCARD, CANCEL])]
     press_save(viewer, layer)
     until(lambda: not layer.unsaved)
     user = Replies(DISCARD)
     assert close_window(viewer)
+    assert user.asked[0][0] == NOT_SAVED.replace("Save asks", f"{OLDER} Save asks")
+
+
+def test_a_table_is_not_older_than_strokes_that_were_undone_or_measured(viewer, layer):
+    layer.paint((30, 30), 7)
+    layer.undo()
+    user = Replies(CANCEL)
+    assert not close_window(viewer)
     assert user.asked[0][0] == NOT_SAVED
+    layer.paint((30, 30), 7)
+    press_save(viewer, layer)
+    until(lambda: not layer.unsaved)
+    measure(viewer)
+    user = Replies(DISCARD)
+    assert close_window(viewer)
+    assert user.asked[0][0] == NOT_SAVED
+
+
+def test_the_form_saves_an_older_table_with_a_note(viewer, layer, tmp_path):
+    layer.paint((30, 30), 7)
+    measure_labels(viewer)
+    form = shown_form(viewer, TITLE)
+    form.save_table(str(tmp_path / "saved.csv"))
+    until(lambda: form.status.value.startswith("Saved in"))
+    assert form.status.value.endswith("It was measured before the latest strokes.")
+    form.native.window().close()
+    layer.undo()
 
 
 def test_a_table_whose_labels_are_kept_for_later_is_asked_about_at_the_end(
@@ -181,6 +213,37 @@ def test_a_table_whose_labels_are_kept_for_later_is_asked_about_at_the_end(
     user = Replies(DISCARD)
     assert close_window(viewer)
     assert user.asked == [(NOT_SAVED, [SAVE, DISCARD, CANCEL])]
+
+
+@pytest.mark.parametrize(
+    ("scope", "painted", "is_older"),
+    [
+        (MeasureScope.ALL, "A/2", True),
+        (MeasureScope.FIELD, "A/1", True),
+        (MeasureScope.FIELD, "A/2", False),
+    ],
+)
+def test_the_table_of_a_plate_is_older_than_strokes_in_what_was_measured(
+    viewer, plate, scope, painted, is_older
+):
+    browser, tables = session_of(viewer).browser, plate.tables.tables()
+    browser.show_field("A/1", "0")
+    until(lambda: browser.position is not None)
+    tables.measure_labels("nuclei", scope)
+    until(lambda: tables.chosen is not None)
+    browser.show_field(painted, "0")
+    until(lambda: browser.position.well == painted)
+    layer = next(x for x in viewer.layers if isinstance(x, Labels))
+    layer.paint((10, 10), 7)
+    layer.paint((20, 20), 8)
+    user = Replies(CANCEL)
+    assert not close_window(viewer)
+    assert (OLDER in user.asked[0][0]) == is_older
+    press_save(viewer, layer)
+    until(lambda: not layer.unsaved)
+    user = Replies(DISCARD)
+    assert close_window(viewer)
+    assert (OLDER in user.asked[0][0]) == is_older
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from psygnal import Signal
 
+from napari_ngff.labels.kept_edits import address_text
 from napari_ngff.plate.tables.files import read_table, write_frame
 from napari_ngff.plate.tables.labelled_image import CLASS
 from napari_ngff.plate.tables.measure_labels import FieldPath
@@ -51,7 +52,7 @@ from napari_ngff.viewer.painting.layer_measuring import (
     part_features,
 )
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
-from napari_ngff.viewer.saving.measured_tables import MeasuredTable
+from napari_ngff.viewer.saving.measured_tables import OLDER, MeasuredTable
 from napari_ngff.viewer.session import session_of
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
     from napari_ngff.plate.tables.table import WellTable
     from napari_ngff.viewer.browsing.browser import Browser
     from napari_ngff.viewer.latest_task import TaskTurn
+    from napari_ngff.viewer.saving.measured_tables import MeasuredLabels
 
 __all__ = ["PlateTables", "join_table", "labels_shown", "names_shown"]
 
@@ -257,23 +259,47 @@ class PlateTables:
         # In the main thread, since it reads the map; only writing runs in the worker.
         frame = self._name_wells(table)
         measured = self._session.measured
-        kept = measured.list_of_node(str(self.browser.node))
+        kept = [
+            each
+            for each in measured.list_of_node(str(self.browser.node))
+            if each.table is table
+        ]
+        viewer = self._viewer()
+        layers = () if viewer is None else viewer.layers
+        older = any(measured.lacks_strokes(each, layers) for each in kept)
+        note = f" {OLDER}." if older else ""
 
         def finish_save(_: None) -> None:
             for each in kept:
-                if each.table is table:
-                    measured.forget_table(each)
-            self.message_sent.emit(f"{len(frame):,} rows are in {path}.")
+                measured.forget_table(each)
+            self.message_sent.emit(f"{len(frame):,} rows are in {path}.{note}")
 
         self._start_task(lambda _: write_frame(frame, path), finish_save)
 
-    def _keep_measured(self, offer: TableOffer, table: WellTable) -> None:
+    def _keep_measured(
+        self, offer: TableOffer, table: WellTable, measured: MeasuredLabels
+    ) -> None:
         """Let the window ask about a table before it goes away."""
-        node = self.browser.node
-        frame, place = self._name_wells(table), last_part(str(node))
-        self._session.keep_measured(
-            MeasuredTable(offer.name, place, frame, node=str(node), table=table)
+        node = str(self.browser.node)
+        frame, place = self._name_wells(table), last_part(node)
+        kept = MeasuredTable(
+            offer.name, place, frame, node=node, table=table, measured=measured
         )
+        self._session.keep_measured(kept)
+
+    def _begin_measuring(
+        self,
+        name: str,
+        places: tuple[FieldPath, ...] | None,
+        wells: tuple[str, ...] | None,
+    ) -> MeasuredLabels:
+        """Note what is measured from now on: some fields, some wells, or all."""
+        parts = [""] if wells is None else list(wells)
+        if places is not None:
+            parts = [f"{at.well or ''}/{at.field}" for at in places]
+        root = address_text(self.browser.node)
+        images = [f"{root}/{part.strip('/')}".rstrip("/") for part in parts if root]
+        return self._session.measured.begin_measuring(name, images)
 
     def _name_wells(self, table: WellTable) -> Any:
         """Write wells as people do, "B03" rather than "B/3"."""
@@ -297,11 +323,12 @@ class PlateTables:
     ) -> None:
         """Read each image in a worker; a note is shown at once, and in the end."""
         node = self.browser.node
+        measured = self._begin_measuring(offer.name, places, wells)
 
         def show_gathered(gathered: GatheredTable | None) -> None:
             if gathered is not None:
                 if offer.source is TableOrigin.MEASURED:
-                    self._keep_measured(offer, gathered.table)
+                    self._keep_measured(offer, gathered.table, measured)
                 self._take_table(offer, gathered.table)
                 self.message_sent.emit(f"{note} {gathered.summary}".strip())
                 if gathered.problems:

@@ -163,6 +163,15 @@ class LayerSaver(SaverSignals):
         )
         return described or self._is_incomplete()
 
+    @property
+    def has_unsaved_strokes(self) -> bool:
+        """Whether the file differs from what the layer shows, apart from colours."""
+        layer = self._layer()
+        if layer is None:
+            return False
+        self.journal.canvas = layer.canvas
+        return self._is_incomplete()
+
     def watch_description(self, description: LayerDescription) -> None:
         """Save colours and properties, too."""
         self.description = description

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -11,9 +11,37 @@ if TYPE_CHECKING:
 
     from napari.layers import Layer
 
+    from napari_ngff.labels.saving.journal_records import JournalSubject
     from napari_ngff.plate.tables.table import WellTable
+    from napari_ngff.viewer.saving.layer_saver import LayerSaver
 
-__all__ = ["MeasuredTable", "MeasuredTables"]
+__all__ = ["OLDER", "MeasuredLabels", "MeasuredTable", "MeasuredTables"]
+
+OLDER = "It was measured before the latest strokes"
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredLabels:
+    """What a table was measured of, and when.
+
+    Attributes
+    ----------
+    name
+        Name of the labels in their file.
+    images
+        Addresses of images, or of groups with all of their images.
+    saves
+        How many saves of strokes `MeasuredTables` knew when measuring began.
+    """
+
+    name: str
+    images: tuple[str, ...]
+    saves: int
+
+    def include(self, labels: JournalSubject) -> bool:
+        """Return whether labels are among those that were measured."""
+        places = (f"{image}/" for image in self.images)
+        return labels.name == self.name and f"{labels.image}/".startswith(tuple(places))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,6 +63,8 @@ class MeasuredTable:
         Address of the plate or collection whose browser measured it, else "".
     table
         The same table as that browser shows it; None for one of a layer.
+    measured
+        What was measured; None for labels that cannot be painted here.
     """
 
     labels: str
@@ -43,6 +73,7 @@ class MeasuredTable:
     layer: weakref.ref[Layer] | None = None
     node: str = ""
     table: WellTable | None = None
+    measured: MeasuredLabels | None = None
 
     @property
     def title(self) -> str:
@@ -50,9 +81,11 @@ class MeasuredTable:
         return f"measured table of {self.labels} ({self.place})"
 
     @classmethod
-    def of_layer(cls, layer: Layer, place: str, frame: Any) -> MeasuredTable:
+    def of_layer(
+        cls, layer: Layer, place: str, frame: Any, measured: MeasuredLabels | None
+    ) -> MeasuredTable:
         """Make the table of the labels of a layer."""
-        return cls(layer.name, place, frame, weakref.ref(layer))
+        return cls(layer.name, place, frame, weakref.ref(layer), measured=measured)
 
     def is_of(self, layer: Layer) -> bool:
         """Return whether the labels of this layer were measured."""
@@ -70,6 +103,31 @@ class MeasuredTables:
 
     def __init__(self) -> None:
         self._tables: list[MeasuredTable] = []
+        # Labels whose strokes were saved, in order.
+        self._saves: list[JournalSubject] = []
+
+    def begin_measuring(self, name: str, images: Iterable[str]) -> MeasuredLabels:
+        """Return what a table will be of that is measured from now on."""
+        return MeasuredLabels(name, tuple(filter(None, images)), len(self._saves))
+
+    def note_save(self, labels: JournalSubject) -> None:
+        """Note that strokes were saved: tables of these labels are older."""
+        self._saves.append(labels)
+
+    def lacks_strokes(self, table: MeasuredTable, layers: Iterable[Any]) -> bool:
+        """Return whether labels were painted since a table of them was measured.
+
+        Parameters
+        ----------
+        layers
+            All layers of the viewer.
+        """
+        measured = table.measured
+        if measured is None:
+            return False
+        savers: list[LayerSaver | None] = [getattr(x, "saver", None) for x in layers]
+        unsaved = (x.journal.subject for x in savers if x and x.has_unsaved_strokes)
+        return any(map(measured.include, [*self._saves[measured.saves :], *unsaved]))
 
     def add_table(self, table: MeasuredTable) -> None:
         """Keep a table in place of an earlier measurement of the same labels."""
@@ -97,7 +155,7 @@ class MeasuredTables:
     def detach_layer(self, table: MeasuredTable) -> None:
         """Keep a table although its layer shows other labels from now on."""
         self.forget_table(table)
-        self._tables.append(MeasuredTable(table.labels, table.place, table.frame))
+        self._tables.append(replace(table, layer=None))
 
     def _find(self, is_wanted: Callable[[MeasuredTable], bool]) -> list[MeasuredTable]:
         # Without those of layers that a script has dropped.

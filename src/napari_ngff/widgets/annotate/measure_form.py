@@ -16,7 +16,7 @@ from napari_ngff.viewer.painting.layer_measuring import (
     save_measured,
     unsaved_note,
 )
-from napari_ngff.viewer.saving.measured_tables import MeasuredTable
+from napari_ngff.viewer.saving.measured_tables import OLDER, MeasuredTable
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.dialogs import ask_table_file
 from napari_ngff.widgets.form_dialog import FormDialog, shown_form
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from napari.layers import Labels
     from napari.viewer import Viewer
 
+    from napari_ngff.viewer.saving.measured_tables import MeasuredLabels
     from napari_ngff.viewer.saving.signals import SaverSignals
 
 __all__ = ["MeasureForm", "show_measure_form"]
@@ -45,6 +46,7 @@ class MeasureForm(Container):  # type: ignore[type-arg]
         self._viewer = viewer
         self._tables = session_of(viewer).measured
         self._measuring: LayerMeasuring | None = None
+        self._measured: MeasuredLabels | None = None
         self._last: MeasuredTable | None = None
         self._saver: SaverSignals | None = None
         self._note = ""
@@ -126,6 +128,12 @@ class MeasureForm(Container):  # type: ignore[type-arg]
             self.status.value = str(error)
             return
         self._show_busy(True)
+        saver = getattr(layer, "saver", None)
+        if saver is not None:
+            labels = saver.journal.subject
+            self._measured = self._tables.begin_measuring(labels.name, [labels.image])
+        else:
+            self._measured = None
         self._measuring.start()
 
     def measured_table(self) -> MeasuredTable | None:
@@ -160,7 +168,8 @@ class MeasureForm(Container):  # type: ignore[type-arg]
         layer = measuring.layer
         if layer is not None:
             place = image_title(self._viewer, layer)
-            table = MeasuredTable.of_layer(layer, place, measuring.frame)
+            labels = self._measured
+            table = MeasuredTable.of_layer(layer, place, measuring.frame, labels)
             session_of(self._viewer).keep_measured(table)
             self._last = table
 
@@ -179,11 +188,13 @@ class MeasureForm(Container):  # type: ignore[type-arg]
         """Write the table into a file."""
         table = self.measured_table()
         if table is not None:
-            save_measured(table, self._tables, path, self._on_saved)
+            older = self._tables.lacks_strokes(table, self._viewer.layers)
+            report = partial(self._on_saved, f"{OLDER}." if older else "")
+            save_measured(table, self._tables, path, report)
 
-    def _on_saved(self, text: str) -> None:
+    def _on_saved(self, note: str, text: str) -> None:
         if self._is_alive():
-            self.status.value = text
+            self.status.value = f"{text} {note}".strip()
 
     def _show_busy(self, busy: bool) -> None:
         """Show the progress bar, or enable the buttons that can be pressed next."""

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from napari_ngff.viewer.saving.layer_saver import LayerSaver
+    from napari_ngff.viewer.saving.save_report import SaveResult
 
 __all__ = ["SaveProgress", "may_start", "wait_for_saves"]
 
@@ -32,11 +33,18 @@ class SaveProgress(QObject):
     ----------
     ended
         Called with the saver of a save that ended.
+    written
+        Called with the saver of a save that has written strokes.
     """
 
-    def __init__(self, ended: Callable[[LayerSaver], None]) -> None:
+    def __init__(
+        self,
+        ended: Callable[[LayerSaver], None],
+        written: Callable[[LayerSaver], None],
+    ) -> None:
         super().__init__()
         self._ended = ended
+        self._written = written
         self._bars: dict[LayerSaver, _SaveBar | None] = {}
 
     def watch_save(self, saver: LayerSaver) -> None:
@@ -50,7 +58,9 @@ class SaveProgress(QObject):
             if bar is not None:
                 bar.show_part(saver.fraction)
 
-        def end_bar(_: object) -> None:
+        def end_bar(result: SaveResult | None) -> None:
+            if result and result.outcome and result.outcome.blocks:
+                self._written(saver)
             if not saver.running:  # else the next save has begun
                 for signal, slot in slots:
                     signal.disconnect(slot)

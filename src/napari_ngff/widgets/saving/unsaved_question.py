@@ -19,6 +19,7 @@ from napari_ngff.viewer.notices import last_part, shorten_name
 from napari_ngff.viewer.painting.new_labels import is_shown
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.saving.autosave import AutoSaver
+from napari_ngff.viewer.saving.measured_tables import OLDER
 from napari_ngff.viewer.saving.recovery import position_of
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets import dialogs
@@ -202,7 +203,7 @@ class WindowGuard(QObject):
         text = []
         if savers:
             text.append(f"Save changes to {_places_text(self._viewer(), savers)}?")
-        text += [f"{_capitalize(table.title)}: not saved." for table in tables]
+        text += [self._describe_table(table) for table in tables]
         if any(saver.partial for saver in savers.values()):
             text.append("Part of them is in the file already; Save completes it.")
         if tables:
@@ -219,6 +220,14 @@ class WindowGuard(QObject):
                 " are lost unless you save."
             )
         return dialogs.ask_question(self.parent(), TITLE, " ".join(text), answers)
+
+    def _describe_table(self, table: MeasuredTable) -> str:
+        """Write that a table is not saved, and whether it is older than strokes."""
+        text, viewer = f"{_capitalize(table.title)}: not saved.", self.viewer
+        measured = session_of(viewer).measured
+        if not measured.lacks_strokes(table, viewer.layers):
+            return text
+        return f"{text} {OLDER}; to include them, cancel, save and measure again."
 
     def _save_all(
         self, savers: dict[Any, LayerSaver], tables: Sequence[MeasuredTable]
@@ -327,7 +336,7 @@ class _QtWindowServices:
     """Asks about, and saves, the labels of all windows; see `window_services`."""
 
     def __init__(self) -> None:
-        self._progress = SaveProgress(_tell_status)
+        self._progress = SaveProgress(_tell_status, _note_save)
 
     def watch_labels(self, viewer: ViewerModel, layer: Any) -> None:
         """Guard the window of a viewer, if it has one."""
@@ -404,6 +413,13 @@ def _tell_status(saver: LayerSaver) -> None:
         for layer in () if viewer is None else viewer.layers:
             if getattr(layer, "saver", None) is saver and saver.note:
                 viewer.status = f"{layer.name}: {saver.note}"
+
+
+def _note_save(saver: LayerSaver) -> None:
+    """Note in all windows that measured tables are older than strokes of a save."""
+    for watching in _find_guards():
+        if watching.viewer is not None:
+            session_of(watching.viewer).measured.note_save(saver.journal.subject)
 
 
 def install_guard() -> None:
