@@ -2,7 +2,8 @@
 
 Overrides what edits in `napari.layers.Labels`; of its private names (0.9) ``_draw``,
 ``_commit_staged_history``, ``_get_dims_to_paint``,
-``_get_preserve_labels_source_label``, ``_mode``, ``_mode_setter_helper``,
+``_get_preserve_labels_source_label``, ``_history_limit``, ``_mode``,
+``_mode_setter_helper``, ``_undo_history``,
 ``_validate_non_painted_coord``, ``_visible_mode`` and the tables of modes.
 """
 
@@ -49,6 +50,11 @@ __all__ = [
 
 # Voxels of level 0; a larger size in the preferences is not one that a person chose.
 MOST_BRUSH = 1_000_000
+
+NOTHING_TO_UNDO = (
+    "Nothing to undo.\nOnly strokes since these labels came on the screen can be"
+    " undone, the last {} of them. Erase or paint over earlier ones."
+)
 
 FIRST_BRUSH = 16.0
 """Diameter of the brush until another is chosen, in pixels of the screen."""
@@ -166,6 +172,12 @@ class OMEZarrLabels(CanvasLabels):
         self.fit_brush(scale_factor / size)
 
     # Edits.
+
+    def undo(self) -> None:
+        """Undo the last stroke; explain where there is none, as after a return."""
+        if not (self._undo_history or self.is_painting or self.read_only):
+            show_info(NOTHING_TO_UNDO.format(self._history_limit))
+        super().undo()
 
     def _painted_place(
         self, coord: Sequence[float]

@@ -1,0 +1,83 @@
+"""Ctrl+Z where nothing can be undone, in a real window."""
+
+from __future__ import annotations
+
+import pytest
+from napari.layers import Labels
+from napari.utils.notifications import notification_manager
+from qtpy.QtCore import Qt
+from qtpy.QtTest import QTest
+
+from mouse import CONTROL, canvas, drag, pump, until
+from napari_ngff.plugin import use_workers
+from napari_ngff.viewer import settings
+from napari_ngff.viewer.session import session_of
+from plates import write_plate
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def field(viewer, tmp_path):
+    """The first of two fields with labels, to paint on."""
+    use_workers()
+    where = write_plate(
+        tmp_path / "p.ome.zarr",
+        grid=(1, 2),
+        fields=1,
+        shape=(1, 32, 32),
+        labelled=lambda _: ("nuclei",),
+    )
+    viewer.open(str(where), plugin="napari-ngff")
+    until(lambda: session_of(viewer).browser is not None)
+    show_well(viewer, "A/1")
+    notification_manager.records.clear()
+    yield
+    notification_manager.records.clear()
+
+
+def show_well(viewer, well):
+    browser = session_of(viewer).browser
+    browser.show_field(well, "0")
+    until(lambda: browser.position is not None and browser.position.well == well)
+    layer = next(x for x in viewer.layers if isinstance(x, Labels))
+    viewer.layers.selection.active = layer
+    layer.visible = True
+    pump(100)
+    return layer
+
+
+def press_undo(viewer):
+    viewer.window.activate()
+    canvas(viewer).native.setFocus()
+    pump(50)
+    QTest.keyClick(canvas(viewer).native, Qt.Key.Key_Z, CONTROL)
+    pump(50)
+
+
+def notices():
+    return [str(record.message) for record in notification_manager.records]
+
+
+def test_undo_in_a_field_that_was_left_is_explained(viewer, field, monkeypatch):
+    monkeypatch.setattr(settings, "saves_when_moving_on", lambda: True)
+    layer = show_well(viewer, "A/1")
+    layer.mode, layer.selected_label = "paint", 7
+    drag(viewer, [(4, 4), (4, 10)])
+    assert layer.unsaved
+    show_well(viewer, "A/2")
+    layer = show_well(viewer, "A/1")
+    assert not layer.unsaved
+    assert notices() == []
+    press_undo(viewer)
+    (text,) = notices()
+    assert text.startswith("Nothing to undo.\n")
+    assert "since these labels came on the screen" in text
+    assert not layer.unsaved
+    notification_manager.records.clear()
+    layer.mode = "paint"
+    drag(viewer, [(10, 4), (10, 10)])
+    assert layer.unsaved
+    press_undo(viewer)
+    assert notices() == []
+    assert not layer.unsaved
