@@ -109,6 +109,7 @@ def opening(data: Path, rounds: int, image: str, step: str) -> Values:
 
 def first_open(data: Path, rounds: int, who: str) -> Values:
     """Path -> layer tuples, first call of a process in which napari is loaded."""
+    import napari.components
     import napari.layers
     import napari.utils.colormaps  # noqa: F401
     from contenders import OPENERS

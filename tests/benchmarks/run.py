@@ -191,6 +191,8 @@ def main() -> None:
         bootstrap.environment(headless=bootstrap.LINUX) as env,
         tempfile.TemporaryDirectory(prefix="napari-ngff-bench-") as scratch,
     ):
+        # Installed packages are compiled; so is the checkout after its first import.
+        env.pop("PYTHONDONTWRITEBYTECODE", None)
         data = (options.data or Path(scratch)).resolve()
         data.mkdir(parents=True, exist_ok=True)
         wanted = options.only or names

@@ -194,7 +194,7 @@ class CanvasLevel:
 
     def astype(self, dtype: Any, **keywords: Any) -> Any:
         """Give a lazy dask array of another type."""
-        return self.as_dask().astype(dtype, **keywords)  # type: ignore[no-untyped-call]
+        return self.as_dask().astype(dtype, **keywords)
 
     def read_points(self, index: Sequence[Any]) -> np.ndarray[Any, Any]:
         """Read single voxels, chunk by chunk.

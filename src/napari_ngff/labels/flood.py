@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy import ndimage
 
 from napari_ngff.labels.runs import mask_runs, sort_runs
 from napari_ngff.store.arrays.boxes import box_shape
@@ -73,6 +72,8 @@ class _FloodRegions:
 
     def label_regions(self, chunk: Chunk) -> Any:
         """Give each region of a chunk a number, from 1."""
+        from scipy import ndimage  # slow, and only this tool needs it
+
         if chunk not in self.regions:
             box = self.chunk_box(chunk)
             self.voxels_left -= int(np.prod(box_shape(box)))

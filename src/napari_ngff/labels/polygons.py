@@ -12,7 +12,6 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from PIL import Image, ImageDraw
 
 from napari_ngff.labels.runs import mask_runs, sort_runs
 
@@ -109,6 +108,8 @@ def _draw_band(
     points: Points, frame: tuple[int, int], start: int, rows: int
 ) -> Indices:
     """Let Pillow draw some rows, counted from the first of the polygon."""
+    from PIL import Image, ImageDraw  # slow, and only polygons need it
+
     corners, low, high = _cut_to_frame(points, frame)
     height = min(rows, int(high[0] - low[0]) - start)
     picture = Image.new("L", (int(high[1] - low[1]), height), 0)

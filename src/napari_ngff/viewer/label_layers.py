@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import threading
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -283,13 +284,21 @@ def label_colormap(colors: Mapping[int, tuple[int, int, int, int]]) -> Any:
     return LabelColors.from_listed({**listed, None: np.array(OTHER)}, usual_colors())
 
 
-@functools.cache
 def usual_colors() -> np.ndarray[Any, Any]:
-    """Make napari's colours "rc" of the background and of labels that are not listed.
+    """Give napari's colours "rc" of the background and of labels that are not listed.
 
-    To be called in the main thread first: napari holds back warnings of scikit-image
-    meanwhile, which lets them through where two threads do so (napari 0.9).
+    One thread makes them: napari holds back warnings of scikit-image meanwhile, which
+    lets them through where two threads do so (napari 0.9).
     """
+    with _making_colors:
+        return _make_usual_colors()
+
+
+_making_colors = threading.Lock()
+
+
+@functools.cache
+def _make_usual_colors() -> np.ndarray[Any, Any]:
     from napari.utils.colormaps import label_colormap as cyclic_colormap
 
     usual: np.ndarray[Any, Any] = cyclic_colormap(49).colors.astype(np.float32)

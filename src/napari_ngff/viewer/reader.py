@@ -27,7 +27,6 @@ from napari_ngff.viewer.layer_plan import is_joined
 from napari_ngff.viewer.layers import layers_of
 from napari_ngff.viewer.node_contents import open_contents, plate_above
 from napari_ngff.viewer.notices import count_noun, last_part, shorten_name
-from napari_ngff.viewer.session import session_of
 from napari_ngff.viewer.window_services import ErrorReport, show_problems
 
 if TYPE_CHECKING:
@@ -102,6 +101,8 @@ def folder_reader(paths: Sequence[str]) -> Callable[[Any], list[LayerData]] | No
 
 def browse_folder(viewer: Any, node: Node) -> Browser:
     """Browse a node from now on; what it lists is opened when it is chosen."""
+    from napari_ngff.viewer.session import session_of
+
     session = session_of(viewer)
     browser = session.browse(node)
 
@@ -178,6 +179,9 @@ def read_node(node: Node) -> list[LayerData]:
     """
     viewer = current_viewer()
     if viewer is not None:
+        # Not without a window: it imports all that is done to layers there.
+        from napari_ngff.viewer.session import session_of
+
         session_of(viewer)
     browsed = find_browsable(node) if viewer is not None else None
     # The others of a collection are opened by the browser, one at a time.
@@ -218,6 +222,8 @@ def read_node(node: Node) -> list[LayerData]:
 def _browse_node(
     viewer: Any, node: Node, wells: Sequence[str] | None, groups: Sequence[LayerGroup]
 ) -> None:
+    from napari_ngff.viewer.session import session_of
+
     if window_services.is_open(viewer):
         session_of(viewer).browse(node).adopt_mosaics(groups, wells)
 

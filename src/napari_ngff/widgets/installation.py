@@ -10,7 +10,7 @@ from qtpy.compat import isalive
 from napari_ngff.viewer.label_layers import usual_colors
 from napari_ngff.viewer.napari_private import qt_viewer_of
 from napari_ngff.viewer.settings import apply_disk_cache
-from napari_ngff.viewer.window_services import run_later, set_drawing_hold
+from napari_ngff.viewer.window_services import run_in_main, run_later, set_drawing_hold
 from napari_ngff.widgets.browser.host import install_browser
 from napari_ngff.widgets.browser.names_visual import install_names
 from napari_ngff.widgets.level_label import install_level_label
@@ -29,9 +29,9 @@ __all__ = ["install_widgets"]
 
 def install_widgets() -> None:
     """Install all parts; this may be called again."""
-    usual_colors()
     install_runner()
     keep_chunks_soon()
+    make_colors_soon()
     install_browser()
     install_names()
     install_drawing_hold()
@@ -48,6 +48,19 @@ def keep_chunks_soon() -> None:
     """Keep chunks of servers on this disk, once the preferences are read."""
     # napari makes them when they are first asked for, for 0.1 s.
     run_later(apply_disk_cache)
+
+
+@functools.cache
+def make_colors_soon() -> None:
+    """Make the colours of labels in the main thread, once scikit-image is imported."""
+    run_later(load_color_conversion)
+
+
+def load_color_conversion() -> None:
+    """Import what napari's colours of labels need, in a worker: it takes 0.15 s."""
+    from skimage.color import lab2rgb  # noqa: F401  imported for its own sake
+
+    run_in_main(usual_colors)
 
 
 def install_drawing_hold() -> None:

@@ -1,6 +1,10 @@
 from __future__ import annotations
 
+import copy
 import itertools
+import pickle
+import subprocess
+import sys
 
 import dask
 import dask.array as da
@@ -101,6 +105,70 @@ def test_fancy_indices_and_arithmetic_go_through_dask():
     np.testing.assert_array_equal(stacked[1].compute(), PIXELS)
 
 
+def test_functions_of_numpy_and_operators_give_dask_arrays():
+    array = lazy()
+    found = {
+        "mean": (np.mean(array), PIXELS.mean()),
+        "stack": (np.stack([array, array], axis=1), np.stack([PIXELS, PIXELS], axis=1)),
+        "ufunc": (np.sqrt(array, dtype="f8"), np.sqrt(PIXELS, dtype="f8")),
+        "right": (3 - array.astype(int), 3 - PIXELS.astype(int)),
+        "numpy first": (PIXELS * array, PIXELS * PIXELS),
+        "dask first": (da.ones(30, dtype=int) + array, PIXELS + 1),
+        "both": (array == array, PIXELS == PIXELS),
+        "negative": (-array, -PIXELS),
+        "where": (da.where(array > 5, array, 0), np.where(PIXELS > 5, PIXELS, 0)),
+        "T": (array.T, PIXELS.T),
+    }
+    for name, (result, expected) in found.items():
+        assert isinstance(result, da.Array), name
+        np.testing.assert_allclose(result.compute(), expected, err_msg=name)
+    assert bool((array[0, 0, 0] == 0) & (len(array) == 3))
+    assert int(array[0, 0, 5]) == 5
+    assert [int(plane.max()) for plane in array] == [599, 1199, 1799]
+    with pytest.raises(TypeError):
+        hash(array)
+    with pytest.raises(AttributeError):
+        _ = array.no_such_name
+
+
+def test_copies_are_arrays_of_dask():
+    array = lazy()
+    for twin in (pickle.loads(pickle.dumps(array)), copy.deepcopy(array)):
+        assert type(twin) is da.Array
+        np.testing.assert_array_equal(twin.compute(scheduler="sync"), PIXELS)
+
+
+def test_dask_is_imported_when_it_is_needed():
+    script = """
+import sys
+import dask, numpy as np
+from napari_ngff.store.arrays.lazy_array import ArrayWindow, LazyArray
+
+pixels = np.arange(600, dtype="u2").reshape(20, 30)
+
+class Source:
+    shape, dtype, chunks = pixels.shape, pixels.dtype, (8, 8)
+    read = lambda self, box: pixels[tuple(slice(*span) for span in box)]
+
+array = LazyArray.of_window(ArrayWindow.whole_source(Source()))
+assert dask.is_dask_collection(array)
+assert np.asarray(array[3:5]).sum() == pixels[3:5].sum()
+assert array.shape == (20, 30) and array.nbytes == 1200 and array.chunks[0] == (8, 8, 4)
+before = "dask.array" in sys.modules
+graph = array.__dask_graph__()
+(found,) = dask.compute(array, scheduler="sync")
+assert (found == pixels).all()
+assert len(graph) == 12
+import dask.array as da
+assert isinstance(array, da.Array)
+print(before)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "False"
+
+
 def test_slicing_reads_nothing_and_asarray_only_the_window():
     source = Counted()
     window = LazyArray.of_window(ArrayWindow.whole_source(source))[1, 3:9, 4:5]
@@ -178,4 +246,4 @@ def test_opening_does_not_depend_on_the_number_of_chunks():
     assert array.npartitions > 10**6
     assert np.asarray(array[0, 50_000:50_010, 7:9]).sum() == 60
     assert "graph" not in repr(array)
-    assert array._graph is None
+    assert array.as_dask()._graph is None

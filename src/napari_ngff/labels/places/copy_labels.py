@@ -27,7 +27,11 @@ from napari_ngff.labels.places.label_list import (
     state_version,
 )
 from napari_ngff.labels.places.name_claim import require_free
-from napari_ngff.labels.places.sidecar import remember_sidecar, sidecar_location
+from napari_ngff.labels.places.sidecar import (
+    MOST_COPIED,
+    remember_sidecar,
+    sidecar_location,
+)
 from napari_ngff.metadata.dump import dump_image
 from napari_ngff.metadata.model import LabelInfo
 from napari_ngff.store.arrays.array_writer import ArrayWriter
@@ -48,14 +52,10 @@ if TYPE_CHECKING:
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.store.write.transaction import Transaction
 
-__all__ = ["MOST_COPIED", "GoesOn", "LabelCopy", "copy_labels", "decoded_size"]
+__all__ = ["GoesOn", "LabelCopy", "copy_labels", "decoded_size"]
 
 GoesOn = Callable[[int, int], bool]
 """Told how many objects are done, and of how many; returns whether to go on."""
-
-
-MOST_COPIED = 16 * 2**30
-"""Bytes of voxels, of all levels. Labels are stored in a twentieth of that or less."""
 
 
 def decoded_size(label: Node) -> int:

@@ -33,6 +33,7 @@ from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.write.replace_file import replace_file
 
 __all__ = [
+    "MOST_COPIED",
     "Address",
     "SidecarLabels",
     "address_of",
@@ -51,6 +52,10 @@ __all__ = [
 ]
 
 SUFFIX = ".labels.ome.zarr"
+
+MOST_COPIED = 16 * 2**30
+"""Most bytes of voxels of labels that are copied into one, of all levels; they are
+stored in a twentieth of that or less."""
 
 OLDER = V0_5
 """Version of the sidecar of an image older than 0.4, which cannot state labels."""

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import CorruptDataError, NodeNotFoundError, UnsupportedError
 from napari_ngff.plate.tables.table import LABEL, WELL, make_table
-from napari_ngff.store.arrays.zarr_adapter import SourceStore
 from napari_ngff.store.write.replace_file import replace_when_done, require_writable
 
 if TYPE_CHECKING:
@@ -246,6 +245,8 @@ def _read_anndata(group: Node) -> Any:
     if find_spec("anndata") is None:
         raise UnsupportedError(NO_ANNDATA.format(f"The table {group}"))
     from anndata.io import read_elem
+
+    from napari_ngff.store.arrays.zarr_adapter import SourceStore
 
     location = group.location
     try:

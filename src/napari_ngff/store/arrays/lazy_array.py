@@ -1,32 +1,36 @@
-"""Lazy dask arrays, which open in the same time whatever their number of chunks.
+"""Lazy arrays, which open in the same time whatever their number of chunks.
 
-A `LazyArray` *is* a `dask.array.Array`. A plain slice is another one, on a smaller
-window; `numpy.asarray` reads the window from its source; every other operation makes
-the usual graph of dask first. (dask's own arrays handle each chunk of the whole array
-at every slice: dask#8570.)
+A `LazyArray` counts as a `dask.array.Array`. A plain slice is another one, on a smaller
+window; `numpy.asarray` reads the window from its source; every other operation is left
+to dask. `dask.array` is imported only then: it takes longer than opening an image.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 import operator
+import sys
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
-import dask.array as da
 import numpy as np
-from dask.array.core import Array as DaskArray
 
 from napari_ngff.store.arrays.boxes import box_shape, order_block, whole_box
 
 if TYPE_CHECKING:
     from napari_ngff.store.arrays.boxes import AxisOrder, Box
+    from napari_ngff.store.arrays.graph_array import GraphArray
 
-__all__ = ["ArraySource", "ArrayWindow", "BlankArray", "LazyArray"]
+__all__ = ["ArraySource", "ArrayWindow", "BlankArray", "LazyArray", "dask_array_type"]
 
 # bool is an int for Python, but a mask for numpy.
-NOT_PLAIN = (np.ndarray, list, DaskArray, bool)
-"""Types of indices that are left to dask."""
+NOT_PLAIN = (np.ndarray, list, bool)
+"""Types of indices that are left to dask, beside its own arrays."""
+
+NOT_THERE = frozenset({"expr"})
+"""What dask looks for in any object, to see whether it is one of dask's."""
 
 
 class ArraySource(Protocol):
@@ -206,18 +210,22 @@ class BlankArray:
         return np.zeros(box_shape(box), self.dtype)
 
 
-class LazyArray(DaskArray):
-    """A dask array over an `ArrayWindow`.
+class LazyArray:
+    """An array over an `ArrayWindow` that counts as one of dask.
 
-    Made by `LazyArray.of_window`. Relies on how `dask.array.Array` keeps its name,
-    chunks and meta (2025.1 to 2026.8, pinned by a test); the graph is a property here.
+    Made by `LazyArray.of_window`. What is not here is done by the `GraphArray` of the
+    same window.
     """
 
-    __slots__ = ("_graph", "_token", "_window")
+    __slots__ = ("__weakref__", "_made", "_shape", "_token", "_window")
 
-    _graph: Any
+    _made: GraphArray | None
+    _shape: tuple[int, ...]
     _token: str
-    _window: ArrayWindow | None
+    _window: ArrayWindow
+
+    __array_priority__ = 11  # as dask's
+    __hash__ = None  # type: ignore[assignment]  # comparing makes an array
 
     @classmethod
     def of_window(cls, window: ArrayWindow, token: str | None = None) -> Self:
@@ -232,77 +240,203 @@ class LazyArray(DaskArray):
             Caches of task results use it, so it must change with the content. A new one
             by default.
         """
-        # Not by dask's `__new__`: it would ask for a graph, which is what this class
-        # avoids.
         self = object.__new__(cls)
-        self._graph = None
+        self._made = None
         self._window = window
+        self._shape = window.shape
         self._token = token or f"ome-zarr-{next(_counter)}-{_SESSION}"
-        # What dask computes types with: an empty array of the right type and number of
-        # axes.
-        self._meta = np.empty((0,) * window.ndim, dtype=window.dtype)
-        # napari's cache of dask results goes by names: other windows of a source need
-        # other names.
-        self._name = f"{self._token}-{window.box}-{window.order}"
-        self._chunks = window.chunk_lengths()
         return self
+
+    # `isinstance` looks here, too. Who asks for dask's class has imported it.
+    @property
+    def __class__(self) -> Any:
+        return dask_array_type() or type(self)
+
+    @__class__.setter
+    def __class__(self, other: Any) -> None:
+        msg = "The class of a lazy array stays."
+        raise TypeError(msg)
+
+    def as_dask(self) -> GraphArray:
+        """Return the array of dask, made when it is first needed."""
+        if self._made is None:
+            from napari_ngff.store.arrays.graph_array import GraphArray
+
+            self._made = GraphArray.of_window(self._window, self._token)
+        return self._made
 
     @property
     def window(self) -> ArrayWindow | None:
         """The window; None once dask has changed the array in place."""
-        return self._window
+        return self._window if self._made is None else self._made.window
 
     @property
-    def dask(self) -> Any:
-        """The graph, made when it is first used."""
-        if self._graph is None:
-            # `inline_array`: the window is in each task, so that no task of its own has
-            # to pass it on; `name`: hashing the source would read it.
-            made = da.from_array(
-                self._window,
-                chunks=self._chunks,
-                name=self._name,
-                inline_array=True,
-                fancy=False,
-                meta=self._meta,
-            )
-            self._graph = made.dask
-        return self._graph
+    def shape(self) -> tuple[int, ...]:
+        """Number of elements per axis."""
+        return self._shape if self._made is None else self._made.shape
 
-    @dask.setter
-    def dask(self, graph: Any) -> None:
-        # Assignment into a dask array replaces its graph; the source no longer has its
-        # values.
-        self._graph = graph
-        self._window = None
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of an element."""
+        return self._window.dtype if self._made is None else self._made.dtype
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self.size * self.dtype.itemsize
+
+    @property
+    def chunks(self) -> tuple[tuple[int, ...], ...]:
+        """Lengths of the chunks along each axis."""
+        made = self._made
+        return self._window.chunk_lengths() if made is None else made.chunks
+
+    def __getattr__(self, name: str) -> Any:
+        # numpy and others look for many names in any object; dask's own are methods.
+        if name in NOT_THERE or (name.startswith("__") and name not in DASK_NAMES):
+            raise AttributeError(name)
+        return getattr(self.as_dask(), name)
+
+    def __dir__(self) -> Any:
+        return sorted({*object.__dir__(self), *dir(self.as_dask())})
+
+    def __dask_graph__(self) -> Mapping[Any, Any]:
+        # napari asks each layer for one, to see whether it is one of dask.
+        if self._made is None and dask_array_type() is None:
+            return PendingGraph(self)
+        return self.as_dask().__dask_graph__()
 
     # Pickled as dask's own array, so that a worker on a cluster does not need this
     # class.
     def __reduce__(self) -> tuple[Any, ...]:
-        return DaskArray, (self.dask, self.name, self.chunks, self.dtype, self._meta)
+        return self.as_dask().__reduce__()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        return self.as_dask().__deepcopy__(memo)  # type: ignore[no-untyped-call]
 
     def __getitem__(self, index: Any) -> Any:
-        window = None if self._window is None else self._window.select_index(index)
-        if window is None:
-            return super().__getitem__(index)  # type: ignore[no-untyped-call]
+        window = self.window
+        part = None if window is None else window.select_index(index)
+        if part is None:
+            return self.as_dask()[_plain_dask(index)]
         # Nothing was narrowed: the same array, with the graph that it may have made
         # already.
-        return self if window == self._window else self.of_window(window, self._token)
+        return self if part == window else self.of_window(part, self._token)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self.as_dask()[_plain_dask(index)] = _plain_dask(value)
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of unsized object")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[i] for i in range(len(self)))
 
     def transpose(self, *axes: Any) -> Any:
         """Reorder the axes, lazily and without a graph."""
         order = axes[0] if axes and isinstance(axes[0], tuple | list) else axes
         order = tuple(order) if order else tuple(reversed(range(self.ndim)))
-        if self._window is None or sorted(order) != list(range(self.ndim)):
-            return super().transpose(*axes)  # type: ignore[no-untyped-call]
-        return self.of_window(self._window.permute_axes(order), self._token)
+        window = self.window
+        if window is None or sorted(order) != list(range(self.ndim)):
+            return self.as_dask().transpose(*axes)
+        return self.of_window(window.permute_axes(order), self._token)
+
+    @property
+    def T(self) -> Any:  # noqa: N802  numpy's name
+        """The axes in reversed order."""
+        return self.transpose()
 
     def __array__(self, dtype: Any = None, copy: Any = None, **kwargs: Any) -> Any:
-        if self._window is None:
-            return super().__array__(dtype, copy=copy, **kwargs)  # type: ignore[no-untyped-call]
+        window = self.window
+        if window is None:
+            return self.as_dask().__array__(dtype, copy=copy, **kwargs)
         # One read of the source: dask would make a task for each chunk.
-        data = self._window.read()
+        data = window.read()
         return data if dtype is None else data.astype(dtype, copy=False)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kw: Any) -> Any:
+        return getattr(ufunc, method)(*_plain_dask(inputs), **_plain_dask(kw))
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kw: Any) -> Any:
+        return func(*_plain_dask(args), **_plain_dask(kw))
+
+
+COLLECTION = "keys layers tokenize postcompute postpersist optimize scheduler"
+DASK_NAMES = frozenset(f"__dask_{name}__" for name in COLLECTION.split())
+"""Of dask's protocol of collections, beside the graph."""
+
+OPERATORS = (
+    "abs add and bool complex divmod eq float floordiv ge gt index int invert le lshift"
+    " lt matmul mod mul ne neg or pos pow radd rand rdivmod repr rfloordiv rlshift"
+    " rmatmul rmod rmul ror rpow rrshift rshift rsub rtruediv rxor str sub truediv xor"
+)
+"""Python looks for these in the class alone."""
+
+
+def _add_operator(name: str) -> None:
+    def call(self: LazyArray, *others: Any) -> Any:
+        return getattr(self.as_dask(), name)(*map(_plain_dask, others))
+
+    call.__name__ = name
+    setattr(LazyArray, name, call)
+
+
+for _name in OPERATORS.split():
+    _add_operator(f"__{_name}__")
+
+
+class PendingGraph(Mapping[Any, Any]):
+    """The graph of a lazy array before anybody used `dask.array`.
+
+    Parameters
+    ----------
+    array
+        Its graph is made when something of it is asked for.
+    """
+
+    def __init__(self, array: LazyArray) -> None:
+        self._array = array
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._array.as_dask().dask[key]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._array.as_dask().dask)
+
+    def __len__(self) -> int:
+        return len(self._array.as_dask().dask)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._array.as_dask().dask, name)
+
+
+def dask_array_type() -> Any:
+    """Return dask's class of arrays; None while it is not imported."""
+    return getattr(sys.modules.get("dask.array.core"), "Array", None)
+
+
+def _plain_dask(value: Any) -> Any:
+    """Put dask's own arrays in place of lazy ones, also inside of tuples and such."""
+    kind = type(value)
+    if issubclass(kind, LazyArray):
+        return value.as_dask()
+    if kind in (tuple, list):
+        return kind(map(_plain_dask, value))
+    if kind is dict:
+        return {key: _plain_dask(part) for key, part in value.items()}
+    return value
 
 
 # Tokens of two sessions must differ: caches of dask may outlive a process.
@@ -324,8 +458,10 @@ def _expand_index(index: Any, ndim: int) -> tuple[Any, ...] | None:
     """Expand an index to one part per axis, plus new axes; None if not plain."""
     parts = index if isinstance(index, tuple) else (index,)
     given, dots = 0, []
+    dask_array = dask_array_type()
+    not_plain = NOT_PLAIN if dask_array is None else (*NOT_PLAIN, dask_array)
     for i, part in enumerate(parts):
-        if isinstance(part, NOT_PLAIN):
+        if isinstance(part, not_plain):
             return None
         if part is Ellipsis:
             dots.append(i)

@@ -10,7 +10,6 @@ import numpy.typing as npt
 from napari_ngff.errors import CorruptDataError, OMEZarrError, UnsupportedError
 from napari_ngff.store.arrays.chunk_layout import ArrayLayout, ChunkKeys
 from napari_ngff.store.arrays.parse_array import IndirectError, codec_names, parse_keys
-from napari_ngff.store.arrays.zarr_adapter import SourceStore
 from napari_ngff.store.limits import check_chunk, parse_json
 
 if TYPE_CHECKING:
@@ -39,7 +38,10 @@ class ZarrReader:
     """
 
     def __init__(self, source: Source, path: str, raw: bytes, reason: str) -> None:
+        # Only here: most arrays need no zarr-python, and its import takes 0.1 s.
         import zarr
+
+        from napari_ngff.store.arrays.zarr_adapter import SourceStore
 
         names = codec_names(raw)
         try:

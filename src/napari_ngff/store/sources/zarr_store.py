@@ -4,13 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from zarr.abc.store import OffsetByteRequest, RangeByteRequest, SuffixByteRequest
-from zarr.core.buffer import default_buffer_prototype
-
-# Private in zarr 3.1 to 3.4: the one way to run a store's coroutines on the event
-# loop that the store may be bound to.
-from zarr.core.sync import sync
-
 from napari_ngff.addresses import hide_secrets
 from napari_ngff.errors import AccessError
 from napari_ngff.store.sources.read_counts import ReadCounts
@@ -47,8 +40,10 @@ class StoreSource:
         self, key: str, start: int | None = None, length: int | None = None
     ) -> bytes | None:
         """Read an object or a part of it; see `Source.get`."""
+        from zarr.core.buffer import default_buffer_prototype
+
         try:
-            buffer = sync(
+            buffer = _wait_for(
                 self._store.get(
                     key, default_buffer_prototype(), _byte_request(start, length)
                 )
@@ -58,7 +53,7 @@ class StoreSource:
             raise AccessError(msg) from error
         if buffer is None:
             return None
-        data = buffer.to_bytes()
+        data: bytes = buffer.to_bytes()
         # Suffix requests of zarr have no length: `Source.get` may ask for less.
         return data if length is None else data[:length]
 
@@ -69,10 +64,23 @@ class StoreSource:
         """Names directly below `prefix`, sorted; None where the store cannot list."""
         if not self._store.supports_listing:
             return None
-        return tuple(sorted(sync(_collect_names(self._store.list_dir(prefix)))))
+        return tuple(sorted(_wait_for(_collect_names(self._store.list_dir(prefix)))))
+
+
+# Others ask what kind a source is: zarr-python is imported where a store is read.
+
+
+def _wait_for(coroutine: Any) -> Any:
+    # Private in zarr 3.1 to 3.4: the one way to run a store's coroutines on the event
+    # loop that the store may be bound to.
+    from zarr.core.sync import sync
+
+    return sync(coroutine)
 
 
 def _byte_request(start: int | None, length: int | None) -> ByteRequest | None:
+    from zarr.abc.store import OffsetByteRequest, RangeByteRequest, SuffixByteRequest
+
     if start is None:
         return None
     if start < 0:

@@ -6,8 +6,9 @@ from numbers import Number
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from dask.array import Array
 from napari.layers._multiscale_data import MultiScaleData
+
+from napari_ngff.store.arrays.lazy_array import dask_array_type
 
 if TYPE_CHECKING:
     from napari_ngff.labels.canvas import Canvas
@@ -56,12 +57,12 @@ class CanvasData(MultiScaleData):  # type: ignore[misc]
     # napari's own compares the list of levels, so `data == 3` would not look at voxels.
 
     def __eq__(self, other: object) -> Any:
-        if isinstance(other, Number | np.ndarray | np.generic | Array):
+        if _is_value(other):
             return self[0] == other
         return super().__eq__(other)
 
     def __ne__(self, other: object) -> Any:
-        if isinstance(other, Number | np.ndarray | np.generic | Array):
+        if _is_value(other):
             return self[0] != other
         return not super().__eq__(other)
 
@@ -110,3 +111,10 @@ class CanvasData(MultiScaleData):  # type: ignore[misc]
 
 def _to_number(array: Any) -> Any:
     return array if array.ndim else int(array.compute())
+
+
+def _is_value(other: object) -> bool:
+    """Tell whether voxels are compared, not lists of levels."""
+    dask_array = dask_array_type()
+    kinds = (Number, np.ndarray, np.generic)
+    return isinstance(other, kinds if dask_array is None else (*kinds, dask_array))

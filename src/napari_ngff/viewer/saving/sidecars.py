@@ -15,8 +15,8 @@ from napari_ngff.errors import (
     UnsupportedError,
     error_text,
 )
-from napari_ngff.labels.places.copy_labels import MOST_COPIED, copy_labels
 from napari_ngff.labels.places.sidecar import (
+    MOST_COPIED,
     open_sidecars,
     sidecar_folder,
     sidecar_location,
@@ -244,6 +244,8 @@ class SidecarCopy:
         self.progressed.emit()
 
     def _copy_labels(self) -> LayerPlan | Exception | None:
+        from napari_ngff.labels.places.copy_labels import copy_labels
+
         try:
             node = copy_labels(
                 self._picture.node,
