@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from napari_ngff.errors import NodeNotFoundError, OMEZarrError, may_pass, remedy_of
@@ -240,8 +241,42 @@ def _place_fields(
 ) -> WellArrangement:
     # In file order; threads finish in any.
     indices = sorted(opened)
-    corners = [opened[i].corner for i in indices]
-    sizes = [opened[i].size for i in indices]
+    corners = tuple(opened[i].corner for i in indices)
+    sizes = tuple(opened[i].size for i in indices)
+    layout = _lay_out_fields(tuple(indices), len(listed), corners, sizes)
+    return WellArrangement(
+        tuple(
+            PlacedField(listed[i], opened[i], offset, size)
+            for i, offset, size in zip(indices, layout.offsets, sizes, strict=True)
+        ),
+        layout.top_left,
+        layout.size,
+        tuple((listed[i].path, str(failed[i])) for i in sorted(failed)),
+        all(isinstance(error, NodeNotFoundError) for error in failed.values()),
+        layout.scattered,
+        any(map(may_pass, failed.values())),
+        remedy_of(failed[max(failed)]) if failed else "",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class FieldLayout:
+    """Where the fields of a well are, as in `WellArrangement`."""
+
+    offsets: tuple[Offset, ...]
+    top_left: Offset
+    size: tuple[float, float]
+    scattered: bool
+
+
+@lru_cache(maxsize=64)  # many wells of a plate have the same
+def _lay_out_fields(
+    indices: tuple[int, ...],
+    count: int,
+    corners: tuple[Offset, ...],
+    sizes: tuple[tuple[int, int], ...],
+) -> FieldLayout:
+    """Place the fields of a well, of which `count` are listed and these were opened."""
     offsets = field_offsets(corners, sizes) if indices else ()
     top_left = corners[0] if corners else (0.0, 0.0)
     scattered = bool(indices) and any(
@@ -252,24 +287,13 @@ def _place_fields(
         # In a grid by their number in the list, so that missing fields leave a gap.
         height = max(size[0] for size in sizes)
         width = max(size[1] for size in sizes)
-        grid = grid_offsets(len(listed), height, width)
+        grid = grid_offsets(count, height, width)
         offsets = tuple(grid[i] for i in indices)
     elif corners:
         # Of all fields; in a grid the place of the first field has to do.
         top_left = min(y for y, _ in corners), min(x for _, x in corners)
-    return WellArrangement(
-        tuple(
-            PlacedField(listed[i], opened[i], offset, size)
-            for i, offset, size in zip(indices, offsets, sizes, strict=True)
-        ),
-        top_left,
-        (
-            max((o[0] + s[0] for o, s in zip(offsets, sizes, strict=True)), default=0),
-            max((o[1] + s[1] for o, s in zip(offsets, sizes, strict=True)), default=0),
-        ),
-        tuple((listed[i].path, str(failed[i])) for i in sorted(failed)),
-        all(isinstance(error, NodeNotFoundError) for error in failed.values()),
-        scattered,
-        any(map(may_pass, failed.values())),
-        remedy_of(failed[max(failed)]) if failed else "",
-    )
+    ends = [
+        max((o[axis] + s[axis] for o, s in zip(offsets, sizes, strict=True)), default=0)
+        for axis in (0, 1)
+    ]
+    return FieldLayout(offsets, top_left, (ends[0], ends[1]), scattered)

@@ -23,17 +23,20 @@ from napari_ngff.plate.level_view import can_hold, cast_pixels, view_of
 from napari_ngff.plate.plate_layout import spread_numbers
 from napari_ngff.store.arrays.boxes import box_shape
 from napari_ngff.store.arrays.chunked_array import ChunkedArray
+from napari_ngff.store.arrays.lazy_array import ArrayWindow
 from napari_ngff.store.pyramids.pyramid import LevelSource
 from napari_ngff.store.threads import share_work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from napari_ngff.metadata.model import Multiscale
     from napari_ngff.plate.arrangement import PlacedField
     from napari_ngff.plate.kept_planes import KeptPlane
+    from napari_ngff.plate.plate_contents import FieldImage
     from napari_ngff.plate.well_cells import Defer, MosaicBounds, WellCell, WellCells
     from napari_ngff.store.arrays.boxes import Box
-    from napari_ngff.store.arrays.lazy_array import ArrayWindow
+    from napari_ngff.store.arrays.chunk_layout import ArrayLayout
     from napari_ngff.store.pyramids.pyramid import OnError, Pyramid
 
 __all__ = ["MosaicLevel"]
@@ -46,6 +49,31 @@ Pixels = np.ndarray[Any, Any]
 
 Piece = tuple[tuple[slice, ...], Pixels]
 """Slices of a rectangle, and the pixels that belong there."""
+
+
+Kind = tuple[int, int, tuple[int, int]]
+"""Ids of the metadata and of the layout of level 0 of a field, and its size."""
+
+MOST_KINDS = 64
+"""Kinds of fields that are remembered; a plate has one as a rule, or one a position."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AlikeFields:
+    """Fields of equal metadata, one of which was found to need no check or change.
+
+    Attributes
+    ----------
+    number, layout
+        The level that is drawn as it is, and how it is stored.
+    multiscale, first
+        Kept alive, so that no other objects get their ids.
+    """
+
+    number: int
+    layout: ArrayLayout
+    multiscale: Multiscale
+    first: ArrayLayout
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,6 +107,7 @@ class MosaicLevel:
     on_error: OnError | None = None
     # By the path of the image; None for one that has no level to show.
     _views: dict[str, ArrayWindow | None] = field(default_factory=dict)
+    _alike: dict[Kind, AlikeFields] = field(default_factory=dict)
 
     @classmethod
     def lay_out(
@@ -397,7 +426,8 @@ class MosaicLevel:
         # Where this field may be drawn: all planes, its rows and columns.
         room = *((0, n) for n in self.shape[:-2]), *spans
         source, target = [], []
-        for (low, high), (start, stop), n in zip(box, room, view.shape, strict=True):
+        shape = view.source.shape if view.is_plain else view.shape
+        for (low, high), (start, stop), n in zip(box, room, shape, strict=True):
             first, last = max(low, start), min(high, stop, start + n)
             if last <= first:
                 return None
@@ -408,7 +438,8 @@ class MosaicLevel:
         if array.has_lent_layout:
             # Without `on_error`: a chunk that a lent layout cannot read is no error
             # yet.
-            return part, cast_pixels(view.read(inside), self.dtype)
+            pixels = array.read(inside) if view.is_plain else view.read(inside)
+            return part, cast_pixels(pixels, self.dtype)
         on_error = self.tiles.note_and_report(tile, self.on_error)
         # Straight into the picture, without a copy, wherever nothing has to be changed.
         if out is not None and view.is_plain and view.dtype == self.dtype:
@@ -445,6 +476,10 @@ class MosaicLevel:
                 image = screen.open_image(
                     tile.well, placed.field.path, self.tiles.inside
                 )
+            view = self._view_like_known(image, placed.size) if lent else None
+            if view is not None:
+                self._views[path] = view
+                return view
             view = view_of(image, placed.size, self, lent=lent)
         except (OMEZarrError, OSError) as error:
             # Else each redraw would read it again, and report it again.
@@ -452,22 +487,61 @@ class MosaicLevel:
                 self._views[path] = None
             raise
         self._views[path] = view
-        self._check_view(tile, placed, view)
-        self.tiles.check_voxels(tile, placed, self.model)
+        fits = self._check_view(tile, placed, view)
+        fits &= self.tiles.check_voxels(tile, placed, self.model)
+        if fits and lent and image is placed.image:
+            self._note_alike(image, placed.size, view)
         return view
+
+    def _note_alike(
+        self, image: FieldImage, size: tuple[int, int], view: ArrayWindow
+    ) -> None:
+        """Remember that fields like this one need no check, and are drawn as it is."""
+        opened, array = image.opened_level, view.source
+        paths = [level.path for level in image.multiscale.levels]
+        model = self.model.multiscale.levels[self.number].path
+        if (
+            opened is None
+            or model not in paths
+            or not view.is_plain
+            or not isinstance(array, ChunkedArray)
+            or len(self._alike) >= MOST_KINDS
+        ):
+            return
+        key = id(image.multiscale), id(opened.layout), size
+        self._alike[key] = AlikeFields(
+            paths.index(model), array.layout, image.multiscale, opened.layout
+        )
+
+    def _view_like_known(
+        self, image: FieldImage, size: tuple[int, int]
+    ) -> ArrayWindow | None:
+        """Find the level of a field like one before; None for the first of its kind."""
+        opened = image.opened_level
+        if opened is None:
+            return None
+        alike = self._alike.get((id(image.multiscale), id(opened.layout), size))
+        if alike is None:
+            return None
+        array = image.like_opened(alike.number)
+        return ArrayWindow.whole_source(array) if array.layout is alike.layout else None
 
     def _check_view(
         self, tile: WellCell, placed: PlacedField, view: ArrayWindow
-    ) -> None:
+    ) -> bool:
+        """Note what of a field is not shown; return whether all of it is."""
         # Axes of the field that the mosaic does not have.
         hidden = set(range(len(view.box))) - set(view.order)
         hides = any(view.source.shape[axis] > 1 for axis in hidden)
-        if hides or any(map(operator.gt, view.shape, self.shape[:-2])):
+        is_larger = any(map(operator.gt, view.shape, self.shape[:-2]))
+        if hides or is_larger:
             text = f"Field {placed.field.path} has more planes or channels, which"
             self.tiles.note_cut(tile, f"{text} are not shown here.")
-        if not can_hold(self.dtype, view.dtype):
+        holds = can_hold(self.dtype, view.dtype)
+        if not holds:
             text = f"Field {placed.field.path} has values of type {view.dtype}"
             self.tiles.note_cut(tile, f"{text}, those beyond {self.dtype} are cut off.")
+        return holds and not hides and not is_larger
 
 
 def _round_half_up(value: float) -> int:

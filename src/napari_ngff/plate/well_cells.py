@@ -193,11 +193,11 @@ class WellCells:
 
         return report_error
 
-    def check_voxels(self, tile: WellCell, placed: PlacedField, model: Pyramid) -> None:
-        """Note where voxels have another size than those of the model."""
+    def check_voxels(self, tile: WellCell, placed: PlacedField, model: Pyramid) -> bool:
+        """Note where voxels have another size than those of the model; else True."""
         # Labels may have other voxels than images; they are not compared.
         if self.inside:
-            return
+            return True
         first = placed.image.multiscale.levels[0]
         field_scale, usual = first.scale[-2:], model.multiscale.levels[0].scale[-2:]
         # 1 %: writers round. A flip changes only the sign.
@@ -211,6 +211,8 @@ class WellCells:
             text = f"Field {placed.field.path} has voxels of {sizes[0]}, others of"
             text += f" {sizes[1]}. It is drawn voxel for voxel, so not to scale."
             self.arrangements.note_reason(tile.well, text)
+            return False
+        return True
 
     def note_cut(self, tile: WellCell, reason: str) -> None:
         """Note that a well does not fit."""

@@ -34,6 +34,9 @@ CHUNK_VARIABLE = "NAPARI_NGFF_CHUNK_MB"
 USUAL_CHUNK = 1024
 """Megabytes of a decoded chunk that are read without asking."""
 
+LEAST_ALLOWED = 1 << 20
+"""Bytes of a decoded chunk that are read whatever the variable says."""
+
 DOCUMENTS = (
     ".zarray",
     ".zattrs",
@@ -108,6 +111,9 @@ def check_chunk(nbytes: int) -> None:
     UnsupportedError
         With its size, and how to allow it.
     """
+    # Nobody can allow less; asking the system each time would take longer than a chunk.
+    if nbytes <= LEAST_ALLOWED:
+        return
     allowed = allowed_chunk()
     if nbytes > allowed:
         msg = (

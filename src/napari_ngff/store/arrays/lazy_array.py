@@ -80,6 +80,8 @@ class ArrayWindow:
         # Defaults that depend on the source; the way of a frozen dataclass.
         object.__setattr__(self, "box", self.box or whole_box(shape))
         object.__setattr__(self, "steps", self.steps or (1,) * len(shape))
+        if self.order == tuple(range(len(shape))):
+            return
         dropped = set(range(len(shape))) - set(self.order)
         if any(self.box[axis][1] - self.box[axis][0] != 1 for axis in dropped):
             msg = f"Only an axis of one element can be dropped: {self}."

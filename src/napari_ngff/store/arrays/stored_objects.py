@@ -13,6 +13,7 @@ from napari_ngff.errors import ChunkError, CorruptDataError
 from napari_ngff.store.arrays.parse_array import IndirectError, parse_array
 from napari_ngff.store.limits import check_index
 from napari_ngff.store.lru_cache import ByteCache
+from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.sources.read_counts import counts_of
 from napari_ngff.store.sources.revision import Revision
 
@@ -143,6 +144,11 @@ class ArrayObjects:
     def _read_bounded(self, key: str) -> bytes | None:
         full_key = join_key(self.path, key)
         most = max(LARGE, self.layout.most_stored)
+        if isinstance(self.source, FolderSource):
+            # One byte more tells that it is too large, without asking for its size.
+            data = self.source.get(full_key, 0, most + 1)
+            if data is None or len(data) <= most:
+                return data
         revision = self.source.find_revision(full_key)
         # A source that knows no revisions states no size either: such objects are read
         # whatever their size.
