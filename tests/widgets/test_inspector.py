@@ -153,7 +153,7 @@ def test_it_follows_the_active_layer(viewer, inspector, sample):
     text = inspector.facts.toPlainText()
     assert "label, OME-Zarr 0.5" in text
     assert "64 \N{MULTIPLICATION SIGN} 96" in text
-    assert "micrometer" in text
+    assert "µm" in text
     assert "Level 1 → image" in text
 
 
