@@ -56,6 +56,12 @@ class DrawnLevels(Protocol):
     def is_true(self, number: int, box: Box) -> bool:
         """Return whether what was drawn of a box has only labels of the level."""
 
+    def note_change(self) -> DrawnLevels | None:
+        """Return what draws the levels from now on: below the edits are others.
+
+        Called in any thread, with the lock of the canvas.
+        """
+
 
 class Canvas:
     """An editable pyramid; safe to use from several threads.
@@ -78,7 +84,7 @@ class Canvas:
     highest
         The largest value that was painted or read so far.
     drawn
-        Of labels whose reading takes long; None for others, and once edits were saved.
+        What is drawn of labels of files, whose reading may take long; None for others.
     """
 
     def __init__(self, sources: Sequence[ArraySource], budget: int = BUDGET) -> None:
@@ -352,12 +358,16 @@ class Canvas:
             Those that it has.
         """
         with self.lock:
-            self.drawn = None
+            self._renew_drawn()
             for level, source in zip(self.levels[1:], sources, strict=False):
                 level.saved = source
             self._saved, self._settled = tuple(edits), 0
             self._forget_coarser()
             self._count_saved()
+
+    def _renew_drawn(self) -> None:
+        if self.drawn is not None:
+            self.drawn = self.drawn.note_change()
 
     def _count_saved(self) -> None:
         """Count the edits that are in the coarser levels of the file."""
@@ -382,7 +392,7 @@ class Canvas:
     def reread_sources(self) -> None:
         """Show the sources again after they were changed."""
         with self.lock:
-            self.drawn = None
+            self._renew_drawn()
             # Whether the coarser levels of the file contain these edits is unknown now.
             self._saved, self._settled = (), 0
             # Patches hold values of the old type.

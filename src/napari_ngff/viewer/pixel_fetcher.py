@@ -257,6 +257,10 @@ class LocalFetcher(PixelFetcher):
         read.is_stopped = True
         return read.take_pixels()
 
+    def wait_for(self, ended: threading.Event) -> None:
+        """Wait, in the main thread, for an event, or for as long as a picture can."""
+        self._budget.wait_for(ended)
+
     def _start(self) -> None:
         with self._lock:
             count = CORES - self._readers

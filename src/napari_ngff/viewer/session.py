@@ -44,8 +44,9 @@ from napari_ngff.viewer.plane_camera import PlaneCamera, forget_plane
 from napari_ngff.viewer.saving.measured_tables import MeasuredTables
 from napari_ngff.viewer.saving.recovery import EditRecovery
 from napari_ngff.viewer.settings import PLUGIN
-from napari_ngff.viewer.streamed_levels import stream_of
+from napari_ngff.viewer.streamed_levels import stream_of, timed_labels_of
 from napari_ngff.viewer.streamed_values import guard_screenshots, guard_values
+from napari_ngff.viewer.timed_labels import label_signals
 from napari_ngff.viewer.volumes.volume_fit import (
     attend_volumes,
     fit_soon,
@@ -71,6 +72,7 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.layer_plan import LayerData, LayerPlan
     from napari_ngff.viewer.saving.measured_tables import MeasuredTable
     from napari_ngff.viewer.streamed_levels import ImageStream
+    from napari_ngff.viewer.timed_labels import TimedLabels
 
 __all__ = ["Session", "all_viewers", "session_of", "show_more_channels"]
 
@@ -105,6 +107,7 @@ class Session:
         viewer.scene.camera.events.connect(self._on_camera)
         viewer.events.status.connect(self._on_status)
         stream_signals.arrived.connect(self._on_arrived)
+        label_signals.arrived.connect(self._on_labels_arrived)
         volume_signals.needed.connect(self._on_volume_needed)
         settings.changed.connect(self._on_preference)
         guard_screenshots(viewer)
@@ -147,6 +150,14 @@ class Session:
             return
         for layer in viewer.layers:
             if stream_of(layer) is stream:
+                reread_layer(layer)
+
+    def _on_labels_arrived(self, labels: TimedLabels) -> None:
+        viewer = self._viewer()
+        if viewer is None or not window_services.is_open(viewer):
+            return
+        for layer in viewer.layers:
+            if timed_labels_of(layer) is labels:
                 reread_layer(layer)
 
     def _on_removing(self, event: Any) -> None:

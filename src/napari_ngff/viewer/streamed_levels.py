@@ -27,6 +27,7 @@ from napari_ngff.viewer.outage_watch import OutageWatch
 from napari_ngff.viewer.pixel_fetcher import fetcher, local_fetcher, stream_signals
 from napari_ngff.viewer.pixels_ahead import AheadReader
 from napari_ngff.viewer.streamed_view import StreamedView
+from napari_ngff.viewer.timed_labels import TimedLabels, are_labels_coming
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -46,6 +47,7 @@ __all__ = [
     "stream_canvas",
     "stream_levels",
     "stream_of",
+    "timed_labels_of",
 ]
 
 KEPT_VIEWS = 6
@@ -242,10 +244,13 @@ class StreamedCanvas:
         The levels as they are stored.
     windows
         The same with the axes and the type of the canvas.
+    canvas
+        The canvas.
     """
 
     stream: ImageStream
     windows: tuple[ArraySource, ...]
+    canvas: Canvas
 
     def read(self, number: int, box: Box) -> Pixels | None:
         """Read what is there, if napari draws."""
@@ -254,6 +259,12 @@ class StreamedCanvas:
     def is_true(self, number: int, box: Box) -> bool:
         """Tell whether what was drawn of a box of the canvas is all true."""
         return self.stream.is_true(number, stored_box(self.windows[number], box))
+
+    def note_change(self) -> TimedLabels:
+        """Go on with labels as they were saved, which are no plain levels."""
+        labels = TimedLabels(self.canvas, is_drawn)
+        labels.show_soon()
+        return labels
 
 
 ahead_reader = AheadReader(lambda: fetcher.is_busy)
@@ -304,17 +315,21 @@ def stream_levels(
 
 
 def stream_canvas(canvas: Canvas) -> None:
-    """Let a canvas over remote labels be drawn at once."""
+    """Let a canvas over labels of files be drawn at once, or in time."""
     windows = [level.source for level in canvas.levels]
     stored = [_stored_source(window) for window in windows]
-    if not all(isinstance(one, LevelSource) and is_remote(one) for one in stored):
+    levels = [one for one in stored if isinstance(one, LevelSource)]
+    if len(levels) < len(stored):
         return
-    levels = stream_levels(stored)
-    first = levels[0]
+    if not all(map(is_remote, levels)):
+        canvas.drawn = TimedLabels(canvas, is_drawn)
+        return
+    drawn = stream_levels(stored)
+    first = drawn[0]
     if isinstance(first, StreamedLevel) and first.stream is not None:
-        pairs = zip(windows, levels, strict=True)
+        pairs = zip(windows, drawn, strict=True)
         streamed = tuple(_exchange_source(window, level) for window, level in pairs)
-        canvas.drawn = StreamedCanvas(first.stream, streamed)
+        canvas.drawn = StreamedCanvas(first.stream, streamed, canvas)
 
 
 WRAPPERS = ArrayWindow, DrawablePixels, RoundedLabels
@@ -360,6 +375,12 @@ def stream_of(layer: Any) -> ImageStream | None:
     return source.stream if isinstance(source, StreamedLevel) else None
 
 
+def timed_labels_of(layer: Any) -> TimedLabels | None:
+    """Find what reads the labels of a layer in time; None for others."""
+    drawn = getattr(getattr(layer, "canvas", None), "drawn", None)
+    return drawn if isinstance(drawn, TimedLabels) else None
+
+
 def are_pixels_coming() -> bool:
     """Tell whether workers read pixels that are still to be drawn."""
-    return fetcher.is_busy or local_fetcher.is_busy
+    return fetcher.is_busy or local_fetcher.is_busy or are_labels_coming()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from napari_ngff.store.arrays.boxes import cells_in
 from napari_ngff.viewer.napari_private import qt_viewer_of, wrap_screenshots
-from napari_ngff.viewer.streamed_levels import stream_of
+from napari_ngff.viewer.streamed_levels import stream_of, timed_labels_of
 from napari_ngff.viewer.volumes.visible_part import ray_in_part
 from napari_ngff.viewer.volumes.volume_slicing import prepared_of
 
@@ -176,5 +176,8 @@ def _finish_picture(reference: weakref.ref[ViewerModel]) -> None:
     viewer = reference()
     for layer in viewer.layers if viewer is not None else ():
         stream = stream_of(layer) if layer.visible else None
+        labels = timed_labels_of(layer) if layer.visible else None
         if stream is not None:
             stream.finish_views(PATIENCE)
+        if labels is not None:
+            labels.finish_reads(PATIENCE)

@@ -19,12 +19,12 @@ from napari_ngff.store.arrays.boxes import (
 from napari_ngff.store.arrays.region_read import cache
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from napari_ngff.store.arrays.boxes import Box, Cell
     from napari_ngff.store.pyramids.pyramid import LevelSource
 
-__all__ = ["RETRY_AFTER", "StreamedView"]
+__all__ = ["RETRY_AFTER", "StreamedView", "enlarge_pixels", "nearest_indices"]
 
 RETRY_AFTER = 3.0
 """Seconds after which chunks that a server did not give are asked for again, when
@@ -155,27 +155,14 @@ class StreamedView:
             Whether they are true ones, so that they need not be asked for again.
         """
         for other in others:  # the finest that covers it: a thumbnail covers all
-            indices = self._nearest_in(other) if other.number > self.number else None
+            if other.number <= self.number:
+                continue
+            shapes = self.level.shape, other.level.shape
+            indices = nearest_indices(self.box, shapes[0], other.box, shapes[1])
             if indices is not None:
                 whole = other.is_whole
-                # Axis by axis: several times as fast as `numpy.ix_`.
-                block = other.pixels
-                for axis, index in enumerate(indices):
-                    block = np.take(block, index, axis)
-                return block, whole or other._based
+                return enlarge_pixels(other.pixels, indices), whole or other._based
         return None, False
-
-    def _nearest_in(self, other: StreamedView) -> list[Pixels] | None:
-        """Find the nearest pixels in a coarser view, per axis; None if it is small."""
-        indices = []
-        for (start, stop), size, coarse, (low, high) in zip(
-            self.box, self.level.shape, other.level.shape, other.box, strict=True
-        ):
-            index = np.arange(start, stop) * coarse // size
-            if index[0] < low or index[-1] >= high:
-                return None
-            indices.append(index - low)
-        return indices
 
     def _take_seen(self, other: StreamedView, base: Pixels | None) -> Pixels | None:
         """Take what another view of the same level shows of this rectangle."""
@@ -251,6 +238,42 @@ class StreamedView:
             for cell in again:
                 del self.failed[cell]
                 self.missing[cell] = areas[cell]
+
+
+def nearest_indices(
+    box: Box, shape: Sequence[int], coarse_box: Box, coarse_shape: Sequence[int]
+) -> list[Pixels] | None:
+    """Find the nearest pixels of a box in one of a coarser level, per axis.
+
+    Parameters
+    ----------
+    box, shape
+        A rectangle of a level, and the shape of the level.
+    coarse_box, coarse_shape
+        The same of a coarser level.
+
+    Returns
+    -------
+    list or None
+        Indices into the coarse box; None if it does not cover the other one.
+    """
+    indices = []
+    for (start, stop), size, coarse, (low, high) in zip(
+        box, shape, coarse_shape, coarse_box, strict=True
+    ):
+        index = np.arange(start, stop) * coarse // size
+        if index[0] < low or index[-1] >= high:
+            return None
+        indices.append(index - low)
+    return indices
+
+
+def enlarge_pixels(pixels: Pixels, indices: Sequence[Pixels]) -> Pixels:
+    """Take the pixels at indices along each axis."""
+    # Axis by axis: several times as fast as `numpy.ix_`.
+    for axis, index in enumerate(indices):
+        pixels = np.take(pixels, index, axis)
+    return pixels
 
 
 def cells_from_centre(box: Box, level: LevelSource) -> dict[Cell, Box]:

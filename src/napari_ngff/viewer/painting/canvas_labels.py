@@ -499,7 +499,7 @@ class CanvasLabels(Labels):  # type: ignore[misc]
             return False
         with drawing():
             self._patch_regions(tile, [tile.box], self._read_box)
-            self._refresh_thumbnail()
+        self._refresh_thumbnail()
         return True
 
     @property
@@ -581,5 +581,6 @@ class CanvasLabels(Labels):  # type: ignore[misc]
             return
         coarsest = self.canvas.levels[-1]
         if coarsest.size <= THUMBNAIL_VOXELS:
-            self._slicing_state.read_thumbnail()
+            with drawing():
+                self._slicing_state.read_thumbnail()
             self._update_thumbnail()
