@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
 
 from qtpy.QtCore import Qt, QTimer
@@ -17,7 +18,14 @@ INTERVAL = 5
 """Milliseconds."""
 
 LONG = 0.03
+"""Seconds of a gap whose calls are kept."""
+
+EARLY = 0.01
 """Seconds after which the main thread's calls are noted."""
+
+Sample = tuple[float, list[str]]
+"""Seconds that a sample stands for, and the calls of the main thread, the innermost
+last."""
 
 
 class Heartbeat:
@@ -28,15 +36,16 @@ class Heartbeat:
     gaps
         All of them, each with the time at which it ended.
     stacks
-        Of gaps longer than `LONG`: how long, the time at the end, and the calls of the
-        main thread meanwhile.
+        Of gaps longer than `LONG`: how long without the time in which the processor was
+        not free for it, the time at the end, and samples of the main thread.
     """
 
     def __init__(self) -> None:
         self.gaps: list[tuple[float, float]] = []
-        self.stacks: list[tuple[float, float, list[list[str]]]] = []
-        self._last = time.perf_counter()
-        self._noted: list[list[str]] = []
+        self.stacks: list[tuple[float, float, list[Sample]]] = []
+        self._queued = queued_of_main()
+        self._last, self._waited = time.perf_counter(), self._queued()
+        self._noted: list[Sample] = []
         self._over = threading.Event()
         self._timer = QTimer()
         self._timer.setTimerType(Qt.TimerType.PreciseTimer)
@@ -44,7 +53,7 @@ class Heartbeat:
 
     def start(self, *, sampled: bool = False) -> None:
         """Begin; `sampled` also notes who holds the window, which costs some time."""
-        self._last = time.perf_counter()
+        self._last, self._waited = time.perf_counter(), self._queued()
         self._timer.start(INTERVAL)
         if sampled:
             threading.Thread(target=self._watch, daemon=True).start()
@@ -60,19 +69,39 @@ class Heartbeat:
         return [gap for gap, at in self.gaps if at - gap / 1000 < end]
 
     def _beat(self) -> None:
-        now = time.perf_counter()
+        now, waited = time.perf_counter(), self._queued()
         gap, noted = (now - self._last) * 1000, self._noted
-        self._last, self._noted = now, []
+        busy = gap - (waited - self._waited) * 1000
+        self._last, self._waited, self._noted = now, waited, []
         self.gaps.append((gap, now))
-        if noted:
-            self.stacks.append((gap, now, noted))
+        if noted and gap > LONG * 1000:
+            self.stacks.append((max(0.0, busy), now, noted))
 
     def _watch(self) -> None:
         main = threading.main_thread().ident
         assert main is not None
+        queued = queued_of_main()
+        before = time.perf_counter() - queued()
         while not self._over.wait(0.005):
-            if time.perf_counter() - self._last > LONG:
-                self._noted.append(calls_of(sys._current_frames()[main]))
+            now = time.perf_counter()
+            stands = now - queued()
+            if now - self._last > EARLY:
+                calls = calls_of(sys._current_frames()[main])
+                # Longer than 5 ms where a call let no other thread work.
+                self._noted.append((max(0.0, stands - before), calls))
+            before = stands
+
+
+def queued_of_main() -> Callable[[], float]:
+    """Return what tells for how long the main thread had to wait for a processor.
+
+    In seconds since its start; always 0 where the system does not tell.
+    """
+    number = threading.main_thread().native_id
+    path = Path(f"/proc/self/task/{number}/schedstat")
+    if not path.exists():
+        return lambda: 0.0
+    return lambda: int(path.read_text().split()[1]) / 1e9
 
 
 def calls_of(frame: FrameType | None) -> list[str]:
