@@ -22,7 +22,11 @@ from napari_ngff.metadata.compound_transform import (
     smooth_fields,
 )
 from napari_ngff.metadata.model import Level
-from napari_ngff.metadata.vector_field import interpolate_array, make_lattice
+from napari_ngff.metadata.vector_field import (
+    columns_of,
+    interpolate_array,
+    make_lattice,
+)
 from napari_ngff.store.arrays.boxes import box_shape
 from napari_ngff.store.pyramids.pyramid import Pyramid
 from napari_ngff.store.threads import share_work
@@ -177,7 +181,7 @@ class ResampledLevel:
             )
         ]
         mesh = np.meshgrid(*lines, indexing="ij")
-        points = np.zeros((mesh[0].size, self.ndim))
+        points = columns_of(mesh[0].size, self.ndim)
         for axis, values in zip(self.axes, mesh, strict=True):
             points[:, axis] = values.ravel()
         return points
@@ -185,20 +189,28 @@ class ResampledLevel:
     def _fill_values(self, out: np.ndarray[Any, Any], points: Points) -> None:
         # (voxels, axes of the source), in fractions of a voxel.
         index = index_at(self.pull.apply(points), self.places)
-        inside = np.ones(len(index), dtype=bool)
-        for line, size in zip(index.T, self.source.shape, strict=True):
-            # NaN, where a field has no vector, compares as False: such voxels stay 0.
-            inside &= (line >= -HALF) & (line <= size - 1 + HALF)
-        if not inside.any():
-            return
+        inside: Any = slice(None)
+        if not self._are_inside(index):
+            inside = np.ones(len(index), dtype=bool)
+            for line, size in zip(index.T, self.source.shape, strict=True):
+                inside &= (line >= -HALF) & (line <= size - 1 + HALF)
+            if not inside.any():
+                return
+            index = index[inside]
         # Means of truth values or complex phases have no meaning.
         order = self.order if self.dtype.kind in "iuf" else 0
-        read, shape = self.source.read, self.source.shape
-        values = interpolate_array(read, shape, index[inside], order)
+        values = interpolate_array(self.source.read, self.source.shape, index, order)
         if order and self.dtype.kind in "iu":
             # A cast would cut the fraction off, half a grey value too dark on average.
-            values = np.rint(values)
+            np.rint(values, out=values)
         out[inside] = values.astype(self.dtype, copy=False)
+
+    def _are_inside(self, index: Points) -> bool:
+        # NaN, where a field has no vector, compares as False: such voxels stay 0.
+        return all(
+            line.min() >= -HALF and line.max() <= size - 1 + HALF
+            for line, size in zip(index.T, self.source.shape, strict=True)
+        )
 
 
 def split_box(box: Box) -> Iterator[Box]:
@@ -217,9 +229,11 @@ def split_box(box: Box) -> Iterator[Box]:
 
 def index_at(points: Points, places: Sequence[PlacedAxis]) -> Points:
     """Convert intrinsic coordinates into index coordinates of a source."""
-    return np.stack(
-        [(points[:, p.axis] - p.translation) / p.scale for p in places], axis=1
-    )
+    index = columns_of(len(points), len(places))
+    for line, p in zip(index.T, places, strict=True):
+        np.subtract(points[:, p.axis], p.translation, out=line)
+        line /= p.scale
+    return index
 
 
 @dataclass(frozen=True, slots=True, eq=False)
