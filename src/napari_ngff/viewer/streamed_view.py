@@ -130,17 +130,26 @@ class StreamedView:
             return
         others = sorted(others, key=lambda other: other.number)
         base, self._based = self._take_coarser(others)
-        for other in others:
-            if other.number == self.number and (other._based or not other.missing):
-                base = self._take_seen(other, base)
-        if base is None:
+        seen = [other for other in others if self._shows_more(other)]
+        if base is None and not seen:
             return
         for cell in (*tuple(self.missing), *tuple(self.failed)):
+            area = self.area_of(cell)
             with self._lock:
                 # Else the true pixels came meanwhile.
                 if cell in self.missing or cell in self.failed:
-                    inside = slice_inside(self.area_of(cell), self.box)
-                    self.pixels[inside] = base[inside]
+                    if base is not None:
+                        inside = slice_inside(area, self.box)
+                        self.pixels[inside] = base[inside]
+                    for other in seen:
+                        self._take_seen(other, area)
+
+    def _shows_more(self, other: StreamedView) -> bool:
+        """Tell whether another view of the same level shows a part of this one."""
+        if other.number != self.number or (other.missing and not other._based):
+            return False
+        common = intersect_boxes(self.box, other.box)
+        return all(start < stop for start, stop in common)
 
     def _take_coarser(
         self, others: Iterable[StreamedView]
@@ -164,15 +173,12 @@ class StreamedView:
                 return enlarge_pixels(other.pixels, indices), whole or other._based
         return None, False
 
-    def _take_seen(self, other: StreamedView, base: Pixels | None) -> Pixels | None:
-        """Take what another view of the same level shows of this rectangle."""
-        common = intersect_boxes(self.box, other.box)
-        if any(start >= stop for start, stop in common):
-            return base
-        seen = other.pixels[slice_inside(common, other.box)]
-        base = self.pixels.copy() if base is None else base
-        base[slice_inside(common, self.box)] = seen
-        return base
+    def _take_seen(self, other: StreamedView, area: Box) -> None:
+        """Take what another view of the same level shows of a part of this one."""
+        common = intersect_boxes(area, other.box)
+        if all(start < stop for start, stop in common):
+            seen = other.pixels[slice_inside(common, other.box)]
+            self.pixels[slice_inside(common, self.box)] = seen
 
     def take_chunks(self, other: StreamedView) -> None:
         """Take the chunks whose true pixels another view of the same level has."""
