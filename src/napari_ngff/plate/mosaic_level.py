@@ -426,7 +426,8 @@ class MosaicLevel:
         # Where this field may be drawn: all planes, its rows and columns.
         room = *((0, n) for n in self.shape[:-2]), *spans
         source, target = [], []
-        shape = view.source.shape if view.is_plain else view.shape
+        is_plain = view.is_plain
+        shape = view.source.shape if is_plain else view.shape
         for (low, high), (start, stop), n in zip(box, room, shape, strict=True):
             first, last = max(low, start), min(high, stop, start + n)
             if last <= first:
@@ -438,11 +439,11 @@ class MosaicLevel:
         if array.has_lent_layout:
             # Without `on_error`: a chunk that a lent layout cannot read is no error
             # yet.
-            pixels = array.read(inside) if view.is_plain else view.read(inside)
+            pixels = array.read(inside) if is_plain else view.read(inside)
             return part, cast_pixels(pixels, self.dtype)
         on_error = self.tiles.note_and_report(tile, self.on_error)
         # Straight into the picture, without a copy, wherever nothing has to be changed.
-        if out is not None and view.is_plain and view.dtype == self.dtype:
+        if out is not None and is_plain and view.dtype == self.dtype:
             array.read(inside, on_error, out=out[part])
             return None
         view = replace(view, source=LevelSource(array, on_error))

@@ -95,9 +95,9 @@ class ArrayWindow:
     @property
     def is_plain(self) -> bool:
         """Whether a box of the window is the same box of the source."""
-        begins = not any(start for start, _ in self.box)
-        kept = self.order == tuple(range(len(self.box)))
-        return begins and kept and all(step == 1 for step in self.steps)
+        ndim = len(self.box)
+        kept = self.order == tuple(range(ndim)) and self.steps == (1,) * ndim
+        return kept and not any(start for start, _ in self.box)
 
     @property
     def shape(self) -> tuple[int, ...]:
