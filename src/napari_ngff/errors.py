@@ -55,6 +55,7 @@ __all__ = [
     "UnsupportedError",
     "beyond_limits",
     "error_text",
+    "is_refusal",
     "may_pass",
     "remedy_of",
 ]
@@ -136,11 +137,27 @@ class LoginNeededError(AccessError):
         Its public address, such as ``"https://host:8080"`` or ``"s3://bucket"``.
     remedy
         What to do.
+    is_certain
+        Whether it is about the login: some servers refuse what they do not have.
     """
 
-    def __init__(self, message: str, server: str = "", remedy: str = LOG_IN) -> None:
+    def __init__(
+        self,
+        message: str,
+        server: str = "",
+        remedy: str = LOG_IN,
+        *,
+        is_certain: bool = False,
+    ) -> None:
         super().__init__(message, remedy=remedy)
         self.server = server
+        self.is_certain = is_certain
+
+    def make_copy(self) -> LoginNeededError:
+        """Make an equal error, without the frames that a raised one keeps alive."""
+        return LoginNeededError(
+            self.message, self.server, self.remedy, is_certain=self.is_certain
+        )
 
 
 class ServerError(OMEZarrError, ConnectionError):
@@ -312,6 +329,12 @@ def may_pass(error: BaseException) -> bool:
     return isinstance(cause, ServerError) or (
         isinstance(cause, OSError) and not isinstance(cause, lasting)
     )
+
+
+def is_refusal(error: BaseException) -> bool:
+    """Tell whether a server refuses this user: asking again may help after a login."""
+    cause = error.__cause__ if isinstance(error, ChunkError) else error
+    return isinstance(cause, LoginNeededError)
 
 
 def remedy_of(error: BaseException) -> str:

@@ -7,7 +7,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from napari_ngff.errors import NodeNotFoundError, OMEZarrError, may_pass, remedy_of
+from napari_ngff.errors import (
+    LoginNeededError,
+    NodeNotFoundError,
+    OMEZarrError,
+    may_pass,
+    remedy_of,
+)
 from napari_ngff.plate.plate_layout import field_offsets, grid_offsets
 from napari_ngff.store.threads import LOCAL_CONCURRENCY, share_work
 
@@ -74,6 +80,8 @@ class WellArrangement:
         Whether asking again later may help.
     remedy
         What to do about the last of the problems, whose text ends with it.
+    refusal
+        The error of a server that refused the well; None for none.
     """
 
     fields: tuple[PlacedField, ...] = ()
@@ -84,6 +92,7 @@ class WellArrangement:
     scattered: bool = False
     passing: bool = False
     remedy: str = ""
+    refusal: LoginNeededError | None = None
 
     def field_at(self, y: float, x: float) -> PlacedField | None:
         """Find the field at a place in voxels; of several the last, which is on top."""
@@ -113,6 +122,8 @@ class ScreenArrangements:
         Why wells, or fields of them, cannot be shown; by the well's path.
     passing
         Wells for which asking again later may help.
+    refused
+        Wells with pixels that the server refused: a login may help.
     attempt
         How often wells were asked for again.
     """
@@ -121,6 +132,7 @@ class ScreenArrangements:
         self.screen = screen
         self.problems: dict[str | None, str] = {}
         self.passing: set[str | None] = set()
+        self.refused: set[str | None] = set()
         self.attempt = 0
         self._made: dict[tuple[str | None, int | None], WellArrangement] = {}
         self._lock = threading.Lock()
@@ -175,6 +187,21 @@ class ScreenArrangements:
             if passing:
                 self.passing.add(well)
 
+    def note_refusal(self, well: str | None, text: str) -> None:
+        """Note that the server refused pixels of a well."""
+        self.note_reason(well, text)
+        with self._lock:
+            self.refused.add(well)
+
+    def retry_refused(self) -> bool:
+        """Let refused pixels be read again; return whether there are any."""
+        with self._lock:
+            again, self.refused = self.refused, set()
+            for well in again:
+                self.problems.pop(well, None)
+            self.attempt += bool(again)
+        return bool(again)
+
     def retry_wells(self, wells: Iterable[str | None] | None = None) -> bool:
         """Let wells be read again where that may help; return whether there are any.
 
@@ -203,11 +230,15 @@ class ScreenArrangements:
         except (OMEZarrError, OSError) as error:
             # A plate lists wells that were never imaged.
             gone = isinstance(error, NodeNotFoundError)
+            refusal: LoginNeededError | None = None
+            if isinstance(error, LoginNeededError):
+                refusal = error.make_copy()
             return WellArrangement(
                 problems=(("", str(error)),),
                 missing=gone,
                 passing=may_pass(error),
                 remedy=remedy_of(error),
+                refusal=refusal,
             )
         if not listed:
             return WellArrangement(problems=(("", EMPTY),))

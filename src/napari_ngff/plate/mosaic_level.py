@@ -321,7 +321,8 @@ class MosaicLevel:
                     return
                 self._paste_well(number, box, out)
                 # Only what may come later is drawn again, in the next attempt.
-                if self.tiles.tiles[number].well in arrangements.passing:
+                well = self.tiles.tiles[number].well
+                if well in arrangements.passing or well in arrangements.refused:
                     plane.failed[number] = attempt
                 else:
                     plane.drawn.add(number)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from napari_ngff.errors import ChunkError, OMEZarrError, may_pass
+from napari_ngff.errors import ChunkError, OMEZarrError, is_refusal, may_pass
 from napari_ngff.store.threads import LOCAL_CONCURRENCY
 
 if TYPE_CHECKING:
@@ -188,8 +188,10 @@ class WellCells:
                 well_error = self._well_error(tile, error)
                 well_error.__cause__ = error
                 on_error(well_error)
-            else:
-                on_error(error)
+                return
+            if is_refusal(error):
+                self.arrangements.note_refusal(tile.well, str(error))
+            on_error(error)
 
         return report_error
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from napari_ngff.store.pyramids.pyramid import LevelSource
     from napari_ngff.viewer.streamed_view import StreamedView
 
-__all__ = ["OutageWatch", "pause_after"]
+__all__ = ["OutageWatch", "follow_logins", "pause_after"]
 
 FIRST_PAUSE = 5.0
 """Seconds after which a server is asked again; each time twice as long."""
@@ -71,7 +71,7 @@ class OutageWatch:
         self._stream = weakref.ref(stream)
         self._count = 0
         self._is_waiting = False
-        _watches.add(self)
+        follow_logins(self)
 
     def watch_views(self) -> None:
         """Ask again after a pause where chunks on screen failed."""
@@ -123,12 +123,24 @@ class OutageWatch:
             stream_signals.arrived.emit(stream)
 
 
-_watches: weakref.WeakSet[OutageWatch] = weakref.WeakSet()
+class LoginFollower(Protocol):
+    """What is told of logins."""
+
+    def follow_login(self, server: str) -> None:
+        """Ask again for what this server refused; called in the main thread."""
+
+
+_followers: weakref.WeakSet[LoginFollower] = weakref.WeakSet()
+
+
+def follow_logins(follower: LoginFollower) -> None:
+    """Tell an object of each server that gets a login, as long as it exists."""
+    _followers.add(follower)
 
 
 def _follow_login(server: str) -> None:
-    for watch in tuple(_watches):
-        window_services.run_in_main(partial(watch.follow_login, server))
+    for follower in tuple(_followers):
+        window_services.run_in_main(partial(follower.follow_login, server))
 
 
 call_after_login(_follow_login)

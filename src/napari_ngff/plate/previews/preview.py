@@ -20,6 +20,7 @@ from napari_ngff.store.arrays.chunked_array import ChunkedArray, open_array
 from napari_ngff.store.hierarchy.location import Location
 from napari_ngff.store.hierarchy.node import read_node
 from napari_ngff.store.pyramids.pyramid import open_pyramid
+from napari_ngff.store.sources.server_logins import server_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -176,6 +177,11 @@ class PreviewReader:
         self._cache = cache
         self._pattern: PreviewPattern | None = None
         self._lock = threading.Lock()
+
+    @property
+    def server(self) -> str:
+        """The server that is asked, as logins are kept by."""
+        return server_of(self._source.name)
 
     @property
     def concurrency(self) -> int:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from napari_ngff.errors import error_text, may_pass
+from napari_ngff.errors import error_text, is_refusal, may_pass
 from napari_ngff.plate.previews.preview import TooLargeError, mix_channels
 from napari_ngff.store.lru_cache import ByteCache
 from napari_ngff.store.threads import LOCAL_CONCURRENCY, go_on_after_error
@@ -57,12 +57,15 @@ class WellThumbnail:
         As of `PreviewPixels`; or why there is no picture of an image that can be read.
     passing
         Whether asking again later may help.
+    refused
+        Whether the server refused it, so that asking again may help after a login.
     """
 
     pixels: np.ndarray[Any, Any] | None
     error: str = ""
     summary: str = ""
     passing: bool = False
+    refused: bool = False
 
 
 class PlateContrast:
@@ -201,7 +204,8 @@ class PreviewQueue:
                 # Zarr and its codecs raise whatever they like for damaged data; one
                 # thumbnail must not stop the others.
                 text, passing = error_text(error), may_pass(error)
-                thumbnail = WellThumbnail(None, text, passing=passing)
+                refused = is_refusal(error)
+                thumbnail = WellThumbnail(None, text, passing=passing, refused=refused)
                 version = self._version
             if self._hand_over(place, thumbnail, version):
                 go_on_after_error(self._ready)

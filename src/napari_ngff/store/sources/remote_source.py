@@ -45,6 +45,7 @@ from napari_ngff.store.sources.request_failure import (
     is_locked,
     lacks_credentials,
     refuses_objects,
+    wants_login,
 )
 from napari_ngff.store.sources.server_access import ServerAccess, open_filesystem
 from napari_ngff.store.sources.server_logins import (
@@ -388,7 +389,8 @@ class RemoteSource:
             asked = getattr(error, "login_kind", "")
             note_refusal(self._access.secrets, self._server, asked)
             msg = f"The server refuses to give {address}."
-            return LoginNeededError(msg, self._server)
+            certain = wants_login(error)
+            return LoginNeededError(msg, self._server, is_certain=certain)
         reason = late or describe_failure(error, TIMEOUT)
         reason = self._access.secrets.hide_in(reason)
         if lacks_credentials(error):

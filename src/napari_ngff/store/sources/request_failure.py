@@ -15,12 +15,14 @@ __all__ = [
     "is_locked",
     "lacks_credentials",
     "refuses_objects",
+    "wants_login",
 ]
 
 LONGEST_REASON = 200
 """Letters of a server's answer that an error shows."""
 
-FORBIDDEN = (401, 403)
+UNAUTHORIZED = 401
+FORBIDDEN = (UNAUTHORIZED, 403)
 """Answers of HTTP by which a server refuses this user."""
 
 NO_CREDENTIALS = {
@@ -48,6 +50,11 @@ def _answer_status(error: Exception) -> int | None:
 def is_locked(error: Exception) -> bool:
     """Return whether a server refuses this user."""
     return isinstance(error, PermissionError) or _answer_status(error) in FORBIDDEN
+
+
+def wants_login(error: Exception) -> bool:
+    """Return whether a server does not know who asks (401), whatever is asked for."""
+    return _answer_status(error) == UNAUTHORIZED
 
 
 def lacks_credentials(error: Exception) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from napari_ngff.store.sources.server_logins import server_of
 from napari_ngff.viewer import window_services
 from napari_ngff.viewer.browsing.camera import (
     MARGIN,
@@ -49,6 +50,7 @@ from napari_ngff.viewer.browsing.streaming import (
     reread_layer,
 )
 from napari_ngff.viewer.latest_task import LayerTask
+from napari_ngff.viewer.outage_watch import follow_logins
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -112,6 +114,7 @@ class Display:
         self._followed: weakref.WeakSet[LayerSaver] = weakref.WeakSet()
         self._saved_images: list[str] = []  # addresses, in the order of saves
         viewer.layers.events.inserted.connect(self._on_inserted)
+        follow_logins(self)
 
     @property
     def shown(self) -> ShownFields:
@@ -403,6 +406,14 @@ class Display:
         for layer in self._layers_by_slot().values() if self._tiles else ():
             reread_layer(layer)
         self._observer.on_problems()
+
+    def follow_login(self, server: str) -> None:
+        """Read wells again that this server refused before it was given a login."""
+        is_ours = server_of(self._node.location.source.name) == server
+        if self._is_closed or not is_ours:
+            return
+        if self.resolver.arrangements.retry_refused():
+            self._redraw_wells()
 
     def _make_room(self) -> None:
         """Show the overview again, with room for wells that were found to be larger."""

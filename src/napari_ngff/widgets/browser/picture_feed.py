@@ -8,6 +8,7 @@ from qtpy.compat import isalive
 from qtpy.QtCore import QObject, QTimer, Signal  # type: ignore[attr-defined]
 
 from napari_ngff.plate.previews.preview import PreviewPlace
+from napari_ngff.viewer.outage_watch import follow_logins
 from napari_ngff.widgets.browser.thumbnails import ThumbnailLoader, image_of
 
 if TYPE_CHECKING:
@@ -37,7 +38,10 @@ class PictureFeed(QObject):
         self._root = ""
         self._well: str | None = None
         self._done: set[PreviewPlace] = set()
+        self._refused: set[PreviewPlace] = set()
+        self._server = ""
         self._failed: dict[str, str] = {}
+        follow_logins(self)
         # Laying the window out emits many signals at once; one request is enough.
         self._soon = QTimer(self)
         self._soon.setSingleShot(True)
@@ -53,7 +57,9 @@ class PictureFeed(QObject):
             self._loader.close()
         self._loader = None
         self._root, self._well, self._done, self._failed = root, None, set(), {}
+        self._refused, self._server = set(), ""
         if reader is not None:
+            self._server = reader.server
             self._loader = ThumbnailLoader(reader, self)
             self._loader.arrived.connect(self._on_arrived)
 
@@ -66,6 +72,13 @@ class PictureFeed(QObject):
     def want_pictures(self) -> None:
         """Request soon what is in view and missing; nothing while all is hidden."""
         self._soon.start()
+
+    def follow_login(self, server: str) -> None:
+        """Request what this server refused before it was given a login."""
+        if isalive(self) and server == self._server and self._refused:  # type: ignore[no-untyped-call]
+            self._done -= self._refused
+            self._refused = set()
+            self.want_pictures()
 
     def _want_missing(self) -> None:
         if self._loader is None:
@@ -109,6 +122,8 @@ class PictureFeed(QObject):
         for place, thumbnail in thumbnails.items():
             if not thumbnail.passing:
                 self._done.add(place)  # passing ones are requested again
+            if thumbnail.refused:
+                self._refused.add(place)  # not again before a login
             image = image_of(thumbnail)
             path = place.path[len(root) :]
             if place.well:
