@@ -302,7 +302,12 @@ TABLES = {
         5,
         (
             Job("`napari_ngff`", "imports", 1, ("napari_ngff",)),
-            Job("its reader", "imports", 1, ("napari_ngff.viewer.reader",)),
+            Job(
+                "its reader, napari loaded",
+                "imports",
+                1,
+                ("napari_ngff.viewer.reader",),
+            ),
             Job("`dask.array` alone", "imports", 1, ("dask.array",)),
             Job("`zarr` alone", "imports", 1, ("zarr",)),
         ),
