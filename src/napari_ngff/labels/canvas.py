@@ -428,12 +428,17 @@ class Canvas:
 
     def _read_drawn(self, number: int, box: Box) -> np.ndarray[Any, Any] | None:
         """Read what can be drawn now of slow levels; None for true labels."""
-        below = self.drawn.read(number, box) if self.drawn is not None else None
-        if below is None:
-            return None
-        out = np.array(below, self.dtype)  # the viewer paints on it
-        # Edits that ask for the labels below read true ones.
-        self.overlay_edits(number, box, out)
+        level, settled = self.levels[number], None
+        # A save that ends meanwhile changes what belongs below the edits.
+        while settled != self.saved_count(level):
+            settled = self.saved_count(level)
+            drawn = self.drawn
+            below = drawn.read(number, box) if drawn is not None else None
+            if below is None:
+                return None
+            out = np.array(below, self.dtype)  # the viewer paints on it
+            # Edits that ask for the labels below read true ones.
+            self.overlay_edits(number, box, out)
         if out.size:
             self.highest = max(self.highest, int(out.max()))
         return out
