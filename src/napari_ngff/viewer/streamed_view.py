@@ -92,7 +92,11 @@ class StreamedView:
         self.level, self.number, self.box = level, number, box
         self.token = level.array.token
         if pixels is None:
-            pixels = np.full(box_shape(box), level.array.fill_value, level.dtype)
+            fill, shape = level.array.fill_value, box_shape(box)
+            # Zeros take no time until they are replaced.
+            pixels = np.zeros(shape, level.dtype)
+            if fill != 0:
+                pixels[...] = fill
             self.missing = cells_from_centre(box, level)
         else:
             self.missing = {}
@@ -276,9 +280,10 @@ def nearest_indices(
 
 def enlarge_pixels(pixels: Pixels, indices: Sequence[Pixels]) -> Pixels:
     """Take the pixels at indices along each axis."""
-    # Axis by axis: several times as fast as `numpy.ix_`.
-    for axis, index in enumerate(indices):
-        pixels = np.take(pixels, index, axis)
+    # Axis by axis: several times as fast as `numpy.ix_`. The last axis first: then all
+    # others copy whole rows.
+    for axis in reversed(range(len(indices))):
+        pixels = np.take(pixels, indices[axis], axis)
     return pixels
 
 

@@ -185,14 +185,17 @@ class LabelRead:
         return self.is_whole or self.done.issuperset(cells_in(box, self.level.chunks))
 
     def compose_picture(self, others: Sequence[LabelRead]) -> Pixels:
-        """Give what is there: true labels, and coarser ones where they are missing."""
+        """Give what is there: true labels, and coarser ones where they are missing.
+
+        The caller copies it.
+        """
         if self.is_whole:
             return self._pixels
         done = tuple(self.done)
         if not self._is_based:
             self._find_base(others)
-        assert self._base is not None
-        picture = self._base.copy()
+        picture = self._base
+        assert picture is not None
         for chunk in done:
             common = intersect_boxes(self.level.chunk_box(chunk), self.box)
             part = slice_inside(common, self.box)
@@ -211,7 +214,8 @@ class LabelRead:
             shapes = self.level.shape, one.level.shape
             indices = nearest_indices(self.box, shapes[0], one.box, shapes[1])
             if indices is not None:
-                base = enlarge_pixels(one._pixels, indices).astype(self.level.dtype)
+                base = enlarge_pixels(one._pixels, indices)
+                base = base.astype(self.level.dtype, copy=False)
                 self._is_based = True
                 break
         if base is None:
