@@ -213,6 +213,17 @@ def test_the_first_arrow_leads_to_the_first_well(viewer, dock):
         np.testing.assert_allclose(center, middle(dock, well, (0.5, 0.5)), atol=1)
 
 
+def test_an_arrow_after_a_click_leads_to_the_neighbour(viewer, dock):
+    click(viewer, middle(dock, "B/1", (0.5, 0.5)))
+    until(lambda: dock.map.current() == "B/1")
+    for well in ("B/2", "A/2"):
+        key = Qt.Key.Key_Right if well == "B/2" else Qt.Key.Key_Up
+        QTest.keyClick(dock.map, key)
+        until(lambda w=well: dock.map.current() == w)
+        center = np.array(viewer.scene.camera.center[-2:])
+        np.testing.assert_allclose(center, middle(dock, well, (0.5, 0.5)), atol=1)
+
+
 @pytest.mark.long
 def test_arrows_take_the_selection_along(viewer, dock):
     QTest.mouseClick(dock.map.viewport(), LEFT, PLAIN, dock.map.rectOf("A/1").center())

@@ -101,6 +101,8 @@ class Browser:
         self._whereabouts = NavigationKeys(viewer, self)
         self._known_labels: dict[str, None] = {}
         self._was_chosen = False
+        self._clicked_well: str | None = None
+        self.canvas_clicks.clicked.connect(self._note_click)
         watch_lists(self._on_list_saved)
 
     def close(self) -> None:
@@ -285,7 +287,7 @@ class Browser:
 
         Layers that show another image get the data of this one.
         """
-        self._was_chosen = True
+        self._was_chosen, self._clicked_well = True, None
         self._display.show_field(Position(well, field or ""))
 
     def show_image(self, path: str) -> None:
@@ -319,12 +321,13 @@ class Browser:
     def step_well(self, rows: int, columns: int) -> None:
         """Go to the next readable well in a direction, to the field with the same name.
 
-        In a mosaic the view moves from the well in its middle to the next; at first,
-        while nobody has chosen a well or moved the view, to the first well.
+        In a mosaic the view moves from the well in its middle, or from one that was
+        clicked since the last step, to the next; at first, while nobody has chosen a
+        well or moved the view, to the first well.
         """
         if self._display.step_on(WellStep(rows, columns)):
             return
-        path, viewer = self._find_middle_well(), self._viewer()
+        path, viewer = self._clicked_well or self._find_middle_well(), self._viewer()
         well = self.well_at(path) if path is not None else None
         target = (
             self.map.find_neighbour(well, rows, columns) if well is not None else None
@@ -335,6 +338,10 @@ class Browser:
         if target is not None:
             self.zoom_to(target.path)
             self.approached.emit(target.path)
+
+    def _note_click(self, position: Position) -> None:
+        self._clicked_well = position.well
+        self._was_chosen = True
 
     def step_field(self, step: int) -> None:
         """Go to the next field (1) or the one before (-1), also in the next well."""
@@ -372,7 +379,7 @@ class Browser:
 
     def zoom_to(self, well: str) -> None:
         """Bring a well in view, in the overview of the plate."""
-        self._was_chosen = True
+        self._was_chosen, self._clicked_well = True, None
         # A camera move alone reads nothing, so wells on screen need no new overview.
         if self.position is None and well in self.shown_wells:
             self._display.fit_well(well)
