@@ -187,6 +187,7 @@ def environment(headless: bool, displays: int = 1) -> Iterator[dict[str, str]]:
             env["TEST_DISPLAYS"] = " ".join(names)
             env["QT_QPA_PLATFORM"] = "xcb"
             env["LIBGL_ALWAYS_SOFTWARE"] = "1"
+            env.setdefault("LP_NUM_THREADS", "0")  # draw where no thread is waited for
         yield env
 
 
@@ -225,6 +226,8 @@ def test(arguments: list[str]) -> int:
     with environment(LINUX, processes) as env:
         env["PYTEST_XDIST_AUTO_NUM_WORKERS"] = str(processes)
         env["NAPARI_ENSURE_PLUGIN_MAIN_THREAD"] = "1"
+        # A hundred processes import the package: compiled once.
+        env.pop("PYTHONDONTWRITEBYTECODE", None)
         return run(PYTHON, "-m", "pytest", *arguments, env=env)
 
 

@@ -13,15 +13,16 @@ import os
 import shutil
 import sys
 import tempfile
+import types
 from collections import defaultdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 # Before anything imports napari, which reads its settings once.
 _home = Path(tempfile.mkdtemp(prefix="napari-ngff-tests-"))
@@ -60,15 +61,30 @@ def pytest_runtest_setup() -> None:
         services._problem_host[:] = services._drawing_hold[:] = []
 
 
+def _resetting_changed(settings_class: type) -> Callable[[Any], None]:
+    """Make what resets settings, unless they are what they were after a reset."""
+    reset, clean = settings_class.reset, []
+
+    def reset_changed(settings: Any) -> None:
+        if not clean or settings.model_dump() != clean[0]:
+            reset(settings)
+            clean[:] = [settings.model_dump()]
+
+    return reset_changed
+
+
 @pytest.fixture(scope="session")
 def quick_windows() -> Iterator[None]:
     """Spare each window what needs to be done only once in a process.
 
-    A third of the time of a short test in a window: napari collects garbage whenever
-    layers are cleared, reads the manifests of all plugins, and writes its settings at
-    each change of them.
+    Half of the time of a short test in a window: napari collects garbage whenever
+    layers are cleared, reads the manifests of all plugins, writes its settings at
+    each change of them, resets those that nobody changed, and keeps the shortcuts of a
+    welcome screen up to date that nobody sees.
     """
-    import napari._qt.qt_main_window  # noqa: F401
+    import napari._qt.qt_main_window
+    import napari._vispy.canvas
+    from napari._qt.widgets import qt_welcome
     from napari.settings import NapariSettings
     from npe2 import PluginManifest
 
@@ -87,6 +103,16 @@ def quick_windows() -> Iterator[None]:
             lambda paths=(): iter(discover_once(tuple(paths))),
         )
         patch.setattr(NapariSettings, "_maybe_save", lambda *_, **__: None)
+        patch.setattr(NapariSettings, "reset", _resetting_changed(NapariSettings))
+        welcome = getattr(qt_welcome, "QtWelcomeWidget", None)
+        if hasattr(welcome, "refresh"):  # not before napari 0.9
+            refresh = welcome.refresh
+            patch.setattr(
+                welcome, "refresh", lambda it, *_: it.isVisible() and refresh(it)
+            )
+        if hasattr(napari._vispy.canvas, "gc"):
+            young = types.SimpleNamespace(collect=lambda: gc.collect(1))
+            patch.setattr(napari._vispy.canvas, "gc", young)
         gc.collect()
         gc.freeze()  # modules: nothing that a test makes
         yield
