@@ -73,6 +73,29 @@ def _resetting_changed(settings_class: type) -> Callable[[Any], None]:
     return reset_changed
 
 
+def _remember_what_code_is(patch: pytest.MonkeyPatch) -> None:
+    """Look only once at the arguments of a callback, and at the text of a shader."""
+    from napari.utils.events import EventEmitter
+    from vispy.visuals.shaders import Function
+
+    check, clean = EventEmitter._check_signature, Function._clean_code
+    known: dict[Any, bool] = {}
+
+    def check_once(callback: Callable) -> bool:
+        inner = getattr(callback, "__func__", callback)
+        if not hasattr(inner, "__code__") or hasattr(inner, "__wrapped__"):
+            return check(callback)
+        optional = len(inner.__defaults__ or ())
+        key = inner.__code__, hasattr(callback, "__func__"), optional
+        if key not in known:
+            known[key] = check(callback)
+        return known[key]
+
+    clean_once = functools.cache(lambda code: clean(None, code))
+    patch.setattr(EventEmitter, "_check_signature", staticmethod(check_once))
+    patch.setattr(Function, "_clean_code", lambda _, code: clean_once(code))
+
+
 @pytest.fixture(scope="session")
 def quick_windows() -> Iterator[None]:
     """Spare each window what needs to be done only once in a process.
@@ -113,6 +136,7 @@ def quick_windows() -> Iterator[None]:
         if hasattr(napari._vispy.canvas, "gc"):
             young = types.SimpleNamespace(collect=lambda: gc.collect(1))
             patch.setattr(napari._vispy.canvas, "gc", young)
+        _remember_what_code_is(patch)
         gc.collect()
         gc.freeze()  # modules: nothing that a test makes
         yield
@@ -166,12 +190,23 @@ def pytest_collection_modifyitems(
     if not config.getoption("long") and not named:
         config.hook.pytest_deselected(items=[one for one in items if _is_long(one)])
         items[:] = [item for item in items if not _is_long(item)]
+        _draw_fewer_examples(items)
     seconds: dict[Path, float] = defaultdict(float)
     known = _known_seconds(config)
     for item in items:
         guess = 3.0 if item.get_closest_marker("slow") else 0.1
         seconds[item.path] += known.get(item.nodeid, guess)
     items.sort(key=lambda item: -seconds[item.path])
+
+
+def _draw_fewer_examples(items: list[pytest.Item]) -> None:
+    """Let random tests try a third of what they try with `--long`."""
+    for test in {getattr(item, "obj", None) for item in items}:
+        name = "_hypothesis_internal_use_settings"  # of hypothesis 6
+        usual = getattr(test, name, None)
+        if usual is not None and usual.max_examples > 20:
+            fewer = settings(usual, max_examples=usual.max_examples // 3)
+            setattr(test, name, fewer)
 
 
 def _case_of(item: pytest.Item) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -34,9 +35,9 @@ def blocks(language: str) -> list[tuple[str, str]]:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory: pytest.TempPathFactory, untouched: Path) -> Path:
     """A folder with the files that the pages speak of."""
-    return filled(tmp_path_factory.mktemp("docs"))
+    return Path(shutil.copytree(untouched, tmp_path_factory.mktemp("docs") / "data"))
 
 
 @pytest.fixture(scope="module")

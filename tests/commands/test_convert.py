@@ -165,7 +165,7 @@ def test_from_a_web_server(folder, tmp_path) -> None:
 
     handler = partial(Quiet, directory=str(folder))
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         root = f"http://127.0.0.1:{server.server_port}"
         for name, codec in (("cells", None), ("plate", "gzip")):
             made = tmp_path / f"{name}.ome.zarr"

@@ -93,6 +93,9 @@ def check(folder, writer, method):
     return want
 
 
+@pytest.mark.default_cases(
+    "v3-mode", "v2-nearest", "sharded-nearest", "through zarr-mode"
+)
 @pytest.mark.parametrize("method", ["nearest", "mode"])
 @pytest.mark.parametrize("layout", LAYOUTS)
 @given(st.data())

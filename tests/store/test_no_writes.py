@@ -148,6 +148,7 @@ def test_reading_changes_nothing(tree, place):
     assert listing(top) == before
 
 
+@pytest.mark.default_cases(*(f"0.5-{place}" for place in PLACES))
 @pytest.mark.parametrize("place", PLACES)
 def test_reading_needs_no_right_to_write(tree, place):
     top, base, version = tree

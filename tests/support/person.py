@@ -253,7 +253,7 @@ class Person:
         self.rest()
 
     def types(self, text):
-        self.x("type", "--delay", 20, text)
+        self.x("type", "--delay", 8, text)
         self.rest()
 
     def point(self, widget, at=None):

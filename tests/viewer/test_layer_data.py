@@ -57,6 +57,7 @@ def test_a_level_is_a_dask_array_with_the_edits(labels):
     assert (np.asarray(labels.data[0]) == 7).any()
 
 
+@pytest.mark.default_cases("cells-mod", "stack-lt", "flat-eq", "flat-add")
 @pytest.mark.parametrize("name", ["eq", "ne", "lt", "gt", "add", "sub", "mul", "mod"])
 def test_operators(labels, name):
     whole, level = expected(labels), labels.data[0]
@@ -102,6 +103,7 @@ def test_masks_and_points(labels):
     np.testing.assert_array_equal(level[places], whole[places])
 
 
+@pytest.mark.default_cases("cells")
 def test_other_types_and_processes(labels):
     whole, level = expected(labels), labels.data[0]
     assert level.astype(float).compute().dtype == float

@@ -50,7 +50,7 @@ def test_nothing_is_divided_by_zero():
 
 
 def test_all_layers_of_a_file_have_its_counts(tmp_path):
-    path = write_image(tmp_path / "cells.ome.zarr")
+    path = write_image(tmp_path / "cells.ome.zarr", shape=(1, 300, 300))
     viewer = ViewerModel()
     PluginManager.instance().discover()
     viewer.open(str(path), plugin="napari-ngff")

@@ -86,6 +86,7 @@ def test_an_image_is_opened_in_two_round_trips(tmp_path, server, zarr_format):
     assert requests <= 4 + LEVELS
 
 
+@pytest.mark.default_cases("0.4-layers", "0.5-viewer")
 @pytest.mark.parametrize("call", [read_layers, view], ids=["layers", "viewer"])
 def test_layers_take_a_round_trip_for_each_depth(tmp_path, server, zarr_format, call):
     write_image(
@@ -117,6 +118,7 @@ def test_an_image_without_labels_waits_for_none(tmp_path, server, zarr_format):
     assert trips == 3
 
 
+@pytest.mark.default_cases("0.4-numbered", "0.5-listed")
 @pytest.mark.parametrize("listed", [True, False], ids=["listed", "numbered"])
 def test_images_of_a_collection_are_opened_at_once(
     tmp_path, server, zarr_format, listed
@@ -132,6 +134,7 @@ def test_images_of_a_collection_are_opened_at_once(
     assert requests <= 80
 
 
+@pytest.mark.default_cases("0.5")
 def test_a_channel_waits_for_no_other(tmp_path, server, zarr_format):
     write_image(tmp_path / "a.zarr", pixels(0, (6, 16, 16)), zarr_format, levels=1)
     _, trips, layers = traffic(server, view, "a.zarr", 3)
@@ -157,7 +160,7 @@ def plate(tmp_path):
     return write_wells(tmp_path / "a.zarr", 3, (4, 8))
 
 
-@pytest.mark.default_cases("0.5-layers", "0.5-viewer", "0.4-viewer")
+@pytest.mark.default_cases("0.5-layers", "0.4-viewer")
 @pytest.mark.parametrize("call", [read_layers, view], ids=["layers", "viewer"])
 def test_a_plate_takes_as_many_requests_whatever_its_size(
     tmp_path, server, zarr_format, call
@@ -204,6 +207,7 @@ def consolidate(folder, zarr_format):
     zarr.consolidate_metadata(folder, zarr_format=zarr_format)
 
 
+@pytest.mark.default_cases("0.4-layers", "0.5-viewer")
 @pytest.mark.filterwarnings("ignore:Consolidated metadata is currently not part")
 @pytest.mark.parametrize("call", [read_layers, view], ids=["layers", "viewer"])
 def test_copies_tell_what_can_be_asked_for_together(
@@ -221,6 +225,7 @@ def test_copies_tell_what_can_be_asked_for_together(
     assert traffic(server, show_info, "a.zarr", 2)[1] == 2
 
 
+@pytest.mark.default_cases("0.5")
 @pytest.mark.filterwarnings("ignore:Consolidated metadata is currently not part")
 def test_copies_of_a_plate_tell_what_its_wells_have(tmp_path, server, zarr_format):
     folder = write_wells(tmp_path / "a.zarr", zarr_format, (4, 8))
@@ -234,6 +239,7 @@ def test_copies_of_a_plate_tell_what_its_wells_have(tmp_path, server, zarr_forma
     assert requests <= 4 + 2 + 3 + 2 + 2 + 3 + SAMPLED_WELLS * 4
 
 
+@pytest.mark.default_cases("0.5")
 @pytest.mark.filterwarnings("ignore:Consolidated metadata is currently not part")
 def test_outdated_copies_hide_nothing(tmp_path, server, zarr_format):
     folder = tmp_path / "a.zarr"
@@ -257,6 +263,7 @@ def test_outdated_copies_hide_nothing(tmp_path, server, zarr_format):
     np.testing.assert_array_equal(np.asarray(layers[0].data[0]), larger[0])
 
 
+@pytest.mark.default_cases("{")
 @pytest.mark.parametrize("text", ["{", "[]", '{"metadata": {"0/.zarray": 1, "..": 2}}'])
 def test_a_damaged_file_of_copies_is_no_harm(tmp_path, server, text):
     write_image(tmp_path / "a.zarr", DATA, 2, levels=2)

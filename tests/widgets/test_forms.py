@@ -44,7 +44,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     write_image(folder / "cells.ome.zarr", shape=(96, 128))
     handler = functools.partial(QuietHandler, directory=folder)
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()

@@ -22,7 +22,7 @@ from plates import write_image
 pytest.importorskip("aiohttp", reason="needs the extra [remote]")
 pytestmark = pytest.mark.usefixtures("no_logins")
 
-SIZE, LEVELS = 4096, 5
+SIZE, LEVELS = 2048, 4
 OLD, NEW = "Bearer 0ld", "Bearer n3w"
 
 
@@ -33,21 +33,27 @@ def pattern():
     return np.stack([plane, plane + 20_000]).astype("uint16")
 
 
-@pytest.fixture
-def server(viewer, tmp_path, monkeypatch):
-    monkeypatch.setattr(streamed_view, "RETRY_AFTER", 0.1)
-    monkeypatch.setattr(outage_watch, "FIRST_PAUSE", 0.2)
-    monkeypatch.setattr(outage_watch, "LONGEST_PAUSE", 0.2)
-    folder = tmp_path / "cells.ome.zarr"
-    write_image(folder, pattern(), 3, levels=LEVELS)
+@pytest.fixture(scope="module")
+def stored_image(tmp_path_factory):
+    """Folder of an image of two channels."""
+    folder = tmp_path_factory.mktemp("stored")
+    write_image(folder / "cells.ome.zarr", pattern(), 3, levels=LEVELS)
     for level in range(LEVELS):
         step = 2**level
         zarr.create_array(
-            folder / str(level), data=pattern()[:, ::step, ::step],
+            folder / "cells.ome.zarr" / str(level), data=pattern()[:, ::step, ::step],
             chunks=(1, 128, 128), overwrite=True,
         )  # fmt: skip
+    return folder
+
+
+@pytest.fixture
+def server(viewer, stored_image, monkeypatch):
+    monkeypatch.setattr(streamed_view, "RETRY_AFTER", 0.1)
+    monkeypatch.setattr(outage_watch, "FIRST_PAUSE", 0.2)
+    monkeypatch.setattr(outage_watch, "LONGEST_PAUSE", 0.2)
     use_workers()
-    with serving_locked(tmp_path, [OLD, NEW]) as server:
+    with serving_locked(stored_image, [OLD, NEW]) as server:
         set_login(server.address, make_login(token="0ld"))
         viewer.open(f"{server.address}/cells.ome.zarr", plugin="napari-ngff")
         pump(300)  # the camera is fitted until the window has its size

@@ -104,7 +104,7 @@ def test_a_server_that_stops_is_named_until_all_is_there(
     assert int(stated[1]) >= count
     assert len(messages()) == 1, "one notice for all of them"
     # It stays: there is no other sign that the picture is not the file.
-    pump(2000)
+    pump(1000)
     assert sign_text(viewer) == f"{count} chunks missing"
     tip = missing_sign_of(viewer).toolTip()
     assert f"{count} chunks could not be read from 127.0.0.1:{port}" in tip
@@ -141,6 +141,7 @@ def test_a_click_lists_what_is_missing_and_reads_it_now(viewer, tmp_path):
         until(lambda: sign_text(viewer) == "" and not fetcher.is_busy)
 
 
+@pytest.mark.default_cases("image")
 @pytest.mark.parametrize("painted", [False, True], ids=["image", "labels"])
 def test_a_damaged_chunk_of_a_local_file_is_shown_as_such(viewer, tmp_path, painted):
     use_workers()
@@ -229,6 +230,7 @@ def lose_empty_chunk(viewer, server):
     until(lambda: is_volume_shown(viewer.layers[0]))
 
 
+@pytest.mark.default_cases("by itself")
 @pytest.mark.parametrize("asks", [False, True], ids=["by itself", "by a click"])
 def test_an_empty_chunk_of_a_volume_is_missing_until_the_server_answers(
     viewer, volume, monkeypatch, asks

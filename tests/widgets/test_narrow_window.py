@@ -23,7 +23,7 @@ WIDEST = 300
 def plate_browser(viewer, tmp_path):
     viewer.window.resize(WIDTH, HEIGHT)
     pump(100)
-    path = write_plate(tmp_path / "plate.ome.zarr", grid=(2, 3), fields=2)
+    path = write_plate(tmp_path / "p.ome.zarr", grid=(2, 3), fields=2, shape=(64, 64))
     viewer.open(str(path), plugin="napari-ngff")
     until(lambda: browser_of(viewer) is not None)
     pump(300)
@@ -96,6 +96,7 @@ def test_the_annotate_dock_and_the_inspector_fit(viewer, plate_browser):
     assert_fits(inspector)
 
 
+@pytest.mark.long
 def test_a_dock_that_was_wide_can_be_narrow_again(viewer, plate_browser):
     dock, window = plate_browser.parent(), plate_browser.window()
     window.resizeDocks([dock], [450], Qt.Orientation.Horizontal)

@@ -15,13 +15,14 @@ from napari_ngff.viewer.samples import write_stack
 from napari_ngff.viewer.streamed_levels import are_pixels_coming
 from napari_ngff.widgets.docking import ANNOTATE, full_name
 
-SHAPE = 24, 160, 160
-SECTION = 14
+SHAPE = 16, 96, 96
+SECTION = 10
 
 
 @pytest.fixture
 def spots(viewer, tmp_path):
     """New labels of a stack, at section 14, closely and beside the middle."""
+    viewer.window.resize(700, 560)  # drawn sooner
     stack = write_stack(tmp_path / "stack.ome.zarr", shape=SHAPE)
     viewer.open(str(stack), plugin="napari-ngff")
     pump(300)
@@ -29,7 +30,7 @@ def spots(viewer, tmp_path):
     layer.mode, layer.brush_size = "paint", 5
     viewer.dims.set_current_step(0, SECTION)
     pump(100)
-    turn_wheel(viewer, (15, 17), 6)
+    turn_wheel(viewer, (15, 17), 2)
     until(lambda: not are_pixels_coming())
     pump(100)
     return layer

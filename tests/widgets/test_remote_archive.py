@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import threading
 
@@ -31,6 +32,7 @@ LATENCY = 0.05
 OLD = 1_700_000_000
 
 
+@functools.cache
 def pattern(version=1):
     rows, columns = np.mgrid[:SIZE, :SIZE]
     plane = rows + 2 * columns + 10_000 * version
@@ -93,7 +95,7 @@ def wait_for_silence(server):
     before = -1
     while server.nbytes > before:
         before = server.nbytes
-        pump(500)
+        pump(300)
 
 
 def is_at_rest(viewer):

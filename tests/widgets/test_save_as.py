@@ -87,6 +87,9 @@ def messages():
     return [record.message for record in notification_manager.records]
 
 
+@pytest.mark.default_cases(
+    "out-OME-Zarr single file-out.ozx", "out.ome.zarr-None-out.ome.zarr"
+)
 @pytest.mark.parametrize(
     ("name", "kind", "written"),
     [

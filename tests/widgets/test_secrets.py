@@ -123,6 +123,7 @@ def test_an_image_its_labels_and_a_plate(viewer, home, server, shown):
     assert np.asarray(viewer.layers["nuclei"].data[0])[30, 30] == 9
 
 
+@pytest.mark.long
 def test_a_plate_with_its_map_and_labels(viewer, home, server, shown):
     use_workers()
     viewer.open(address(server, "plate.zarr"), plugin="napari-ngff")

@@ -49,6 +49,7 @@ def stack(viewer, tmp_path, monkeypatch, readers):
     """A series of stacks, in 2D and at rest."""
     monkeypatch.setattr(pixel_fetcher, "WAIT", 0.03)
     monkeypatch.setattr(pixel_fetcher, "WAIT_TOGETHER", 0.045)
+    viewer.window.resize(700, 560)  # drawn sooner
     folder = tmp_path / "stack.ome.zarr"
     write_image(folder, TRUTH[0], 3, "tzyx", levels=LEVELS)
     for level, pixels in enumerate(TRUTH):

@@ -31,8 +31,8 @@ class SlowHandler(Handler):
 
 
 @functools.cache
-def pattern(channels=2):
-    rows, columns = np.mgrid[:SIZE, :SIZE]
+def pattern(channels=2, size=SIZE):
+    rows, columns = np.mgrid[:size, :size]
     plane = rows + 2 * columns
     return np.stack([plane + 20_000 * c for c in range(channels)]).astype("uint16")
 
@@ -47,11 +47,18 @@ def write_cells(folder, data, axes="cyx", levels=5):
         )  # fmt: skip
 
 
+@pytest.fixture(scope="module")
+def stored_image(tmp_path_factory):
+    """Folder of an image of two channels."""
+    folder = tmp_path_factory.mktemp("stored")
+    write_cells(folder / "cells.ome.zarr", pattern())
+    return folder
+
+
 @pytest.fixture
-def remote_image(viewer, tmp_path):
+def remote_image(viewer, stored_image):
     """Two layers of an image on a server that takes 0.1 s for each answer."""
-    write_cells(tmp_path / "cells.ome.zarr", pattern())
-    with serving(tmp_path, SlowHandler) as server:
+    with serving(stored_image, SlowHandler) as server:
         viewer.open(f"{server.address}/cells.ome.zarr", plugin="napari-ngff")
         pump(300)  # the camera is fitted until the window has its size
         until(lambda: not fetcher.is_busy)
@@ -123,7 +130,7 @@ def test_code_gets_true_pixels_at_once(viewer, remote_image):
 
 
 def test_the_next_plane_is_there_before_the_slider_moves(viewer, tmp_path):
-    planes = pattern(5)[:, :1024, :1024]
+    planes = pattern(5, 1024)
     write_cells(tmp_path / "stack.ome.zarr", planes, axes="zyx", levels=3)
     with serving(tmp_path, SlowHandler) as server:
         viewer.open(f"{server.address}/stack.ome.zarr", plugin="napari-ngff")
@@ -160,6 +167,7 @@ def test_what_is_panned_away_is_not_read(viewer, remote_image):
     assert len(chunks) < 2 * 32 * 32 * 0.4
 
 
+@pytest.mark.long
 def test_a_server_that_comes_back_is_asked_again(viewer, remote_image, monkeypatch):
     monkeypatch.setattr(streamed_view, "RETRY_AFTER", 0.2)
     remote_image.answer = lambda path: 418
@@ -182,7 +190,7 @@ def test_what_is_on_screen_comes_once_the_server_is_back(viewer, tmp_path, monke
     monkeypatch.setattr(streamed_view, "RETRY_AFTER", 0.2)
     monkeypatch.setattr(outage_watch, "FIRST_PAUSE", 0.5)
     monkeypatch.setattr(outage_watch, "LONGEST_PAUSE", 0.5)
-    planes = pattern(3)[:, :1024, :1024] + 1
+    planes = pattern(3, 1024) + 1
     write_cells(tmp_path / "stack.ome.zarr", planes, axes="zyx", levels=3)
     with serving(tmp_path) as server:
         port = server.server_port

@@ -37,6 +37,7 @@ def is_seen(viewer):
     return QRect(window.rect()).contains(QRect(corner, sign.size()))
 
 
+@pytest.mark.default_cases("one")
 @pytest.mark.parametrize("several", [False, True], ids=["one", "several"])
 def test_values_of_any_length_leave_it_in_the_window(viewer, layer, several):
     assert not sign_of(viewer).isVisible()

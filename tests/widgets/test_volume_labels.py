@@ -41,6 +41,7 @@ def cells(viewer, tmp_path, readers):
     """Labels of an image, in 2D and at rest."""
     z, y, x = np.mgrid[:DEPTH, :SIZE, :SIZE]
     labels = (1 + y // 32 + 16 * (x // 32) + 300 * z).astype("uint32")
+    viewer.window.resize(700, 560)  # drawn sooner
     folder = napari_ngff.write(
         tmp_path / "stack",
         [Image((x + y).astype("uint16"), name="a"), Labels(labels, name="cells")],
@@ -162,6 +163,7 @@ def test_a_change_of_very_many_voxels_is_read_anew(viewer, cells, monkeypatch):
     until(lambda: is_finest(cells, np.where(cells.truth == 1, 5, cells.truth)))
 
 
+@pytest.mark.long
 def test_other_colors_are_made_by_a_worker(viewer, cells, monkeypatch):
     monkeypatch.setattr(volume_slicing, "READ_AT_ONCE", 1 << 17)
     viewer.dims.ndisplay = 3
@@ -270,6 +272,7 @@ def test_of_the_finest_level_the_part_on_the_screen_is_shown(viewer, cells):
     assert is_part(cells, 100, 400)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("little_memory")
 def test_a_part_that_is_left_is_coarse_at_once(viewer, cells):
     viewer.dims.ndisplay = 3
@@ -285,6 +288,7 @@ def test_a_part_that_is_left_is_coarse_at_once(viewer, cells):
     assert cells.locked_data_level is None
 
 
+@pytest.mark.long
 def test_no_more_than_the_memory_is_shown_of_a_single_level(viewer, cells):
     settings.set_volume_memory(1)
     try:
@@ -296,6 +300,7 @@ def test_no_more_than_the_memory_is_shown_of_a_single_level(viewer, cells):
         settings.set_volume_memory(0)
 
 
+@pytest.mark.long
 def test_a_removed_layer_has_no_volume(viewer, cells):
     viewer.dims.ndisplay = 3
     until(lambda: is_finest(cells, cells.truth))

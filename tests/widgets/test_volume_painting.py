@@ -249,7 +249,7 @@ def way_across(viewer, layer, shown, moves):
     return [(int(x), int(middle[1])) for x in across]
 
 
-@pytest.mark.default_cases("paint-30", "erase-3")
+@pytest.mark.default_cases("paint-30")
 @pytest.mark.parametrize("moves", [30, 3])
 @pytest.mark.parametrize("mode", ["paint", "erase"])
 def test_a_long_stroke_stays_on_the_surface(viewer, mode, moves):

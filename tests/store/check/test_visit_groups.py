@@ -501,7 +501,7 @@ def test_a_server_that_cannot_be_listed(sample):
     edit(path / "A/1/1/labels", drop_label)
     handler = partial(Quiet, directory=str(path.parent))
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         try:
             url = f"http://127.0.0.1:{server.server_port}/{path.name}"
             # What is not listed there cannot be seen from afar.

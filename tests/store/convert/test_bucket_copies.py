@@ -67,7 +67,7 @@ def image(tmp_path, monkeypatch, copied, request):
     monkeypatch.setattr(partial_folder, "user_data_path", lambda *_, **__: tmp_path)
     monkeypatch.setattr(array_task, "KEPT", 1_000_000)
     monkeypatch.setattr(new_objects, "_uncopied", set())
-    folder = write_image(tmp_path / "cells.ome.zarr", "0.4", shape=(2, 300, 520))
+    folder = write_image(tmp_path / "cells.ome.zarr", "0.4", shape=(1, 300, 300))
     with bucket_server() as files:
         image = CopiedImage(folder, files, request.node.name.replace("_", "-"))
         files.mkdir(image.bucket)

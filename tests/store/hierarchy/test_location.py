@@ -320,9 +320,18 @@ def test_every_store_finds_a_field_inside_of_a_plate(
         assert field.child("../../..").kind is GroupKind.PLATE
 
 
-@pytest.mark.parametrize(
-    "inner", ["A", "A/1", "A/1/0", "A/1/0/labels/cells", "A/1/0/0"]
+INNER = ("A", "A/1", "A/1/0", "A/1/0/labels/cells", "A/1/0/0")
+
+
+@pytest.mark.default_cases(
+    *(
+        f"{one.__name__.removesuffix('_place')}-0.5-{part}"
+        for one in PLACES
+        for part in INNER
+    ),
+    *(f"http-0.4-{part}" for part in INNER),
 )
+@pytest.mark.parametrize("inner", INNER)
 @pytest.mark.parametrize("version", ["0.4", "0.5"])
 def test_every_store_opens_a_place_inside(
     plates, tmp_path, kind_of_place, inner, version

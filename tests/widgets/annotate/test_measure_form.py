@@ -31,6 +31,9 @@ def form_of(viewer):
     return shown_form(viewer, TITLE)
 
 
+SHAPE = 2, 200, 256
+
+
 def name_file(name, *, kind, folder):
     """Choose a kind of file and type a name, in the dialog that comes."""
     typed = []
@@ -53,7 +56,7 @@ def name_file(name, *, kind, folder):
 
 
 def test_labels_get_features_and_the_table_of_the_command(viewer, tmp_path):
-    where = write_image(tmp_path / "a.ome.zarr")
+    where = write_image(tmp_path / "a.ome.zarr", shape=SHAPE)
     viewer.open(str(where), plugin="napari-ngff")
     layer = next(x for x in viewer.layers if isinstance(x, Labels))
     viewer.layers.selection.active = layer
@@ -88,7 +91,8 @@ def test_labels_get_features_and_the_table_of_the_command(viewer, tmp_path):
 
 @pytest.mark.long
 def test_selected_labels_are_chosen_and_unsaved_edits_are_told(viewer, tmp_path):
-    viewer.open(str(write_image(tmp_path / "a.ome.zarr")), plugin="napari-ngff")
+    where = write_image(tmp_path / "a.ome.zarr", shape=SHAPE)
+    viewer.open(str(where), plugin="napari-ngff")
     nuclei = next(x for x in viewer.layers if isinstance(x, Labels))
     mine = viewer.add_layer(new_labels(viewer.layers[0], "mine"))
     mine.paint((0,) * (mine.ndim - 2) + (20, 20), 1)
@@ -149,7 +153,8 @@ def test_measuring_ends_with_the_form(viewer, tmp_path, monkeypatch):
         ended.set()
 
     monkeypatch.setattr("napari_ngff.viewer.painting.layer_measuring.measure", endless)
-    viewer.open(str(write_image(tmp_path / "a.ome.zarr")), plugin="napari-ngff")
+    where = write_image(tmp_path / "a.ome.zarr", shape=SHAPE)
+    viewer.open(str(where), plugin="napari-ngff")
     form = form_of(viewer)
     form.button.changed.emit(True)
     until(begun.is_set)

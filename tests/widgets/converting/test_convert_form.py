@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from qtpy.QtWidgets import QApplication
 
 import napari_ngff
@@ -139,6 +140,7 @@ def test_there_is_no_part_of_what_is_not_shown(viewer, tmp_path):
     assert "does not show this image" in form.fields.mistakes.text()
 
 
+@pytest.mark.long
 def test_a_folder_is_packed_by_its_targets_name(viewer, tmp_path):
     source = write_plate(tmp_path / "plate.ome.zarr", grid=(1, 2), shape=(64, 64))
 
@@ -195,7 +197,7 @@ def test_it_is_cancelled_and_resumed_from_another_form(viewer, tmp_path, monkeyp
         person.layer("nuclei")
         form = show_form(person)
         options_of(person, form)
-        type_into(person, form.lines["chunks"], "y=16,x=16")
+        type_into(person, form.lines["chunks"], "y=64,x=64")
         person.sees(
             lambda: form.start.isEnabled() and "encoded" in form.estimate.text()
         )
@@ -240,7 +242,7 @@ def test_closing_the_window_stops_it(viewer, tmp_path, monkeypatch):
         person.layer("nuclei")
         form = show_form(person)
         options_of(person, form)
-        type_into(person, form.lines["chunks"], "y=16,x=16")
+        type_into(person, form.lines["chunks"], "y=64,x=64")
         person.sees(
             lambda: form.start.isEnabled() and "encoded" in form.estimate.text()
         )

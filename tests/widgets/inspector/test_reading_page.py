@@ -113,7 +113,7 @@ def test_the_page_is_renewed_only_while_it_is_visible(viewer, page, server):
 def test_local_files_and_other_layers(viewer, page, tmp_path):
     assert page.title.text() == HINT
     assert not page.lines
-    path = write_sample(tmp_path / "cells.ome.zarr")
+    path = write_sample(tmp_path / "cells.ome.zarr", shape=(1, 300, 300))
     viewer.open(str(path), plugin="napari-ngff")
     until(lambda: "cells.ome.zarr" in page.title.text())
     until(lambda: shown(page)["Chunks read"][0] != "0")
