@@ -105,6 +105,7 @@ def test_a_dock_that_was_wide_can_be_narrow_again(viewer, plate_browser):
     until(lambda: dock.width() <= 280)
 
 
+@pytest.mark.long
 def test_a_long_name_ends_in_an_ellipsis_and_its_tool_tip_has_all_of_it(
     viewer, plate_browser
 ):

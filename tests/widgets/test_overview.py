@@ -205,6 +205,7 @@ def test_tools_of_layers_keep_their_clicks(viewer, dock):
     assert dock.map.selected() == ()
 
 
+@pytest.mark.long
 def test_the_first_arrow_leads_to_the_first_well(viewer, dock):
     for well in ("A/1", "A/2"):
         QTest.keyClick(dock.map, Qt.Key.Key_Right)

@@ -141,6 +141,7 @@ def test_a_plate_with_its_map_and_labels(viewer, home, server, shown):
     assert SEARCH.in_files(home) == []
 
 
+@pytest.mark.long
 def test_what_goes_wrong(viewer, home, server, shown):
     use_workers()
     for name in ("gone.zarr", "broken.zarr", "torn.zarr"):

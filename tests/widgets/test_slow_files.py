@@ -193,6 +193,7 @@ def test_a_screenshot_has_true_pixels(viewer, cells):
     assert np.array_equal(viewer.screenshot(flash=False), picture)
 
 
+@pytest.mark.long
 @pytest.mark.default_cases("codec")
 def test_at_rest_the_picture_is_what_is_read_at_once(viewer, cells):
     walk = random.Random(5)

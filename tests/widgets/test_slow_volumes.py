@@ -88,6 +88,7 @@ def test_it_comes_when_the_camera_rests(viewer, stack, monkeypatch):
     until(lambda: is_true(viewer, stack, 0))
 
 
+@pytest.mark.long
 def test_another_time_is_coarse_first(viewer, stack, readers):
     viewer.dims.ndisplay = 3
     until(lambda: is_true(viewer, stack, 0))

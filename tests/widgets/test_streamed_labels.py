@@ -47,11 +47,18 @@ def write_cells(folder):
         zarr.create_array(folder / str(level), data=image, **chunks)
 
 
+@pytest.fixture(scope="module")
+def stored_image(tmp_path_factory):
+    """Folder of an image with labels."""
+    folder = tmp_path_factory.mktemp("stored")
+    write_cells(folder / "cells.ome.zarr")
+    return folder
+
+
 @pytest.fixture
-def labels(viewer, tmp_path):
+def labels(viewer, stored_image):
     """Labels on a server that takes 0.1 s for each answer, at rest."""
-    write_cells(tmp_path / "cells.ome.zarr")
-    with serving(tmp_path, SlowHandler) as server:
+    with serving(stored_image, SlowHandler) as server:
         viewer.open(f"{server.address}/cells.ome.zarr", plugin="napari-ngff")
         pump(300)  # the camera is fitted until the window has its size
         until(lambda: not fetcher.is_busy)

@@ -256,6 +256,7 @@ def test_a_copy_that_a_server_refuses_is_reported_and_can_be_tried_again(
     assert viewer.layers["nuclei"].editable
 
 
+@pytest.mark.long
 def test_removing_the_labels_ends_their_copy_with_a_notice(viewer, server, labelled):
     resumed = threading.Event()
     server.answer = lambda path: OK if resumed.wait(PATIENCE) else BUSY

@@ -225,7 +225,7 @@ def test_beside_what_is_visible_nothing_is_painted(viewer):
     assert changed(layer, pixels) == []
 
 
-def visible_pixels(viewer, layer, shown, every=9):
+def visible_pixels(viewer, layer, shown, every=15):
     """A grid of pixels of the canvas over what is visible, each with its voxel."""
     middle = canvas(viewer).native.rect().center()
     for x in range(middle.x() - 150, middle.x() + 150, every):
