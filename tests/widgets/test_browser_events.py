@@ -328,6 +328,17 @@ def test_a_dock_does_not_go_while_thumbnails_arrive(viewer, tmp_path, monkeypatc
     QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
 
 
+def test_a_closed_dock_follows_the_browser_no_longer(viewer, tmp_path):
+    viewer.open(str(write_plate(tmp_path / "p.ome.zarr")), plugin="napari-ngff")
+    dock = show_browser(viewer)
+    browser = dock.browser()
+    before = len(browser.position_changed), len(browser.layers_changed)
+    dock.parent().destroyOnClose()
+    # It lives until Python's garbage is collected: nothing of it may be called.
+    after = len(browser.position_changed), len(browser.layers_changed)
+    assert after == (before[0] - 1, before[1] - 1)
+
+
 @pytest.mark.long
 def test_states_of_annotation_are_on_the_map_before_a_round_begins(
     viewer, tmp_path, qtbot

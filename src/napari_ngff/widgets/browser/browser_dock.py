@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from qtpy.compat import isalive
-from qtpy.QtCore import QTimer
+from qtpy.QtCore import QEvent, QTimer
 from qtpy.QtGui import QGuiApplication, QKeySequence, QShortcut  # type: ignore[attr-defined]
 
 from napari_ngff.metadata.model import GroupKind
@@ -154,7 +154,15 @@ class BrowserDock(BrowserPanel):
         self.status.setText("Opening…")
         self._tasks.start_task("opened", lambda: find_images(path), self._on_found)
 
-    def _leave_browser(self) -> None:
+    def event(self, event: QEvent | None) -> bool:
+        """Follow the browser no longer once napari has removed the dock."""
+        is_moved = event is not None and event.type() == QEvent.Type.ParentChange
+        if is_moved and self.parentWidget() is None:
+            # Else it would be called until Python's garbage is collected.
+            self._disconnect_browser()
+        return bool(super().event(event))
+
+    def _disconnect_browser(self) -> None:
         browser, self._browser = self._browser, None
         if browser is not None:
             for signal, slot in (
@@ -169,6 +177,9 @@ class BrowserDock(BrowserPanel):
                 (browser.states.changed, self._want_states),
             ):
                 signal.disconnect(slot, missing_ok=True)
+
+    def _leave_browser(self) -> None:
+        self._disconnect_browser()
         self._well, self._failures, self._clicked = "", {}, None
         self._click.stop()
         self._tasks.cancel_others("opened")  # that task may be opening the next one
