@@ -193,6 +193,17 @@ def test_the_section_of_the_last_edit_is_shown(tmp_path, user, monkeypatch):
     leave(viewer)
 
 
+def test_the_next_stroke_continues_the_label_of_the_last(cells, user, monkeypatch):
+    viewer = opened(cells, monkeypatch)
+    layer = viewer.layers["nuclei"]
+    paint(layer, 70)
+    leave(viewer)
+    user.answer = window_services.RESTORE
+    again = opened(cells, monkeypatch).layers["nuclei"]
+    assert again.unsaved
+    assert again.selected_label == 71
+
+
 def test_discarded_they_are_gone(cells, user, monkeypatch):
     painted_new(opened(cells, monkeypatch))
     user.answer = window_services.DISCARD

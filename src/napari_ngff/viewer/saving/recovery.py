@@ -402,6 +402,7 @@ class EditRecovery:
         # A tool that the user has selected meanwhile stays.
         if target.mode == Mode.PAN_ZOOM:
             target.take_tool(last_tool())
+        _continue_label(target)
         window_services.show_passing(
             f"Restored: {shorten_name(kept.name)}.\n"
             f"{count_edits(kept)}. Press Ctrl+S to save."
@@ -442,6 +443,14 @@ def _show_plane(viewer: ViewerModel, layer: OMEZarrLabels) -> None:
     first = viewer.dims.ndim - layer.ndim
     axes = [axis for axis in fixed if first + axis not in viewer.dims.displayed]
     viewer.dims.set_point([first + axis for axis in axes], [world[a] for a in axes])
+
+
+def _continue_label(layer: OMEZarrLabels) -> None:
+    """Select the label of the last stroke, unless the user has chosen another."""
+    painted = [edit.label for edit in layer.canvas.edits if edit.label]
+    # napari begins with label 1, which may be another object.
+    if painted and layer.selected_label == 1:
+        layer.selected_label = painted[-1]
 
 
 def _rasterise_levels(drawn: Canvas, levels: Sequence[int]) -> None:
