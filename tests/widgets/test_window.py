@@ -326,7 +326,7 @@ class Reads:
         get = FolderSource.get
 
         def noted(source: FolderSource, key: str, *part: Any) -> Any:
-            if not part:  # of a part: only whether it is there
+            if part != (0, 1):  # a byte: only whether it is there
                 self.keys.append(key)
             return get(source, key, *part)
 
