@@ -13,16 +13,15 @@ import os
 import shutil
 import sys
 import tempfile
-import types
 from collections import defaultdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 # Before anything imports napari, which reads its settings once.
 _home = Path(tempfile.mkdtemp(prefix="napari-ngff-tests-"))
@@ -37,8 +36,6 @@ _worker = os.environ.get("PYTEST_XDIST_WORKER", "")  # gw0, gw1, ...
 _displays = os.environ.get("TEST_DISPLAYS", "").split()
 if _worker and _displays:
     os.environ["DISPLAY"] = _displays[int(_worker[2:]) % len(_displays)]
-
-gc.set_threshold(10_000)  # of 700, a tenth of the time of a window goes by
 
 # What is slow on a busy machine is not wrong.
 _patient = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
@@ -63,55 +60,16 @@ def pytest_runtest_setup() -> None:
         services._problem_host[:] = services._drawing_hold[:] = []
 
 
-def _resetting_changed(settings_class: type) -> Callable[[Any], None]:
-    """Make what resets settings, unless they are what they were after a reset."""
-    reset, clean = settings_class.reset, []
-
-    def reset_changed(settings: Any) -> None:
-        if not clean or settings.model_dump() != clean[0]:
-            reset(settings)
-            clean[:] = [settings.model_dump()]
-
-    return reset_changed
-
-
-def _remember_what_code_is(patch: pytest.MonkeyPatch) -> None:
-    """Look only once at the arguments of a callback, and at the text of a shader."""
-    from napari.utils.events import EventEmitter
-    from vispy.visuals.shaders import Function
-
-    check, clean = EventEmitter._check_signature, Function._clean_code
-    known: dict[Any, bool] = {}
-
-    def check_once(callback: Callable) -> bool:
-        inner = getattr(callback, "__func__", callback)
-        if not hasattr(inner, "__code__") or hasattr(inner, "__wrapped__"):
-            return check(callback)
-        optional = len(inner.__defaults__ or ())
-        key = inner.__code__, hasattr(callback, "__func__"), optional
-        if key not in known:
-            known[key] = check(callback)
-        return known[key]
-
-    clean_once = functools.cache(lambda code: clean(None, code))
-    patch.setattr(EventEmitter, "_check_signature", staticmethod(check_once))
-    patch.setattr(Function, "_clean_code", lambda _, code: clean_once(code))
-
-
 @pytest.fixture(scope="session")
 def quick_windows() -> Iterator[None]:
     """Spare each window what needs to be done only once in a process.
 
-    Half of the time of a short test in a window: napari collects garbage whenever
-    layers are cleared, reads the manifests of all plugins, writes its settings at
-    each change of them, resets those that nobody changed, and keeps the shortcuts of a
-    welcome screen up to date that nobody sees.
+    A third of the time of a short test in a window: napari collects garbage whenever
+    layers are cleared, reads the manifests of all plugins, and writes its settings at
+    each change of them.
     """
-    import napari._qt.qt_main_window
-    import napari._vispy.canvas
-    from napari._qt.widgets import qt_welcome
+    import napari._qt.qt_main_window  # noqa: F401
     from napari.settings import NapariSettings
-    from napari.utils.events import EventEmitter
     from npe2 import PluginManifest
 
     import napari_ngff.widgets  # noqa: F401
@@ -129,18 +87,6 @@ def quick_windows() -> Iterator[None]:
             lambda paths=(): iter(discover_once(tuple(paths))),
         )
         patch.setattr(NapariSettings, "_maybe_save", lambda *_, **__: None)
-        patch.setattr(NapariSettings, "reset", _resetting_changed(NapariSettings))
-        welcome = getattr(qt_welcome, "QtWelcomeWidget", None)
-        if hasattr(welcome, "refresh"):  # not before napari 0.9
-            refresh = welcome.refresh
-            patch.setattr(
-                welcome, "refresh", lambda it, *_: it.isVisible() and refresh(it)
-            )
-        if hasattr(napari._vispy.canvas, "gc"):
-            nothing = types.SimpleNamespace(collect=lambda: 0)
-            patch.setattr(napari._vispy.canvas, "gc", nothing)
-        if hasattr(EventEmitter, "_check_signature"):
-            _remember_what_code_is(patch)
         gc.collect()
         gc.freeze()  # modules: nothing that a test makes
         yield
