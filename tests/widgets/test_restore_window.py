@@ -11,6 +11,7 @@ from napari._qt.dialogs.qt_notification import NapariQtNotification
 from napari.layers import Image
 from napari.utils.notifications import notification_manager
 from qtpy.QtCore import QPoint, Qt, QTimer
+from qtpy.QtGui import QCursor
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QApplication, QMessageBox, QPushButton
 
@@ -180,6 +181,8 @@ def test_ctrl_s_saves_all_restored_labels_and_their_notices_close(
         stored = zarr.open_array(cells / "labels" / name / "0", mode="r")[:]
         assert (stored == painted).all()
     window = viewer.window._qt_window
+    # A notice under the pointer stays.
+    QCursor.setPos(window.mapToGlobal(QPoint(5, 5)))
     until(lambda: not window.findChildren(NapariQtNotification))
 
 
