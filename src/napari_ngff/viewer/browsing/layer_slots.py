@@ -387,7 +387,10 @@ def _make_empty(data: LayerData) -> LayerData:
 
 def _look_of(layer: Layer) -> dict[str, Any]:
     names = LOOK + CONTRAST * (layer._type_string == "image")
-    return {name: getattr(layer, name) for name in names if hasattr(layer, name)}
+    look = {name: getattr(layer, name) for name in names if hasattr(layer, name)}
+    if is_painted(layer):
+        look["tool"] = layer.describe_tool()
+    return look
 
 
 def _select_same_class(classes: LayerClasses, labels: LabelsInUse) -> None:
@@ -412,6 +415,9 @@ def _apply_look(layer: Layer, look: dict[str, Any]) -> None:
         if name == "mode" and not layer.editable:
             continue
         setattr(layer, name, look[name])
+    if is_painted(layer) and "tool" in look:
+        # The size in voxels is that at the zoom of the field before.
+        layer.take_brush(look["tool"])
 
 
 PLACEMENT = ("scale", "translate", "axis_labels", "units")

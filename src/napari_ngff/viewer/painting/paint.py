@@ -52,8 +52,8 @@ __all__ = [
 MOST_BRUSH = 1_000_000
 
 NOTHING_TO_UNDO = (
-    "Nothing to undo.\nOnly strokes since these labels came on the screen can be"
-    " undone, the last {} of them. Erase or paint over earlier ones."
+    "No stroke to undo since you came here.\nThe last {} strokes since then can be"
+    " undone. Erase or paint over earlier ones."
 )
 
 FIRST_BRUSH = 16.0
@@ -118,11 +118,15 @@ class OMEZarrLabels(CanvasLabels):
 
     @brush_size.setter
     def brush_size(self, size: float) -> None:
-        # By napari's own setter, which emits the events that controls and cursor
-        # follow.
-        Labels.brush_size.fset(self, max(1, size))
+        self._resize_brush(size)
         known = self._pixel_size
         self._pixels = None if known is None else self._brush_size / known
+
+    def _resize_brush(self, voxels: float) -> None:
+        """Set the diameter in voxels of level 0, and keep the one on the screen."""
+        # By napari's own setter, which emits the events that controls and cursor
+        # follow.
+        Labels.brush_size.fset(self, max(1, round(voxels)))
 
     def describe_tool(self) -> dict[str, Any]:
         """Describe the tool and the brush, for another layer to take up."""
@@ -135,17 +139,21 @@ class OMEZarrLabels(CanvasLabels):
 
     def take_tool(self, tool: dict[str, Any]) -> None:
         """Select the tool and brush of `describe_tool`; other values change nothing."""
+        self.take_brush(tool)
+        if tool.get("mode") in [str(mode) for mode in PAINTING]:
+            self.mode = tool["mode"]
+
+    def take_brush(self, tool: dict[str, Any]) -> None:
+        """Take the brush of `describe_tool`, as large on the screen if that counts."""
         size = tool.get("size")
         if isinstance(size, int | float) and 0 < size < MOST_BRUSH:
             self.brush_on_screen = bool(tool.get("on_screen"))
             if not self.brush_on_screen:
                 self.brush_size = size
-            elif self._pixel_size is not None:
-                self.brush_size = round(size * self._pixel_size)
             else:
                 self._pixels = float(size)
-        if tool.get("mode") in [str(mode) for mode in PAINTING]:
-            self.mode = tool["mode"]
+                if self._pixel_size is not None:
+                    self._resize_brush(size * self._pixel_size)
 
     def fit_brush(self, pixel_size: float) -> None:
         """Follow the zoom; a brush on the screen keeps its size there.
@@ -160,7 +168,7 @@ class OMEZarrLabels(CanvasLabels):
         if pixels is None or not self.brush_on_screen:
             self._pixels = self._brush_size / pixel_size
         elif changed:
-            Labels.brush_size.fset(self, max(1, round(pixels * pixel_size)))
+            self._resize_brush(pixels * pixel_size)
 
     def _update_draw(self, scale_factor: float, *args: Any, **kwargs: Any) -> None:
         """Follow the zoom; napari calls this for every layer whenever it draws."""
