@@ -325,7 +325,7 @@ def _wait_until_drawn(viewer: Any) -> None:
     from qtpy.QtWidgets import QApplication
 
     from napari_ngff.viewer.session import session_of
-    from napari_ngff.viewer.streamed_levels import are_pixels_coming
+    from napari_ngff.viewer.streaming.streamed_levels import are_pixels_coming
 
     begun = time.monotonic()
     while time.monotonic() < begun + PATIENCE:

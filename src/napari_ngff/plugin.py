@@ -61,8 +61,8 @@ def get_reader(path: str | Sequence[str]) -> Callable[[Any], list[Any]] | None:
         read = None if viewer is None else plain_reader(viewer, path)
     if read is None:
         return None
-    from napari_ngff.viewer.first_pixels import read_first_pixels
     from napari_ngff.viewer.painting.painted_layers import as_layers
+    from napari_ngff.viewer.streaming.first_pixels import read_first_pixels
 
     def read_layers(given: Any) -> list[Any]:
         read_given = partial(read, given)

@@ -328,7 +328,7 @@ class Walk:
 
 
 def are_pixels_coming() -> bool:
-    from napari_ngff.viewer import streamed_levels
+    from napari_ngff.viewer.streaming import streamed_levels
 
     return bool(streamed_levels.are_pixels_coming())
 

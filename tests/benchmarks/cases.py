@@ -263,7 +263,7 @@ def screen_files(data: Path, rounds: int, what: str) -> Values:
 
 def tree_ours(path: str) -> Any:
     from napari_ngff import open_node
-    from napari_ngff.viewer.inspection import list_children, root_of
+    from napari_ngff.viewer.inspecting.inspection import list_children, root_of
 
     wells = list_children(root_of(open_node(path)))
     assert len(wells) == 1536

@@ -15,7 +15,11 @@ from napari_ngff import open_node
 from napari_ngff.cli import main
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.plate.tables.files import find_table, table_names
-from napari_ngff.viewer.inspection import describe_entry, list_children, root_of
+from napari_ngff.viewer.inspecting.inspection import (
+    describe_entry,
+    list_children,
+    root_of,
+)
 from napari_ngff.viewer.reader import read_paths
 
 ABOVE = 1 << 30

@@ -16,7 +16,7 @@ from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.testing import write_stack
 from napari_ngff.viewer.reader import read_node
 from napari_ngff.viewer.session import session_of
-from napari_ngff.viewer.streamed_values import ValueGuard
+from napari_ngff.viewer.streaming.streamed_values import ValueGuard
 
 
 def classes_of_package():

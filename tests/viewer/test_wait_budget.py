@@ -6,8 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from napari_ngff.viewer import pixel_fetcher, window_services
-from napari_ngff.viewer.pixel_fetcher import WaitBudget
+from napari_ngff.viewer import window_services
+from napari_ngff.viewer.streaming import pixel_fetcher
+from napari_ngff.viewer.streaming.pixel_fetcher import WaitBudget
 
 NOW = [0.0]
 

@@ -79,7 +79,7 @@ def thumbnails_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.fixture(autouse=True)
 def patient_drawing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let local files be read in time, however busy the machine is."""
-    from napari_ngff.viewer import pixel_fetcher
+    from napari_ngff.viewer.streaming import pixel_fetcher
 
     monkeypatch.setattr(pixel_fetcher, "WAIT", PATIENCE)
     monkeypatch.setattr(pixel_fetcher, "WAIT_TOGETHER", PATIENCE)

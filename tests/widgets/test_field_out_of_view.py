@@ -9,7 +9,7 @@ from mouse import pump, until
 from napari_ngff.plugin import use_workers
 from napari_ngff.store.sources import remote_source as remote
 from napari_ngff.viewer.browsing.positions import Position
-from napari_ngff.viewer.streamed_levels import fetcher
+from napari_ngff.viewer.streaming.streamed_levels import fetcher
 from napari_ngff.widgets.browser.host import show_browser
 from plates import pixels, write_image, write_plate
 from unreliable import serving

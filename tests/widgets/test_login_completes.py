@@ -14,8 +14,8 @@ from mouse import camera, canvas, pump, until
 from napari_ngff.plugin import use_workers
 from napari_ngff.store.sources import remote_source as remote
 from napari_ngff.store.sources.server_logins import make_login, set_login
-from napari_ngff.viewer import outage_watch, streamed_view
-from napari_ngff.viewer.streamed_levels import fetcher
+from napari_ngff.viewer.streaming import outage_watch, streamed_view
+from napari_ngff.viewer.streaming.streamed_levels import fetcher
 from napari_ngff.widgets.login_dialog import ask_login
 from plates import write_image
 

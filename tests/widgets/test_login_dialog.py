@@ -19,7 +19,7 @@ from napari_ngff.store.sources import server_logins
 from napari_ngff.store.sources.server_logins import find_login, make_login
 from napari_ngff.viewer import window_services
 from napari_ngff.viewer.settings import note_address, recent_addresses
-from napari_ngff.viewer.streamed_levels import fetcher
+from napari_ngff.viewer.streaming.streamed_levels import fetcher
 from napari_ngff.widgets import login_dialog
 from napari_ngff.widgets.form_dialog import main_window
 from napari_ngff.widgets.forms import show_open_url

@@ -30,10 +30,10 @@ from napari_ngff.store.sources.server_logins import (
     make_login,
     set_login,
 )
-from napari_ngff.viewer import outage_watch, streamed_view
 from napari_ngff.viewer.browsing.positions import Position
 from napari_ngff.viewer.settings import recent_addresses
-from napari_ngff.viewer.streamed_levels import fetcher
+from napari_ngff.viewer.streaming import outage_watch, streamed_view
+from napari_ngff.viewer.streaming.streamed_levels import fetcher
 from napari_ngff.widgets.browser.host import show_browser
 from napari_ngff.widgets.dialogs import RESTORE
 from napari_ngff.widgets.docking import INSPECTOR, show_dock

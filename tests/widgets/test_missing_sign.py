@@ -14,10 +14,10 @@ from qtpy.QtTest import QTest
 from mouse import camera, canvas, drop_on_canvas, pump, until
 from napari_ngff.plugin import use_workers
 from napari_ngff.store.arrays.region_read import cache
-from napari_ngff.viewer import outage_watch, streamed_view
-from napari_ngff.viewer.missing_parts import is_volume_shown
 from napari_ngff.viewer.samples import write_image
-from napari_ngff.viewer.streamed_levels import fetcher
+from napari_ngff.viewer.streaming import outage_watch, streamed_view
+from napari_ngff.viewer.streaming.missing_parts import is_volume_shown
+from napari_ngff.viewer.streaming.streamed_levels import fetcher
 from napari_ngff.widgets.missing_sign import TRY_AGAIN, missing_sign_of
 from plates import write_image as write_plain
 from unreliable import DROP, OK, serving

@@ -12,7 +12,7 @@ from napari_ngff import plugin
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.painting.volumes import is_volume
 from napari_ngff.viewer.samples import write_stack
-from napari_ngff.viewer.streamed_levels import are_pixels_coming
+from napari_ngff.viewer.streaming.streamed_levels import are_pixels_coming
 from napari_ngff.widgets.docking import ANNOTATE, full_name
 
 SHAPE = 16, 96, 96

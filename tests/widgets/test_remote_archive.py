@@ -19,7 +19,7 @@ from napari_ngff.store.sources.kept_chunks import KeptChunks, keep_chunks
 from napari_ngff.store.write.zip_packing import pack_hierarchy
 from napari_ngff.viewer.layer_plan import KEY
 from napari_ngff.viewer.painting.new_labels import new_labels
-from napari_ngff.viewer.streamed_levels import fetcher, stream_of
+from napari_ngff.viewer.streaming.streamed_levels import fetcher, stream_of
 from napari_ngff.widgets.form_dialog import close_form
 from napari_ngff.widgets.forms import show_open_url
 from plates import pixels, write_image, write_plate

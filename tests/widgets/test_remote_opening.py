@@ -13,7 +13,7 @@ from qtpy.QtCore import QTimer
 from mouse import pump, until
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.store.sources import remote_source as remote
-from napari_ngff.viewer.streamed_levels import fetcher
+from napari_ngff.viewer.streaming.streamed_levels import fetcher
 from napari_ngff.widgets.opening import OpeningBar
 from plates import pixels, write_image
 from unreliable import HANG, OK, Handler, serving

@@ -16,9 +16,9 @@ from numcodecs.registry import register_codec
 
 from mouse import camera, canvas, pump, until
 from napari_ngff.store.sources.folder_source import FolderSource
-from napari_ngff.viewer import pixel_fetcher
 from napari_ngff.viewer.layer_plan import KEY
-from napari_ngff.viewer.pixel_fetcher import local_fetcher, stream_signals
+from napari_ngff.viewer.streaming import pixel_fetcher
+from napari_ngff.viewer.streaming.pixel_fetcher import local_fetcher, stream_signals
 from plates import write_image
 
 SIZE, PLANES, LEVELS = 2048, 4, 4

@@ -15,8 +15,8 @@ from numcodecs.registry import register_codec
 
 from mouse import camera, canvas, pump, until
 from napari_ngff.store.sources.folder_source import FolderSource
-from napari_ngff.viewer import pixel_fetcher
-from napari_ngff.viewer.streamed_levels import are_pixels_coming
+from napari_ngff.viewer.streaming import pixel_fetcher
+from napari_ngff.viewer.streaming.streamed_levels import are_pixels_coming
 from patience import PATIENCE
 from plates import write_image
 

@@ -13,7 +13,7 @@ import zarr
 
 from mouse import camera, canvas, pump, until
 from napari_ngff.viewer.painting.brush import pick_label
-from napari_ngff.viewer.streamed_levels import fetcher
+from napari_ngff.viewer.streaming.streamed_levels import fetcher
 from plates import write_image
 from unreliable import Handler, serving
 

@@ -19,7 +19,7 @@ import zarr
 
 from mouse import camera, canvas, pump, until
 from napari_ngff.store.arrays.region_read import cache as chunks
-from napari_ngff.viewer.streamed_levels import ahead_reader, fetcher
+from napari_ngff.viewer.streaming.streamed_levels import ahead_reader, fetcher
 from plates import write_image
 from unreliable import serving
 

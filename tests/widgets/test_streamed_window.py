@@ -12,9 +12,9 @@ import zarr
 from napari.utils.notifications import notification_manager
 
 from mouse import camera, canvas, pump, until
-from napari_ngff.viewer import outage_watch, streamed_view
 from napari_ngff.viewer.layer_plan import KEY
-from napari_ngff.viewer.streamed_levels import ahead_reader, fetcher
+from napari_ngff.viewer.streaming import outage_watch, streamed_view
+from napari_ngff.viewer.streaming.streamed_levels import ahead_reader, fetcher
 from plates import write_image
 from unreliable import DROP, OK, Handler, serving
 

@@ -20,7 +20,7 @@ from napari_ngff.testing import write_image
 from napari_ngff.viewer import window_services
 from napari_ngff.viewer.browsing.browser import Position
 from napari_ngff.viewer.painting.new_labels import taken_names
-from napari_ngff.viewer.streamed_levels import fetcher
+from napari_ngff.viewer.streaming.streamed_levels import fetcher
 from napari_ngff.widgets.browser.controls import CanvasMode
 from napari_ngff.widgets.browser.host import show_browser
 from napari_ngff.widgets.new_labels_form import show_new_labels

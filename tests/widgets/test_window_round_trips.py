@@ -7,7 +7,7 @@ import pytest
 import zarr
 
 from mouse import until
-from napari_ngff.viewer.streamed_levels import fetcher
+from napari_ngff.viewer.streaming.streamed_levels import fetcher
 from plates import pixels, write_image
 from round_trips import far_server, list_rounds
 

@@ -22,7 +22,7 @@ from napari_ngff.viewer.layer_plan import (
     start_of,
 )
 from napari_ngff.viewer.opened_layers import newest_labels
-from napari_ngff.viewer.streamed_levels import stream_levels
+from napari_ngff.viewer.streaming.streamed_levels import stream_levels
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -18,15 +18,15 @@ from napari_ngff.metadata.model import GroupKind, Severity
 from napari_ngff.store.hierarchy.location import METADATA_NAMES
 from napari_ngff.store.hierarchy.node import Node, open_node
 from napari_ngff.viewer import window_services
-from napari_ngff.viewer.first_pixels import (
-    draw_overviews_later,
-    forget_drawing,
-    read_first_pixels,
-)
 from napari_ngff.viewer.layer_plan import is_joined
 from napari_ngff.viewer.layers import layers_of
 from napari_ngff.viewer.node_contents import open_contents, plate_above
 from napari_ngff.viewer.notices import count_noun, last_part, shorten_name
+from napari_ngff.viewer.streaming.first_pixels import (
+    draw_overviews_later,
+    forget_drawing,
+    read_first_pixels,
+)
 from napari_ngff.viewer.window_services import ErrorReport, show_problems
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from psygnal import Signal
 
 from napari_ngff.viewer import settings, window_services
-from napari_ngff.viewer.browsing.streaming import reread_layer
+from napari_ngff.viewer.browsing.well_stream import reread_layer
 from napari_ngff.viewer.contrast import (
     measure_contrast,
     slider_range,
@@ -28,7 +28,6 @@ from napari_ngff.viewer.opened_layers import (
     show_value_alone,
 )
 from napari_ngff.viewer.painting.volumes import bring_back
-from napari_ngff.viewer.pixel_fetcher import stream_signals
 from napari_ngff.viewer.placing.move_layers import (
     host_image,
     learn_systems,
@@ -44,9 +43,10 @@ from napari_ngff.viewer.plane_camera import PlaneCamera, forget_plane
 from napari_ngff.viewer.saving.measured_tables import MeasuredTables
 from napari_ngff.viewer.saving.recovery import EditRecovery
 from napari_ngff.viewer.settings import PLUGIN
-from napari_ngff.viewer.streamed_levels import stream_of, timed_labels_of
-from napari_ngff.viewer.streamed_values import guard_screenshots, guard_values
-from napari_ngff.viewer.timed_labels import label_signals
+from napari_ngff.viewer.streaming.pixel_fetcher import stream_signals
+from napari_ngff.viewer.streaming.streamed_levels import stream_of, timed_labels_of
+from napari_ngff.viewer.streaming.streamed_values import guard_screenshots, guard_values
+from napari_ngff.viewer.streaming.timed_labels import label_signals
 from napari_ngff.viewer.volumes.volume_fit import (
     attend_volumes,
     fit_soon,
@@ -71,8 +71,8 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.contrast import PixelContrast
     from napari_ngff.viewer.layer_plan import LayerData, LayerPlan
     from napari_ngff.viewer.saving.measured_tables import MeasuredTable
-    from napari_ngff.viewer.streamed_levels import ImageStream
-    from napari_ngff.viewer.timed_labels import TimedLabels
+    from napari_ngff.viewer.streaming.streamed_levels import ImageStream
+    from napari_ngff.viewer.streaming.timed_labels import TimedLabels
 
 __all__ = ["Session", "all_viewers", "session_of", "show_more_channels"]
 

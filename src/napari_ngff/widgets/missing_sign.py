@@ -9,20 +9,20 @@ from qtpy.compat import isalive
 from qtpy.QtCore import QTimer
 from qtpy.QtWidgets import QMainWindow, QMenu, QPushButton
 
-from napari_ngff.viewer.missing_parts import (
+from napari_ngff.viewer.napari_private import qt_window_of
+from napari_ngff.viewer.session import all_viewers
+from napari_ngff.viewer.streaming.missing_parts import (
     has_failed,
     list_missing,
     missing_text,
 )
-from napari_ngff.viewer.missing_retry import MissingRetry
-from napari_ngff.viewer.napari_private import qt_window_of
-from napari_ngff.viewer.session import all_viewers
+from napari_ngff.viewer.streaming.missing_retry import MissingRetry
 from napari_ngff.viewer.window_services import set_missing_host
 
 if TYPE_CHECKING:
     from napari.components import ViewerModel
 
-    from napari_ngff.viewer.missing_parts import MissingPart
+    from napari_ngff.viewer.streaming.missing_parts import MissingPart
 
 __all__ = ["MissingSign", "install_missing_sign", "missing_sign_of"]
 

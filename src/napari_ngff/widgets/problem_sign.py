@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from qtpy.compat import isalive
 from qtpy.QtWidgets import QApplication, QMainWindow, QMenu, QPushButton
 
-from napari_ngff.viewer.inspection import FileProblems, find_problems
+from napari_ngff.viewer.inspecting.inspection import FileProblems, find_problems
 from napari_ngff.viewer.layer_plan import origin_of
 from napari_ngff.viewer.napari_private import qt_window_of
 from napari_ngff.viewer.notices import count_noun, last_part

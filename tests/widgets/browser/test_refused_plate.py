@@ -12,7 +12,7 @@ from mouse import pump, until
 from napari_ngff.plugin import use_workers
 from napari_ngff.store.sources import remote_source as remote
 from napari_ngff.store.sources.server_logins import make_login, set_login
-from napari_ngff.viewer.streamed_levels import fetcher
+from napari_ngff.viewer.streaming.streamed_levels import fetcher
 from napari_ngff.widgets.browser.host import browser_of
 from napari_ngff.widgets.form_dialog import main_window
 from napari_ngff.widgets.login_dialog import LoginDialog

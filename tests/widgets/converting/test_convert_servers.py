@@ -17,7 +17,7 @@ from mouse import until
 from napari_ngff.plugin import use_workers
 from napari_ngff.store.convert import child_process
 from napari_ngff.store.write import partial_folder
-from napari_ngff.viewer.streamed_levels import fetcher
+from napari_ngff.viewer.streaming.streamed_levels import fetcher
 from napari_ngff.widgets.converting.convert_form import show_convert_form
 from napari_ngff.widgets.form_dialog import main_window
 from napari_ngff.widgets.login_dialog import LoginDialog

@@ -9,7 +9,7 @@ import zarr
 from mouse import pump, until
 from napari_ngff.store.limits import size_text
 from napari_ngff.viewer.samples import write_image as write_sample
-from napari_ngff.viewer.streamed_levels import ahead_reader, fetcher
+from napari_ngff.viewer.streaming.streamed_levels import ahead_reader, fetcher
 from napari_ngff.widgets.inspector.inspector_dock import READING, Inspector
 from napari_ngff.widgets.inspector.reading_page import HINT
 from plates import write_image

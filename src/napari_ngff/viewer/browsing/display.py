@@ -44,13 +44,13 @@ from napari_ngff.viewer.browsing.shown_fields import (
     FieldNotices,
     ShownFields,
 )
-from napari_ngff.viewer.browsing.streaming import (
+from napari_ngff.viewer.browsing.well_stream import (
     OversizedWells,
     WellStream,
     reread_layer,
 )
 from napari_ngff.viewer.latest_task import LayerTask
-from napari_ngff.viewer.outage_watch import follow_logins
+from napari_ngff.viewer.streaming.outage_watch import follow_logins
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -37,7 +37,7 @@ from napari_ngff.viewer.painting.line_of_sight import (
     StrokeSurface,
 )
 from napari_ngff.viewer.painting.screen_part import PaintedSlicing
-from napari_ngff.viewer.streamed_levels import drawing
+from napari_ngff.viewer.streaming.streamed_levels import drawing
 from napari_ngff.viewer.volumes.prepared_volume import EditMark
 from napari_ngff.viewer.volumes.volume_slicing import MOST_PATCHED
 

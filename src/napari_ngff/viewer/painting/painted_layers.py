@@ -17,7 +17,7 @@ from napari_ngff.store.write.begin import why_not_written
 from napari_ngff.viewer.layer_plan import KEY, origin_in
 from napari_ngff.viewer.painting.label_target import TARGET
 from napari_ngff.viewer.saving.layer_description import JOINED
-from napari_ngff.viewer.streamed_levels import stream_canvas
+from napari_ngff.viewer.streaming.streamed_levels import stream_canvas
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from napari_ngff.viewer import settings, window_services
 from napari_ngff.viewer.bridge.regions import level_shapes
-from napari_ngff.viewer.browsing.streaming import at_once, is_slicing
+from napari_ngff.viewer.browsing.well_stream import at_once, is_slicing
 from napari_ngff.viewer.layer_plan import KEY
 from napari_ngff.viewer.volumes.level_mark import is_marked, show_levels
 from napari_ngff.viewer.volumes.prepared_volume import (

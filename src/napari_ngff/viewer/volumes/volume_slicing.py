@@ -23,7 +23,7 @@ from napari.utils.transforms import Affine
 from psygnal import Signal, SignalGroup
 
 from napari_ngff.store.arrays.boxes import box_shape
-from napari_ngff.viewer.browsing.streaming import at_once
+from napari_ngff.viewer.browsing.well_stream import at_once
 from napari_ngff.viewer.volumes.prepared_volume import LabelLook
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from napari_ngff.viewer.browsing.browser import WellFields
 from napari_ngff.viewer.browsing.canvas_controls import FIELD_KEYS
 from napari_ngff.viewer.browsing.positions import Position
 from napari_ngff.viewer.browsing.table_offers import MeasureScope
-from napari_ngff.viewer.inspection import node_of
+from napari_ngff.viewer.inspecting.inspection import node_of
 from napari_ngff.viewer.napari_private import qt_viewer_of
 from napari_ngff.viewer.notices import shorten_message
 from napari_ngff.viewer.reader import browse_folder

@@ -8,7 +8,7 @@ from qtpy.compat import isalive
 from qtpy.QtCore import QObject, QTimer, Signal  # type: ignore[attr-defined]
 
 from napari_ngff.plate.previews.preview import PreviewPlace
-from napari_ngff.viewer.outage_watch import follow_logins
+from napari_ngff.viewer.streaming.outage_watch import follow_logins
 from napari_ngff.widgets.browser.thumbnails import ThumbnailLoader, image_of
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import Any
 from qtpy.compat import isalive
 from qtpy.QtCore import QAbstractItemModel, QModelIndex, QObject, Qt, Signal  # type: ignore[attr-defined]
 
-from napari_ngff.viewer.inspection import TreeEntry, list_children
+from napari_ngff.viewer.inspecting.inspection import TreeEntry, list_children
 from napari_ngff.viewer.window_services import attempt_work, run_work
 
 __all__ = ["HierarchyModel"]

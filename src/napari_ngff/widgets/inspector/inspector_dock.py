@@ -24,7 +24,7 @@ from qtpy.QtWidgets import (
 
 from napari_ngff.store.check.repair import REPAIRS
 from napari_ngff.store.hierarchy.node import open_node
-from napari_ngff.viewer.inspection import (
+from napari_ngff.viewer.inspecting.inspection import (
     FileProblems,
     PlaceDetails,
     TreeEntry,

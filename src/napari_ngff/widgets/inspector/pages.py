@@ -11,14 +11,14 @@ from qtpy.QtCore import Signal  # type: ignore[attr-defined]
 from qtpy.QtWidgets import QPushButton, QTextBrowser, QWidget
 from superqt import QSearchableTreeWidget
 
-from napari_ngff.viewer.inspection import shorten_document, undo_repair
+from napari_ngff.viewer.inspecting.inspection import shorten_document, undo_repair
 from napari_ngff.viewer.window_services import attempt_work, run_work
 
 if TYPE_CHECKING:
     from qtpy.QtGui import QShowEvent
 
     from napari_ngff.metadata.model import JSON
-    from napari_ngff.viewer.inspection import PlaceDetails, TreeEntry
+    from napari_ngff.viewer.inspecting.inspection import PlaceDetails, TreeEntry
 
 __all__ = ["FactPage", "JsonPage", "UndoRepair"]
 

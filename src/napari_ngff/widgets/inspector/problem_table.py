@@ -17,7 +17,7 @@ from qtpy.QtWidgets import (
 )
 
 from napari_ngff.metadata.model import Severity
-from napari_ngff.viewer.inspection import describe_place, list_repairs
+from napari_ngff.viewer.inspecting.inspection import describe_place, list_repairs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,8 +8,8 @@ from qtpy.compat import isalive
 from qtpy.QtCore import Qt, QTimer
 from qtpy.QtWidgets import QFormLayout, QLabel, QVBoxLayout, QWidget
 
+from napari_ngff.viewer.inspecting.reading_figures import describe_reading, reading_of
 from napari_ngff.viewer.notices import last_part
-from napari_ngff.viewer.reading_figures import describe_reading, reading_of
 
 if TYPE_CHECKING:
     from napari.components import ViewerModel

@@ -19,7 +19,7 @@ from qtpy.QtWidgets import (
 )
 
 from napari_ngff.errors import OMEZarrError
-from napari_ngff.viewer.inspection import homes_of, is_named, node_of
+from napari_ngff.viewer.inspecting.inspection import homes_of, is_named, node_of
 from napari_ngff.viewer.placing.system_views import system_name
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.wrapping_row import WrappingRow

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 from napari_ngff.viewer import window_services
-from napari_ngff.viewer.browsing import streaming
-from napari_ngff.viewer.browsing.streaming import WellStream
+from napari_ngff.viewer.browsing import well_stream
+from napari_ngff.viewer.browsing.well_stream import WellStream
 
 BOX = ((0, 64), (0, 64))
 
@@ -20,7 +20,7 @@ def tasks(monkeypatch):
     monkeypatch.setattr(
         window_services, "_runner", [lambda work, done: waiting.append((work, done))]
     )
-    monkeypatch.setattr(streaming, "is_slicing", lambda: True)
+    monkeypatch.setattr(well_stream, "is_slicing", lambda: True)
     return waiting
 
 

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.store.threads import share_work
 from napari_ngff.viewer import window_services
-from napari_ngff.viewer.browsing.streaming import reread_layer
-from napari_ngff.viewer.missing_parts import is_volume_shown, list_lost
+from napari_ngff.viewer.browsing.well_stream import reread_layer
 from napari_ngff.viewer.notices import FailureKind, kind_of
-from napari_ngff.viewer.outage_watch import pause_after
-from napari_ngff.viewer.pixel_fetcher import stream_signals
-from napari_ngff.viewer.streamed_levels import stream_of
+from napari_ngff.viewer.streaming.missing_parts import is_volume_shown, list_lost
+from napari_ngff.viewer.streaming.outage_watch import pause_after
+from napari_ngff.viewer.streaming.pixel_fetcher import stream_signals
+from napari_ngff.viewer.streaming.streamed_levels import stream_of
 from napari_ngff.viewer.volumes.volume_fit import reread_volume
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from napari_ngff.errors import ChunkError
     from napari_ngff.store.arrays.boxes import Box
     from napari_ngff.store.arrays.chunked_array import ChunkedArray
-    from napari_ngff.viewer.missing_parts import ArrayPart, LostChunk
+    from napari_ngff.viewer.streaming.missing_parts import ArrayPart, LostChunk
 
 __all__ = ["MissingRetry"]
 

@@ -22,12 +22,16 @@ from napari_ngff.store.arrays.drawable_pixels import DrawablePixels, RoundedLabe
 from napari_ngff.store.arrays.lazy_array import ArrayWindow
 from napari_ngff.store.pyramids.pyramid import LevelSource
 from napari_ngff.store.threads import LOCAL_CONCURRENCY
-from napari_ngff.viewer.browsing.streaming import at_once, is_slicing
-from napari_ngff.viewer.outage_watch import OutageWatch
-from napari_ngff.viewer.pixel_fetcher import fetcher, local_fetcher, stream_signals
-from napari_ngff.viewer.pixels_ahead import AheadReader
-from napari_ngff.viewer.streamed_view import StreamedView
-from napari_ngff.viewer.timed_labels import TimedLabels, are_labels_coming
+from napari_ngff.viewer.browsing.well_stream import at_once, is_slicing
+from napari_ngff.viewer.streaming.outage_watch import OutageWatch
+from napari_ngff.viewer.streaming.pixel_fetcher import (
+    fetcher,
+    local_fetcher,
+    stream_signals,
+)
+from napari_ngff.viewer.streaming.pixels_ahead import AheadReader
+from napari_ngff.viewer.streaming.streamed_view import StreamedView
+from napari_ngff.viewer.streaming.timed_labels import TimedLabels, are_labels_coming
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -35,7 +39,7 @@ if TYPE_CHECKING:
     from napari_ngff.labels.canvas import Canvas
     from napari_ngff.store.arrays.boxes import Box
     from napari_ngff.store.arrays.lazy_array import ArraySource
-    from napari_ngff.viewer.pixel_fetcher import PixelFetcher
+    from napari_ngff.viewer.streaming.pixel_fetcher import PixelFetcher
 
 __all__ = [
     "ImageStream",

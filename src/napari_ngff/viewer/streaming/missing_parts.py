@@ -19,7 +19,7 @@ from napari_ngff.viewer.notices import (
     last_part,
 )
 from napari_ngff.viewer.session import session_of
-from napari_ngff.viewer.streamed_levels import stream_of
+from napari_ngff.viewer.streaming.streamed_levels import stream_of
 from napari_ngff.viewer.volumes.volume_slicing import prepared_of
 
 if TYPE_CHECKING:
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from napari_ngff.store.arrays.boxes import Box
     from napari_ngff.store.arrays.chunked_array import ChunkedArray
     from napari_ngff.store.arrays.lazy_array import ArraySource
-    from napari_ngff.viewer.streamed_levels import ImageStream
-    from napari_ngff.viewer.streamed_view import StreamedView
+    from napari_ngff.viewer.streaming.streamed_levels import ImageStream
+    from napari_ngff.viewer.streaming.streamed_view import StreamedView
 
 __all__ = [
     "ArrayPart",

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from napari_ngff.errors import ChunkError
     from napari_ngff.store.arrays.boxes import Box, Cell
     from napari_ngff.store.pyramids.pyramid import LevelSource
-    from napari_ngff.viewer.streamed_view import StreamedView
+    from napari_ngff.viewer.streaming.streamed_view import StreamedView
 
 __all__ = ["AheadReader", "list_chunks_ahead"]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from napari_ngff.store.arrays.boxes import cells_in
 from napari_ngff.viewer.napari_private import qt_viewer_of, wrap_screenshots
-from napari_ngff.viewer.streamed_levels import stream_of, timed_labels_of
+from napari_ngff.viewer.streaming.streamed_levels import stream_of, timed_labels_of
 from napari_ngff.viewer.volumes.visible_part import ray_in_part
 from napari_ngff.viewer.volumes.volume_slicing import prepared_of
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from napari.layers import Image
 
     from napari_ngff.store.arrays.boxes import Box, Cell
-    from napari_ngff.viewer.streamed_view import StreamedView
+    from napari_ngff.viewer.streaming.streamed_view import StreamedView
 
 __all__ = ["guard_screenshots", "guard_values"]
 

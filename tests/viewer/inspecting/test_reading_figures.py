@@ -6,7 +6,7 @@ from napari.layers import Image
 from npe2 import PluginManager
 
 from napari_ngff.store.sources.read_counts import ReadFigures
-from napari_ngff.viewer.reading_figures import (
+from napari_ngff.viewer.inspecting.reading_figures import (
     LayerReading,
     describe_reading,
     reading_of,

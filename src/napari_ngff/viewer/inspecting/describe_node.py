@@ -10,7 +10,10 @@ from napari_ngff.errors import OMEZarrError
 from napari_ngff.store.hierarchy.coordinate_systems import level_transformation
 from napari_ngff.store.limits import size_text
 from napari_ngff.store.pyramids.pyramid import LevelSource, open_pyramid
-from napari_ngff.viewer.describe_transformation import TIMES, describe_transformation
+from napari_ngff.viewer.inspecting.describe_transformation import (
+    TIMES,
+    describe_transformation,
+)
 from napari_ngff.viewer.placing.units import unit_symbol
 
 if TYPE_CHECKING:

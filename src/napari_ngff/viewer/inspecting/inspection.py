@@ -22,7 +22,11 @@ from napari_ngff.store.check.visit_groups import check_hierarchy
 from napari_ngff.store.hierarchy.location import Location
 from napari_ngff.store.hierarchy.node import Node, has_group, open_node, read_node
 from napari_ngff.store.hierarchy.summary import list_branches
-from napari_ngff.viewer.describe_node import facts_of, facts_of_array, sentences_of
+from napari_ngff.viewer.inspecting.describe_node import (
+    facts_of,
+    facts_of_array,
+    sentences_of,
+)
 from napari_ngff.viewer.layer_plan import origin_of
 from napari_ngff.viewer.notices import count_noun
 

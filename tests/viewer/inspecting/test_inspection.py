@@ -11,7 +11,7 @@ from napari.layers import Layer
 from napari_ngff import open_node
 from napari_ngff.metadata.model import Problem, Severity
 from napari_ngff.viewer import reader
-from napari_ngff.viewer.inspection import (
+from napari_ngff.viewer.inspecting.inspection import (
     MOST_ITEMS,
     TreeEntry,
     check_group,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.store.sources.server_logins import call_after_login, server_of
 from napari_ngff.viewer import window_services
-from napari_ngff.viewer.pixel_fetcher import stream_signals
+from napari_ngff.viewer.streaming.pixel_fetcher import stream_signals
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from napari_ngff.errors import ChunkError
     from napari_ngff.store.arrays.boxes import Cell
     from napari_ngff.store.pyramids.pyramid import LevelSource
-    from napari_ngff.viewer.streamed_view import StreamedView
+    from napari_ngff.viewer.streaming.streamed_view import StreamedView
 
 __all__ = ["OutageWatch", "follow_logins", "pause_after"]
 

@@ -27,8 +27,8 @@ from napari_ngff.store.arrays.boxes import (
 )
 from napari_ngff.store.threads import CORES, LOCAL_CONCURRENCY, share_work
 from napari_ngff.viewer import window_services
-from napari_ngff.viewer.pixel_fetcher import local_fetcher
-from napari_ngff.viewer.streamed_view import enlarge_pixels, nearest_indices
+from napari_ngff.viewer.streaming.pixel_fetcher import local_fetcher
+from napari_ngff.viewer.streaming.streamed_view import enlarge_pixels, nearest_indices
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -9,7 +9,7 @@ from napari_ngff.store.arrays.region_read import cache
 from napari_ngff.store.limits import size_text
 from napari_ngff.store.sources.read_ahead import is_remote
 from napari_ngff.store.sources.read_counts import counts_of
-from napari_ngff.viewer.inspection import node_of
+from napari_ngff.viewer.inspecting.inspection import node_of
 
 if TYPE_CHECKING:
     from napari.layers import Layer

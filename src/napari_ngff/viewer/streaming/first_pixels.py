@@ -13,7 +13,7 @@ from napari_ngff.plate.mosaic_level import MosaicLevel
 from napari_ngff.store.arrays.lazy_array import LazyArray
 from napari_ngff.store.pyramids.pyramid import LevelSource
 from napari_ngff.store.sources.read_ahead import call_at_once, is_remote
-from napari_ngff.viewer.browsing.streaming import is_slicing
+from napari_ngff.viewer.browsing.well_stream import is_slicing
 from napari_ngff.viewer.layer_plan import is_joined, origin_of
 
 if TYPE_CHECKING:

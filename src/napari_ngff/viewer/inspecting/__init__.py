@@ -1,0 +1,1 @@
+"""What the inspector shows, in words and rows; no Qt."""

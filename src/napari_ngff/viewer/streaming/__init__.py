@@ -1,0 +1,1 @@
+"""Pixels that come in while the window goes on: fetched, drawn, asked for again."""
