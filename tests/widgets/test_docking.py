@@ -7,10 +7,11 @@ from qtpy.QtCore import QPoint, Qt
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QMainWindow, QTabBar
 
-from mouse import pump, until
+from mouse import canvas, pump, until
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.samples import write_plate
 from napari_ngff.viewer.session import session_of
+from napari_ngff.widgets.browser.browser_dock import MAP_KEY
 from napari_ngff.widgets.browser.host import browser_of, show_browser
 from napari_ngff.widgets.docking import ANNOTATE, full_name
 
@@ -84,6 +85,19 @@ def test_buttons_lead_from_the_map_to_the_classes_and_back(viewer, tmp_path):
     until(lambda: seen(browser) and not seen(dock))
     QTest.mouseClick(browser.annotate, Qt.MouseButton.LeftButton)
     until(lambda: seen(dock) and not seen(browser))
+
+
+def test_the_key_of_the_map_leads_from_the_tab_in_front(viewer, tmp_path):
+    browser = open_plate(viewer, tmp_path, 1200, 900)
+    dock = open_dock(viewer)
+    assert seen(dock)
+    assert not seen(browser)
+    viewer.window.activate()
+    canvas(viewer).native.setFocus()
+    pump(50)
+    QTest.keySequence(canvas(viewer).native, MAP_KEY)
+    until(browser.map.hasFocus)
+    assert seen(browser)
 
 
 @pytest.mark.long

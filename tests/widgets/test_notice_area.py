@@ -66,6 +66,16 @@ def test_the_newest_is_on_top_and_none_covers_another(viewer):
     assert all(inside(viewer, notice) for notice in notices)
 
 
+def test_the_reason_is_shown_without_a_click(viewer):
+    show_warning("Not saved.\nThe folder is inside of another OME-Zarr.\n/data/a.zarr")
+    (notice,) = at_rest(viewer)
+    one_line = notice.message.fontMetrics().lineSpacing()
+    assert notice.message.height() >= 2 * one_line
+    show_info("Saved a.ozx")
+    upper, _ = at_rest(viewer)
+    assert upper.height() < notice.height()
+
+
 def test_each_goes_by_its_own_time(viewer, monkeypatch):
     # Also where napari's window is not the active one, as behind another program.
     monkeypatch.setattr(

@@ -20,6 +20,7 @@ from napari_ngff.plugin import save_as, use_workers
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.widgets import save_as as module
 from patience import PATIENCE
+from plates import write_plate
 
 
 @pytest.fixture
@@ -42,19 +43,10 @@ def qt_dialogs():
 
 def typed(command, folder, name, kind=None, *, kind_last=False):
     """Run a command that asks; type a name, choose a type, and press Enter."""
-    loop = QEventLoop()
 
     def choose(kinds):
         while kind is not None and not kinds.currentText().startswith(kind):
             QTest.keyClick(kinds, Qt.Key.Key_Down)
-
-    def answer():
-        dialog = QApplication.activeModalWidget()
-        if not isinstance(dialog, QFileDialog):
-            QTimer.singleShot(50, answer)
-            return
-        dialog.setDirectory(str(folder))
-        QTimer.singleShot(50, lambda: fill(dialog))
 
     def fill(dialog):
         kinds = dialog.findChild(QComboBox, "fileTypeCombo")
@@ -65,11 +57,31 @@ def typed(command, folder, name, kind=None, *, kind_last=False):
         QTest.keyClicks(line, name)
         if kind_last:
             choose(kinds)
+
+    answered(command, fill, folder)
+
+
+def answered(command, fill, folder=None):
+    """Run a command that asks; go to a folder, fill the dialog, and press Enter."""
+    loop = QEventLoop()
+
+    def answer():
+        dialog = QApplication.activeModalWidget()
+        if not isinstance(dialog, QFileDialog):
+            QTimer.singleShot(50, answer)
+            return
+        if folder is not None:
+            dialog.setDirectory(str(folder))
+        QTimer.singleShot(50, lambda: accept(dialog))
+
+    def accept(dialog):
+        fill(dialog)
         buttons = dialog.findChild(QDialogButtonBox, "buttonBox")
         if buttons.button(QDialogButtonBox.StandardButton.Save).isEnabled():
+            line = dialog.findChild(QLineEdit, "fileNameEdit")
             QTest.keyClick(line, Qt.Key.Key_Return)
         else:  # Qt has not listed the folder yet
-            QTimer.singleShot(50, lambda: fill(dialog))
+            QTimer.singleShot(50, lambda: accept(dialog))
 
     def run():
         try:
@@ -107,6 +119,20 @@ def test_one_image_is_saved_under_the_typed_name(
     assert [path.name for path in tmp_path.iterdir()] == [written]
     assert open_node(str(tmp_path / written)).metadata.image is not None
     assert messages() == [f"Saved {written}"]
+
+
+def test_enter_alone_saves_beside_the_file_of_the_layers(viewer, tmp_path):
+    use_workers()
+    source = write_plate(tmp_path / "Cells.ome.zarr", grid=(1, 1), fields=1) / "A/1/0"
+    viewer.open(str(source), plugin="napari-ngff")
+    until(lambda: viewer.layers)
+    viewer.layers[0].name = "Cells.ome.zarr: DNA"
+    before = sorted(path.name for path in source.rglob("*"))
+    notification_manager.records.clear()
+    answered(lambda: save_as(viewer), fill=lambda _: None)
+    until((tmp_path / "Cells-2.ome.zarr").exists)
+    assert sorted(path.name for path in source.rglob("*")) == before
+    assert messages() == ["Saved Cells-2.ome.zarr"]
 
 
 @pytest.mark.default_cases(

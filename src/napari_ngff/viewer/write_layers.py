@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import re
@@ -20,6 +21,7 @@ from napari_ngff.metadata.transform import Affine
 from napari_ngff.metadata.version import LABEL_VERSIONS, V0_4, V0_5, Version
 from napari_ngff.store.arrays.new_array import group_documents
 from napari_ngff.store.arrays.stored_objects import join_key
+from napari_ngff.store.hierarchy.location import is_url
 from napari_ngff.store.pyramids.pyramid_plan import PyramidPlan
 from napari_ngff.store.write.new_hierarchy import SINGLE, NewHierarchy
 from napari_ngff.viewer.composing.composition import compose_layers
@@ -41,6 +43,7 @@ __all__ = [
     "Progress",
     "complete_path",
     "layers_to_save",
+    "propose_target",
     "with_ending",
     "write",
 ]
@@ -149,6 +152,35 @@ def with_ending(path: str | Path, ending: str) -> Path:
     """Add an ending of OME-Zarr to a path that has none of them."""
     text = os.fspath(path)
     return Path(text if text.lower().endswith(ENDINGS) else f"{text}{ending}")
+
+
+def propose_target(layers: Sequence[Layer], folder: str | Path) -> str:
+    """Return a free path without an ending beside the file that layers come from.
+
+    Parameters
+    ----------
+    layers
+        The layers to save; the first one names the file.
+    folder
+        Taken for layers that come from no file of this computer.
+    """
+    for layer in layers:
+        origin = origin_of(layer)
+        source = "" if origin is None else origin.node.location.source.name
+        if source and not is_url(source):
+            folder = Path(source).absolute().parent
+            break
+    # The layer of a channel is named "image: channel".
+    name = layers[0].name.partition(":")[0].replace("/", "-")
+    stem = re.sub(r"(\.ome)?(\.zarr|\.ozx)$", "", name, flags=re.IGNORECASE) or name
+    endings = ("", ".ome.zarr", *ENDINGS)
+    names = itertools.chain([stem], (f"{stem}-{n}" for n in itertools.count(2)))
+    free = (
+        path
+        for path in (Path(folder, name) for name in names)
+        if not any(os.path.lexists(f"{path}{ending}") for ending in endings)
+    )
+    return str(next(free))
 
 
 def complete_path(path: str | Path) -> Path:

@@ -55,8 +55,11 @@ BESIDE_TEXT = 110
 AROUND_TEXT = 24
 """Pixels of height that its edges take."""
 
+UNASKED_SENTENCES = 2
+"""Sentences that are shown without a click: the result, and its reason."""
+
 MOST_LINES = 4
-"""Lines of the first sentence that are shown without a click."""
+"""Lines that they may take."""
 
 # napari's own, whatever is installed later.
 _show = NapariQtNotification.show
@@ -147,14 +150,14 @@ class NoticeArea(QObject):
             bottom = place.top() - GAP
 
     def _fit_notice(self, notice: NapariQtNotification) -> None:
-        """Let a notice fit into the canvas, with its first sentence in whole lines."""
+        """Let a notice fit into the canvas, with its first sentences in whole lines."""
         width = min(notice.MIN_WIDTH, self._canvas.width() - 2 * MARGIN)
         inside = max(width - BESIDE_TEXT, 1)
         notice.message.setMinimumWidth(inside)
         notice.setFixedWidth(max(width, 1))
         for widget in (notice, notice.message):
             widget.ensurePolished()  # else the font is another one
-        first = notice.message.text().partition("\n")[0]
+        first = "\n".join(notice.message.text().splitlines()[:UNASKED_SENTENCES])
         metrics, wrapped = notice.message.fontMetrics(), Qt.TextFlag.TextWordWrap
         needed = metrics.boundingRect(QRect(0, 0, inside, 1 << 12), wrapped, first)
         most = MOST_LINES * metrics.lineSpacing()

@@ -9,7 +9,7 @@ from qtpy.QtWidgets import QFileDialog
 
 from napari_ngff.errors import OMEZarrError, error_text
 from napari_ngff.viewer.notices import shorten_name
-from napari_ngff.viewer.write_layers import layers_to_save, with_ending
+from napari_ngff.viewer.write_layers import layers_to_save, propose_target, with_ending
 from napari_ngff.widgets.form_dialog import main_window
 from napari_ngff.widgets.saving.writing import write_in_window
 
@@ -33,9 +33,8 @@ def save_as(viewer: Viewer) -> None:
         show_warning("Nothing to save.\nThere is no image and there are no labels.")
         return
     count = "1 layer" if len(layers) == 1 else f"{len(layers)} layers"
-    # The layer of a channel is named "image: channel".
-    name = layers[0].name.partition(":")[0]
-    path = ask_target(viewer, f"Save {count} ({which}) as OME-Zarr", name)
+    proposed = propose_target(layers, QFileDialog().directory().absolutePath())
+    path = ask_target(viewer, f"Save {count} ({which}) as OME-Zarr", proposed)
     if not path:
         return
     try:
@@ -48,14 +47,14 @@ def save_as(viewer: Viewer) -> None:
         show_info(f"Saved {shorten_name(written.name)}")
 
 
-def ask_target(viewer: Any, title: str, name: str) -> str:
-    """Ask for a file name; "" if cancelled. A typed ending decides the type."""
+def ask_target(viewer: Any, title: str, path: str) -> str:
+    """Ask for a path; "" if cancelled. A typed ending decides the type."""
     dialog = QFileDialog(main_window(viewer), title)
     dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
     # The question whether to replace something is asked once, for folders, too.
     dialog.setOption(QFileDialog.Option.DontConfirmOverwrite)
     dialog.setNameFilters(list(TYPES))
-    dialog.selectFile(name)
+    dialog.selectFile(path)
     files = dialog.selectedFiles() if dialog.exec() else []
     kind = TYPES[dialog.selectedNameFilter()]
     dialog.deleteLater()

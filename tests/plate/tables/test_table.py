@@ -243,7 +243,8 @@ def test_conditions(text, rows):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("are > 2", "no column 'are'; there are area, drug, day"),
+        ("are > 2", r"no column 'are'. Did you mean area\?$"),
+        ("size > 2", "no column 'size'; there are area, drug, day.$"),
         ("area", "'area' is not a test"),
         ("area >", "is not a test"),
         ("area > x", "holds numbers, and 'x' is none"),

@@ -118,7 +118,7 @@ def test_conditions_of_fields_and_labels(tables, tmp_path):
 
 def test_a_wrong_line_says_why_and_hides_nothing(loaded, tables):
     assert filtered(loaded, "does = 1") is None
-    assert loaded.filter_problem.startswith("There is no column 'does'; there are dose")
+    assert loaded.filter_problem == "There is no column 'does'. Did you mean dose?"
     assert loaded.color_map().values["B/1"] == 0.1
     assert filtered(loaded, "A") == {"A/1", "A/2", "A/3"}
     assert loaded.filter_problem == ""

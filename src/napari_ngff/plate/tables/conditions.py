@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 import re
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -50,6 +51,8 @@ TEST = re.compile(
 )
 EQUAL = 1e-6
 """Relative difference of fractions that count as equal: float32 has no 0.1."""
+LISTED = 5
+"""Most columns that a message names."""
 WORDS = {"true": 1, "false": 0, "yes": 1, "no": 0}
 """What may be written for the two values of a column that has no others."""
 
@@ -204,13 +207,22 @@ def parse_conditions(text: str, columns: Sequence[str]) -> tuple[ColumnCondition
         name = _strip_quotes(test["column"])
         column = name if name in columns else known.get(name.casefold())
         if column is None:
-            msg = f"There is no column {name!r}; there are {', '.join(columns)}."
-            raise ValueError(msg)
+            raise ValueError(_no_column(name, columns))
         operator = test["op"].lower().replace("==", "=")
         conditions.append(
             ColumnCondition(column, operator, _strip_quotes(test["value"]))
         )
     return tuple(conditions)
+
+
+def _no_column(name: str, columns: Sequence[str]) -> str:
+    """Name the columns that may be meant: tables have dozens of them."""
+    similar = get_close_matches(name, columns, n=LISTED)
+    if similar:
+        return f"There is no column {name!r}. Did you mean {' or '.join(similar)}?"
+    listed = ", ".join(columns[:LISTED])
+    more = f" and {len(columns) - LISTED} more" if len(columns) > LISTED else ""
+    return f"There is no column {name!r}; there are {listed}{more}."
 
 
 def is_date(text: str) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from qtpy.compat import isalive
 from qtpy.QtCore import QEvent, QTimer
 from qtpy.QtGui import QGuiApplication, QKeySequence, QShortcut  # type: ignore[attr-defined]
+from qtpy.QtWidgets import QDockWidget
 
 from napari_ngff.metadata.model import GroupKind
 from napari_ngff.plate.previews.preview import PreviewReader
@@ -72,7 +73,8 @@ class BrowserDock(BrowserPanel):
         self._clicked: str | None = None
         self._menu = WellMenu(self)
         TableDrops(napari_viewer, self.tables)
-        QShortcut(QKeySequence(MAP_KEY), self).activated.connect(self.focusMap)
+        self._map_key = QShortcut(QKeySequence(MAP_KEY), self)
+        self._map_key.activated.connect(self.focusMap)
         self._connect_signals()
         self._follow_viewer()
         DockPlacement(self)
@@ -157,6 +159,9 @@ class BrowserDock(BrowserPanel):
     def event(self, event: QEvent | None) -> bool:
         """Follow the browser no longer once napari has removed the dock."""
         is_moved = event is not None and event.type() == QEvent.Type.ParentChange
+        if is_moved and isinstance(self.parentWidget(), QDockWidget):
+            # Behind another tab this widget is disabled, and so are its keys.
+            self._map_key.setParent(self.parentWidget())
         if is_moved and self.parentWidget() is None:
             # Else it would be called until Python's garbage is collected.
             self._disconnect_browser()
