@@ -85,19 +85,6 @@ def test_whoever_listens_is_told_of_the_second_group_too():
     assert settings.volume_memory() == 300
 
 
-def test_whoever_listens_is_told_of_changes_in_the_dialog():
-    from napari.settings import get_plugin_settings
-
-    settings.autosave_minutes()
-    told = []
-    settings.changed.connect(lambda *what: told.append(what))
-    try:
-        get_plugin_settings("napari-ngff").saving.autosave = 5
-    finally:
-        settings.changed.disconnect()
-    assert told == [("autosave", 5)]
-
-
 def test_after_plugins_changed_it_is_still_told():
     from napari.settings import _clear_plugin_settings_cache
 

@@ -320,8 +320,11 @@ def _settings_group(name: str) -> Any:
     # napari makes others when plugins are enabled or disabled.
     if not _followed or _followed[0] is not groups[0]:
         _followed[:] = groups
+        # The dialog of the preferences sends one event for all, without names: so the
+        # events of each are followed.
         for group in groups:
-            group.events.connect(_emit_change)
+            for emitter in group.events.emitters.values():
+                emitter.connect(_emit_change)
     return groups[name in VIEWING]
 
 
