@@ -108,6 +108,28 @@ def test_a_well_comes_when_it_is_clicked_after_the_server_is_back(
     assert len(told) == 2
 
 
+def test_an_arrow_tries_a_well_again_that_did_not_come(viewer, server, told, tmp_path):
+    dock = browsed(viewer, server, tmp_path, grid=(1, 6), fields=1)
+    calm(dock)
+    browser = dock.browser()
+    browser.show_field("A/3")
+    until(lambda: browser.position is not None and browser.position.well == "A/3")
+    calm(dock)
+    server.answer = lambda path: BUSY if path.startswith("/p.zarr/A/5/") else OK
+    browser.step_well(0, 1)  # it was read ahead
+    until(lambda: browser.position.well == "A/4")
+    calm(dock)
+    told.clear()
+    browser.step_well(0, 1)
+    until(lambda: told)
+    calm(dock)
+    assert browser.position.well == "A/4"
+    server.answer = lambda path: OK
+    browser.step_well(0, 1)
+    until(lambda: browser.position.well != "A/4")
+    assert browser.position.well == "A/5"
+
+
 @pytest.mark.long
 def test_a_double_click_reads_a_well_of_the_mosaic_again(
     viewer, server, told, tmp_path

@@ -114,6 +114,8 @@ class LayerOrigin:
         What the layer shows, to show it in another coordinate system.
     is_compared
         Whether it stands beside the image on screen, and cannot be painted.
+    saved_name
+        Name under which new labels were saved; "" for a layer that was opened.
     """
 
     node: Node
@@ -123,6 +125,16 @@ class LayerOrigin:
     start: tuple[tuple[int, float], ...] = ()
     picture: LayerPlan | None = None
     is_compared: bool = False
+    saved_name: str = ""
+
+    @property
+    def label_name(self) -> str:
+        """Name of labels among those of their image.
+
+        In a sidecar the group has another name: it begins with the path of the image.
+        """
+        opened = self.node.name if self.picture is None else self.picture.name
+        return self.saved_name or opened
 
     def __deepcopy__(self, memo: dict[int, Any]) -> LayerOrigin:
         # napari copies a layer's metadata; this one never changes.

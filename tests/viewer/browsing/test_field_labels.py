@@ -90,6 +90,22 @@ def test_labels_go_along_and_each_stroke_is_saved_into_its_field(viewer, root, b
     assert viewer.layers.selection.active is layer
 
 
+def test_labels_in_a_sidecar_go_along_as_one_layer(viewer, root, browser):
+    layer = add_labels(viewer, sidecar=True)
+    paint(layer, 5)
+    for field, label in (("0", 6), ("1", 7)):
+        browser.show_field("B/1", field)
+        assert painted_layers(viewer) == [layer]
+        assert (label_name(layer), layer.name) == ("nuclei", "nuclei")
+        assert not np.asarray(layer.data[0]).any()
+        paint(layer, label)
+    for well, field, label in (("A/1", "0", 5), ("B/1", "0", 6), ("B/1", "1", 7)):
+        browser.show_field(well, field)
+        (shown,) = painted_layers(viewer)
+        assert np.unique(np.asarray(shown.data[0])).tolist() == [0, label]
+    assert not (root / "A/1/0/labels").exists()
+
+
 def test_ctrl_s_in_a_field_without_a_stroke_writes_nothing(viewer, root, browser):
     layer = add_labels(viewer)
     paint(layer, 5)

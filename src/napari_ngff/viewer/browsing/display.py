@@ -247,7 +247,9 @@ class Display:
         ) -> None:
             if prepared.reason:
                 self.notices.show_failed(prepared.fields, prepared.reason)
-                self._state.fail_wanted(prepared.fields)
+                # The next step goes over it, unless it may come at the next try.
+                failed = None if prepared.may_come else prepared.fields
+                self._state.fail_wanted(failed)
                 proceed(False)
             elif prepared.layers:
                 self._leave_labels(wanted, prepared, saves_before, proceed)

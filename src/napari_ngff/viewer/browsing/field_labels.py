@@ -76,7 +76,7 @@ def label_name(layer: Layer | None) -> str | None:
         return None
     origin, target = origin_of(layer), layer.metadata.get(TARGET)
     if origin is not None:
-        return str(origin.node.name)
+        return origin.label_name
     if not isinstance(target, LabelTarget):
         return None
     try:

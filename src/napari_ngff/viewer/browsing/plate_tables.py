@@ -521,7 +521,7 @@ def labels_shown(
             image = picture.image if picture is not None else None
             image_path = image.node.location.path if image is not None else ""
             field = image_path.removeprefix(root).strip("/") or position.field
-            if name in ("", origin.node.name):
+            if name in ("", origin.label_name):
                 labels.append((layer, FieldPath(position.well, field)))
     return labels
 
@@ -546,7 +546,8 @@ def join_table(
         # Rows of the field before must not stay, whether or not this one has some.
         part_features(layer)
         origin = layer.metadata[KEY]
-        if table is not None and has_objects and table.region in ("", origin.node.name):
+        regions = "", origin.label_name
+        if table is not None and has_objects and table.region in regions:
             rows = table.of_field(field_path.well or "", field_path.field)
             if len(rows):
                 join_features(layer, rows)

@@ -83,6 +83,8 @@ class PreparedFields:
         Wells of an overview, by acquisition and labels; () for a field.
     reason
         For the user: why the field cannot be read; "" where it can.
+    may_come
+        Whether it may be read later, as from a server that is busy.
     """
 
     fields: ShownFields
@@ -92,6 +94,7 @@ class PreparedFields:
     coarser: tuple[str, ...] = ()
     tiles: tuple[WellCells, ...] = ()
     reason: str = ""
+    may_come: bool = False
 
     @property
     def image_addresses(self) -> set[str]:
@@ -410,8 +413,10 @@ class FieldResolver:
             prefetch_layers(prepared, seen.views, is_newest, seen.canvas)
             return with_labels_in_use(prepared, seen.labels)
         except Exception as error:  # noqa: BLE001
-            # Codecs raise whatever they like; the next step goes over this field.
-            return PreparedFields(fields, reason=error_text(error))
+            # Codecs raise whatever they like.
+            return PreparedFields(
+                fields, reason=error_text(error), may_come=may_pass(error)
+            )
 
     def prefetch_neighbours(
         self,

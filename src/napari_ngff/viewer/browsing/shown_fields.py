@@ -110,7 +110,8 @@ class BrowsingState:
     wanted
         The fields that were asked for last and are not shown yet.
     failed
-        The field that could not be shown; None after anything else was.
+        The field that cannot be shown; None after anything else was, or where the
+        field may come at the next try.
     shown
         What is on screen, with the choices that hold for what comes next.
     """
@@ -150,7 +151,7 @@ class BrowsingState:
             self.wanted = None
 
     def fail_wanted(self, failed: ShownFields | None) -> None:
-        """Note the field that could not be shown; None where none was found."""
+        """Note the field that cannot be shown; None if none is to be stepped over."""
         self.failed, self.wanted = failed, None
 
     def forget_wanted(self) -> None:

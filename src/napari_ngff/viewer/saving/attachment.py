@@ -148,7 +148,8 @@ def attach_new(layer: OMEZarrLabels, new: LabelTarget) -> None:
         def finish() -> None:
             # The metadata alone are kept in this closure, not the layer, which must be
             # free to go.
-            metadata[KEY] = LayerOrigin(target.open_label(chosen))
+            label = target.open_label(chosen)
+            metadata[KEY] = LayerOrigin(label, saved_name=chosen)
 
         return writer, finish
 
