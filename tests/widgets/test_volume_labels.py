@@ -14,6 +14,7 @@ import napari_ngff
 from mouse import camera, canvas, pump, until
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.viewer import settings
+from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.streaming.streamed_levels import are_pixels_coming
 from napari_ngff.viewer.volumes import volume_fit, volume_slicing
 from napari_ngff.widgets.level_label import level_label_of
@@ -111,6 +112,17 @@ def gate(monkeypatch):
     monkeypatch.setattr(volume_fit, "prepare_volume", prepare_and_wait)
     yield gate
     gate.set()
+
+
+def test_new_labels_are_refined_before_their_first_save(viewer, cells):
+    cells.visible = False
+    new = viewer.add_layer(new_labels(viewer.layers["a"], "fresh"))
+    new.paint((DEPTH // 2, 100, 200), 3)
+    truth = np.asarray(new.data[0])
+    viewer.dims.ndisplay = 3
+    until(lambda: is_finest(new, truth))
+    assert (truth == 3).any()
+    viewer.dims.ndisplay = 2
 
 
 def test_strokes_of_the_time_of_reading_are_shown(viewer, cells, gate):

@@ -114,7 +114,9 @@ _attended: weakref.WeakSet[Any] = weakref.WeakSet()
 
 def attend_volumes(viewer: ViewerModel, layer: Layer) -> None:
     """Show a layer of ours in 3D from now on without holding the window."""
-    if KEY not in layer.metadata or layer._type_string not in ("image", "labels"):
+    # New labels are in no file yet, but have something that saves them.
+    is_ours = KEY in layer.metadata or hasattr(layer, "saver")
+    if not is_ours or layer._type_string not in ("image", "labels"):
         return
     if layer in _attended or getattr(layer, "rgb", False):
         return
