@@ -39,3 +39,13 @@ def test_a_click_is_followed_at_once(viewer, page):
     finally:
         settings.changed.disconnect()
     assert settings.saves_when_moving_on()
+
+
+def test_cancel_takes_a_change_back(viewer, page):
+    dialog = viewer.window._pref_dialog
+    *_, keeps_private = page.findChildren(QCheckBox)
+    QTest.mouseClick(keeps_private, Qt.MouseButton.LeftButton)
+    assert settings._get_setting("disk_cache_private")
+    QTest.mouseClick(dialog._button_cancel, Qt.MouseButton.LeftButton)
+    assert not dialog.isVisible()
+    assert not settings._get_setting("disk_cache_private")

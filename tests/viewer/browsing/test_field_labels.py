@@ -106,6 +106,32 @@ def test_labels_in_a_sidecar_go_along_as_one_layer(viewer, root, browser):
     assert not (root / "A/1/0/labels").exists()
 
 
+def test_labels_in_sidecars_are_continued_in_another_session(viewer, root, browser):
+    layer = add_labels(viewer, sidecar=True)
+    paint(layer, 5)
+    browser.show_field("B/1", "0")
+    paint(layer, 6)
+    layer.saver.save_now()
+
+    viewer = ViewerModel()
+    browser = session_of(viewer).browse(open_node(root))
+    browser.show_field("A/1", "0")
+    (layer,) = painted_layers(viewer)
+    viewer.layers.selection.active, layer.mode = layer, "paint"
+    browser.show_field("B/1", "0")
+    assert painted_layers(viewer) == [layer]
+    paint(layer, 7, at=20)
+    layer.saver.save_now()
+    browser.show_field("B/1", "1")
+    paint(layer, 8)
+    layer.saver.save_now()
+    (group,) = (x for x in root.parent.iterdir() if x != root and x.is_dir())
+    names = sorted(path.name for path in group.iterdir() if path.is_dir())
+    assert names == ["A.1.0.nuclei", "B.1.0.nuclei", "B.1.1.nuclei"]
+    pixels = zarr.open_array(group / "B.1.0.nuclei/0", mode="r")[...]
+    assert np.unique(pixels).tolist() == [0, 6, 7]
+
+
 def test_ctrl_s_in_a_field_without_a_stroke_writes_nothing(viewer, root, browser):
     layer = add_labels(viewer)
     paint(layer, 5)

@@ -12,7 +12,7 @@ from napari_ngff.labels.create_labels import METHOD, create_labels
 from napari_ngff.labels.kept_edits import address_text, image_of_label
 from napari_ngff.labels.label_writer import LabelWriter
 from napari_ngff.labels.places.label_location import name_problem
-from napari_ngff.labels.places.sidecar import choose_location, name_of, remember_sidecar
+from napari_ngff.labels.places.sidecar import choose_location, remember_sidecar
 from napari_ngff.labels.saving.journal_records import JournalSubject
 from napari_ngff.metadata.model import LabelInfo
 from napari_ngff.store.pyramids.level_reduction import method_named
@@ -60,7 +60,7 @@ def attach_saver(layer: OMEZarrLabels) -> None:
     image = origin.picture.image
     subject = JournalSubject(
         image_of_label(origin.node) if image is None else address_text(image.node),
-        origin.node.name if image is None else name_of(origin.node),
+        origin.label_name,
         dtype=layer.canvas.dtype.name,
     )
     # Without edits nothing is written: the first stroke makes the file of the journal.
