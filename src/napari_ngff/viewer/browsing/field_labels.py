@@ -125,7 +125,18 @@ def labels_in_use(
     choices = LabelChoices(name, _level_of(layer, image), layer.canvas.dtype)
     if isinstance(target, LabelTarget):
         choices = replace(choices, level=target.level, sidecar=target.sidecar)
+    elif _is_in_sidecar(layer):
+        choices = replace(choices, sidecar=True)
     return LabelsInUse(choices, classes_of_layer(layer).items, look, is_active)
+
+
+def _is_in_sidecar(layer: Layer) -> bool:
+    """Return whether opened labels are in another hierarchy than their image."""
+    origin = origin_of(layer)
+    if origin is None or origin.picture is None or origin.picture.image is None:
+        return False
+    image_source = origin.picture.image.node.location.source
+    return bool(origin.node.location.source.name != image_source.name)
 
 
 def _level_of(layer: OMEZarrLabels, image: Layer | None) -> int:
