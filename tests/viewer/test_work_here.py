@@ -143,7 +143,7 @@ def test_objects_are_laid_under_over_or_in_place_of_what_is_there():
     result = np.zeros((61, 83), int)
     result[10:30, 10:40] = 1
     result[30:50, 10:40] = 7
-    for how in ("overwrite", "background", "add", "replace"):
+    for how in ("overwrite", "background", "extend", "add", "replace"):
         layer, pixels = labels_layer()
         before = pixels[2]
         work = work_here(layer, region)
@@ -151,6 +151,7 @@ def test_objects_are_laid_under_over_or_in_place_of_what_is_there():
         expected = {
             "overwrite": result,
             "background": np.where(before == 0, result, before),
+            "extend": np.where((before == 0) & (result > 0), result + 5, before),
             "add": np.where(result, result + 5, before),
             "replace": np.where(
                 (result > 0) & np.isin(before, (0, 4)),
@@ -158,7 +159,7 @@ def test_objects_are_laid_under_over_or_in_place_of_what_is_there():
                 np.where(before == 4, 0, before),
             ),
         }[how]
-        assert shift == (5 if how == "add" else 0)
+        assert shift == (5 if how in ("extend", "add") else 0)
         np.testing.assert_array_equal(shown(layer)[2], expected, err_msg=how)
         np.testing.assert_array_equal(shown(layer)[[0, 1, 3, 4]], pixels[[0, 1, 3, 4]])
         layer.undo()

@@ -166,6 +166,15 @@ def test_work_here_and_merge(viewer, dock, labels):
     assert voxel(labels, top + 10, left + 20) == 0
 
 
+def test_the_memory_shown_follows_the_view(viewer, dock, labels):
+    dock.tabs.setCurrentIndex(2)
+    pump()
+    before = dock.bridge.form.memory.text()
+    viewer.scene.camera.zoom *= 8
+    until(lambda: dock.bridge.form.memory.text() != before)
+    assert "KiB" in dock.bridge.form.memory.text()
+
+
 @pytest.mark.long
 def test_what_cannot_be_merged_is_said(viewer, dock, labels):
     dock.tabs.setCurrentIndex(2)

@@ -32,11 +32,12 @@ __all__ = [
     "worked_on",
 ]
 
-How = Literal["overwrite", "background", "add", "replace"]
+How = Literal["overwrite", "background", "extend", "add", "replace"]
 
 HOW: dict[How, str] = {
     "overwrite": "replace everything in the region",
-    "background": "its objects, where no label is yet",
+    "background": "its objects, with their ids, where no label is yet",
+    "extend": "its objects, with new ids, where no label is yet",
     "add": "its objects, with new ids, over existing labels",
     "replace": "replace one class by its objects",
 }
@@ -105,8 +106,9 @@ def merge(
         Editable labels; those that are locked stay.
     how
         "overwrite": all of the region becomes the result, its background too.
-        "background": its objects, where there is no label yet.
-        "add": its objects with ids of their own, after the largest that is there.
+        "background": its objects with their ids, where there is no label yet.
+        "extend": the same, with ids of their own, after the largest that is there.
+        "add": its objects with ids of their own, over existing labels.
         "replace": what was `value` becomes background, and then its objects become
         `value` where there is background; other labels stay.
     like
@@ -116,7 +118,7 @@ def merge(
     Returns
     -------
     int
-        How much was added to the ids of the result: 0 but for "add".
+        How much was added to the ids of the result: 0 but for "extend" and "add".
 
     Raises
     ------
@@ -182,7 +184,7 @@ def prepare_merge(
     if how == "overwrite" or how == "background":
         # The plugin may go on with its array, and an edit never changes.
         values = values.copy()
-    elif how == "add":
+    elif how == "extend" or how == "add":
         shift = highest_id(into)
         top = int(values.max(initial=0)) + shift
         # In 64 bits, since the sum may not fit into the type of the result.
@@ -297,7 +299,7 @@ def _make_edits(
         return [edit(values, None, None)]
     if how == "add":
         return [edit(values, 0, None)]
-    if how == "background":
+    if how == "background" or how == "extend":
         return [edit(values, 0, background)]
     nothing = np.full((1,) * values.ndim, background, values.dtype)
     # A view of one value: an array of that size would double the memory.

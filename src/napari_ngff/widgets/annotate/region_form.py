@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from qtpy.QtCore import QSignalBlocker, Signal  # type: ignore[attr-defined]
+from qtpy.compat import isalive
+from qtpy.QtCore import QSignalBlocker, QTimer, Signal  # type: ignore[attr-defined]
 from qtpy.QtWidgets import QComboBox, QFormLayout, QLabel, QWidget
 
 from napari_ngff.viewer.bridge.handover import REGIONS, RegionHandover, list_sources
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     Plan = Callable[[Any, Any, Any, int], RegionHandover]
 
 __all__ = ["RegionForm", "choice_box"]
+
+SETTLED = 300
+"""Milliseconds for which the view rests before the region is measured again."""
 
 LARGE = 1 << 30
 """Bytes above which the size is written in bold."""
@@ -57,6 +61,22 @@ class RegionForm(QWidget):
         form.addRow("Level", self.level)
         self.region.activated.connect(self.measureRegion)
         self.level.activated.connect(self.measureRegion)
+        self._settling = QTimer(self)
+        self._settling.setSingleShot(True)
+        self._settling.setInterval(SETTLED)
+        self._settling.timeout.connect(self.measureRegion)
+        viewer.scene.camera.events.connect(self._on_view)
+        viewer.dims.events.current_step.connect(self._on_view)
+
+    def _on_view(self, event: Any = None) -> None:
+        """Measure the visible area again once the view rests."""
+        # napari calls it until Python has collected the widget that Qt has deleted.
+        if (
+            isalive(self)  # type: ignore[no-untyped-call]
+            and self.isVisible()
+            and self.region.currentData() == "view"
+        ):
+            self._settling.start()
 
     def showEvent(self, event: Any) -> None:
         """Update levels and size when the form is shown."""
