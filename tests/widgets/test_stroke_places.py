@@ -397,7 +397,7 @@ def test_a_stroke_while_fields_are_exchanged_is_refused_aloud(
     walker.settle()
     monkeypatch.undo()
     message = notification_manager.records[-1].message
-    assert message.startswith("Not painted: the field was coming in.\n")
+    assert message.startswith("Not painted: the field was loading.\n")
     for layer in viewer.layers:
         assert not getattr(layer, "unsaved", False)
     for labels in root.rglob(f"labels/{NAME}/0"):

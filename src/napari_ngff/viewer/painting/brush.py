@@ -49,7 +49,7 @@ def draw_along(layer: Any, event: Any) -> Iterator[None]:
     if layer.is_exchanging:
         # On screen is still the field before, whose labels were saved already.
         window_services.show_passing(
-            "Not painted: the field was coming in.\nPaint once more."
+            "Not painted: the field was loading.\nPaint again."
         )
         return
     # The brush is being resized (Alt), or napari's ring of the right button draws this
