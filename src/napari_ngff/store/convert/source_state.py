@@ -15,6 +15,7 @@ from napari_ngff.store.sources.read_ahead import reading_ahead
 from napari_ngff.store.sources.remote_file import RemoteFile
 from napari_ngff.store.sources.remote_source import RemoteSource
 from napari_ngff.store.sources.revision import Revision
+from napari_ngff.store.sources.source import LoggedSource
 from napari_ngff.store.sources.zip_source import ZipSource
 from napari_ngff.store.threads import share_work
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
-    from napari_ngff.metadata.model import Problem
     from napari_ngff.store.sources.source import Source
 
 __all__ = ["DocumentLog", "find_changed_archive", "find_changed_key", "note_objects"]
@@ -106,13 +106,8 @@ def find_changed_archive(source: Source, before: Revision | None) -> Revision | 
     return Revision.of_file(source.path)
 
 
-class DocumentLog:
+class DocumentLog(LoggedSource):
     """Read documents of a source, and keep a checksum of each.
-
-    Parameters
-    ----------
-    source
-        To read.
 
     Attributes
     ----------
@@ -121,40 +116,17 @@ class DocumentLog:
     """
 
     def __init__(self, source: Source) -> None:
-        self._source = source
+        super().__init__(source)
         self.sums: dict[str, int] = {}
-
-    @property
-    def name(self) -> str:
-        """Path or address of the root."""
-        return self._source.name
-
-    @property
-    def concurrency(self) -> int:
-        """Useful number of reads at the same time."""
-        return self._source.concurrency
-
-    @property
-    def problems(self) -> tuple[Problem, ...]:
-        """Problems of the container."""
-        return self._source.problems
 
     def get(
         self, key: str, start: int | None = None, length: int | None = None
     ) -> bytes | None:
         """Read an object or a part of it; see `Source.get`."""
-        data = self._source.get(key, start, length)
+        data = super().get(key, start, length)
         if data is not None and start is None:
             self.sums.setdefault(key, zlib.crc32(data))
         return data
-
-    def find_revision(self, key: str) -> Revision | None:
-        """Return the revision of an object; see `Source.find_revision`."""
-        return self._source.find_revision(key)
-
-    def list_names(self, prefix: str) -> tuple[str, ...] | None:
-        """Names directly below `prefix`, sorted."""
-        return self._source.list_names(prefix)
 
     def reading_ahead(self, keys: Sequence[str]) -> AbstractContextManager[None]:
         """Ask a server for objects now; see `reading_ahead` of `read_ahead`."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from napari_ngff.store.sources.read_counts import ReadCounts
     from napari_ngff.store.sources.revision import Revision
 
-__all__ = ["ReadLog", "Source"]
+__all__ = ["LoggedSource", "ReadLog", "Source"]
 
 
 @runtime_checkable
@@ -83,28 +83,17 @@ def _same_source(source: Source) -> Source:
     return source
 
 
-class ReadLog:
-    """Read objects of a source, and keep the revision of each at its first read.
+class LoggedSource:
+    """A source whose reads are logged; a subclass keeps the log.
 
     Parameters
     ----------
     source
         To read.
-
-    Attributes
-    ----------
-    revisions
-        Key -> revision, None for an object that was not there. About 300 bytes for
-        each.
     """
 
     def __init__(self, source: Source) -> None:
         self._source = source
-        self.revisions: dict[str, Revision | None] = {}
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # Another process (a worker of dask) reads only, and never compares revisions.
-        return _same_source, (self._source,)
 
     @property
     def counts(self) -> ReadCounts:
@@ -113,7 +102,7 @@ class ReadLog:
 
     @property
     def name(self) -> str:
-        """Path of the root."""
+        """Path or address of the root."""
         return self._source.name
 
     @property
@@ -130,9 +119,6 @@ class ReadLog:
         self, key: str, start: int | None = None, length: int | None = None
     ) -> bytes | None:
         """Read an object or a part of it; see `Source.get`."""
-        if key not in self.revisions:
-            # Before the read: a change in between then counts as a change.
-            self.revisions.setdefault(key, self._source.find_revision(key))
         return self._source.get(key, start, length)
 
     def find_revision(self, key: str) -> Revision | None:
@@ -142,3 +128,31 @@ class ReadLog:
     def list_names(self, prefix: str) -> tuple[str, ...] | None:
         """Names directly below `prefix`, sorted."""
         return self._source.list_names(prefix)
+
+
+class ReadLog(LoggedSource):
+    """Read objects of a source, and keep the revision of each at its first read.
+
+    Attributes
+    ----------
+    revisions
+        Key -> revision, None for an object that was not there. About 300 bytes for
+        each.
+    """
+
+    def __init__(self, source: Source) -> None:
+        super().__init__(source)
+        self.revisions: dict[str, Revision | None] = {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Another process (a worker of dask) reads only, and never compares revisions.
+        return _same_source, (self._source,)
+
+    def get(
+        self, key: str, start: int | None = None, length: int | None = None
+    ) -> bytes | None:
+        """Read an object or a part of it; see `Source.get`."""
+        if key not in self.revisions:
+            # Before the read: a change in between then counts as a change.
+            self.revisions.setdefault(key, self._source.find_revision(key))
+        return super().get(key, start, length)
