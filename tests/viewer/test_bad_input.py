@@ -589,7 +589,7 @@ def test_levels_that_grow_though_their_voxels_do_are_left_out(tmp_path, capsys, 
     np.testing.assert_array_equal(data_of(layer), pixels(10, 10))
     np.testing.assert_allclose(layer.scale, (1, 1))
     (note,) = notes()
-    assert note.startswith("Opened with 2 problems.")
+    assert note.startswith("Opened with 2 notes.")
     assert "(20, 20) grows against the finer level's (10, 10)" in note
     printed = described(root, capsys)
     assert printed.count("level-grows") == 2

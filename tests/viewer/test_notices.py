@@ -41,8 +41,8 @@ def test_paths_are_cut_to_their_last_part(message, expected):
 
 def test_the_result_is_first_and_whole_paths_are_last():
     messages = [f"{PLACE}/{well}: The well is empty." for well in range(7)]
-    lines = notice_text(messages, "Opened with 7 problems.").splitlines()
-    assert lines[0] == "Opened with 7 problems."
+    lines = notice_text(messages, "Opened with 7 notes.").splitlines()
+    assert lines[0] == "Opened with 7 notes."
     assert lines[1] == "The well is empty. (broken.ome.zarr/0)"
     assert lines[6] == "... and 2 more"
     assert lines[7] == f"{PLACE}/0"

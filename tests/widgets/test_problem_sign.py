@@ -55,7 +55,7 @@ def test_a_sign_stays_and_leads_to_the_inspector(viewer, tmp_path):
     until(lambda: sign.isVisible() and sign.text() == "2 problems")
     first, *rest = messages()[0].splitlines()
     assert len(first.partition(".")[0]) <= 40
-    assert first == "Opened with 2 problems."
+    assert first == "Opened with 2 notes."
     assert not any(str(tmp_path) in line for line in rest[:2])
     QTest.mouseClick(sign, Qt.MouseButton.LeftButton)
     until(lambda: full_name("Inspector") in viewer.window.dock_widgets)
@@ -84,7 +84,7 @@ def test_what_is_reported_before_the_window_is_shown_in_it(
     assert messages() == []
     early.window._qt_window.show()
     until(lambda: messages())
-    assert messages()[0].startswith("Opened with 2 problems.")
+    assert messages()[0].startswith("Opened with 2 notes.")
     until(lambda: problem_sign_of(early).isVisible())
     notification_manager.records.clear()
 

@@ -231,7 +231,7 @@ def _browse_node(
 def show_left_out(messages: tuple[str, ...]) -> None:
     """Show what was left out of a file that is opened."""
     window_services.show_messages(
-        messages, f"Opened with {count_noun(len(messages), 'problem')}."
+        messages, f"Opened with {count_noun(len(messages), 'note')}."
     )
 
 

@@ -34,7 +34,7 @@ def test_problems_are_noticed_found_and_repaired(viewer, tmp_path):
         person.drop(path)
         person.layer("nuclei")
         notices = person.sees(person.notices_now)
-        assert notices[0].startswith("Opened with 1 problem.")
+        assert notices[0].startswith("Opened with 1 note.")
         sign = person.sees(lambda: problem_sign_of(viewer))
         assert person.look(sign.text) == "1 problem"
         person.step("noticed")
