@@ -160,9 +160,10 @@ class NoticeArea(QObject):
         first = "\n".join(notice.message.text().splitlines()[:UNASKED_SENTENCES])
         metrics, wrapped = notice.message.fontMetrics(), Qt.TextFlag.TextWordWrap
         needed = metrics.boundingRect(QRect(0, 0, inside, 1 << 12), wrapped, first)
-        most = MOST_LINES * metrics.lineSpacing()
+        lines = min(round(needed.height() / metrics.lineSpacing()), MOST_LINES)
         actions = notice.row2_widget.maximumHeight() if has_actions(notice) else 0
-        height = AROUND_TEXT + min(needed.height(), most) + actions
+        # Each line is drawn one pixel higher than the font states.
+        height = AROUND_TEXT + lines * (metrics.lineSpacing() + 1) + actions
         most = max(self._canvas.height() - 2 * MARGIN, height)
         notice.setMinimumHeight(height)
         notice.setMaximumHeight(most)
