@@ -178,6 +178,14 @@ PLACES = {
         deep("zyx", "zyx"), (*LOOKS, *SLIDES, *PAINTS, *SOLID), "zyx", "zyx",
         is_remote=True,
     ),
+    "sections": Place(
+        deep("tczyx"), (*LOOKS, "pan", "slide", "transpose", "thicken", "thicken"),
+        "tczyx",
+    ),
+    "remote sections": Place(
+        pyramid("tzyx", (2, 9, 163, 201)), (*LOOKS, *SLIDES, *["thicken"] * 4), "tzyx",
+        is_remote=True,
+    ),
     "transposed axes": Place(
         deep("czyx", "xyz"), (*LOOKS, *SLIDES, *SLIDES, *PAINTS), "czyx", "xyz"
     ),

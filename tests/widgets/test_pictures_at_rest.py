@@ -18,6 +18,7 @@ import pytest
 import zarr
 from hypothesis import HealthCheck, Phase, event, given, note, settings
 from hypothesis import strategies as st
+from napari.layers.image._slice import _ImageSliceRequest
 from qtpy.QtCore import QThreadPool
 
 from mouse import camera, canvas, pump, until
@@ -45,6 +46,8 @@ pytest.importorskip("aiohttp", reason="needs the extra [remote]")
 pytestmark = pytest.mark.slow
 
 EXAMPLES = int(os.environ.get("EXAMPLES", "30"))
+
+PROJECTIONS = {"sum": np.sum, "mean": np.mean, "max": np.max, "min": np.min}
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -146,6 +149,13 @@ class Walker:
     def hide(self, a, b):
         layer = self.viewer.layers[min(int(a * 2), len(self.viewer.layers) - 1)]
         layer.visible = not layer.visible
+
+    def thicken(self, a, b):
+        """Project several places of the axes that are not displayed."""
+        dims = self.viewer.dims
+        dims.thickness = [int(5 * a) * one.step for one in dims.range]
+        for layer in self.images:
+            layer.projection_mode = ("none", *PROJECTIONS)[int(5 * b)]
 
     def paint(self, a, b):
         layer = self.labels
@@ -311,6 +321,9 @@ class Walker:
         at = np.array(layer.world_to_data(self.viewer.dims.point))
         at = np.clip(at / (full / truth.shape), 0, np.array(truth.shape) - 1)
         index = [int(np.round(place)) for place in at]
+        join = PROJECTIONS.get(str(layer.projection_mode))
+        if join is not None:
+            index = sections_of(layer, number)
         for axis in shown:
             index[axis] = slice(None)
             if volume is not None:
@@ -319,7 +332,12 @@ class Walker:
                 first, last = layer.corner_pixels[:, axis]
                 index[axis] = slice(int(first), int(last) + 1)
         order = np.argsort(np.argsort(shown))
-        return truth[tuple(index)].transpose(order)
+        part = truth[tuple(index)]
+        if join is not None:
+            hidden = tuple(x for x in range(truth.ndim) if x not in shown)
+            is_one = all(part.shape[axis] == 1 for axis in hidden)
+            part = part.max(hidden) if is_one else join(part, axis=hidden)
+        return part.transpose(order)
 
     def check(self):
         """Compare each picture with what is read at once."""
@@ -347,6 +365,16 @@ class Walker:
         self.rest()
         after = self.viewer.screenshot(flash=False)
         np.testing.assert_array_equal(before, after, err_msg="on the canvas")
+
+
+def sections_of(layer, number):
+    """Find what napari projects onto the picture at a level, per axis."""
+    factors = layer.downsample_factors[number]
+    slices = layer._data_slice.as_array() / factors
+    slices[0] = np.clip(slices[0], 0, np.array(layer.level_shapes[number]) - 1)
+    thick = type(layer._data_slice).from_array(slices)
+    displayed = layer._slice_input.displayed
+    return list(_ImageSliceRequest._data_slice_to_slices(thick, displayed))
 
 
 @pytest.fixture
@@ -439,7 +467,7 @@ def forget_pixels(viewer):
             stream._views.clear()
 
 
-@pytest.mark.default_cases("2D", "3D")
+@pytest.mark.default_cases("2D", "3D", "sections")
 @pytest.mark.parametrize("kind", PLACES)
 def test_at_rest_the_picture_is_what_is_read_at_once(
     viewer, slow_reads, tmp_path, kind

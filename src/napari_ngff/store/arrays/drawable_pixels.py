@@ -12,7 +12,13 @@ if TYPE_CHECKING:
     from napari_ngff.store.arrays.boxes import Box
     from napari_ngff.store.arrays.lazy_array import ArraySource
 
-__all__ = ["DrawablePixels", "RoundedLabels", "drawable_labels", "drawable_pixels"]
+__all__ = [
+    "DrawablePixels",
+    "RoundedLabels",
+    "drawable_labels",
+    "drawable_pixels",
+    "drawn_numbers",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +45,13 @@ class DrawablePixels:
 
     def read(self, box: Box) -> np.ndarray[Any, Any]:
         """Read a box."""
-        block = self.source.read(box)
-        # A boolean is stored as a byte of 0 or 1, so a view shows numbers without
-        # copying.
-        return block.view(np.uint8) if block.dtype.kind == "b" else np.abs(block)
+        return drawn_numbers(self.source.read(box))
+
+
+def drawn_numbers(block: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Convert booleans to 0 and 1, and complex numbers to magnitudes."""
+    # A boolean is stored as a byte of 0 or 1, so a view shows numbers without copying.
+    return block.view(np.uint8) if block.dtype.kind == "b" else np.abs(block)
 
 
 LARGEST_EXACT = 2**53

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from napari_ngff.errors import ChunkError
     from napari_ngff.store.arrays.boxes import Box, Cell
     from napari_ngff.store.pyramids.pyramid import LevelSource
+    from napari_ngff.viewer.streaming.joined_sections import SectionJoin
     from napari_ngff.viewer.streaming.streamed_view import StreamedView
 
 __all__ = ["LocalFetcher", "PixelFetcher", "fetcher", "local_fetcher", "stream_signals"]
@@ -140,8 +141,7 @@ class PixelFetcher:
 
     def _read_cell(self, asked: tuple[PixelStream, StreamedView, Cell]) -> None:
         stream, view, cell = asked
-        area = view.missing.get(cell)
-        if area is None:
+        if cell not in view.missing:
             return
 
         remedies: set[str] = set()
@@ -154,7 +154,7 @@ class PixelFetcher:
             on_error(error)
 
         try:
-            pixels = view.level.array.read(area, report, keep=view.keeps)
+            pixels = view.read_chunk(cell, report)
             if remedies & {AGAIN, LOG_IN}:
                 # Coarser pixels are more than an empty square.
                 view.give_up(cell, until_login=LOG_IN in remedies)
@@ -246,12 +246,14 @@ class LocalFetcher(PixelFetcher):
         """Whether pixels are still to come."""
         return self._readers > 0 or bool(self._late)
 
-    def read_soon(self, level: LevelSource, box: Box) -> Pixels | None:
+    def read_soon(
+        self, level: LevelSource, box: Box, join: SectionJoin | None = None
+    ) -> Pixels | None:
         """Read a rectangle of a level in a worker; None if that takes too long.
 
         At once, as without a stream: many times faster than chunk by chunk.
         """
-        read = WholeRead(level, box)
+        read = WholeRead(level, box, join)
         self._soon_threads.submit(read.run)
         self._budget.wait_for(read.ended)
         read.is_stopped = True
@@ -311,8 +313,10 @@ class WholeRead:
         Whether nobody waits any more.
     """
 
-    def __init__(self, level: LevelSource, box: Box) -> None:
-        self._level, self._box = level, box
+    def __init__(
+        self, level: LevelSource, box: Box, join: SectionJoin | None = None
+    ) -> None:
+        self._level, self._box, self._join = level, box, join
         self._pixels: Pixels | None = None
         self._failed: list[ChunkError] = []
         self.ended = threading.Event()
@@ -324,6 +328,8 @@ class WholeRead:
             pixels = self._level.array.read(
                 self._box, self._failed.append, stops=lambda: self.is_stopped
             )
+            if not self.is_stopped and self._join is not None:
+                pixels = self._join.join(pixels)
             if not self.is_stopped:
                 self._pixels = pixels
         finally:

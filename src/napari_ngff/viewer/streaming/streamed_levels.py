@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from napari_ngff.labels.canvas import Canvas
     from napari_ngff.store.arrays.boxes import Box
     from napari_ngff.store.arrays.lazy_array import ArraySource
+    from napari_ngff.viewer.streaming.joined_sections import SectionJoin
     from napari_ngff.viewer.streaming.pixel_fetcher import PixelFetcher
 
 __all__ = [
@@ -72,6 +73,9 @@ has waited in vain."""
 
 Pixels = np.ndarray[Any, Any]
 
+ViewKey = tuple[int, "Box", "SectionJoin | None"]
+"""Number of a level, rectangle of it, and how its sections are drawn as one."""
+
 
 class ImageStream:
     """The levels of one image layer, and the views of them that were asked for last.
@@ -98,21 +102,23 @@ class ImageStream:
         )
         self.is_local = not any(is_remote(source) for source in sources)
         self.stepped_axes = frozenset(range(sources[0].array.ndim)) - {channel_axis}
-        self._views: OrderedDict[tuple[int, Box], StreamedView] = OrderedDict()
+        self._views: OrderedDict[ViewKey, StreamedView] = OrderedDict()
         self._asked: list[StreamedView] = []
         # When reading at once took too long last; zarr cannot be stopped.
         self._late = -LATE_FOR
         self._outage = OutageWatch(self)
 
-    def get_view(self, level: StreamedLevel, box: Box) -> Pixels:
+    def get_view(
+        self, level: StreamedLevel, box: Box, join: SectionJoin | None = None
+    ) -> Pixels:
         """Give what can be shown of a rectangle now, and have the rest read."""
-        key = level.number, box
+        key = level.number, box, join
         known = self._views.pop(key, None)
         others = [*self._views.values(), *([known] if known is not None else [])]
         if known is not None and self._is_current(known):
             view = known
         else:
-            view = self._begin_view(level, box, others)
+            view = self._begin_view(level, box, others, join)
         if not self.fetcher.is_showing:
             view.retry_failed()
         if view.missing:
@@ -149,15 +155,20 @@ class ImageStream:
         return self.is_local and self.levels[0].array.direct
 
     def _begin_view(
-        self, level: StreamedLevel, box: Box, others: Sequence[StreamedView]
+        self,
+        level: StreamedLevel,
+        box: Box,
+        others: Sequence[StreamedView],
+        join: SectionJoin | None,
     ) -> StreamedView:
         """Take what is in memory, and what can be read in time."""
         pixels = None
-        waits = self.is_local and not self.fetcher.is_showing
+        is_near = self.is_local or (join is not None and holds_chunks(level, box))
+        waits = is_near and not self.fetcher.is_showing
         if waits and (self._is_cached or time.monotonic() > self._late + LATE_FOR):
-            pixels = local_fetcher.read_soon(level, box)
+            pixels = local_fetcher.read_soon(level, box, join)
             self._late = self._late if pixels is not None else time.monotonic()
-        view = StreamedView(level, level.number, box, pixels)
+        view = StreamedView(level, level.number, box, pixels, join)
         for other in others if not self._is_cached else ():
             if other.number == view.number and other.token == view.token:
                 view.take_chunks(other)
@@ -201,7 +212,7 @@ class ImageStream:
         return bool(holding) and not any(
             cell in view.absent
             for view in holding
-            for cell in cells_in(box, view.level.chunks)
+            for cell in cells_in(box, view.chunks)
         )
 
     def _forget_old(self) -> None:
@@ -233,6 +244,12 @@ class StreamedLevel(LevelSource):
         if self.stream is not None and has_pixels and is_drawn() and is_followed():
             return self.stream.get_view(self, box)
         return self.array.read(box, self.on_error)
+
+    def read_joined(self, box: Box, join: SectionJoin) -> Pixels | None:
+        """Read sections as one, if napari draws them; what is there of them."""
+        if self.stream is not None and is_drawn() and is_followed():
+            return self.stream.get_view(self, box, join)
+        return None
 
     def __reduce__(self) -> tuple[Any, ...]:
         return LevelSource, (self.array,)
@@ -285,6 +302,14 @@ def drawing() -> Iterator[None]:
         yield
     finally:
         _drawing.pop()
+
+
+def holds_chunks(level: LevelSource, box: Box) -> bool:
+    """Tell whether all chunks of a rectangle are in memory."""
+    array = level.array
+    return array.direct and all(
+        array.cached_chunk(cell) is not None for cell in cells_in(box, level.chunks)
+    )
 
 
 def is_drawn() -> bool:

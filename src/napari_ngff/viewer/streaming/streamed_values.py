@@ -52,7 +52,7 @@ class DrawnPart:
     @classmethod
     def of_view(cls, view: StreamedView) -> DrawnPart:
         """Note what was drawn of a view."""
-        return cls(view.number, view.box, view.level.chunks, view.absent)
+        return cls(view.number, view.box, view.chunks, view.absent)
 
 
 @dataclass(frozen=True, slots=True)

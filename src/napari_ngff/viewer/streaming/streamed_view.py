@@ -12,17 +12,21 @@ import numpy as np
 from napari_ngff.store.arrays.boxes import (
     box_of,
     box_shape,
+    cell_ranges,
     cells_in,
     intersect_boxes,
     slice_inside,
 )
 from napari_ngff.store.arrays.region_read import cache
+from napari_ngff.store.threads import CORES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
+    from napari_ngff.errors import ChunkError
     from napari_ngff.store.arrays.boxes import Box, Cell
     from napari_ngff.store.pyramids.pyramid import LevelSource
+    from napari_ngff.viewer.streaming.joined_sections import SectionJoin
 
 __all__ = ["RETRY_AFTER", "StreamedView", "enlarge_pixels", "nearest_indices"]
 
@@ -36,6 +40,10 @@ some servers lock an account after many requests with a wrong one."""
 
 Pixels = np.ndarray[Any, Any]
 
+_joins = threading.BoundedSemaphore(CORES)
+"""Of many helpers that wait for a server, those that join sections: others would keep
+the main thread from Python."""
+
 
 class StreamedView:
     """A rectangle of one level while its pixels come in.
@@ -46,6 +54,8 @@ class StreamedView:
         See below.
     pixels
         Its true pixels; None where they have to be read.
+    join
+        See below.
 
     Attributes
     ----------
@@ -53,6 +63,11 @@ class StreamedView:
         The level, and its number.
     box
         Rectangle of the level.
+    join
+        How its sections are drawn as one; None where they are not. Then its chunks
+        are columns of chunks, and `pixels` has one section.
+    chunks
+        Shape of such a chunk.
     token
         Of the decoded chunks; another one once the array was written.
     pixels
@@ -76,7 +91,9 @@ class StreamedView:
         "_lock",
         "absent",
         "box",
+        "chunks",
         "failed",
+        "join",
         "keeps",
         "level",
         "missing",
@@ -87,27 +104,67 @@ class StreamedView:
     )
 
     def __init__(
-        self, level: LevelSource, number: int, box: Box, pixels: Pixels | None = None
+        self,
+        level: LevelSource,
+        number: int,
+        box: Box,
+        pixels: Pixels | None = None,
+        join: SectionJoin | None = None,
     ) -> None:
-        self.level, self.number, self.box = level, number, box
+        self.level, self.number, self.box, self.join = level, number, box, join
         self.token = level.array.token
+        axes = () if join is None else join.axes
+        self.chunks = tuple(
+            level.shape[axis] if axis in axes else length
+            for axis, length in enumerate(level.chunks)
+        )
         if pixels is None:
-            fill, shape = level.array.fill_value, box_shape(box)
-            # Zeros take no time until they are replaced.
-            pixels = np.zeros(shape, level.dtype)
-            if fill != 0:
-                pixels[...] = fill
-            self.missing = cells_from_centre(box, level)
+            pixels = self._fill_pixels()
+            self.missing = self._cells_from_centre()
         else:
             self.missing = {}
         self.pixels = pixels
-        taken = len(self.missing) * math.prod(level.chunks) * level.dtype.itemsize
+        counts = map(len, cell_ranges(box, level.chunks)) if self.missing else (0,)
+        taken = math.prod((*counts, *level.chunks, level.dtype.itemsize))
         self.keeps = taken <= cache.limit // 2
         self.todo: list[Cell] = []
         self.failed: dict[Cell, float] = {}
         self.absent: frozenset[Cell] = frozenset()
         self._based = False
         self._lock = threading.Lock()
+
+    def _fill_pixels(self) -> Pixels:
+        """Make pixels of the fill value."""
+        fill, dtype = self.level.array.fill_value, self.level.dtype
+        shape = box_shape(self.box)
+        if self.join is not None:
+            column = [n if i in self.join.axes else 1 for i, n in enumerate(shape)]
+            joined = self.join.join(np.full(column, fill, dtype))
+            fill, dtype = joined.flat[0], joined.dtype
+            shape = self.join.shape_of(shape)
+        # Zeros take no time until they are replaced.
+        pixels = np.zeros(shape, dtype)
+        if fill != 0:
+            pixels[...] = fill
+        return pixels
+
+    def _cells_from_centre(self) -> dict[Cell, Box]:
+        """List its chunks and their rectangles, those nearest to its centre first."""
+        centre = [(start + stop) / 2 for start, stop in self.box[-2:]]
+
+        def distance(area: Box) -> float:
+            return math.dist([(start + stop) / 2 for start, stop in area[-2:]], centre)
+
+        areas = {cell: self.area_of(cell) for cell in cells_in(self.box, self.chunks)}
+        return dict(sorted(areas.items(), key=lambda item: distance(item[1])))
+
+    def _inside(self, area: Box) -> tuple[slice, ...]:
+        """Give the slices of `pixels` that show a rectangle of the level."""
+        axes = () if self.join is None else self.join.axes
+        inside = slice_inside(area, self.box)
+        return tuple(
+            slice(None) if axis in axes else part for axis, part in enumerate(inside)
+        )
 
     @property
     def is_whole(self) -> bool:
@@ -121,7 +178,7 @@ class StreamedView:
         common = intersect_boxes(box, self.box)
         return any(
             cell in self.missing or cell in self.failed
-            for cell in cells_in(common, self.level.chunks)
+            for cell in cells_in(common, self.chunks)
         )
 
     def note_absent(self) -> None:
@@ -133,37 +190,43 @@ class StreamedView:
         if self._based or self.is_whole:
             return
         others = sorted(others, key=lambda other: other.number)
-        base, self._based = self._take_coarser(others)
+        coarser, self._based = self._find_coarser(others)
         seen = [other for other in others if self._shows_more(other)]
-        if base is None and not seen:
+        if coarser is None and not seen:
             return
         for cell in (*tuple(self.missing), *tuple(self.failed)):
             area = self.area_of(cell)
             with self._lock:
                 # Else the true pixels came meanwhile.
                 if cell in self.missing or cell in self.failed:
-                    if base is not None:
-                        inside = slice_inside(area, self.box)
-                        self.pixels[inside] = base[inside]
+                    if coarser is not None:
+                        self._take_coarser(*coarser, area)
                     for other in seen:
                         self._take_seen(other, area)
 
     def _shows_more(self, other: StreamedView) -> bool:
         """Tell whether another view of the same level shows a part of this one."""
-        if other.number != self.number or (other.missing and not other._based):
+        if not self._shows_same(other) or (other.missing and not other._based):
             return False
         common = intersect_boxes(self.box, other.box)
         return all(start < stop for start, stop in common)
 
-    def _take_coarser(
+    def _shows_same(self, other: StreamedView) -> bool:
+        """Tell whether another view is of the same level, and of the same sections."""
+        if other.number != self.number or other.join != self.join:
+            return False
+        axes = () if self.join is None else self.join.axes
+        return all(self.box[axis] == other.box[axis] for axis in axes)
+
+    def _find_coarser(
         self, others: Iterable[StreamedView]
-    ) -> tuple[Pixels | None, bool]:
-        """Enlarge the finest coarser view that covers this one.
+    ) -> tuple[tuple[Pixels, list[Pixels]] | None, bool]:
+        """Find the finest coarser view that covers this one.
 
         Returns
         -------
-        ndarray or None
-            Nearest pixels of it.
+        tuple or None
+            Its pixels, and the indices of the nearest ones per axis.
         bool
             Whether they are true ones, so that they need not be asked for again.
         """
@@ -172,33 +235,47 @@ class StreamedView:
                 continue
             shapes = self.level.shape, other.level.shape
             indices = nearest_indices(self.box, shapes[0], other.box, shapes[1])
+            if indices is not None and self.join is not None:
+                indices = self.join.coarser_indices(indices, other.box, other.join)
+            elif other.join is not None:
+                continue
             if indices is not None:
                 whole = other.is_whole
-                return enlarge_pixels(other.pixels, indices), whole or other._based
+                return (other.pixels, indices), whole or other._based
         return None, False
+
+    def _take_coarser(
+        self, pixels: Pixels, indices: Sequence[Pixels], area: Box
+    ) -> None:
+        """Enlarge what a coarser view shows of a part of this one."""
+        # Part by part: new memory for the whole takes longer than its pixels.
+        inside = self._inside(area)
+        near = [index[part] for index, part in zip(indices, inside, strict=True)]
+        self.pixels[inside] = enlarge_pixels(pixels, near)
 
     def _take_seen(self, other: StreamedView, area: Box) -> None:
         """Take what another view of the same level shows of a part of this one."""
         common = intersect_boxes(area, other.box)
         if all(start < stop for start, stop in common):
-            seen = other.pixels[slice_inside(common, other.box)]
-            self.pixels[slice_inside(common, self.box)] = seen
+            self.pixels[self._inside(common)] = other.pixels[other._inside(common)]
 
     def take_chunks(self, other: StreamedView) -> None:
         """Take the chunks whose true pixels another view of the same level has."""
+        if not self._shows_same(other):
+            return
         absent = set(other.missing)  # before its pixels, which a worker goes on to fill
         for cell, area in tuple(self.missing.items()):
             if cell not in absent and intersect_boxes(area, other.box) == area:
                 if cell in other.failed:
                     self.failed[cell] = other.failed[cell]
-                self.put_chunk(cell, other.pixels[slice_inside(area, other.box)])
+                self.put_chunk(cell, other.pixels[other._inside(area)])
 
     def put_chunk(self, cell: Cell, pixels: Pixels) -> None:
         """Put the true pixels of a chunk."""
         with self._lock:
             area = self.missing.get(cell)
             if area is not None:
-                self.pixels[slice_inside(area, self.box)] = pixels
+                self.pixels[self._inside(area)] = pixels
                 del self.missing[cell]  # last: another view copies what is not missing
 
     def give_up(self, cell: Cell, *, until_login: bool = False) -> None:
@@ -207,8 +284,19 @@ class StreamedView:
         with self._lock:
             self.missing.pop(cell, None)
 
+    def read_chunk(self, cell: Cell, report: Callable[[ChunkError], None]) -> Pixels:
+        """Read a chunk as it is drawn, in a worker."""
+        area = self.area_of(cell)
+        pixels = self.level.array.read(area, report, keep=self.keeps)
+        if self.join is None:
+            return pixels
+        with _joins:
+            return self.join.join(pixels)
+
     def take_cached(self) -> None:
         """Take the chunks whose pixels are in memory, however they got there."""
+        if self.join is not None:
+            return  # a worker has them as soon, and joins them
         for cell, area in tuple(self.missing.items()):
             chunk = self.level.array.cached_chunk(cell)
             if chunk is not None:
@@ -220,7 +308,7 @@ class StreamedView:
 
     def area_of(self, cell: Cell) -> Box:
         """Give the rectangle of a chunk within the view."""
-        whole = box_of(cell, self.level.chunks, self.level.shape)
+        whole = box_of(cell, self.chunks, self.level.shape)
         return intersect_boxes(whole, self.box)
 
     @property
@@ -243,11 +331,10 @@ class StreamedView:
         before = time.monotonic() - RETRY_AFTER
         again = [cell for cell, at in self.failed.copy().items() if at < before]
         if again:
-            areas = cells_from_centre(self.box, self.level)
             self._based = False
             for cell in again:
                 del self.failed[cell]
-                self.missing[cell] = areas[cell]
+                self.missing[cell] = self.area_of(cell)
 
 
 def nearest_indices(
@@ -282,20 +369,9 @@ def enlarge_pixels(pixels: Pixels, indices: Sequence[Pixels]) -> Pixels:
     """Take the pixels at indices along each axis."""
     # Axis by axis: several times as fast as `numpy.ix_`. The last axis first: then all
     # others copy whole rows.
+    single = [slice(i[0], i[0] + 1) if len(i) == 1 else slice(None) for i in indices]
+    pixels = pixels[tuple(single)]
     for axis in reversed(range(len(indices))):
-        pixels = np.take(pixels, indices[axis], axis)
+        if len(indices[axis]) > 1:
+            pixels = np.take(pixels, indices[axis], axis)
     return pixels
-
-
-def cells_from_centre(box: Box, level: LevelSource) -> dict[Cell, Box]:
-    """List the chunks that a rectangle meets, those nearest to its centre first."""
-    centre = [(start + stop) / 2 for start, stop in box[-2:]]
-
-    def distance(area: Box) -> float:
-        return math.dist([(start + stop) / 2 for start, stop in area[-2:]], centre)
-
-    areas = {
-        cell: intersect_boxes(box_of(cell, level.chunks, level.shape), box)
-        for cell in cells_in(box, level.chunks)
-    }
-    return dict(sorted(areas.items(), key=lambda item: distance(item[1])))

@@ -118,7 +118,10 @@ def attend_volumes(viewer: ViewerModel, layer: Layer) -> None:
     is_ours = KEY in layer.metadata or hasattr(layer, "saver")
     if not is_ours or layer._type_string not in ("image", "labels"):
         return
-    if layer in _attended or getattr(layer, "rgb", False):
+    if layer in _attended:
+        return
+    if getattr(layer, "rgb", False):
+        answer_requests(layer)  # its slices with thickness
         return
     if not _attended:
         # napari makes the preferences when they are first asked for, for 0.1 s.

@@ -24,6 +24,7 @@ from psygnal import Signal, SignalGroup
 
 from napari_ngff.store.arrays.boxes import box_shape
 from napari_ngff.viewer.browsing.well_stream import at_once
+from napari_ngff.viewer.streaming.thick_slicing import ThickRequest
 from napari_ngff.viewer.volumes.prepared_volume import LabelLook
 
 if TYPE_CHECKING:
@@ -94,6 +95,10 @@ def answer_requests(layer: Layer) -> None:
 def make_request(reference: weakref.ref[Layer], usual: Any, **asked: Any) -> Any:
     """Make a request as napari does, or one that reads nothing in the main thread."""
     layer = reference()
+    displayed = asked["slice_input"].displayed
+    thick = is_thick(asked["projection_mode"], asked["data_slice"], displayed)
+    if thick and usual is _ImageSliceRequest:
+        usual = ThickRequest
     if layer is None or asked["rgb"]:
         return usual(**asked)
     volume = prepared_of(layer)
@@ -109,10 +114,7 @@ def make_request(reference: weakref.ref[Layer], usual: Any, **asked: Any) -> Any
             coarsest, data = len(layer.data) - 1, asked["data_at_thumbnail_level"]
             asked.update(data_level=coarsest, data_at_data_level=data)
             asked["corner_pixels"] = layer.corner_pixels
-    displayed = asked["slice_input"].displayed
-    if asked["slice_input"].ndisplay != 3 or is_thick(
-        asked["projection_mode"], asked["data_slice"], displayed
-    ):
+    if asked["slice_input"].ndisplay != 3 or thick:
         return usual(**asked)
     waits = is_awaited(layer, asked["data_level"], displayed)
     if volume is not None or waits:

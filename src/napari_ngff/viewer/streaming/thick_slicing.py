@@ -1,0 +1,74 @@
+"""Lets napari's slicing take sections that workers have joined.
+
+napari reads all pixels of a slice with thickness in the main thread and projects them
+there. The levels of our images give the projection, which is made chunk by chunk.
+
+Private names of napari (0.9): the requests for slices, their ``_project_thick_slice``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from napari.layers.image._slice import _ImageSliceRequest
+
+from napari_ngff.store.arrays.boxes import order_block, whole_box
+from napari_ngff.store.arrays.drawable_pixels import DrawablePixels
+from napari_ngff.viewer.streaming.joined_sections import FUNCTIONS, SectionJoin
+from napari_ngff.viewer.streaming.streamed_levels import StreamedLevel
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["ThickRequest", "read_joined"]
+
+Pixels = np.ndarray[Any, Any]
+
+
+class ThickRequest(_ImageSliceRequest):  # type: ignore[misc]
+    """A request for a slice with thickness, whose sections workers join."""
+
+    def _project_thick_slice(self, data: Any, data_slice: Any) -> Any:
+        shown = self.slice_input
+        spans = self._data_slice_to_slices(data_slice, shown.displayed)
+        mode = str(self.projection_mode)
+        joined = read_joined(data[spans], tuple(shown.not_displayed), mode)
+        if joined is None:
+            return super()._project_thick_slice(data, data_slice)
+        return joined
+
+
+def read_joined(array: Any, axes: Sequence[int], mode: str) -> Pixels | None:
+    """Read what is there of the projection of an array.
+
+    Parameters
+    ----------
+    array
+        Lazy, with all sections and no others.
+    axes
+        Axes of it that are projected. The result does not have them.
+    mode
+        Projection of napari.
+
+    Returns
+    -------
+    ndarray or None
+        None where the array is not streamed, or has one section only.
+    """
+    window = getattr(array, "window", None)
+    source = getattr(window, "source", None)
+    level = source.source if isinstance(source, DrawablePixels) else source
+    if window is None or not isinstance(level, StreamedLevel):
+        return None
+    if mode not in FUNCTIONS or 0 in window.shape or set(window.steps) != {1}:
+        return None
+    thick = [window.order[axis] for axis in axes if window.shape[axis] > 1]
+    if not thick:
+        return None
+    join = SectionJoin(mode, tuple(sorted(thick)), level is not source)
+    pixels = level.read_joined(window.box_below(whole_box(window.shape)), join)
+    if pixels is None:
+        return None
+    block = order_block(pixels, window.order)
+    return block[tuple(0 if i in axes else slice(None) for i in range(block.ndim))]
