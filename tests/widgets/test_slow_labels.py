@@ -14,7 +14,9 @@ from numcodecs.abc import Codec
 from numcodecs.registry import register_codec
 
 from mouse import camera, canvas, pump, until
+from napari_ngff.store.arrays.region_read import cache
 from napari_ngff.store.sources.folder_source import FolderSource
+from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.streaming import pixel_fetcher
 from napari_ngff.viewer.streaming.streamed_levels import are_pixels_coming
 from patience import PATIENCE
@@ -197,6 +199,41 @@ def test_after_a_save_labels_still_come_in_workers(viewer, labels):
     until(lambda: labels._slice.image.raw[centre_of(labels, 600, 600)] == 77)
     assert readers
     assert threading.main_thread() not in readers
+
+
+@pytest.mark.default_cases("disk-image", "disk-sidecar")
+@pytest.mark.parametrize("sidecar", [False, True], ids=["image", "sidecar"])
+def test_new_labels_come_in_workers_after_their_first_save(viewer, labels, sidecar):
+    image = next(one for one in viewer.layers if one._type_string == "image")
+    new = new_labels(image, "new-nuclei", sidecar=sidecar)
+    viewer.add_layer(new)
+    labels.visible = False
+    new.brush_size = 300
+    new.paint((0, 1000, 1000), 77)
+    new.saver.save()
+    until(lambda: not new.unsaved)
+    until(lambda: not are_pixels_coming())
+    readers.clear()
+    cache.clear()
+    gate.clear()
+    camera(viewer).zoom, camera(viewer).center = 0.3, (0, 450, 450)
+    canvas(viewer)._scene_canvas.update()
+    until(lambda: new.data_level > 0 and are_pixels_coming())
+    pump(50)
+    gate.set()
+    until(lambda: not are_pixels_coming() and is_painted(new, 77))
+    assert new.data_level > 0
+    assert readers
+    assert threading.main_thread() not in readers
+    new.paint((0, 400, 400), 78)
+    assert is_painted(new, 78)
+    new.undo()
+    until(lambda: is_painted(new, 77) and not is_painted(new, 78))
+    new.saver.discard_edits()
+
+
+def is_painted(layer, label):
+    return (layer._slice.image.raw == label).any()
 
 
 def centre_of(layer, y, x):

@@ -19,7 +19,7 @@ import numpy as np
 
 from napari_ngff.store.arrays.boxes import cells_in, intersect_boxes
 from napari_ngff.store.arrays.drawable_pixels import DrawablePixels, RoundedLabels
-from napari_ngff.store.arrays.lazy_array import ArrayWindow
+from napari_ngff.store.arrays.lazy_array import ArrayWindow, BlankArray
 from napari_ngff.store.pyramids.pyramid import LevelSource
 from napari_ngff.store.threads import LOCAL_CONCURRENCY
 from napari_ngff.viewer.browsing.well_stream import at_once, is_slicing
@@ -31,7 +31,11 @@ from napari_ngff.viewer.streaming.pixel_fetcher import (
 )
 from napari_ngff.viewer.streaming.pixels_ahead import AheadReader
 from napari_ngff.viewer.streaming.streamed_view import StreamedView
-from napari_ngff.viewer.streaming.timed_labels import TimedLabels, are_labels_coming
+from napari_ngff.viewer.streaming.timed_labels import (
+    NewLabels,
+    TimedLabels,
+    are_labels_coming,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -347,6 +351,9 @@ def stream_canvas(canvas: Canvas) -> None:
     """Let a canvas over labels of files be drawn at once, or in time."""
     windows = [level.source for level in canvas.levels]
     stored = [_stored_source(window) for window in windows]
+    if all(isinstance(source, BlankArray) for source in stored):
+        canvas.drawn = NewLabels(canvas, is_drawn)
+        return
     levels = [one for one in stored if isinstance(one, LevelSource)]
     if len(levels) < len(stored):
         return

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from napari_ngff.store.arrays.boxes import Box
     from napari_ngff.store.arrays.chunked_array import ChunkedArray
 
-__all__ = ["TimedLabels", "are_labels_coming", "label_signals"]
+__all__ = ["NewLabels", "TimedLabels", "are_labels_coming", "label_signals"]
 
 KEPT_READS = 6
 """Reads that are remembered: of the part in view and the thumbnail, now and before."""
@@ -254,6 +254,8 @@ class TimedLabels:
         followed = len(label_signals.arrived) > 0
         if canvas is None or not followed or not self._is_drawn():
             return None
+        if array_below(canvas.levels[number]) is None:
+            return None  # new labels, which are not in a file: nothing to wait for
         before = self._reads.pop((number, box), None)
         others = [*self._reads.values(), *([before] if before is not None else [])]
         # Files are looked at again for each picture, as without workers; but what comes
@@ -354,6 +356,35 @@ class TimedLabels:
         return self
 
 
+class NewLabels:
+    """Labels that are in no file yet: nothing is read of them; see `DrawnLevels`.
+
+    Parameters
+    ----------
+    canvas
+        Over blank levels.
+    is_drawn
+        Tells whether labels are asked for to be drawn.
+    """
+
+    def __init__(self, canvas: Canvas, is_drawn: Callable[[], bool]) -> None:
+        self._canvas = weakref.ref(canvas)
+        self._is_drawn = is_drawn
+
+    def read(self, number: int, box: Box) -> Pixels | None:
+        """Give nothing: the labels are there at once."""
+        return None
+
+    def is_true(self, number: int, box: Box) -> bool:
+        """Tell that all labels are true."""
+        return True
+
+    def note_change(self) -> TimedLabels | None:
+        """Go on with the file of the first save, whose coarser levels are drawn."""
+        canvas = self._canvas()
+        return None if canvas is None else TimedLabels(canvas, self._is_drawn)
+
+
 def leave_read(read: LabelRead) -> None:
     """Stop a read that nobody needs any more; one that has ended may still be seen."""
     read.is_left = not read.ended.is_set()
@@ -362,7 +393,8 @@ def leave_read(read: LabelRead) -> None:
 
 def array_below(level: CanvasLevel) -> ChunkedArray | None:
     """Find the array of the file that a level shows; None for none."""
-    source: Any = level.source
+    is_saved = level.canvas.saved_count(level) > 0
+    source: Any = level.saved if is_saved else level.source
     while hasattr(source, "source"):
         source = source.source
     array: ChunkedArray | None = getattr(source, "array", None)
