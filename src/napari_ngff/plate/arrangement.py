@@ -11,6 +11,7 @@ from napari_ngff.errors import (
     LoginNeededError,
     NodeNotFoundError,
     OMEZarrError,
+    is_refusal,
     may_pass,
     remedy_of,
 )
@@ -82,6 +83,8 @@ class WellArrangement:
         What to do about the last of the problems, whose text ends with it.
     refusal
         The error of a server that refused the well; None for none.
+    is_refused
+        Whether the server refused the well, or fields of it: a login may help.
     """
 
     fields: tuple[PlacedField, ...] = ()
@@ -93,6 +96,7 @@ class WellArrangement:
     passing: bool = False
     remedy: str = ""
     refusal: LoginNeededError | None = None
+    is_refused: bool = False
 
     def field_at(self, y: float, x: float) -> PlacedField | None:
         """Find the field at a place in voxels; of several the last, which is on top."""
@@ -123,7 +127,7 @@ class ScreenArrangements:
     passing
         Wells for which asking again later may help.
     refused
-        Wells with pixels that the server refused: a login may help.
+        Wells with documents or pixels that the server refused: a login may help.
     attempt
         How often wells were asked for again.
     """
@@ -174,6 +178,9 @@ class ScreenArrangements:
                     for path, reason in arrangement.problems
                 )
                 self.note_reason(well, text, passing=arrangement.passing)
+            if arrangement.is_refused:
+                with self._lock:
+                    self.refused.add(well)
             if arrangement.scattered:
                 self.note_reason(well, SCATTERED)
         return arrangement
@@ -194,9 +201,13 @@ class ScreenArrangements:
             self.refused.add(well)
 
     def retry_refused(self) -> bool:
-        """Let refused pixels be read again; return whether there are any."""
+        """Let what was refused be read again; return whether there is any."""
+        self.screen.forget_refused()
         with self._lock:
             again, self.refused = self.refused, set()
+            for key in [key for key in self._made if key[0] in again]:
+                if self._made[key].is_refused:
+                    del self._made[key]
             for well in again:
                 self.problems.pop(well, None)
             self.attempt += bool(again)
@@ -239,6 +250,7 @@ class ScreenArrangements:
                 passing=may_pass(error),
                 remedy=remedy_of(error),
                 refusal=refusal,
+                is_refused=is_refusal(error),
             )
         if not listed:
             return WellArrangement(problems=(("", EMPTY),))
@@ -287,6 +299,7 @@ def _place_fields(
         layout.scattered,
         any(map(may_pass, failed.values())),
         remedy_of(failed[max(failed)]) if failed else "",
+        is_refused=any(map(is_refusal, failed.values())),
     )
 
 

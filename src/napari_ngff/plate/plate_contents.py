@@ -12,6 +12,7 @@ from napari_ngff.errors import (
     NodeNotFoundError,
     OMEZarrError,
     UnsupportedError,
+    is_refusal,
     may_pass,
 )
 from napari_ngff.metadata.model import WellField
@@ -150,6 +151,10 @@ class FieldImage:
         except (OMEZarrError, OSError) as error:
             return error
 
+    def forget_refused(self) -> None:
+        """Let levels be read again that the server refused."""
+        pop_refused(self._arrays)
+
     def is_opened(self, level: int) -> bool:
         """Return whether a level was opened."""
         return level in self._arrays
@@ -183,13 +188,21 @@ def _copy_error(error: Exception) -> Exception:
     return new
 
 
+def pop_refused(found: dict[Any, Any]) -> None:
+    """Remove the errors of servers that want a login."""
+    for key, value in list(found.items()):
+        if isinstance(value, Exception) and is_refusal(value):
+            found.pop(key, None)
+
+
 class PlateContents:
     """The wells and images of a plate, of a well, or of a collection.
 
     Safe to use from several threads. What cannot be opened raises a copy of the first
     error each time, and is not read again, unless a server did not give it: that may
-    come the next time. (The error itself would keep alive all that was alive where it
-    was raised, such as a closed window of napari.)
+    come the next time, or after a login (see `forget_refused`). (The error itself would
+    keep alive all that was alive where it was raised, such as a closed window of
+    napari.)
 
     Parameters
     ----------
@@ -326,6 +339,14 @@ class PlateContents:
         for path in list(self._images):
             if path == written or path.startswith(f"{written}/labels/"):
                 self._images.pop(path, None)
+
+    def forget_refused(self) -> None:
+        """Let all be read again that the server refused: there is a login now."""
+        pop_refused(self._fields)
+        pop_refused(self._images)
+        for image in list(self._images.values()):
+            if isinstance(image, FieldImage):
+                image.forget_refused()
 
     def _choose_formats(
         self, well: str | None, field: str, inside: str

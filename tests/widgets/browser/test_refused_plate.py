@@ -12,6 +12,7 @@ from mouse import pump, until
 from napari_ngff.plugin import use_workers
 from napari_ngff.store.sources import remote_source as remote
 from napari_ngff.store.sources.server_logins import make_login, set_login
+from napari_ngff.viewer.session import session_of
 from napari_ngff.viewer.streaming.streamed_levels import fetcher
 from napari_ngff.widgets.browser.host import browser_of
 from napari_ngff.widgets.form_dialog import main_window
@@ -39,6 +40,18 @@ class PixelsHandler(WellsHandler):
     """Wants a login for chunks."""
 
     wanted_for = r"/c/"
+
+
+class RowsHandler(WellsHandler):
+    """Wants a login for all rows but the first."""
+
+    wanted_for = r"/[B-H]/"
+
+
+class FieldsHandler(WellsHandler):
+    """Wants one for the fields of these rows, not for their wells."""
+
+    wanted_for = r"/[B-H]/\d+/\d"
 
 
 @pytest.fixture
@@ -97,3 +110,34 @@ def test_thumbnails_that_were_refused_come_after_the_login(viewer, drop_plate, t
         layer = viewer.layers[0]
         until(lambda: np.count_nonzero(layer._slice.image.raw) > 0)
         until(lambda: not fetcher.is_busy)
+
+
+@pytest.mark.parametrize("handler", [RowsHandler, FieldsHandler])
+def test_wells_whose_documents_were_refused_come_after_the_login(
+    viewer, drop_plate, told, handler
+):
+    folder, drop = drop_plate
+    with serving_locked(folder, [f"Bearer {TOKEN}"], handler=handler) as server:
+        drop(server)
+        until(lambda: len(viewer.layers) and browser_of(viewer) is not None)
+        arrangements = session_of(viewer).browser._display.resolver.arrangements
+        until(lambda: len(arrangements.refused) == 18)
+        layer = viewer.layers[0]
+        until(lambda: drawn_rows(layer) == [True, False, False, False])
+        until(lambda: len(browser_of(viewer).feed._refused) == 18)  # thumbnails
+        pump(300)
+        refused = len(server.refused)
+        layer.refresh()
+        pump(300)
+        assert len(server.refused) == refused, "a refused login is not tried again"
+        set_login(server.address, make_login(token=TOKEN))
+        until(lambda: drawn_rows(layer) == [True] * 4)
+        until(lambda: not fetcher.is_busy)
+        assert not arrangements.problems
+        assert not arrangements.refused
+
+
+def drawn_rows(layer):
+    """Tell of which of the four rows of the plate there are pixels on the canvas."""
+    rows = np.array_split(layer._slice.image.raw, 4)
+    return [np.count_nonzero(row) > row.size // 2 for row in rows]
