@@ -136,6 +136,7 @@ def create_labels(
     home: LabelLocation | None = None,
     *,
     replace: bool = False,
+    pyramid: Pyramid | None = None,
 ) -> NewLabels:
     """Create the arrays of a new label image.
 
@@ -155,6 +156,8 @@ def create_labels(
     replace
         Whether to replace a label image of that name. It stays until the new one is
         registered.
+    pyramid
+        The image's levels, where they are open; they are opened by default.
 
     Raises
     ------
@@ -171,8 +174,9 @@ def create_labels(
     transaction = begin_transaction(home.source)
     # Only this source reads what is put before it is committed.
     home = changed(home, source=transaction.source)
-    pyramid = open_pyramid(image)
-    shapes, chunks, multiscale = _plan_levels(pyramid, name, level)
+    shapes, chunks, multiscale = _plan_levels(
+        open_pyramid(image) if pyramid is None else pyramid, name, level
+    )
     # Raises where the version cannot state it, before anything is written.
     dump_image(ImageMetadata((multiscale,), label=LabelInfo()), home.version)
     if "/" in name or not is_name(name):

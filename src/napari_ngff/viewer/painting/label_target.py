@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from napari_ngff.labels.places.label_location import LabelLocation
     from napari_ngff.store.hierarchy.node import Node
+    from napari_ngff.store.pyramids.pyramid import Pyramid
 
 __all__ = ["TARGET", "LabelTarget", "Sidecar"]
 
@@ -37,6 +38,9 @@ class LabelTarget:
         As it was asked for, see `new_labels`.
     replaces
         Name of the label image that the first save may replace; "" for none.
+    pyramid
+        The image's levels as they were opened: a save into a file of this computer
+        needs no server. None where they are to be opened again.
     """
 
     node: Node | None
@@ -46,6 +50,7 @@ class LabelTarget:
     order: tuple[int | None, ...] | None = None
     sidecar: Sidecar = None
     replaces: str = ""
+    pyramid: Pyramid | None = None
 
     def __deepcopy__(self, memo: dict[int, Any]) -> LabelTarget:
         # napari copies a layer's metadata; this one never changes.

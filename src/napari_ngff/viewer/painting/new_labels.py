@@ -220,7 +220,17 @@ def label_data(image: LayerData, chosen: LabelChoices) -> LayerData:
     order = _axis_order(levels[0])
     home = None if order is None else _choose_location(node, chosen.sidecar)
     replaces = name if chosen.overwrite else ""
-    target = LabelTarget(node, name, level, home, order, chosen.sidecar, replaces)
+    picture = origin.picture if origin is not None else None
+    target = LabelTarget(
+        node,
+        name,
+        level,
+        home,
+        order,
+        chosen.sidecar,
+        replaces,
+        picture.pyramid if picture is not None else None,
+    )
     factor = _level_factors(origin, order, level, shapes)
     placed = {key: keywords[key] for key in PLACEMENT if keywords.get(key) is not None}
     # The middle of a voxel that holds several lies between theirs.

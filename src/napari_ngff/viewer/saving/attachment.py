@@ -17,6 +17,7 @@ from napari_ngff.labels.saving.journal_records import JournalSubject
 from napari_ngff.metadata.model import LabelInfo
 from napari_ngff.store.pyramids.level_reduction import method_named
 from napari_ngff.store.pyramids.pyramid import open_pyramid
+from napari_ngff.store.sources.read_ahead import is_remote
 from napari_ngff.store.write.begin import begin_transaction
 from napari_ngff.viewer.label_layers import FIRST_COLORS
 from napari_ngff.viewer.layer_plan import KEY, LayerOrigin, origin_of
@@ -121,7 +122,13 @@ def attach_new(layer: OMEZarrLabels, new: LabelTarget) -> None:
         # Before the new attempt, which needs the name that the old one holds.
         if saver.abandon is not None:
             saver.abandon()  # what an attempt that failed has left
-        made = create_labels(image, chosen, dtype, new.level, target, replace=replace)
+        # Labels of this computer can be saved while a server gives no answer. Files
+        # here are looked at again: another program may have added levels.
+        is_apart = is_remote(image.location.source) and not is_remote(target.source)
+        pyramid = new.pyramid if is_apart else None
+        made = create_labels(
+            image, chosen, dtype, new.level, target, replace=replace, pyramid=pyramid
+        )
         saver.abandon = made.abandon
         # So that the sidecar is found when the image is opened again.
         remember_sidecar(image, target)

@@ -32,8 +32,8 @@ from napari_ngff.viewer.streaming.pixel_fetcher import (
 from napari_ngff.viewer.streaming.pixels_ahead import AheadReader
 from napari_ngff.viewer.streaming.streamed_view import StreamedView
 from napari_ngff.viewer.streaming.timed_labels import (
-    NewLabels,
     TimedLabels,
+    UnsavedLabels,
     are_labels_coming,
 )
 
@@ -352,7 +352,7 @@ def stream_canvas(canvas: Canvas) -> None:
     windows = [level.source for level in canvas.levels]
     stored = [_stored_source(window) for window in windows]
     if all(isinstance(source, BlankArray) for source in stored):
-        canvas.drawn = NewLabels(canvas, is_drawn)
+        canvas.drawn = UnsavedLabels(canvas, is_drawn)
         return
     levels = [one for one in stored if isinstance(one, LevelSource)]
     if len(levels) < len(stored):

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from napari_ngff.store.arrays.boxes import Box
     from napari_ngff.store.arrays.chunked_array import ChunkedArray
 
-__all__ = ["NewLabels", "TimedLabels", "are_labels_coming", "label_signals"]
+__all__ = ["TimedLabels", "UnsavedLabels", "are_labels_coming", "label_signals"]
 
 KEPT_READS = 6
 """Reads that are remembered: of the part in view and the thumbnail, now and before."""
@@ -356,7 +356,7 @@ class TimedLabels:
         return self
 
 
-class NewLabels:
+class UnsavedLabels:
     """Labels that are in no file yet: nothing is read of them; see `DrawnLevels`.
 
     Parameters
