@@ -13,6 +13,7 @@ from napari_ngff.labels.label_metadata import read_label_info
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.viewer import window_services
 from napari_ngff.viewer.browsing.annotation import begin_annotation
+from napari_ngff.viewer.browsing.field_labels import label_name
 from napari_ngff.viewer.painting.layer_classes import classes_of_layer
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.session import session_of
@@ -98,6 +99,26 @@ def test_another_day_a_new_field_has_the_classes_of_the_others(viewer, root):
         "nucleus",
         "debris",
     ]
+
+
+def test_another_day_the_labels_of_before_are_continued_from_the_overview(viewer, root):
+    found = begin(viewer, root, "phenotypes")
+    classes_of_layer(found.layer).add_class("nucleus")
+    paint(found, 1)
+    found.step_field(1)
+    session_of(viewer).browser.close()
+    again = ViewerModel()
+    session_of(again).browse(open_node(root))
+    found = begin_annotation(again)
+    assert (found.name, found.current_key) == ("phenotypes", "A/1/1")
+    assert label_name(found.layer) == "phenotypes"
+    assert [c.name for c in classes_of_layer(found.layer).items] == ["nucleus"]
+
+
+def test_a_first_round_without_a_name_makes_labels_of_its_own(viewer, root):
+    session_of(viewer).browse(open_node(root))
+    found = begin_annotation(viewer)
+    assert (found.name, label_name(found.layer)) == ("labels", "labels")
 
 
 def test_the_classes_in_the_file_of_a_field_stay(viewer, root):

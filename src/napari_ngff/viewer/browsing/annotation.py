@@ -27,13 +27,16 @@ if TYPE_CHECKING:
 
     from napari_ngff.labels.label_classes import LabelClass
     from napari_ngff.viewer.browsing.browser import Browser
-    from napari_ngff.viewer.browsing.positions import Position
+    from napari_ngff.viewer.browsing.positions import AnnotatedLabels, Position
 
 __all__ = ["STATE_KEYS", "AnnotationRound", "begin_annotation"]
 
 STATE_KEYS = {"Shift-D": "done", "Shift-F": "flagged"}
 """Keys that set the state of the field that is shown; neither napari 0.8 nor 0.9 uses
 them. Pressed again, they take the state back."""
+
+FIRST_NAME = "labels"
+"""Name of the labels where no field has any yet."""
 
 BEGUN = "in progress"
 
@@ -50,7 +53,7 @@ class AnnotationRound:
     browser
         Of a plate, a well or a collection.
     name
-        Of the labels in every field.
+        Of the labels in every field; "" for those of fields that were begun before.
 
     Attributes
     ----------
@@ -105,8 +108,8 @@ class AnnotationRound:
         for key, state in STATE_KEYS.items():
             bind_state_key(key, state)
 
-    def _list_fields(self) -> tuple[dict[str, Position], tuple[LabelClass, ...]]:
-        """Read which fields there are, and the classes of those that are begun.
+    def _list_fields(self) -> tuple[dict[str, Position], AnnotatedLabels]:
+        """Read which fields there are, and the labels of those that are begun.
 
         Fields of broken wells are left out.
         """
@@ -126,15 +129,18 @@ class AnnotationRound:
             for key, position in positions.items()
             if self.states.state_of(key) != TODO
         )
-        return positions, self.browser.label_classes(begun, self.name)
+        return positions, self.browser.find_annotated(begun, self.name)
 
     def _on_fields_listed(
-        self, listed: tuple[dict[str, Position], tuple[LabelClass, ...]]
+        self, listed: tuple[dict[str, Position], AnnotatedLabels]
     ) -> None:
         if self._closed:
             return
-        self._places, self._classes = listed
-        self.fields = tuple(self._places)
+        self._places, annotated = listed
+        self.fields, self._classes = tuple(self._places), annotated.classes
+        if not self.name:
+            self.name = annotated.name or FIRST_NAME
+            self._arrive_at_field(self.browser.position)
         self._add_classes(self.layer)
         if self.current_key is None and self.fields:
             self.go_to_field(self.states.next_to_do(self.fields) or self.fields[0])
@@ -205,7 +211,8 @@ class AnnotationRound:
     def _arrive_at_field(self, position: Position | None) -> None:
         """Select the labels of the field, or make them, and take the brush."""
         viewer = self._viewer()
-        if viewer is None or position is None:
+        # Without a name the fields that were begun before are still being read.
+        if viewer is None or position is None or not self.name:
             self.changed.emit()
             return
         # In memory: nothing is written in a field before somebody paints there.
@@ -246,8 +253,10 @@ class AnnotationRound:
         return layer
 
 
-def begin_annotation(viewer: ViewerModel, name: str) -> AnnotationRound:
+def begin_annotation(viewer: ViewerModel, name: str = "") -> AnnotationRound:
     """Begin a round of annotation in what the viewer browses; an older one ends.
+
+    Without a name it goes on with the labels of the fields that were begun before.
 
     Raises
     ------

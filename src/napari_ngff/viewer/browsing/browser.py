@@ -25,12 +25,13 @@ from napari_ngff.viewer.browsing.display import Display
 from napari_ngff.viewer.browsing.field_labels import AnnotationStates, WellStates
 from napari_ngff.viewer.browsing.pins import PinnedFields
 from napari_ngff.viewer.browsing.positions import (
+    AnnotatedLabels,
     FieldPlace,
     Position,
     WellFields,
     fields_of,
+    find_annotated,
     image_of_list,
-    label_classes,
     label_names,
     names_in_image,
 )
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
     from napari.components import ViewerModel
     from napari.layers import Layer
 
-    from napari_ngff.labels.label_classes import LabelClass
     from napari_ngff.metadata.model import Acquisition
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.viewer.browsing.camera import Corners
@@ -247,11 +247,9 @@ class Browser:
         read = partial(names_in_image, self._node, image)
         window_services.run_work(read, self.offer_labels)
 
-    def label_classes(
-        self, places: Iterable[Position], name: str
-    ) -> tuple[LabelClass, ...]:
-        """Read the classes of labels from the first of some images that has any."""
-        return label_classes(self._display.resolver.arrangements, places, name)
+    def find_annotated(self, places: Iterable[Position], name: str) -> AnnotatedLabels:
+        """Find the labels that were annotated in some images; see `positions`."""
+        return find_annotated(self._display.resolver.arrangements, places, name)
 
     def count_states(self) -> dict[str, WellStates]:
         """Read how many fields of each well are annotated, in progress, or flagged.

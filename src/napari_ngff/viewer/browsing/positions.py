@@ -34,16 +34,17 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.browsing.camera import Corners
 
 __all__ = [
+    "AnnotatedLabels",
     "BrowsedImages",
     "FieldPlace",
     "FieldRoute",
     "Position",
     "WellFields",
     "fields_of",
+    "find_annotated",
     "image_of_list",
     "inline_title",
     "key_of",
-    "label_classes",
     "label_names",
     "names_in_image",
     "placed_of",
@@ -248,26 +249,53 @@ def _real_path(root: str, path: str) -> str:
     return join_key(os.path.realpath(root).replace(os.sep, "/"), path)
 
 
-def label_classes(
+@dataclass(frozen=True, slots=True)
+class AnnotatedLabels:
+    """Labels that fields have which were annotated before.
+
+    Attributes
+    ----------
+    name
+        Of the labels in each field; "" for none.
+    classes
+        Those of the first field that has any.
+    """
+
+    name: str = ""
+    classes: tuple[LabelClass, ...] = ()
+
+
+def find_annotated(
     arrangements: ScreenArrangements, places: Iterable[Position], name: str
-) -> tuple[LabelClass, ...]:
-    """Read the classes of labels from the first of some images that has any.
+) -> AnnotatedLabels:
+    """Find the labels that were annotated in some images, and their classes.
 
     At most `WELLS_ASKED` images are looked at, and the sidecars beside them.
+
+    Parameters
+    ----------
+    name
+        Of the labels; "" for the first ones that have classes, the newest labels of
+        an image first.
     """
-    screen = arrangements.screen
+    screen, newest = arrangements.screen, ""
     for position in itertools.islice(places, WELLS_ASKED):
         try:
             location = screen.location_of(position.well, position.field)
             image = read_node(location, screen.node.zarr_format)
             nodes = {label.name: label for label in image.labels().nodes}
-            nodes = {**open_sidecars(image).labels, **nodes}
-            classes = classes_of(read_label_info(nodes[name])) if name in nodes else ()
+            # Labels of a sidecar are shown in place of those of the image.
+            nodes |= open_sidecars(image).labels
+            for each in (name,) if name else reversed(nodes):
+                found = (
+                    classes_of(read_label_info(nodes[each])) if each in nodes else ()
+                )
+                if found:
+                    return AnnotatedLabels(each, found)
+                newest = newest or each
         except (OMEZarrError, OSError):
             continue
-        if classes:
-            return classes
-    return ()
+    return AnnotatedLabels(newest)
 
 
 def spread_wells(wells: list[str | None]) -> list[str | None]:

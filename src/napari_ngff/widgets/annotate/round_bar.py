@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RoundBar"]
 
-NAME = "labels"
+
 SMALLEST = 28
 """Least width of a button with one arrow, in pixels, to be hit easily."""
 
@@ -119,10 +119,13 @@ class RoundBar(QGroupBox):
         self.showRound()
 
     def startRound(self) -> None:
-        """Begin in the field that is shown, with labels named as the selected ones."""
+        """Begin in the field that is shown, with labels named as the selected ones.
+
+        Without any, with those of the fields that were begun before.
+        """
         active = self._viewer.layers.selection.active
         try:
-            self.annotation = begin_annotation(self._viewer, label_name(active) or NAME)
+            self.annotation = begin_annotation(self._viewer, label_name(active) or "")
         except (ValueError, OMEZarrError, OSError) as error:
             self.reported.emit(str(error))
             return
