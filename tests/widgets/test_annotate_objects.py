@@ -194,7 +194,7 @@ def test_shapes_become_labels(viewer, dock, labels):
     viewer.add_shapes([np.array(corners)], shape_type="polygon")
     viewer.layers.selection.active = labels
     press(dock.bridge.shapes)
-    assert "1 shapes were painted" in dock.status.text()
+    assert "Painted 1 shape" in dock.status.text()
     assert voxel(labels, 110, 140) == 8
 
 

@@ -60,6 +60,17 @@ def test_an_ellipse_is_round_and_a_line_as_wide_as_its_edge():
     assert np.flatnonzero(found[40:, 40]).tolist() == [2, 3, 4, 5, 6, 7, 8]
 
 
+def test_all_that_was_drawn_with_a_tool_still_in_hand():
+    viewer, layer = scene()
+    shapes = Shapes()
+    shapes.add_rectangles(world((10, 10), (10, 50), (30, 50), (30, 10)))
+    shapes.add_rectangles(world((40, 10), (40, 50), (55, 50), (55, 10)))
+    shapes.mode = "add_rectangle"
+    shapes.selected_data = {1}  # by napari, after it was drawn
+    assert shapes_to_labels(viewer, shapes, layer) == 2
+    assert {1, 2} < set(np.unique(shown(layer)))
+
+
 def test_only_the_selected_ones_and_what_is_locked_stays():
     viewer, layer = scene()
     layer.paint((2, 20, 20), 4)

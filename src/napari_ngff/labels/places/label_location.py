@@ -166,7 +166,7 @@ def location_inside(image: Node) -> LabelLocation:
         )
     msg = (
         f"{image} is OME-Zarr {stated or 'of no stated version'}, which cannot state"
-        " the position of labels. Convert it to 0.4 or newer, and make labels for that."
+        " the position of labels. Convert it to 0.4 or newer, and use the result."
     )
     raise UnsupportedError(msg)
 

@@ -26,6 +26,8 @@ def shapes_to_labels(
 ) -> int:
     """Paint the selected shapes, or all of them, as one step of undo.
 
+    While a drawing tool is in hand all are painted: napari selects the last one drawn.
+
     Rectangles, ellipses and polygons are filled as by the polygon tool, which counts
     the outline; lines and paths are drawn as wide as their edge.
 
@@ -53,7 +55,9 @@ def shapes_to_labels(
     """
     if into.read_only:
         raise ValueError(f"{into.name} cannot be edited: {into.read_only}")
-    chosen = sorted(shapes.selected_data) or range(len(shapes.data))
+    is_drawing = str(shapes.mode).startswith("add_")
+    selected = [] if is_drawing else sorted(shapes.selected_data)
+    chosen = selected or range(len(shapes.data))
     first = into.next_label() if label is None else label
     edits = []
     for number, index in enumerate(chosen):

@@ -20,6 +20,7 @@ from napari_ngff.viewer.bridge.merge_result import (
     prepare_merge,
     worked_on,
 )
+from napari_ngff.viewer.notices import count_noun
 from napari_ngff.viewer.painting.drawings import shapes_to_labels
 from napari_ngff.widgets.annotate.export_box import ExportBox
 from napari_ngff.widgets.annotate.region_form import RegionForm, choice_box
@@ -56,7 +57,10 @@ class BridgePage(QWidget):
         self.put = QPushButton("&Merge result", self)
         self.put.setToolTip("Writes the result into the selected labels; undo works.")
         self.shapes = QPushButton("Shapes &to labels", self)
-        self.shapes.setToolTip("Paints the shapes of the selected shapes layer.")
+        self.shapes.setToolTip(
+            "Paints the shapes of the selected shapes layer; after Select shapes, only"
+            " the selected ones."
+        )
         self.export = ExportBox(self)
         self.export.reported.connect(self.reported)
         self._build_layout()
@@ -183,4 +187,4 @@ class BridgePage(QWidget):
         except (ValueError, OverflowError) as error:
             self.reported.emit(str(error))
             return
-        self.reported.emit(f"{number} shapes were painted; undo takes them back.")
+        self.reported.emit(f"Painted {count_noun(number, 'shape')}. Ctrl+Z undoes it.")
