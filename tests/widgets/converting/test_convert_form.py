@@ -103,6 +103,25 @@ def text_below(form, name):
     return next((line for line in lines if line.startswith(f"{title}: ")), "")
 
 
+def test_wells_of_a_plate_are_forgotten_for_an_image(viewer, tmp_path):
+    plate = write_plate(tmp_path / "plate.ome.zarr", grid=(1, 2), fields=1)
+    image = write_image(tmp_path / "cells.ome.zarr", "0.4", shape=(60, 60))
+
+    def journey(person):
+        person.drop(plate)
+        form = show_form(person)
+        options_of(person, form)
+        person.sees(form.lines["wells"].isVisible)
+        type_into(person, form.lines["wells"], "A1")
+        person.sees(form.start.isEnabled)
+        type_into(person, form.source, str(image))
+        person.sees(lambda: "Image" in form.facts.text())
+        person.sees(lambda: form.start.isEnabled() and not form.fields.mistakes.text())
+        assert not form.lines["wells"].isVisible()
+
+    Person(viewer, "convert").take(journey)
+
+
 def test_the_visible_part_becomes_the_crop(viewer, tmp_path):
     source = write_image(tmp_path / "cells.ome.zarr", "0.5", shape=(2, 300, 400))
     made = tmp_path / "cells-converted.ome.zarr"

@@ -340,7 +340,14 @@ class ConvertForm(QWidget):
             "channels": len(facts.channels) > 1,
             "wells": bool(facts.wells),
         }
-        self.fields.setAbsent([name for name, known in there.items() if not known])
+        absent = [name for name, known in there.items() if not known]
+        self.fields.setAbsent(absent)
+        # What was chosen for another source could not be seen, nor removed.
+        stale = [self.lines[name] for name in absent if self.lines[name].text()]
+        for line in stale:
+            line.clear()
+        if stale:
+            self._waiting.start()
 
     def _show_task(self) -> None:
         if not isalive(self):  # type: ignore[no-untyped-call]
