@@ -16,7 +16,8 @@ from napari_ngff.plugin import use_workers
 from napari_ngff.store.arrays.region_read import cache
 from napari_ngff.viewer.samples import write_image
 from napari_ngff.viewer.streaming import outage_watch, streamed_view
-from napari_ngff.viewer.streaming.missing_parts import is_volume_shown
+from napari_ngff.viewer.streaming.missing_parts import is_volume_shown, list_lost
+from napari_ngff.viewer.streaming.missing_retry import MissingRetry, can_read
 from napari_ngff.viewer.streaming.streamed_levels import fetcher
 from napari_ngff.widgets.missing_sign import TRY_AGAIN, missing_sign_of
 from plates import write_image as write_plain
@@ -189,6 +190,29 @@ def test_the_sign_goes_with_the_layer(viewer, tmp_path):
     until(lambda: "damaged" in sign_text(viewer))
     QTest.mouseClick(viewer.window._qt_window, Qt.MouseButton.LeftButton)
     viewer.layers.clear()
+    until(lambda: sign_text(viewer) == "")
+    notification_manager.records.clear()
+
+
+def test_the_sign_goes_where_the_last_chunk_comes_while_it_looks(
+    viewer, tmp_path, monkeypatch
+):
+    use_workers()
+    path = write_image(tmp_path / "cells.ome.zarr", shape=(64, 64))
+    chunks = {}
+    for chunk in (path / "0").rglob("*"):
+        if chunk.is_file() and "zarr" not in chunk.name:
+            chunks[chunk] = chunk.read_bytes()
+            chunk.write_bytes(b"not a chunk")
+    viewer.open(str(path), plugin="napari-ngff")
+    until(lambda: "damaged" in sign_text(viewer))
+    for chunk, content in chunks.items():
+        chunk.write_bytes(content)
+
+    def read_at_once(retry):
+        assert all(can_read(one.array, one.box) for one in list(list_lost(viewer)))
+
+    monkeypatch.setattr(MissingRetry, "ask_sometimes", read_at_once)
     until(lambda: sign_text(viewer) == "")
     notification_manager.records.clear()
 

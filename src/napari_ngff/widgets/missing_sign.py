@@ -81,13 +81,15 @@ class MissingSign(QPushButton):
     def showMissing(self) -> None:
         """Count what is missing now."""
         viewer = self._viewer()
+        # Before the list: a worker may read the last chunk while that is shown.
+        goes_on = viewer is not None and has_failed(viewer)
         parts = [] if viewer is None else list_missing(viewer)
         text = missing_text(parts)
         self.setText(text)
         self.setToolTip("\n".join(part.text for part in parts))
         self.setVisible(bool(text))
         self._retry.ask_sometimes()
-        if viewer is None or not has_failed(viewer):
+        if not goes_on:
             self._timer.stop()
 
     def retry(self) -> None:
