@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import pytest
 
@@ -40,7 +41,12 @@ def reads(server):
 
 def read_at_once(server, reads, spans, monkeypatch):
     """Read parts by a thread each, while another read holds the server up."""
-    monkeypatch.setattr(joined_reads, "GATHER", 0.3)
+
+    def wait_for_all(seconds):
+        assert seconds == joined_reads.GATHER
+        until(lambda: len(reads._waiting) == len(spans))
+
+    monkeypatch.setattr(joined_reads, "time", SimpleNamespace(sleep=wait_for_all))
     server.over.clear()
     with ThreadPoolExecutor(len(spans) + 1) as pool:
         first = pool.submit(reads.read, [(3 << 20, 5)])
