@@ -15,6 +15,7 @@ import sys
 import tempfile
 from collections import defaultdict
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -64,8 +65,8 @@ def pytest_runtest_setup() -> None:
 def quick_windows() -> Iterator[None]:
     """Spare each window what needs to be done only once in a process.
 
-    A third of the time of a short test in a window: napari collects garbage whenever
-    layers are cleared, reads the manifests of all plugins, and writes its settings at
+    Half of the time of a short test in a window: napari collects garbage whenever a
+    layer is removed, reads the manifests of all plugins, and writes its settings at
     each change of them.
     """
     import napari._qt.qt_main_window  # noqa: F401
@@ -87,9 +88,16 @@ def quick_windows() -> Iterator[None]:
             lambda paths=(): iter(discover_once(tuple(paths))),
         )
         patch.setattr(NapariSettings, "_maybe_save", lambda *_, **__: None)
+        # For drivers of Windows; `make_napari_viewer` collects when a window closes.
+        no_collection = SimpleNamespace(collect=lambda: None)
+        patch.setattr("napari._vispy.canvas.gc", no_collection)
         gc.collect()
         gc.freeze()  # modules: nothing that a test makes
+        # Python takes what is left for little, and would look through it too often.
+        usual = gc.get_threshold()
+        gc.set_threshold(*usual[:2], 10 * usual[2])
         yield
+        gc.set_threshold(*usual)
         gc.unfreeze()
 
 
