@@ -24,6 +24,9 @@ from hypothesis import HealthCheck, settings
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+# A tenth of the time would be spent on looking for garbage, most of it in modules.
+gc.set_threshold(10_000, 20, 100)
+
 # Before anything imports napari, which reads its settings once.
 _home = Path(tempfile.mkdtemp(prefix="napari-ngff-tests-"))
 atexit.register(shutil.rmtree, _home, ignore_errors=True)
@@ -93,11 +96,7 @@ def quick_windows() -> Iterator[None]:
         patch.setattr("napari._vispy.canvas.gc", no_collection)
         gc.collect()
         gc.freeze()  # modules: nothing that a test makes
-        # Python takes what is left for little, and would look through it too often.
-        usual = gc.get_threshold()
-        gc.set_threshold(*usual[:2], 10 * usual[2])
         yield
-        gc.set_threshold(*usual)
         gc.unfreeze()
 
 
