@@ -46,6 +46,8 @@ class SleepingCodec(Codec):
 
 register_codec(SleepingCodec)
 
+CODECS = {"disk": Zlib(1), "codec": SleepingCodec()}
+
 
 @functools.cache
 def pixels_of(level):
@@ -89,13 +91,25 @@ def threads(monkeypatch):
     until(lambda: not local_fetcher.is_busy)
 
 
-@pytest.fixture(params=[Zlib(1), SleepingCodec()], ids=["disk", "codec"])
-def cells(request, viewer, tmp_path, monkeypatch, threads):
+@pytest.fixture(scope="module")
+def stored_cells(tmp_path_factory):
+    """Write an image once for each codec; nothing here changes it."""
+
+    @functools.cache
+    def write_once(name):
+        folder = tmp_path_factory.mktemp(name) / "cells.ome.zarr"
+        write_cells(folder, CODECS[name])
+        return folder
+
+    return write_once
+
+
+@pytest.fixture(params=CODECS)
+def cells(request, viewer, stored_cells, monkeypatch, threads):
     """Two layers of an image whose chunks take 20 ms each, at rest."""
     monkeypatch.setattr(pixel_fetcher, "WAIT", 0.03)
     monkeypatch.setattr(pixel_fetcher, "WAIT_TOGETHER", 0.045)
-    write_cells(tmp_path / "cells.ome.zarr", request.param)
-    viewer.open(str(tmp_path / "cells.ome.zarr"), plugin="napari-ngff")
+    viewer.open(str(stored_cells(request.param)), plugin="napari-ngff")
     pump(300)  # the camera is fitted until the window has its size
     until(lambda: not local_fetcher.is_busy)
     threads.clear()
@@ -207,11 +221,10 @@ def test_at_rest_the_picture_is_what_is_read_at_once(viewer, cells):
         until(lambda: is_at_rest(viewer))
 
 
-def test_a_file_that_is_read_in_time_is_drawn_once(viewer, tmp_path):
-    write_cells(tmp_path / "cells.ome.zarr", Zlib(1))
+def test_a_file_that_is_read_in_time_is_drawn_once(viewer, stored_cells):
     arrived = []
     stream_signals.arrived.connect(arrived.append)
-    viewer.open(str(tmp_path / "cells.ome.zarr"), plugin="napari-ngff")
+    viewer.open(str(stored_cells("disk")), plugin="napari-ngff")
     for step in range(5):
         look(viewer, 2, 400 + 100 * step, 500)
         viewer.dims.set_current_step(0, step % PLANES)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import shutil
 import threading
 import time
 
@@ -52,6 +53,8 @@ class LabelCodec(Codec):
 
 register_codec(LabelCodec)
 
+CODECS = {"disk": Zlib(1), "codec": LabelCodec()}
+
 
 @functools.cache
 def labels_of(level):
@@ -93,12 +96,25 @@ def slow_disk(monkeypatch):
     monkeypatch.setattr(FolderSource, "get", get_slowly)
 
 
-@pytest.fixture(params=[Zlib(1), LabelCodec()], ids=["disk", "codec"])
-def labels(request, viewer, tmp_path, monkeypatch, slow_disk):
+@pytest.fixture(scope="module")
+def stored_cells(tmp_path_factory):
+    """Write an image and its labels once for each codec."""
+
+    @functools.cache
+    def write_once(name):
+        folder = tmp_path_factory.mktemp(name) / "cells.ome.zarr"
+        write_cells(folder, CODECS[name])
+        return folder
+
+    return write_once
+
+
+@pytest.fixture(params=CODECS)
+def labels(request, viewer, tmp_path, stored_cells, monkeypatch, slow_disk):
     """Labels whose chunks take 30 ms each, at rest in the first plane."""
     monkeypatch.setattr(pixel_fetcher, "WAIT", 0.02)
     monkeypatch.setattr(pixel_fetcher, "WAIT_TOGETHER", 0.03)
-    write_cells(tmp_path / "cells.ome.zarr", request.param)
+    shutil.copytree(stored_cells(request.param), tmp_path / "cells.ome.zarr")
     readers.clear()
     gate.set()
     viewer.open(str(tmp_path / "cells.ome.zarr"), plugin="napari-ngff")

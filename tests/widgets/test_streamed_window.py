@@ -20,7 +20,7 @@ from unreliable import DROP, OK, Handler, serving
 
 pytest.importorskip("aiohttp", reason="needs the extra [remote]")
 
-SIZE = 4096
+SIZE = 2048
 LATENCY = 0.1
 
 
