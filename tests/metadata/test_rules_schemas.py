@@ -102,6 +102,10 @@ def broken(document):
             yield changed, f"{key} {way} {value}"
 
 
+@pytest.mark.default_cases(
+    "image-0.4", "image-0.5", "image-0.6", "label-0.4", "label-0.6", "plate-0.4",
+    "plate-0.6", "well-0.4", "well-0.6",
+)  # fmt: skip
 @pytest.mark.parametrize("version", ["0.4", "0.5", "0.6"])
 @pytest.mark.parametrize("kind", ["image", "label", "plate", "well"])
 def test_what_a_schema_refuses_is_refused(version, kind):

@@ -73,6 +73,7 @@ def new_layer(model, name="mine"):
     return layer
 
 
+@pytest.mark.default_cases("0.4.ozx", "0.6.ozx", "nested.zip")
 @pytest.mark.parametrize("name", ["0.4.ozx", "0.5.ozx", "0.6.ozx", "nested.zip"])
 def test_labels_of_an_archive_are_painted_and_saved(copy, name, told):
     path = copy(name)

@@ -57,6 +57,7 @@ def shown(folder, name):
     return set(np.unique(np.asarray(window(folder).layers[name].data[0])).tolist())
 
 
+@pytest.mark.default_cases("one window-", "two windows-mine")
 @pytest.mark.parametrize("replaces", ["", "mine"])
 @pytest.mark.parametrize("same", [True, False], ids=["one window", "two windows"])
 def test_new_labels_that_another_has_begun_to_save_stay(folder, told, same, replaces):

@@ -215,12 +215,13 @@ def test_a_table_whose_labels_are_kept_for_later_is_asked_about_at_the_end(
     assert user.asked == [(NOT_SAVED, [SAVE, DISCARD, CANCEL])]
 
 
+@pytest.mark.default_cases("all fields", "another field")
 @pytest.mark.parametrize(
     ("scope", "painted", "is_older"),
     [
-        (MeasureScope.ALL, "A/2", True),
-        (MeasureScope.FIELD, "A/1", True),
-        (MeasureScope.FIELD, "A/2", False),
+        pytest.param(MeasureScope.ALL, "A/2", True, id="all fields"),
+        pytest.param(MeasureScope.FIELD, "A/1", True, id="this field"),
+        pytest.param(MeasureScope.FIELD, "A/2", False, id="another field"),
     ],
 )
 def test_the_table_of_a_plate_is_older_than_strokes_in_what_was_measured(

@@ -65,6 +65,10 @@ def sources(tmp_path_factory) -> dict[str, Path]:
     }
 
 
+@pytest.mark.default_cases(
+    "0.1-0.6", "0.2-0.5", "0.3-0.4", "0.4-0.5", "0.4-0.6", "0.5-0.4", "0.5-0.6",
+    "0.6-0.4", "0.6-0.5",
+)  # fmt: skip
 @pytest.mark.parametrize("target", ["0.4", "0.5", "0.6"])
 @pytest.mark.parametrize("version", VERSIONS)
 def test_every_version_to_every_other(sources, tmp_path, version, target) -> None:
@@ -250,6 +254,7 @@ def test_levels_and_channels(sources, tmp_path) -> None:
     assert image.scales[0] == napari_ngff.open(sources["0.5"]).scales[1]
 
 
+@pytest.mark.default_cases("0.5")
 @pytest.mark.parametrize("version", ["0.4", "0.5"])
 def test_a_plate_with_labels_and_some_of_its_wells(tmp_path, version) -> None:
     other = {"0.4": "0.5", "0.5": "0.4"}[version]

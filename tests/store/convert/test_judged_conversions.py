@@ -76,6 +76,10 @@ def require_validity(path: Path, capsys, source_version: str) -> None:
         assert code == 0, text
 
 
+@pytest.mark.default_cases(
+    "up", "down", "from the first", "from the newest", "shards", "joined",
+    "a part, down", "a part in shards", "some levels",
+)  # fmt: skip
 @pytest.mark.parametrize("case", CASES)
 def test_images(sources, tmp_path, capsys, case) -> None:
     source_version, version, asked = CASES[case]
