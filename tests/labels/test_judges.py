@@ -26,10 +26,15 @@ CHUNKS = (16, 24)
 VERSIONS = ["0.4", "0.5", "0.6"]
 
 
-@pytest.fixture(params=VERSIONS)
-def image(request, tmp_path):
+@pytest.fixture(params=VERSIONS, scope="module")
+def version(request):
+    return request.param
+
+
+@pytest.fixture
+def image(version, tmp_path):
     """Write an image of zeros with labels named other."""
-    return write_image(tmp_path / "a.ome.zarr", SHAPES, CHUNKS, request.param)
+    return write_image(tmp_path / "a.ome.zarr", SHAPES, CHUNKS, version)
 
 
 def version_of(image):
@@ -89,9 +94,11 @@ def others(image, name):
     }
 
 
-@pytest.fixture(params=[change, widen, create])
-def saved(request, image):
-    """Save, and return the image, the name of its labels and what was painted."""
+@pytest.fixture(params=[change, widen, create], scope="module")
+def saved(request, version, tmp_path_factory):
+    """Save once for all who read: the image, the name of its labels and the pixels."""
+    folder = tmp_path_factory.mktemp("saved") / "a.ome.zarr"
+    image = write_image(folder, SHAPES, CHUNKS, version)
     writer, name = request.param(image)
     before = others(image, name)
     outcome = writer.save()

@@ -31,10 +31,10 @@ def folder(request, tmp_path_factory):
 @pytest.fixture
 def labels(folder):
     """Labels of a file with an edit that is not saved."""
-    model = ViewerModel()
-    for layer in get_reader(str(folder))(str(folder)):
-        model.add_layer(as_layer(layer) if isinstance(layer, tuple) else layer)
-    layer = next(one for one in model.layers if one._type_string == "labels")
+    read = get_reader(str(folder))(str(folder))
+    layers = [as_layer(one) if isinstance(one, tuple) else one for one in read]
+    layer = next(one for one in layers if one._type_string == "labels")
+    ViewerModel().add_layer(layer)
     layer.brush_size = 5
     layer.paint((layer.data.shape[0] // 2, 10, 10), 7)
     return layer
