@@ -73,6 +73,7 @@ def quick_windows() -> Iterator[None]:
     each change of them.
     """
     import napari._qt.qt_main_window  # noqa: F401
+    from napari._qt.widgets.qt_welcome import QtWelcomeWidget
     from napari.settings import NapariSettings
     from npe2 import PluginManifest
 
@@ -94,6 +95,8 @@ def quick_windows() -> Iterator[None]:
         # For drivers of Windows; `make_napari_viewer` collects when a window closes.
         no_collection = SimpleNamespace(collect=lambda: None)
         patch.setattr("napari._vispy.canvas.gc", no_collection)
+        # Of a screen that is not shown, after each of 180 keys that a window binds.
+        patch.setattr(QtWelcomeWidget, "refresh", lambda screen, event=None: None)
         gc.collect()
         gc.freeze()  # modules: nothing that a test makes
         yield
