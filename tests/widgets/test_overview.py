@@ -102,14 +102,6 @@ def test_a_field_has_no_names_of_wells(viewer, dock):
     assert not visual(viewer).gaps.visible
 
 
-def test_a_click_on_the_canvas_selects_the_well_on_the_map(viewer, dock):
-    click(viewer, middle(dock, "B/3"))
-    until(lambda: dock.map.selected() == ("B/3",))
-    assert dock.map.current() == "B/3"
-    assert dock.browser().position is None
-    until(lambda: dock._listed == "B/3")
-
-
 def test_a_double_click_on_the_canvas_opens_the_field_under_the_mouse(viewer, dock):
     zoom = camera(viewer).zoom
     click(viewer, middle(dock, "B/3", (0.75, 0.25)), double=True)
@@ -214,9 +206,12 @@ def test_the_first_arrow_leads_to_the_first_well(viewer, dock):
         np.testing.assert_allclose(center, middle(dock, well, (0.5, 0.5)), atol=1)
 
 
-def test_an_arrow_after_a_click_leads_to_the_neighbour(viewer, dock):
+def test_a_click_on_the_canvas_selects_a_well_and_an_arrow_its_neighbour(viewer, dock):
     click(viewer, middle(dock, "B/1", (0.5, 0.5)))
-    until(lambda: dock.map.current() == "B/1")
+    until(lambda: dock.map.selected() == ("B/1",))
+    assert dock.map.current() == "B/1"
+    assert dock.browser().position is None
+    until(lambda: dock._listed == "B/1")
     for well in ("B/2", "A/2"):
         key = Qt.Key.Key_Right if well == "B/2" else Qt.Key.Key_Up
         QTest.keyClick(dock.map, key)
