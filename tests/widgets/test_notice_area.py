@@ -113,7 +113,8 @@ def test_only_a_few_are_shown(viewer):
     assert texts(viewer) == ["Six", "Five", "Four", "Three"]
 
 
-@pytest.mark.parametrize("size", [(900, 600), (620, 420)])
+@pytest.mark.default_cases("small")
+@pytest.mark.parametrize("size", [(900, 600), (620, 420)], ids=["usual", "small"])
 def test_a_long_one_fits_into_a_small_window(viewer, size):
     viewer.window.add_dock_widget(QLineEdit(), area="right")
     viewer.window.resize(*size)

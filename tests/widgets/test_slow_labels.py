@@ -154,6 +154,7 @@ def is_coarse(layer):
     return layer.data_level == 0 and not np.array_equal(raw, truth)
 
 
+@pytest.mark.default_cases("codec")
 def test_a_pan_shows_coarse_labels_and_then_the_true_ones(viewer, labels):
     gate.clear()
     look(viewer, 600, 600)

@@ -32,7 +32,7 @@ from plates import pixels, write_array, write_image, write_plate
 from scenes import end, link, scene, system
 from scenes import image as scene_image
 
-STROKES = int(os.environ.get("STROKES", "15"))
+STROKES = int(os.environ.get("STROKES", "10"))
 MOVES = int(os.environ.get("MOVES", "5"))
 SIZE = 48
 NAME = "nuclei"

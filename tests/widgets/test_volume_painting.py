@@ -379,7 +379,7 @@ def test_the_object_under_the_mouse_is_joined(viewer):
 @pytest.mark.parametrize("scale", [(1, 1, 1), (1, 2, 0.5)])
 def test_a_line_crosses_the_voxels_that_small_steps_find(scale):
     random, shape = np.random.default_rng(5), np.array([7, 9, 5])
-    for _ in range(100):
+    for _ in range(40):
         start, way = random.uniform(-3, 12, 3), random.normal(size=3) * scale
         way[random.integers(6) :][:1] = 0
         voxels, times = crossed_voxels(start, way, shape)
