@@ -81,6 +81,15 @@ def test_a_class_that_is_removed_is_gone_from_the_file(folder):
     assert (after.colors, after.properties) == (before.colors, before.properties)
 
 
+def test_a_new_class_does_not_get_the_pixels_of_one_that_was_removed(folder):
+    classes = classes_of_layer(opened(folder))
+    for name in ("nucleus", "debris"):
+        classes.add_class(name)
+    debris = classes.items[-1].value
+    classes.remove_class(debris)
+    assert classes.add_class("mitotic").value == debris + 1
+
+
 def test_keys_paint_with_the_class_of_their_place(folder):
     layer = opened(folder)
     classes = classes_of_layer(layer)

@@ -159,8 +159,10 @@ class LayerClasses:
         """
         if value is None:
             largest = max((item.value for item in self.items), default=0)
+            # Pixels of a class that was removed must not become those of the new one.
+            highest = max(largest, *self._removed, 0)
             # Of an empty list, the label that is painted with is meant.
-            value = largest + 1 if largest else max(1, int(self.layer.selected_label))
+            value = highest + 1 if highest else max(1, int(self.layer.selected_label))
         if value == 0 or self.find_class(value) is not None:
             raise ValueError(f"Label {value} is taken. Choose another.")
         color = color_of_new(value, self.items)

@@ -162,6 +162,8 @@ class ClassPage(QWidget):
         label_class = self.table.currentClass()
         if self.classes is not None and label_class is not None:
             self.classes.remove_class(label_class.value)
+            text = f"{label_class.name} is off the list. Its pixels keep label"
+            self.reported.emit(f"{text} {label_class.value}.")
 
     def moveUp(self) -> None:
         """Move the selected class up."""
