@@ -10,7 +10,12 @@ from napari.components import ViewerModel
 from napari.layers import Image, Labels, Points, Shapes
 
 from napari_ngff.labels.canvas import Canvas
-from napari_ngff.viewer.bridge.merge_result import highest_id, merge, worked_on
+from napari_ngff.viewer.bridge.merge_result import (
+    highest_id,
+    merge,
+    prepare_merge,
+    worked_on,
+)
 from napari_ngff.viewer.bridge.regions import (
     label_region,
     rectangle_region,
@@ -164,6 +169,16 @@ def test_objects_are_laid_under_over_or_in_place_of_what_is_there():
         np.testing.assert_array_equal(shown(layer)[[0, 1, 3, 4]], pixels[[0, 1, 3, 4]])
         layer.undo()
         np.testing.assert_array_equal(shown(layer), pixels)
+
+
+def test_the_plane_of_a_merge_is_named():
+    layer, _ = labels_layer(axis_labels=("z", "y", "x"))
+    one = work_here(layer, ((2, 3), (0, 61), (0, 83)))
+    found = np.ones(one.data.shape, int)
+    assert prepare_merge(Labels(found), layer, like=one).place == "z 2"
+    some = work_here(layer, ((1, 3), (0, 61), (0, 83)))
+    found = np.ones(some.data.shape, int)
+    assert prepare_merge(Labels(found), layer, like=some).place == ""
 
 
 def test_new_ids_widen_the_labels_and_never_meet_old_ones():

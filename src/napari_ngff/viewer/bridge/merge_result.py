@@ -143,6 +143,13 @@ class PreparedMerge:
     edits: tuple[Edit, ...]
     shift: int = 0
 
+    @property
+    def place(self) -> str:
+        """The plane that is changed, such as "t 0, z 3"; "" where there is no other."""
+        planes = self.edits[0].fixed if self.edits else ()
+        names, shape = self.into.axis_labels, self.into.canvas.shape
+        return ", ".join(f"{names[axis]} {n}" for axis, n in planes if shape[axis] > 1)
+
     def apply_merge(self) -> int:
         """Apply the edits, in the main thread; return `shift`.
 

@@ -171,7 +171,8 @@ class BridgePage(QWidget):
         except (OverflowError, ValueError) as error:
             self.reported.emit(f"Not merged: {error}")
             return
-        message = f"{name} is merged into {merge.into.name}; undo takes it back."
+        place = f" at {merge.place}" if merge.place else ""
+        message = f"{name} is merged into {merge.into.name}{place}. Ctrl+Z undoes it."
         self.reported.emit(f"{message} Ids from {shift + 1} on." if shift else message)
 
     def paintShapes(self) -> None:
