@@ -46,7 +46,8 @@ FOUND = (
     " checked, and kept."
 )
 OTHER = (
-    "Another conversion to this name was stopped. Its parts are removed at the start."
+    "A conversion to this name with other options was stopped. Choose the options that"
+    " it had to resume it; otherwise its parts are removed at the start."
 )
 
 
