@@ -25,7 +25,14 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.streaming.joined_sections import SectionJoin
     from napari_ngff.viewer.streaming.streamed_view import StreamedView
 
-__all__ = ["LocalFetcher", "PixelFetcher", "fetcher", "local_fetcher", "stream_signals"]
+__all__ = [
+    "LATE_FOR",
+    "LocalFetcher",
+    "PixelFetcher",
+    "fetcher",
+    "local_fetcher",
+    "stream_signals",
+]
 
 REDRAW_INTERVAL = 0.05
 """Seconds between two redraws while pixels come in."""
@@ -40,6 +47,10 @@ by then is in the first picture."""
 
 WAIT_TOGETHER = 0.03
 """The same for all layers that are drawn before the window answers."""
+
+LATE_FOR = 10.0
+"""Seconds in which the main thread does not wait for pixels that zarr reads, after it
+has waited in vain."""
 
 UNANSWERED = 1.0
 """Seconds without a wait after which the main thread may wait again in any case."""

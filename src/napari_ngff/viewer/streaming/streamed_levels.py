@@ -25,6 +25,7 @@ from napari_ngff.store.threads import LOCAL_CONCURRENCY
 from napari_ngff.viewer.browsing.well_stream import at_once, is_slicing
 from napari_ngff.viewer.streaming.outage_watch import OutageWatch
 from napari_ngff.viewer.streaming.pixel_fetcher import (
+    LATE_FOR,
     fetcher,
     local_fetcher,
     stream_signals,
@@ -70,10 +71,6 @@ MOST_KEPT = 2**25
 
 MOST_KEPT_LOCAL = 2**22
 """The same for files of this computer, whose chunks are in memory or soon read."""
-
-LATE_FOR = 10.0
-"""Seconds in which the main thread does not wait for pixels that zarr reads, after it
-has waited in vain."""
 
 Pixels = np.ndarray[Any, Any]
 

@@ -27,7 +27,7 @@ from napari_ngff.store.arrays.boxes import (
 )
 from napari_ngff.store.threads import CORES, LOCAL_CONCURRENCY, share_work
 from napari_ngff.viewer import window_services
-from napari_ngff.viewer.streaming.pixel_fetcher import local_fetcher
+from napari_ngff.viewer.streaming.pixel_fetcher import LATE_FOR, local_fetcher
 from napari_ngff.viewer.streaming.streamed_view import enlarge_pixels, nearest_indices
 
 if TYPE_CHECKING:
@@ -247,6 +247,8 @@ class TimedLabels:
         self._reads: OrderedDict[tuple[int, Box], LabelRead] = OrderedDict()
         self._is_showing = False
         self._shown = 0.0
+        # When the main thread waited in vain last for labels that zarr reads.
+        self._late = -LATE_FOR
 
     def read(self, number: int, box: Box) -> Pixels | None:
         """Read what is there in time; None for true labels, if nothing is drawn."""
@@ -280,8 +282,12 @@ class TimedLabels:
         self._leave_others(level, box)
         read = LabelRead(level, box, others, self._note_arrival)
         _threads.submit(read.run)
-        local_fetcher.wait_for(read.ended)
+        array = array_below(level)
+        is_direct = array is None or array.direct
+        if is_direct or time.monotonic() > self._late + LATE_FOR:
+            local_fetcher.wait_for(read.ended)
         if not read.ended.is_set():
+            self._late = self._late if is_direct else time.monotonic()
             _coming.add(read)
             read.is_late = True
             if read.ended.is_set():
