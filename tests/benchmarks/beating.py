@@ -397,11 +397,13 @@ def is_own(stack: list[str]) -> bool:
 
 def show_stacks(step: str, heartbeat: Heartbeat) -> None:
     """Print who held the window, if `BEAT_STACKS` is set: our calls and the last."""
-    for gap, _at, stacks in heartbeat.stacks:
+    for gap, at, stacks in heartbeat.stacks:
         if gap < 50 or not os.environ.get("BEAT_STACKS"):
             continue
         told = Counter(holder_of(stack) for _, stack in stacks)
-        print(f"== {step}: {gap:.0f} ms, {len(stacks)} samples", file=sys.stderr)
+        garbage = heartbeat.collecting(at - gap / 1000, at)
+        text = f"== {step}: {gap:.0f} ms, {garbage:.0f} of them for collecting garbage"
+        print(f"{text}, {len(stacks)} samples", file=sys.stderr)
         for lines, count in told.most_common(6):
             print(f"  {count}x {lines}", file=sys.stderr)
 

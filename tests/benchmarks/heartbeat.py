@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import threading
 import time
@@ -38,11 +39,16 @@ class Heartbeat:
     stacks
         Of gaps longer than `LONG`: how long without the time in which the processor was
         not free for it, the time at the end, and samples of the main thread.
+    collections
+        Start and end of each time in which Python collected garbage, in any thread:
+        all others wait for it.
     """
 
     def __init__(self) -> None:
         self.gaps: list[tuple[float, float]] = []
         self.stacks: list[tuple[float, float, list[Sample]]] = []
+        self.collections: list[tuple[float, float]] = []
+        self._begun = 0.0
         self._queued = queued_of_main()
         self._last, self._waited = time.perf_counter(), self._queued()
         self._noted: list[Sample] = []
@@ -55,6 +61,7 @@ class Heartbeat:
         """Begin; `sampled` also notes who holds the window, which costs some time."""
         self._last, self._waited = time.perf_counter(), self._queued()
         self._timer.start(INTERVAL)
+        gc.callbacks.append(self._note_collection)
         if sampled:
             threading.Thread(target=self._watch, daemon=True).start()
 
@@ -63,10 +70,22 @@ class Heartbeat:
         self._beat()
         self._timer.stop()
         self._over.set()
+        gc.callbacks.remove(self._note_collection)
 
     def until(self, end: float) -> list[float]:
         """List the gaps that began before a moment."""
         return [gap for gap, at in self.gaps if at - gap / 1000 < end]
+
+    def collecting(self, begin: float, end: float) -> float:
+        """Return for how many milliseconds of a time garbage was collected."""
+        spans = [(max(a, begin), min(b, end)) for a, b in self.collections]
+        return 1000 * sum(b - a for a, b in spans if b > a)
+
+    def _note_collection(self, phase: str, _: dict[str, int]) -> None:
+        now = time.perf_counter()
+        if phase == "stop":
+            self.collections.append((self._begun, now))
+        self._begun = now
 
     def _beat(self) -> None:
         now, waited = time.perf_counter(), self._queued()
