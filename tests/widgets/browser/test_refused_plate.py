@@ -98,7 +98,8 @@ def test_thumbnails_that_were_refused_come_after_the_login(viewer, drop_plate, t
         until(lambda: len(viewer.layers) and browser_of(viewer) is not None)
         dock = browser_of(viewer)
         until(lambda: len(dock.feed._refused) == 24)
-        until(lambda: not fetcher.is_busy)
+        # The overview asks for its own pixels.
+        until(lambda: not (fetcher.is_busy or dock.browser().is_drawing))
         pump(300)
         refused = len(server.refused)
         dock.feed.want_pictures()  # as by scrolling
