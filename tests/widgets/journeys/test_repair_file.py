@@ -36,6 +36,7 @@ def test_problems_are_noticed_found_and_repaired(viewer, tmp_path):
         notices = person.sees(person.notices_now)
         assert notices[0].startswith("Opened with 1 note.")
         sign = person.sees(lambda: problem_sign_of(viewer))
+        person.sees(sign.isVisible)  # once a worker has counted
         assert person.look(sign.text) == "1 problem"
         person.step("noticed")
 
