@@ -31,6 +31,9 @@ WAY = str(Path("napari_ngff", "widgets", "workers.py"))
 """The module that leads from workers to the main thread."""
 
 
+_setting = threading.Lock()
+
+
 class WorkerWatch:
     """Notes each call of a QObject, and each of its signals, in worker threads."""
 
@@ -56,25 +59,38 @@ class WorkerWatch:
             where = f"{Path(code.co_filename).name}:{frame.f_lineno}"
             self.found.append(f"{where} {code.co_name} calls {name} of {owner!r}")
 
-    def begin(self, frame: FrameType, event: str, called: Any) -> None:
-        """Watch a new thread where code of ours runs; for `threading.setprofile`."""
-        ours = not threading.current_thread().name.startswith(FOREIGN)
-        sys.setprofile(self.look if ours else None)
-
     @classmethod
     def watching(cls) -> Iterator[WorkerWatch]:
         """Watch our workers in Qt's pool, and threads that begin meanwhile."""
-        watch, work = cls(), worker_class().work
+        watch, work, run = cls(), worker_class().work, threading.Thread.run
 
-        def watched(worker: Any) -> Any:
-            sys.setprofile(watch.look)
+        def watched_work(worker: Any) -> Any:
+            set_profile(watch.look)
             try:
                 return work(worker)
             finally:
-                sys.setprofile(None)
+                set_profile(None)
+
+        def watched_run(thread: threading.Thread) -> None:
+            if thread.name.startswith(FOREIGN):
+                run(thread)
+                return
+            set_profile(watch.look)
+            try:
+                run(thread)
+            finally:
+                set_profile(None)
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(worker_class(), "work", watched)
-            threading.setprofile(watch.begin)
+            patch.setattr(worker_class(), "work", watched_work)
+            patch.setattr(threading.Thread, "run", watched_run)
             yield watch
-            threading.setprofile(None)
+
+
+def set_profile(function: Any) -> None:
+    """Set what is called at each call of this thread, one thread at a time.
+
+    Python 3.11 raises an error where two do so at once, as by `threading.setprofile`.
+    """
+    with _setting:
+        sys.setprofile(function)

@@ -300,7 +300,7 @@ def test_strokes_on_coarse_labels_stay_when_the_true_ones_come(viewer, labels):
     until(lambda: is_whole(labels))
 
 
-@pytest.mark.parametrize("labels", [LabelCodec()], ids=["codec"], indirect=True)
+@pytest.mark.parametrize("labels", ["codec"], indirect=True)
 def test_labels_that_cannot_be_decoded_are_told_once_and_read_again(
     viewer, labels, monkeypatch, told
 ):
