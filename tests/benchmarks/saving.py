@@ -125,7 +125,9 @@ def by_levels(
     with NewHierarchy(folder / "new.zarr") as draft:
         arrays = [
             (path, coded(new, codec))
-            for path, new in outline.arrays(pixels.dtype, tuple(axes), shuffle=False)
+            for path, new in outline.describe_arrays(
+                pixels.dtype, tuple(axes), shuffle=False
+            )
         ]
         cascade = PyramidWriter(draft, arrays, reducers, "0.5", outline.tile)
         cascade.write_levels(PlainSource(pixels), concurrency=THREADS)
