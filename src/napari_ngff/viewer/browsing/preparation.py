@@ -17,6 +17,7 @@ from napari_ngff.plate.plate_contents import PlateContents
 from napari_ngff.store.arrays.lazy_array import LazyArray
 from napari_ngff.store.hierarchy.node import read_node
 from napari_ngff.store.pyramids.pyramid import LevelSource
+from napari_ngff.store.sources.read_ahead import is_remote
 from napari_ngff.viewer import window_services
 from napari_ngff.viewer.browsing.positions import FieldRoute
 from napari_ngff.viewer.browsing.shown_fields import (
@@ -413,10 +414,10 @@ class FieldResolver:
             prefetch_layers(prepared, seen.views, is_newest, seen.canvas)
             return with_labels_in_use(prepared, seen.labels)
         except Exception as error:  # noqa: BLE001
-            # Codecs raise whatever they like.
-            return PreparedFields(
-                fields, reason=error_text(error), may_come=may_pass(error)
-            )
+            # Codecs raise whatever they like. A field that this disk cannot read would
+            # be in the way of the arrow keys for good.
+            may_come = is_remote(self._node.location.source) and may_pass(error)
+            return PreparedFields(fields, reason=error_text(error), may_come=may_come)
 
     def prefetch_neighbours(
         self,
