@@ -262,6 +262,7 @@ def value_at(viewer, layer, y, x):
 @pytest.mark.usefixtures("little_memory")
 def test_of_the_finest_level_the_part_on_the_screen_is_shown(viewer, cells):
     count = len(cells.data)
+    cells.bounding_box.visible = True
     viewer.dims.ndisplay = 3
     until(lambda: mark_of(viewer) and not volume_fit._turns)
     assert cells.data_level == 1
@@ -272,7 +273,10 @@ def test_of_the_finest_level_the_part_on_the_screen_is_shown(viewer, cells):
     visual = viewer.window._qt_viewer.canvas.layer_to_visual[cells]
     placed = visual.node.transform.map([0, 0, 0])[:3]
     assert np.allclose(placed, first[::-1])
-    until(lambda: np.allclose(cells.corner_pixels[0], first))
+    # The bounding box stays around the whole layer.
+    for child in visual.node.children:
+        origin = visual.node.transform.map(child.transform.map([0, 0, 0]))
+        assert np.allclose(origin[:3], 0)
     for y, x in ((100, 400), (97, 395), (first[1], first[2])):
         assert value_at(viewer, cells, y, x) == cells.truth[0, y, x]
         assert value_at(viewer, viewer.layers["a"], y, x) is not None
