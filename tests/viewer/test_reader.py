@@ -81,6 +81,16 @@ def test_a_lone_label_lies_as_on_its_image_and_names_it(image, shown):
     ]
 
 
+def test_labels_lie_over_their_image_if_the_window_shows_it(image, shown, monkeypatch):
+    viewer = ViewerModel()
+    monkeypatch.setattr("napari_ngff.viewer.reader.current_viewer", lambda: viewer)
+    for layer in read_paths(str(image)):
+        viewer.add_layer(Layer.create(*layer))
+    ((_, keywords, _),) = read_paths(str(image / "labels" / "nuclei"))
+    assert keywords["opacity"] == viewer.layers["nuclei"].opacity < 0.5
+    assert not notification_manager.records
+
+
 def test_the_labels_group_opens_all_labels(image, shown):
     assert names(read_paths(str(image / "labels"))) == ["nuclei", "cells"]
 

@@ -147,14 +147,14 @@ def _open_image(
         return []
     if group.image is not None:
         return [in_place(group, reading)]
-    source = _find_source(node, reading)
+    source = _find_source(node)
     if source is None:
         return [
             replace(group, labels=tuple(place_alone(p, reading) for p in group.labels))
         ]
     # With the image, for its axes; then without, since only the labels were asked for.
     whole = in_place(replace(group, image=source), reading)
-    return [replace(whole, image=None)]
+    return [replace(whole, image=None, left_image=source.node)]
 
 
 def _open_plain(
@@ -213,7 +213,7 @@ def _other_multiscales(node: Node, reading: ReadingNotes) -> list[LayerGroup]:
     return groups
 
 
-def _find_source(node: Node, reading: ReadingNotes) -> LayerPlan | None:
+def _find_source(node: Node) -> LayerPlan | None:
     """Open the image of a label that was opened alone, for its axes and units."""
     image = node.metadata.image
     if image is None or image.label is None:
@@ -225,8 +225,6 @@ def _find_source(node: Node, reading: ReadingNotes) -> LayerPlan | None:
         picture = LayerPlan(source.name, source, open_pyramid(source))
     except (OMEZarrError, OSError):
         return None
-    text = f"These labels belong to {source}. Open it to see image and labels."
-    reading.add_note("Labels without their image.", text)
     return picture
 
 

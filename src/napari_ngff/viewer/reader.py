@@ -18,8 +18,8 @@ from napari_ngff.metadata.model import GroupKind, Severity
 from napari_ngff.store.hierarchy.location import METADATA_NAMES
 from napari_ngff.store.hierarchy.node import Node, open_node
 from napari_ngff.viewer import window_services
-from napari_ngff.viewer.layer_plan import is_joined
-from napari_ngff.viewer.layers import layers_of
+from napari_ngff.viewer.layer_plan import is_joined, origin_of
+from napari_ngff.viewer.layers import OVER_IMAGE, layers_of
 from napari_ngff.viewer.node_contents import open_contents, plate_above
 from napari_ngff.viewer.notices import count_noun, last_part, shorten_name
 from napari_ngff.viewer.streaming.first_pixels import (
@@ -202,10 +202,7 @@ def read_node(node: Node) -> list[LayerData]:
     messages = list(node_contents.messages)
     for group in node_contents.groups:
         images, labels, left = layers_of(group, estimate=viewer is not None)
-        if group.image is not None and is_joined(group.image):
-            for _, keywords, _ in labels:
-                # A plate in false colours shows nothing of its images.
-                keywords["visible"] = False
+        _set_visibility(viewer, group, labels)
         layers += images + labels
         messages += left
     if not layers:
@@ -217,6 +214,24 @@ def read_node(node: Node) -> list[LayerData]:
     if viewer is not None and errors:
         show_problems(viewer, str(node), errors)
     return layers
+
+
+def _set_visibility(viewer: Any, group: LayerGroup, labels: list[LayerData]) -> None:
+    """Choose which labels are seen, and how strongly; name an image that is left."""
+    if group.image is not None and is_joined(group.image):
+        for _, keywords, _ in labels:
+            # A plate in false colours shows nothing of its images.
+            keywords["visible"] = False
+    if group.left_image is None:
+        return
+    origins = [origin_of(layer) for layer in viewer.layers] if viewer else []
+    name = str(group.left_image)
+    if name in {str(origin.node) for origin in origins if origin is not None}:
+        for _, keywords, _ in labels:
+            keywords["opacity"] = OVER_IMAGE
+    else:
+        text = f"These labels belong to {name}. Open it to see image and labels."
+        window_services.show_messages((text,), "Labels without their image.")
 
 
 def _browse_node(
