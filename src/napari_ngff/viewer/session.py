@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from psygnal import Signal
 
 from napari_ngff.viewer import settings, window_services
+from napari_ngff.viewer.bridge.volume_layers import bring_back
 from napari_ngff.viewer.browsing.well_stream import reread_layer
 from napari_ngff.viewer.contrast import (
     measure_contrast,
@@ -27,7 +28,6 @@ from napari_ngff.viewer.opened_layers import (
     show_memory_hint,
     show_value_alone,
 )
-from napari_ngff.viewer.painting.volumes import bring_back
 from napari_ngff.viewer.placing.move_layers import (
     host_image,
     learn_systems,

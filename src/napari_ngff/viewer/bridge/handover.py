@@ -16,10 +16,10 @@ from napari_ngff.viewer.bridge.regions import (
     view_region,
     whole_region,
 )
+from napari_ngff.viewer.bridge.volume_layers import is_volume
 from napari_ngff.viewer.bridge.work_region import WORK, work_here, work_size
 from napari_ngff.viewer.layer_plan import KEY
 from napari_ngff.viewer.painting.canvas_labels import CanvasLabels
-from napari_ngff.viewer.painting.volumes import is_volume
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
