@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 import subprocess
 import sys
@@ -200,6 +201,23 @@ def test_every_import_is_a_declared_dependency() -> None:
         for name in foreign
         if not declared & {d.lower() for d in distributions.get(name, [name])}
     } == set()
+
+
+def test_all_that_tests_and_benchmarks_import_is_there() -> None:
+    """Also inside functions, and in files that only a release runs."""
+    root = SOURCE.parent
+    texts = [*root.glob("tests/**/*.py"), *root.glob("docs/**/*.py")]
+    named = {name for text in texts for name in imported(ast.parse(text.read_text()))}
+    missing = []
+    for name in sorted(named):
+        if within(name, ("napari_ngff",)) and "." in name:
+            module, _, attribute = name.rpartition(".")
+            try:
+                if not hasattr(importlib.import_module(module), attribute):
+                    importlib.import_module(name)
+            except ImportError:
+                missing.append(name)
+    assert missing == []
 
 
 def name_of(module: Path) -> str:
