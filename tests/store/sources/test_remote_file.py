@@ -29,7 +29,7 @@ from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.hierarchy.location import find_location
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.store.pyramids.pyramid import open_pyramid
-from napari_ngff.store.sources import file_part, remote_source
+from napari_ngff.store.sources import file_part, joined_reads, remote_source
 from napari_ngff.store.sources import zip_directory as zip_format
 from napari_ngff.store.write.zip_packing import pack_hierarchy
 from napari_ngff.viewer.samples import write_image
@@ -180,7 +180,9 @@ def read_plane(array):
     return array.read(tuple((0, n) for n in array.shape))
 
 
-def test_neighbours_are_read_together(server, many):
+def test_neighbours_are_read_together(server, many, monkeypatch):
+    # However busy the machine is.
+    monkeypatch.setattr(joined_reads, "GATHER", 0.1)
     server.folder = many
     array = open_array(archive_of(server), "0")
     server.asked.clear()
@@ -188,8 +190,7 @@ def test_neighbours_are_read_together(server, many):
     part = array.read(((60, 66), (100, 500)))
     wanted = [[b"%06d" % (10_000 + n) for n in range(100, 500)]]
     np.testing.assert_array_equal(part.T.copy().view("S6").T, wanted)
-    # Some fewer join where the machine is busy.
-    assert len(server.asked) <= 400 // 3
+    assert len(server.asked) <= 400 // 10
 
 
 def test_chunks_are_read_by_many_requests_at_once(server, tmp_path):
