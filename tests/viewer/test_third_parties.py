@@ -171,6 +171,8 @@ def test_clusters_plotter(viewer, cells, file, qtbot):
     assert list(widget.layers) == [cells]
     chosen = cells.features["label"].isin([3, 77]).to_numpy()
     cells.features["MANUAL_CLUSTER_ID"] = pd.Categorical(chosen.astype(int))
+    # Its plot (biaplotter 0.4.3) colours nothing until this box is ticked.
+    widget.plotting_widget.show_color_overlay = True
     widget._update_layer_colors(use_color_indices=True)
     colors = [tuple(cells.get_color(value)) for value in (3, 77, 2)]
     assert colors[0] == colors[1] != colors[2]

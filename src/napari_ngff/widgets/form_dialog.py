@@ -6,14 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from qtpy.compat import isalive
 from qtpy.QtCore import QEvent, QObject, Qt, QTimer
-from qtpy.QtWidgets import (
-    QDialog,
-    QFrame,
-    QPushButton,
-    QScrollArea,
-    QVBoxLayout,
-    QWidget,
-)
+from qtpy.QtWidgets import QDialog, QPushButton, QVBoxLayout, QWidget
 
 from napari_ngff.viewer.napari_private import qt_window_of
 
@@ -34,9 +27,6 @@ __all__ = [
 
 WIDTH = 380
 """In pixels, so that a sentence has room."""
-
-TITLE_BAR = 40
-"""Pixels of the screen's height that the system's frame of a dialog may take."""
 
 
 class FormDialog(QDialog):
@@ -74,12 +64,7 @@ class FormDialog(QDialog):
         self.setMinimumWidth(WIDTH)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(6, 6, 6, 6)
-        self._native, self._rows = native, QScrollArea(self)
-        self._rows.setWidgetResizable(True)
-        self._rows.setFrameShape(QFrame.Shape.NoFrame)
-        self._rows.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self._rows.setWidget(native)
-        layout.addWidget(self._rows)
+        layout.addWidget(native)
         button.setDefault(True)
         for other in self.findChildren(QPushButton):
             if other is not button:
@@ -104,20 +89,12 @@ class FormDialog(QDialog):
         return False
 
     def _fit_height(self) -> None:
-        """Be as high as the form, or as the screen: then the form is scrolled."""
-        if not isalive(self):  # type: ignore[no-untyped-call]
-            return
-        layout, screen = self._native.layout(), self.screen()
-        if layout is not None and screen is not None:
+        layout = self.layout() if isalive(self) else None  # type: ignore[no-untyped-call]
+        if layout is not None:
             layout.activate()
-            self.setMinimumWidth(
-                max(WIDTH, self._native.minimumSizeHint().width() + 12)
-            )
             # Labels that wrap want more height in less width; -1 without such labels.
-            high = layout.totalHeightForWidth(self.width() - 12)
-            high = (high if high > 0 else layout.sizeHint().height()) + 12
-            most = screen.availableGeometry().height() - TITLE_BAR
-            self.resize(self.width(), min(high, most))
+            high = layout.totalHeightForWidth(self.width())
+            self.resize(self.width(), high if high > 0 else layout.sizeHint().height())
 
 
 class MoreOptions:
