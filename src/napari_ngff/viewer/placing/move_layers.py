@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from napari_ngff.errors import UnsupportedError
 from napari_ngff.store.hierarchy.coordinate_systems import open_systems
 from napari_ngff.store.hierarchy.location import Location
@@ -18,6 +20,7 @@ from napari_ngff.viewer.layer_plan import (
     origin_of,
 )
 from napari_ngff.viewer.layers import image_layers
+from napari_ngff.viewer.painting.label_target import TARGET
 from napari_ngff.viewer.placing.system_views import (
     follow_image,
     start_of,
@@ -111,12 +114,76 @@ def move_layers(layers: Iterable[Layer], system: Reference) -> tuple[Layer, ...]
         The layers that cannot come along; they stay where they are. Painted labels
         are among them where their data would have to change: see `remake_labels`.
     """
+    layers = list(layers)
+    followers = [NewLabelsPlace(layer, layers) for layer in layers if _is_new(layer)]
     unmoved: list[Layer] = []
     for layer in layers:
         origin = origin_of(layer)
-        if origin is not None and not _move_layer(layer, origin, system):
+        if origin is None or _is_new(layer):
+            continue
+        if not _move_layer(layer, origin, system):
             unmoved.append(layer)
+    unmoved += [follower.layer for follower in followers if not follower.follow_image()]
     return tuple(unmoved)
+
+
+def _is_new(layer: Layer) -> bool:
+    """Tell whether labels were made in this session: no file says where they lie."""
+    origin = origin_of(layer)
+    return TARGET in layer.metadata and (origin is None or origin.picture is None)
+
+
+class NewLabelsPlace:
+    """Where new labels lie on the layer of their image, before that is moved.
+
+    Parameters
+    ----------
+    layer
+        The new labels.
+    layers
+        All of the viewer.
+    """
+
+    def __init__(self, layer: Layer, layers: Iterable[Layer]) -> None:
+        self.layer = layer
+        self.image = next(filter(self._is_image, layers), None)
+        if self.image is not None:
+            self.before = _world_matrix(self.image)
+            self.axes = _finest_axes(self.image)
+
+    def _is_image(self, other: Layer) -> bool:
+        origin, node = origin_of(other), self.layer.metadata[TARGET].node
+        if origin is None or origin.picture is None or origin.is_compared:
+            return False
+        is_image = other._type_string == "image" and other.ndim == self.layer.ndim
+        return is_image and str(origin.node) == str(node)
+
+    def follow_image(self) -> bool:
+        """Move the labels as their image was moved; False where they cannot follow."""
+        image, layer = self.image, self.layer
+        # Other axes of the image would not be those of the labels.
+        if image is None or _finest_axes(image) != self.axes:
+            return False
+        move = _world_matrix(image) @ np.linalg.inv(self.before)
+        layer.affine = move @ layer.affine.affine_matrix
+        layer.axis_labels, layer.units = image.axis_labels, image.units
+        return True
+
+
+def _finest_axes(layer: Layer) -> Any:
+    """Return which axes of the file a layer shows, and what of them."""
+    finest = layer.data[0] if layer.multiscale else layer.data
+    window = getattr(finest, "window", None)
+    return finest.shape if window is None else (window.order, window.box, window.steps)
+
+
+def _world_matrix(layer: Layer) -> np.ndarray[Any, Any]:
+    """Return the homogeneous matrix from voxels of level 0 to the world."""
+    matrix = np.eye(layer.ndim + 1)
+    matrix[:-1, -1] = start = layer.data_to_world(np.zeros(layer.ndim))
+    for axis, corner in enumerate(np.eye(layer.ndim)):
+        matrix[:-1, axis] = np.subtract(layer.data_to_world(corner), start)
+    return matrix
 
 
 def place_on_sliders(
@@ -290,6 +357,4 @@ def _same_kind(layer: Layer, data: Any) -> Any:
 
 
 def _identity_matrix(ndim: int) -> Any:
-    import numpy as np
-
     return np.eye(ndim + 1)
