@@ -6,6 +6,7 @@ from napari.components import ViewerModel
 
 from napari_ngff.labels.journal import Journal, find_journals
 from napari_ngff.plugin import get_reader
+from napari_ngff.viewer.painting.layer_classes import classes_of_layer
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.painting.painted_layers import as_layer
 from napari_ngff.viewer.samples import write_image
@@ -51,6 +52,10 @@ def begin(layer):
     saver._report_progress = progress
     assert not saver.save_now()
     saver._report_progress = plain
+
+
+def opened(folder):
+    return window(folder).layers["nuclei"]
 
 
 def shown(folder, name):
@@ -104,3 +109,32 @@ def test_edits_that_another_window_recovers_are_not_deleted(folder):
     assert len(journal.content.edits) == 2
     journal.remove()
     assert not journals_of(one.saver)
+
+
+def test_a_label_that_another_made_a_class_keeps_that_class(folder, monkeypatch):
+    told, place = [], "napari_ngff.viewer.painting.layer_classes.show_warning"
+    monkeypatch.setattr(place, told.append)
+    first, second = opened(folder), opened(folder)
+    classes_of_layer(first).add_class("from A")
+    value = classes_of_layer(second).add_class("from B").value
+    assert value == classes_of_layer(first).selected.value
+    second.paint((0, 3, 3), value)
+    first.paint((0, 40, 40), value)
+    assert second.saver.save_now()
+    classes_of_layer(first).add_class("of A alone")
+    assert not first.saver.save_now()  # the chunk is one that the other has changed
+    assert first.saver.save_now()
+    (text,) = told
+    assert text.startswith("Class not saved: from A.")
+    assert f"Label {value} is 'from B' in the file" in text
+    # What is seen is what the file has.
+    for layer in (first, opened(folder)):
+        names = {x.value: x.name for x in classes_of_layer(layer).items}
+        assert (names[value], names[value + 1]) == ("from B", "of A alone")
+    first.paint((0, 50, 50), value + 1)
+    assert first.saver.save_now()
+    # A class that both changed to the same name is no clash.
+    for layer in (first, second):
+        classes_of_layer(layer).change_class(value, name="both")
+        layer.saver.save_now()
+    assert len(told) == 1

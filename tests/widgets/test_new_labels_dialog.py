@@ -20,12 +20,14 @@ from mouse import (
     pump,
     until,
 )
+from napari_ngff import read_layers
 from napari_ngff.cli import _show_first_field
 from napari_ngff.plugin import new_labels, use_workers
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.samples import write_image, write_plate
 from napari_ngff.viewer.session import session_of
+from napari_ngff.widgets import new_labels_form
 from napari_ngff.widgets.browser.host import browser_of
 from napari_ngff.widgets.form_dialog import FormDialog
 from napari_ngff.widgets.new_labels_form import NewLabelsForm
@@ -185,3 +187,26 @@ def test_the_image_is_named_by_the_field_on_screen(qtbot, tmp_path):
     assert form.image.value is field
     assert form.image.current_choice == "A2 - field 0"
     assert form.called.value == "mitosis"
+
+
+def test_two_new_label_images_of_one_name_are_not_made(qtbot, tmp_path, monkeypatch):
+    where = write_image(tmp_path / "a.ome.zarr", shape=(1, 32, 32))
+    viewer = ViewerModel()
+    for layer in read_layers(str(where)):
+        viewer.add_layer(layer)
+    viewer.layers.selection.active = viewer.layers[0]
+    asked = []
+
+    def answer(parent, name, free, *, shown):
+        asked.append((name, free, shown))
+        return free
+
+    monkeypatch.setattr(new_labels_form, "ask_name", answer)
+    for _ in range(2):
+        form = NewLabelsForm(viewer)
+        qtbot.addWidget(form.native)
+        form.choose_image(viewer.layers[0])
+        form.called.value = "mine"
+        form.create_labels()
+    assert asked == [("mine", "mine-2", True)]
+    assert {"mine", "mine-2"} <= {layer.name for layer in viewer.layers}

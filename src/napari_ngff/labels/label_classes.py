@@ -27,7 +27,9 @@ __all__ = [
     "color_of_new",
     "dump_classes",
     "dump_kept_classes",
+    "find_clashes",
     "free_color",
+    "keep_stored_classes",
     "load_classes",
     "load_kept_classes",
     "with_classes",
@@ -163,6 +165,44 @@ def classes_of(info: LabelInfo) -> tuple[LabelClass, ...]:
         label_class
         for _, label_class in sorted(numbered_classes, key=lambda pair: pair[0])
     )
+
+
+def find_clashes(
+    own: LabelInfo, before: LabelInfo, stored: LabelInfo
+) -> tuple[tuple[LabelClass, LabelClass], ...]:
+    """Find labels that became one class here, and another one in the file meanwhile.
+
+    Parameters
+    ----------
+    own
+        What is to be written.
+    before
+        What the file had when it was read.
+    stored
+        What it has now.
+
+    Returns
+    -------
+    tuple
+        The class here and the class in the file, for each such label.
+    """
+    names = {item.value: item.name for item in classes_of(before)}
+    others = {item.value: item for item in classes_of(stored)}
+    return tuple(
+        (item, others[item.value])
+        for item in classes_of(own)
+        if item.value in others
+        and len({names.get(item.value), item.name, others[item.value].name}) == 3
+    )
+
+
+def keep_stored_classes(
+    own: LabelInfo, clashes: Sequence[tuple[LabelClass, LabelClass]]
+) -> LabelInfo:
+    """Replace classes by those that the file has by now; see `find_clashes`."""
+    stored = {item.value: item for _, item in clashes}
+    classes = [stored.get(item.value, item) for item in classes_of(own)]
+    return with_classes(own, classes) if stored else own
 
 
 def with_classes(info: LabelInfo, classes: Sequence[LabelClass]) -> LabelInfo:

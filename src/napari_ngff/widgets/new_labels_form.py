@@ -32,6 +32,7 @@ from napari_ngff.viewer.painting.new_labels import (
     new_labels,
     storage_problem,
     taken_names,
+    waiting_names,
 )
 from napari_ngff.viewer.saving.sidecars import home_choices
 from napari_ngff.viewer.session import session_of
@@ -286,10 +287,12 @@ class NewLabelsForm(Container):  # type: ignore[type-arg]
     def _free_or_chosen(self, image: Image) -> str:
         """Ask for another name, or whether to overwrite, where the name is taken."""
         name: str = self.called.value
-        if name not in taken_names(image):
+        # Two layers of one name would be saved as one label image.
+        is_on_screen = name in waiting_names(image, self._viewer.layers)
+        if name not in taken_names(image) and not is_on_screen:
             return name
         location = image.metadata[KEY].node.location
-        is_on_screen = is_shown(
+        is_on_screen |= is_shown(
             self._viewer.layers,
             (location.source.name, location.object_key(f"labels/{name}")),
         )

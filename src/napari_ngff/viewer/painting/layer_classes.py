@@ -8,6 +8,7 @@ from inspect import isgenerator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from napari.utils.notifications import show_warning
 from psygnal import Signal
 
 from napari_ngff.labels.label_classes import (
@@ -29,6 +30,7 @@ from napari_ngff.store.arrays.boxes import whole_box
 from napari_ngff.viewer.label_colors import recolor_labels
 from napari_ngff.viewer.label_layers import label_features
 from napari_ngff.viewer.layer_plan import origin_of
+from napari_ngff.viewer.notices import shorten_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -259,6 +261,25 @@ class LayerClasses:
         others = [item for item in self.items if item.value not in values]
         items = (*classes, *others)
         self._set_items(items, unsaved=items != self.items, removed=removed)
+
+    def take_stored(self, clashes: Sequence[tuple[LabelClass, LabelClass]]) -> None:
+        """Show classes of the file that another program saved, and name them.
+
+        Parameters
+        ----------
+        clashes
+            The class here, and the one in the file that has its label by now.
+        """
+        stored = {item.value: item for _, item in clashes}
+        self._set_items(tuple(stored.get(item.value, item) for item in self.items))
+        own, other = clashes[0]
+        more = f" So it is with {len(clashes) - 1} more." if len(clashes) > 1 else ""
+        show_warning(
+            f"Class not saved: {shorten_name(own.name)}.\nLabel {own.value} is"
+            f" '{other.name}' in the file: another program saved it.{more} Voxels that"
+            f" you painted as '{own.name}' count as that now. Add the class again, and"
+            " paint them with its new label."
+        )
 
     # Effects of a change on the layer.
 

@@ -42,6 +42,7 @@ __all__ = [
     "new_labels",
     "storage_problem",
     "taken_names",
+    "waiting_names",
 ]
 
 PLACEMENT = ("scale", "translate", "rotate", "shear", "affine", "units", "axis_labels")
@@ -96,6 +97,18 @@ def free_name(layer: Image, others: Sequence[str] = (), wish: str = "labels") ->
     numbers = range(1, len(taken) + 2)
     names = [wish, *(f"{wish}-{number + 1}" for number in numbers)]
     return next(name for name in names if not name_problem(name, taken))
+
+
+def waiting_names(image: Image, layers: Iterable[Layer]) -> list[str]:
+    """List the names of an image's new labels, which are in no file before a save."""
+    origin = origin_of(image)
+    names = []
+    for layer in layers:
+        target = layer.metadata.get(TARGET)
+        is_waiting = isinstance(target, LabelTarget) and origin_of(layer) is None
+        if is_waiting and origin is not None and str(target.node) == str(origin.node):
+            names.append(layer.name)
+    return names
 
 
 def storage_problem(layer: Image) -> str:

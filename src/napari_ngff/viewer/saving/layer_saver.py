@@ -9,11 +9,12 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 
 from napari_ngff.errors import NameTakenError, OMEZarrError, UnsupportedError
+from napari_ngff.labels.label_classes import find_clashes, keep_stored_classes
 from napari_ngff.labels.label_metadata import (
     read_label_info,
     rebase_label_info,
@@ -22,6 +23,7 @@ from napari_ngff.labels.label_metadata import (
 from napari_ngff.labels.saving.save_run import ARCHIVE, SaveOutcome
 from napari_ngff.viewer import window_services
 from napari_ngff.viewer.layer_plan import KEY, origin_of
+from napari_ngff.viewer.painting.layer_classes import classes_of_layer
 from napari_ngff.viewer.saving.save_report import (
     SaveReporter,
     SaveResult,
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from napari_ngff.labels.canvas import Canvas
     from napari_ngff.labels.edits import Edit
     from napari_ngff.labels.journal import Journal
+    from napari_ngff.labels.label_classes import LabelClass
     from napari_ngff.labels.label_writer import LabelWriter
     from napari_ngff.metadata.model import LabelInfo
     from napari_ngff.viewer.saving.layer_description import (
@@ -119,6 +122,7 @@ class LayerSaver(SaverSignals):
         self._create = create
         self._finish: Finish | None = None
         self._described: DescriptionSnapshot | None = None
+        self._clashes: tuple[tuple[LabelClass, LabelClass], ...] = ()
         self._again = False
         self._cancelled = False
         self._quiet = self._asks = False
@@ -345,7 +349,7 @@ class LayerSaver(SaverSignals):
         with self._working:
             if self._released:
                 return None  # the layer may show other labels by now
-            self._described = described
+            self._described, self._clashes = described, ()
             try:
                 outcome = self._save_layer(layer)
             # Whatever it is, the user must hear that it was not saved.
@@ -413,7 +417,10 @@ class LayerSaver(SaverSignals):
             assert self.writer is not None
             # What the layer changed is applied to what the file has now: another
             # program may have changed other labels since it was opened.
-            new = rebase_label_info(info, before, read_label_info(origin.node))
+            stored = read_label_info(origin.node)
+            self._clashes = find_clashes(info, before, stored) or self._clashes
+            info = keep_stored_classes(info, self._clashes)
+            new = rebase_label_info(info, before, stored)
             write_label_info(origin.node, new, self.writer.transaction)
         return info
 
@@ -468,6 +475,8 @@ class LayerSaver(SaverSignals):
     def _take_note(self, layer: SavedLayer, result: SaveResult) -> None:
         """Update description and display of the layer to what is in the file now."""
         if result.info is not None and self.description is not None:
+            if self._clashes:
+                classes_of_layer(cast("Any", layer)).take_stored(self._clashes)
             self.description.note_saved(result.info)
             if not self.description.is_changed:
                 classes = replace(self.journal.classes, unsaved=False)
