@@ -267,7 +267,10 @@ def test_two_windows_on_one_label_lose_nothing(viewer, folder, make_napari_viewe
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(save_report, "show_warning", told.append)
         assert not yours.saver.save_now()
-    assert "Another program changed what is not saved. It was read again" in told[0]
+    assert (
+        "Another program changed voxels that you edited. They were read again"
+        in told[0]
+    )
     assert "changed by another program" in told[0]
     assert (stored(folder) == np.asarray(mine.data[0])).all()
     # What was read again lies below the edits, and is there to be looked at.

@@ -30,7 +30,7 @@ from napari_ngff.store.arrays.boxes import whole_box
 from napari_ngff.viewer.label_colors import recolor_labels
 from napari_ngff.viewer.label_layers import label_features
 from napari_ngff.viewer.layer_plan import origin_of
-from napari_ngff.viewer.notices import shorten_name
+from napari_ngff.viewer.notices import count_noun
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -83,6 +83,10 @@ class LayerClasses:
     def _read_classes(self, layer: OMEZarrLabels) -> None:
         """Read the classes of the layer's file."""
         info = _file_description(layer)
+        description = layer.saver.description if layer.saver is not None else None
+        if description is not None:
+            description.classes_clashed.disconnect(self.take_stored, missing_ok=True)
+            description.classes_clashed.connect(self.take_stored)
         self.items = classes_of(info)
         self._removed = frozenset()
         self._tabulated = len(info.properties) <= MANY
@@ -273,12 +277,14 @@ class LayerClasses:
         stored = {item.value: item for _, item in clashes}
         self._set_items(tuple(stored.get(item.value, item) for item in self.items))
         own, other = clashes[0]
-        more = f" So it is with {len(clashes) - 1} more." if len(clashes) > 1 else ""
+        others = len(clashes) - 1
+        more = f" The same holds for {count_noun(others, 'label')}." if others else ""
         show_warning(
-            f"Class not saved: {shorten_name(own.name)}.\nLabel {own.value} is"
-            f" '{other.name}' in the file: another program saved it.{more} Voxels that"
-            f" you painted as '{own.name}' count as that now. Add the class again, and"
-            " paint them with its new label."
+            "One label has two classes.\n"
+            f"Label {own.value} is '{other.name}' in the file: another program saved"
+            f" that class.{more} Voxels that you painted as '{own.name}' count as"
+            f" '{other.name}' now. Add the class again, and paint them with its new"
+            " label."
         )
 
     # Effects of a change on the layer.

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -23,7 +23,6 @@ from napari_ngff.labels.label_metadata import (
 from napari_ngff.labels.saving.save_run import ARCHIVE, SaveOutcome
 from napari_ngff.viewer import window_services
 from napari_ngff.viewer.layer_plan import KEY, origin_of
-from napari_ngff.viewer.painting.layer_classes import classes_of_layer
 from napari_ngff.viewer.saving.save_report import (
     SaveReporter,
     SaveResult,
@@ -476,7 +475,7 @@ class LayerSaver(SaverSignals):
         """Update description and display of the layer to what is in the file now."""
         if result.info is not None and self.description is not None:
             if self._clashes:
-                classes_of_layer(cast("Any", layer)).take_stored(self._clashes)
+                self.description.classes_clashed.emit(self._clashes)
             self.description.note_saved(result.info)
             if not self.description.is_changed:
                 classes = replace(self.journal.classes, unsaved=False)

@@ -228,8 +228,8 @@ def _refusal_text(name: str, outcome: SaveOutcome) -> list[str]:
     hint = AGAIN
     if outcome.conflict:
         hint = (
-            "Another program changed what is not saved. It was read again, with your"
-            " edits on top. Check it, and save again to write your edits."
+            "Another program changed voxels that you edited. They were read again, with"
+            " your edits on top. Check them, and save again to write your edits."
         )
     more = "\n".join(outcome.refused[:LISTED])
     result = f"Not saved: {_count_chunks(count)}.\nAll others of '{name}' were saved."
