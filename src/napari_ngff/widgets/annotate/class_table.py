@@ -43,9 +43,6 @@ TOOLTIPS = (
 )
 SWATCH = 14
 
-SHORT_NAME = 60
-"""Pixels that a name keeps in a narrow table; all other columns stay as they are."""
-
 
 class ClassModel(QAbstractTableModel):
     """Rows of the classes of one layer; without a layer there are none."""
@@ -258,7 +255,6 @@ class ClassTable(QTableView):
         header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
         # Qt gives the columns of keys and colours more than they need.
         header.setMinimumSectionSize(20)
-        header.setSectionResizeMode(NAME, QHeaderView.ResizeMode.Fixed)
         header.setStretchLastSection(True)
         side.setVisible(False)
         selection = self.selectionModel()
@@ -269,24 +265,6 @@ class ClassTable(QTableView):
         self.rows.modelReset.connect(self.selectPaintedClass)
         self.selectPaintedClass()
 
-    def resizeEvent(self, event: Any) -> None:
-        """Keep all columns in sight."""
-        super().resizeEvent(event)
-        self.fitNames()
-
-    def fitNames(self) -> None:
-        """Cut names off where the other columns would leave the table."""
-        header, room = self.horizontalHeader(), self.viewport()
-        assert header is not None
-        assert room is not None
-        wanted = [
-            max(header.sectionSizeHint(column), self.sizeHintForColumn(column))
-            for column in range(len(COLUMNS))
-            if not self.isColumnHidden(column)
-        ]
-        left = room.width() - (sum(wanted) - wanted[NAME])
-        header.resizeSection(NAME, min(wanted[NAME], max(SHORT_NAME, left)))
-
     def currentClass(self) -> LabelClass | None:
         """Return the class of the selected row."""
         return self.rows.classAt(self.currentIndex().row())
@@ -295,7 +273,6 @@ class ClassTable(QTableView):
         """Select the row of the class that is painted with."""
         # Until pixels are counted, names get the room of that column.
         self.setColumnHidden(COUNT, not self.rows.counts)
-        self.fitNames()
         classes = self.rows.classes
         selected = classes.selected if classes is not None else None
         row = self.rows.rowOf(selected.value) if selected is not None else -1
