@@ -132,7 +132,7 @@ def test_a_label_that_another_made_a_class_keeps_that_class(folder, monkeypatch)
         assert (names[value], names[value + 1]) == ("from B", "of A alone")
     first.paint((0, 50, 50), value + 1)
     assert first.saver.save_now()
-    # A class that both changed to the same name is no clash.
+    # A class that both changed to the same name is no conflict.
     for layer in (first, second):
         classes_of_layer(layer).change_class(value, name="both")
         layer.saver.save_now()

@@ -27,7 +27,7 @@ __all__ = [
     "color_of_new",
     "dump_classes",
     "dump_kept_classes",
-    "find_clashes",
+    "find_class_conflicts",
     "free_color",
     "keep_stored_classes",
     "load_classes",
@@ -167,7 +167,7 @@ def classes_of(info: LabelInfo) -> tuple[LabelClass, ...]:
     )
 
 
-def find_clashes(
+def find_class_conflicts(
     own: LabelInfo, before: LabelInfo, stored: LabelInfo
 ) -> tuple[tuple[LabelClass, LabelClass], ...]:
     """Find labels that became one class here, and another one in the file meanwhile.
@@ -197,10 +197,10 @@ def find_clashes(
 
 
 def keep_stored_classes(
-    own: LabelInfo, clashes: Sequence[tuple[LabelClass, LabelClass]]
+    own: LabelInfo, conflicts: Sequence[tuple[LabelClass, LabelClass]]
 ) -> LabelInfo:
-    """Replace classes by those that the file has by now; see `find_clashes`."""
-    stored = {item.value: item for _, item in clashes}
+    """Replace classes by those that the file has by now; see `find_class_conflicts`."""
+    stored = {item.value: item for _, item in conflicts}
     classes = [stored.get(item.value, item) for item in classes_of(own)]
     return with_classes(own, classes) if stored else own
 

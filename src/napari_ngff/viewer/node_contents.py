@@ -154,7 +154,7 @@ def _open_image(
         ]
     # With the image, for its axes; then without, since only the labels were asked for.
     whole = in_place(replace(group, image=source), reading)
-    return [replace(whole, image=None, left_image=source.node)]
+    return [replace(whole, image=None, unopened_image=source.node)]
 
 
 def _open_plain(

@@ -222,10 +222,10 @@ def _set_visibility(viewer: Any, group: LayerGroup, labels: list[LayerData]) -> 
         for _, keywords, _ in labels:
             # A plate in false colours shows nothing of its images.
             keywords["visible"] = False
-    if group.left_image is None:
+    if group.unopened_image is None:
         return
     origins = [origin_of(layer) for layer in viewer.layers] if viewer else []
-    name = str(group.left_image)
+    name = str(group.unopened_image)
     if name in {str(origin.node) for origin in origins if origin is not None}:
         for _, keywords, _ in labels:
             keywords["opacity"] = OVER_IMAGE

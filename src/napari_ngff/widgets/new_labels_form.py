@@ -29,10 +29,10 @@ from napari_ngff.viewer.layer_plan import KEY
 from napari_ngff.viewer.painting.new_labels import (
     free_name,
     is_shown,
+    list_unsaved_names,
     new_labels,
     storage_problem,
     taken_names,
-    waiting_names,
 )
 from napari_ngff.viewer.saving.sidecars import home_choices
 from napari_ngff.viewer.session import session_of
@@ -288,7 +288,7 @@ class NewLabelsForm(Container):  # type: ignore[type-arg]
         """Ask for another name, or whether to overwrite, where the name is taken."""
         name: str = self.called.value
         # Two layers of one name would be saved as one label image.
-        is_on_screen = name in waiting_names(image, self._viewer.layers)
+        is_on_screen = name in list_unsaved_names(image, self._viewer.layers)
         if name not in taken_names(image) and not is_on_screen:
             return name
         location = image.metadata[KEY].node.location

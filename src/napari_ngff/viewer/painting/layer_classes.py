@@ -85,8 +85,10 @@ class LayerClasses:
         info = _file_description(layer)
         description = layer.saver.description if layer.saver is not None else None
         if description is not None:
-            description.classes_clashed.disconnect(self.take_stored, missing_ok=True)
-            description.classes_clashed.connect(self.take_stored)
+            description.classes_conflicted.disconnect(
+                self.take_stored_classes, missing_ok=True
+            )
+            description.classes_conflicted.connect(self.take_stored_classes)
         self.items = classes_of(info)
         self._removed = frozenset()
         self._tabulated = len(info.properties) <= MANY
@@ -266,18 +268,20 @@ class LayerClasses:
         items = (*classes, *others)
         self._set_items(items, unsaved=items != self.items, removed=removed)
 
-    def take_stored(self, clashes: Sequence[tuple[LabelClass, LabelClass]]) -> None:
+    def take_stored_classes(
+        self, conflicts: Sequence[tuple[LabelClass, LabelClass]]
+    ) -> None:
         """Show classes of the file that another program saved, and name them.
 
         Parameters
         ----------
-        clashes
+        conflicts
             The class here, and the one in the file that has its label by now.
         """
-        stored = {item.value: item for _, item in clashes}
+        stored = {item.value: item for _, item in conflicts}
         self._set_items(tuple(stored.get(item.value, item) for item in self.items))
-        own, other = clashes[0]
-        others = len(clashes) - 1
+        own, other = conflicts[0]
+        others = len(conflicts) - 1
         more = f" The same holds for {count_noun(others, 'label')}." if others else ""
         show_warning(
             "One label has two classes.\n"

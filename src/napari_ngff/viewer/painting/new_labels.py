@@ -39,10 +39,10 @@ __all__ = [
     "free_name",
     "is_shown",
     "label_data",
+    "list_unsaved_names",
     "new_labels",
     "storage_problem",
     "taken_names",
-    "waiting_names",
 ]
 
 PLACEMENT = ("scale", "translate", "rotate", "shear", "affine", "units", "axis_labels")
@@ -99,7 +99,7 @@ def free_name(layer: Image, others: Sequence[str] = (), wish: str = "labels") ->
     return next(name for name in names if not name_problem(name, taken))
 
 
-def waiting_names(image: Image, layers: Iterable[Layer]) -> list[str]:
+def list_unsaved_names(image: Image, layers: Iterable[Layer]) -> list[str]:
     """List the names of an image's new labels, which are in no file before a save."""
     origin = origin_of(image)
     names = []

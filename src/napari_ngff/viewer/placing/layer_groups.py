@@ -49,14 +49,14 @@ class LayerGroup:
     frame
         Axes that the labels take over: those of their image, shown or not; None where
         it is not known.
-    left_image
+    unopened_image
         The image of labels that were opened without it.
     """
 
     image: LayerPlan | None
     labels: tuple[LayerPlan, ...] = ()
     frame: SharedAxes | None = None
-    left_image: Node | None = None
+    unopened_image: Node | None = None
 
 
 @dataclass(slots=True)

@@ -59,9 +59,9 @@ class LayerDescription:
     changed_turned = Signal()
     """Emitted when `is_changed` becomes another value."""
 
-    classes_clashed = Signal(object)
+    classes_conflicted = Signal(object)
     """Emitted after a save with the class here and the class in the file, for each
-    label that another program made another class; see `find_clashes`."""
+    label that another program made another class; see `find_class_conflicts`."""
 
     def __init__(self, layer: Labels, info: LabelInfo | None) -> None:
         self._layer = weakref.ref(layer)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from napari_ngff.errors import NameTakenError, OMEZarrError, UnsupportedError
-from napari_ngff.labels.label_classes import find_clashes, keep_stored_classes
+from napari_ngff.labels.label_classes import find_class_conflicts, keep_stored_classes
 from napari_ngff.labels.label_metadata import (
     read_label_info,
     rebase_label_info,
@@ -121,7 +121,7 @@ class LayerSaver(SaverSignals):
         self._create = create
         self._finish: Finish | None = None
         self._described: DescriptionSnapshot | None = None
-        self._clashes: tuple[tuple[LabelClass, LabelClass], ...] = ()
+        self._conflicts: tuple[tuple[LabelClass, LabelClass], ...] = ()
         self._again = False
         self._cancelled = False
         self._quiet = self._asks = False
@@ -348,7 +348,7 @@ class LayerSaver(SaverSignals):
         with self._working:
             if self._released:
                 return None  # the layer may show other labels by now
-            self._described, self._clashes = described, ()
+            self._described, self._conflicts = described, ()
             try:
                 outcome = self._save_layer(layer)
             # Whatever it is, the user must hear that it was not saved.
@@ -417,8 +417,10 @@ class LayerSaver(SaverSignals):
             # What the layer changed is applied to what the file has now: another
             # program may have changed other labels since it was opened.
             stored = read_label_info(origin.node)
-            self._clashes = find_clashes(info, before, stored) or self._clashes
-            info = keep_stored_classes(info, self._clashes)
+            self._conflicts = (
+                find_class_conflicts(info, before, stored) or self._conflicts
+            )
+            info = keep_stored_classes(info, self._conflicts)
             new = rebase_label_info(info, before, stored)
             write_label_info(origin.node, new, self.writer.transaction)
         return info
@@ -474,8 +476,8 @@ class LayerSaver(SaverSignals):
     def _take_note(self, layer: SavedLayer, result: SaveResult) -> None:
         """Update description and display of the layer to what is in the file now."""
         if result.info is not None and self.description is not None:
-            if self._clashes:
-                self.description.classes_clashed.emit(self._clashes)
+            if self._conflicts:
+                self.description.classes_conflicted.emit(self._conflicts)
             self.description.note_saved(result.info)
             if not self.description.is_changed:
                 classes = replace(self.journal.classes, unsaved=False)
