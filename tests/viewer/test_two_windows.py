@@ -5,7 +5,9 @@ import pytest
 from napari.components import ViewerModel
 
 from napari_ngff.labels.journal import Journal, find_journals
+from napari_ngff.labels.label_metadata import read_label_info
 from napari_ngff.plugin import get_reader
+from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.viewer.painting.layer_classes import classes_of_layer
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.painting.painted_layers import as_layer
@@ -123,6 +125,9 @@ def test_a_label_that_another_made_a_class_keeps_that_class(folder, monkeypatch)
     assert second.saver.save_now()
     classes_of_layer(first).add_class("of A alone")
     assert not first.saver.save_now()  # the chunk is one that the other has changed
+    # Not even for a moment has the file the other class.
+    stored = read_label_info(open_node(str(folder / "labels" / "nuclei")))
+    assert stored.properties[value]["class-name"] == "from B"
     assert first.saver.save_now()
     (text,) = told
     assert f"Label {value} is 'from B' in the file" in text
