@@ -6,9 +6,10 @@ import zarr
 
 from napari_ngff import open_node
 from napari_ngff.plate.arrangement import ScreenArrangements
-from napari_ngff.plate.mosaic import WellChoice, open_mosaic
+from napari_ngff.plate.mosaic import open_mosaic
 from napari_ngff.plate.plate_contents import PlateContents
 from napari_ngff.plate.plate_layout import map_plate
+from napari_ngff.plate.well_cells import WellChoice
 
 
 def mosaic(root, wells=None, told=None, **choice):

@@ -202,3 +202,23 @@ def write_plate(
                 labels=labelled(path),
             )
     return root
+
+
+def move_images(images, shift, scale=1.0):
+    """Move images by (y, x) in micrometers, with voxels that are larger by `scale`."""
+    for folder in images:
+        document = json.loads((folder / "zarr.json").read_text())
+        (multiscale,) = document["attributes"]["ome"]["multiscales"]
+        for level in multiscale["datasets"]:
+            steps = {step["type"]: step for step in level["coordinateTransformations"]}
+            sizes = steps["scale"]["scale"]
+            sizes[-2:] = [size * scale for size in sizes[-2:]]
+            place = steps.setdefault(
+                "translation", {"type": "translation", "translation": [0] * len(sizes)}
+            )["translation"]
+            place[-2:] = [old + new for old, new in zip(place[-2:], shift, strict=True)]
+            level["coordinateTransformations"] = [
+                steps["scale"],
+                steps["translation"],
+            ]
+        (folder / "zarr.json").write_text(json.dumps(document))

@@ -22,7 +22,7 @@ from napari_ngff.viewer.painting.painted_layers import OVERVIEW
 from napari_ngff.viewer.reader import find_browsable
 from napari_ngff.viewer.saving.recovery import journals_of, open_journal
 from napari_ngff.viewer.session import session_of
-from plates import pixels, write_group, write_image, write_plate
+from plates import move_images, pixels, write_group, write_image, write_plate
 
 
 @pytest.fixture
@@ -420,6 +420,88 @@ def test_acquisitions_are_shown_one_by_one_or_together(tmp_path, viewer):
     fields = browser.fields_of("A/2").fields
     assert [f.corner for f in fields[:4]] == [f.corner for f in fields[4:]]
     assert fields[3].corner == (4, 4)
+
+
+def test_acquisitions_lie_over_each_other_in_an_overview(tmp_path, viewer):
+    root = write_plate(tmp_path / "p", grid=(1, 2), acquisitions=2, shape=(1, 8, 8))
+    second = [root / "A" / str(w) / str(k) for w in (1, 2) for k in range(4, 8)]
+    # One field to the right, so that half of the places are the same.
+    move_images(second, (0, 4))
+    browser = browse(viewer, root)
+    browser.choose_acquisitions([0, 1])
+    browser.show_mosaic()
+    first, other = shown(viewer)
+    assert first.shape == other.shape == (16, 48)
+    assert len({layer.extent.world.tobytes() for layer in viewer.layers}) == 1
+    for well in (1, 2):
+        begin = (well - 1) * 24
+        np.testing.assert_array_equal(
+            first[:8, begin : begin + 8], stored(root, f"A/{well}/0")[0]
+        )
+        assert not first[:, begin + 16 : begin + 24].any()
+        np.testing.assert_array_equal(
+            other[:8, begin + 8 : begin + 16], stored(root, f"A/{well}/4")[0]
+        )
+        assert not other[:, begin : begin + 8].any()
+    # In the second well, where only the second acquisition has a field.
+    assert browser.position_at((1, (24 + 18) / 2)) == Position("A/2", "5", 1)
+    fields = {f.position.field: f.corner for f in browser.fields_of("A/1").fields}
+    assert (fields["1"], fields["4"], fields["5"]) == ((0, 4), (0, 4), (0, 8))
+
+
+def test_acquisitions_of_other_magnifications_fill_the_same_cells(tmp_path, viewer):
+    root = write_plate(
+        tmp_path / "p", grid=(1, 2), acquisitions=2, fields=1, shape=(1, 8, 8)
+    )
+    move_images([root / "A" / str(w) / "1" for w in (1, 2)], (0, 0), scale=2)
+    browser = browse(viewer, root)
+    browser.choose_acquisitions([0, 1])
+    browser.show_mosaic()
+    first, other = shown(viewer)
+    # 8 voxels of 1 micrometer, or 16 of 0.5: the second well begins there.
+    np.testing.assert_array_equal(first[:8, 16:24], stored(root, "A/2/0")[0])
+    np.testing.assert_array_equal(other[:, 8:], stored(root, "A/2/1")[0])
+
+
+def test_a_well_without_an_acquisition_has_a_cell_of_the_same_size(tmp_path, viewer):
+    root = write_plate(
+        tmp_path / "p", grid=(1, 3), acquisitions=2, fields=1, shape=(1, 8, 8)
+    )
+    # The first well has two fields of the first acquisition, and none of the second.
+    document = json.loads((root / "A/1/zarr.json").read_text())
+    for image in document["attributes"]["ome"]["well"]["images"]:
+        image["acquisition"] = 0
+    (root / "A/1/zarr.json").write_text(json.dumps(document))
+    move_images([root / "A/1/1"], (0, 4))
+    browser = browse(viewer, root)
+    browser.choose_acquisitions([0, 1])
+    browser.show_mosaic()
+    first, other = shown(viewer)
+    np.testing.assert_array_equal(first[:8, 8:16], stored(root, "A/1/1")[0])
+    np.testing.assert_array_equal(first[:8, 32:40], stored(root, "A/3/0")[0])
+    np.testing.assert_array_equal(other[:8, 32:40], stored(root, "A/3/1")[0])
+    assert not other[:, :16].any()
+
+
+def test_fields_of_two_acquisitions_are_paired_by_place(tmp_path, viewer):
+    root = write_plate(tmp_path / "p", grid=(1, 1), acquisitions=2, shape=(1, 8, 8))
+    move_images([root / "A" / "1" / str(k) for k in range(4, 8)], (0, 4))
+    browser = browse(viewer, root)
+    browser.choose_acquisitions([0, 1])
+    browser.show_field("A/1", "1")
+    pictures = shown(viewer)
+    np.testing.assert_array_equal(pictures[0], stored(root, "A/1/1")[0])
+    np.testing.assert_array_equal(pictures[1], stored(root, "A/1/4")[0])
+    # Nothing of the second acquisition lies there.
+    browser.show_field("A/1", "0")
+    assert [layer.name for layer in viewer.layers if layer.visible] == [
+        "Tiny acquisition 0"
+    ]
+    # Of the first acquisition, nothing lies where the last field of the second does.
+    browser.choose_acquisitions([1])
+    browser.show_field("A/1", "6")
+    browser.choose_acquisitions([0])
+    assert browser.position == Position("A/1", "3", 0)
 
 
 @pytest.mark.parametrize("inner", ["", "A", "A/2"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,7 @@ from napari_ngff.plate.plate_layout import field_offsets, grid_offsets
 from napari_ngff.store.threads import LOCAL_CONCURRENCY, share_work
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from napari_ngff.metadata.model import WellField
     from napari_ngff.plate.plate_contents import FieldImage, PlateContents
@@ -27,9 +27,15 @@ if TYPE_CHECKING:
 
 __all__ = ["PlacedField", "ScreenArrangements", "WellArrangement"]
 
+ArrangementKey = tuple[str | None, int | None, tuple[int, ...]]
+"""Path of the well, acquisition, and those that it is shown together with."""
+
 MOST_FIELDS = 1000
 """Width of a well in fields, beyond which their places are taken for wrong: the largest
 wells, of 35 mm, hold some 600 fields of 60 micrometers."""
+
+PLACES = 6
+"""Decimals of a voxel to which corners and sizes are rounded."""
 
 EMPTY = "It lists no images."
 
@@ -85,6 +91,8 @@ class WellArrangement:
         The error of a server that refused the well; None for none.
     is_refused
         Whether the server refused the well, or fields of it: a login may help.
+    positioned
+        Whether the fields lie where their transformations say; else in a grid.
     """
 
     fields: tuple[PlacedField, ...] = ()
@@ -97,6 +105,14 @@ class WellArrangement:
     remedy: str = ""
     refusal: LoginNeededError | None = None
     is_refused: bool = False
+    positioned: bool = False
+
+    @property
+    def voxel_size(self) -> Offset:
+        """Height and width of a voxel of level 0 of the first field."""
+        # A negative scale flips the image; sizes are positive.
+        y, x = self.fields[0].image.multiscale.levels[0].scale[-2:]
+        return abs(y), abs(x)
 
     def field_at(self, y: float, x: float) -> PlacedField | None:
         """Find the field at a place in voxels; of several the last, which is on top."""
@@ -138,17 +154,22 @@ class ScreenArrangements:
         self.passing: set[str | None] = set()
         self.refused: set[str | None] = set()
         self.attempt = 0
-        self._made: dict[tuple[str | None, int | None], WellArrangement] = {}
+        self._made: dict[ArrangementKey, WellArrangement] = {}
         self._lock = threading.Lock()
 
     def read_before(
-        self, well: str | None, acquisition: int | None
+        self, well: str | None, acquisition: int | None, beside: Sequence[int] = ()
     ) -> WellArrangement | None:
         """Return an arrangement that was read before; reads nothing."""
-        return self._made.get((well, acquisition))
+        return self._made.get((well, acquisition, tuple(beside)))
 
     def read_well(
-        self, well: str | None, acquisition: int | None, *, first_levels: bool = False
+        self,
+        well: str | None,
+        acquisition: int | None,
+        beside: Sequence[int] = (),
+        *,
+        first_levels: bool = False,
     ) -> WellArrangement:
         """Read the documents of a well and of its images, unless that was done before.
 
@@ -158,6 +179,9 @@ class ScreenArrangements:
             As for `PlateContents.list_fields`.
         acquisition
             Only its fields; None for all.
+        beside
+            Acquisitions that are shown over each other, this one among them: corner
+            and size are those of all their fields together. () for this one alone.
         first_levels
             Whether all levels of the first image are opened, not only the finest.
 
@@ -166,9 +190,13 @@ class ScreenArrangements:
         WellArrangement
             An empty one where the well cannot be read.
         """
-        key = well, acquisition
+        key = well, acquisition, tuple(beside)
         arrangement = self._made.get(key)
-        if arrangement is None:
+        if arrangement is None and beside:
+            alone = self.read_well(well, acquisition, first_levels=first_levels)
+            others = [self.read_well(well, other) for other in beside]
+            arrangement = self._made.setdefault(key, share_corner(alone, others))
+        elif arrangement is None:
             made = self._arrange_well(well, acquisition, first_levels)
             arrangement = self._made.setdefault(key, made)
             if arrangement.problems:
@@ -206,7 +234,7 @@ class ScreenArrangements:
         with self._lock:
             again, self.refused = self.refused, set()
             for key in [key for key in self._made if key[0] in again]:
-                if self._made[key].is_refused:
+                if key[2] or self._made[key].is_refused:
                     del self._made[key]
             for well in again:
                 self.problems.pop(well, None)
@@ -224,8 +252,9 @@ class ScreenArrangements:
                 return False
             self.passing = self.passing - again
             for key in [key for key in self._made if key[0] in again]:
-                # Arrangements of other acquisitions of the well may be complete.
-                if self._made[key].passing:
+                # Arrangements of other acquisitions of the well may be complete; those
+                # of several together are made of these.
+                if key[2] or self._made[key].passing:
                     del self._made[key]
             for well in again:
                 self.problems.pop(well, None)
@@ -300,7 +329,65 @@ def _place_fields(
         any(map(may_pass, failed.values())),
         remedy_of(failed[max(failed)]) if failed else "",
         is_refused=any(map(is_refusal, failed.values())),
+        positioned=layout.positioned,
     )
+
+
+def share_corner(
+    arrangement: WellArrangement, others: Sequence[WellArrangement]
+) -> WellArrangement:
+    """Place the fields of an acquisition from the corner of several together.
+
+    Where an acquisition has no positions, or those of two are further apart than a well
+    is wide, each begins at the corner of the well.
+
+    Parameters
+    ----------
+    arrangement
+        Of the acquisition alone.
+    others
+        Of all that are shown over each other; the same one may be among them.
+    """
+    shown = [other for other in (arrangement, *others) if other.fields]
+    if not arrangement.fields:
+        return arrangement
+    sizes = [_scale_offset(a.size, a.voxel_size) for a in shown]
+    starts = [_scale_offset(a.corner, a.voxel_size) for a in shown]
+    top_left = min(y for y, _ in starts), min(x for _, x in starts)
+    ends = [
+        max(start[i] + size[i] for start, size in zip(starts, sizes, strict=True))
+        for i in (0, 1)
+    ]
+    room = ends[0] - top_left[0], ends[1] - top_left[1]
+    widest = [
+        max(placed.size[i] * a.voxel_size[i] for a in shown for placed in a.fields)
+        for i in (0, 1)
+    ]
+    related = all(a.positioned for a in shown) and all(
+        room[i] <= MOST_FIELDS * widest[i] for i in (0, 1)
+    )
+    if not related:
+        top_left = starts[0]
+        room = max(y for y, _ in sizes), max(x for _, x in sizes)
+    height, width = arrangement.voxel_size
+    corner, size = (
+        (round(y / height, PLACES), round(x / width, PLACES))
+        for y, x in (top_left, room)
+    )
+    shift = arrangement.corner[0] - corner[0], arrangement.corner[1] - corner[1]
+    fields = tuple(
+        replace(
+            placed, offset=(placed.offset[0] + shift[0], placed.offset[1] + shift[1])
+        )
+        for placed in arrangement.fields
+    )
+    return replace(
+        arrangement, fields=fields, corner=corner, size=size, positioned=related
+    )
+
+
+def _scale_offset(offset: Offset, voxel_size: Offset) -> Offset:
+    return offset[0] * voxel_size[0], offset[1] * voxel_size[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,6 +398,7 @@ class FieldLayout:
     top_left: Offset
     size: tuple[float, float]
     scattered: bool
+    positioned: bool
 
 
 @lru_cache(maxsize=64)  # many wells of a plate have the same
@@ -327,7 +415,8 @@ def _lay_out_fields(
         max(o[axis] for o in offsets) > MOST_FIELDS * max(s[axis] for s in sizes)
         for axis in (0, 1)
     )
-    if scattered or len(set(corners)) < len(corners):
+    positioned = not scattered and len(set(corners)) == len(corners)
+    if not positioned:
         # In a grid by their number in the list, so that missing fields leave a gap.
         height = max(size[0] for size in sizes)
         width = max(size[1] for size in sizes)
@@ -340,4 +429,4 @@ def _lay_out_fields(
         max((o[axis] + s[axis] for o, s in zip(offsets, sizes, strict=True)), default=0)
         for axis in (0, 1)
     ]
-    return FieldLayout(offsets, top_left, (ends[0], ends[1]), scattered)
+    return FieldLayout(offsets, top_left, (ends[0], ends[1]), scattered, positioned)

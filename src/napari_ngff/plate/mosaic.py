@@ -20,7 +20,12 @@ from napari_ngff.plate.add_coarse_levels import add_coarse_levels
 from napari_ngff.plate.add_missing_axes import add_missing_axes
 from napari_ngff.plate.kept_planes import make_room
 from napari_ngff.plate.mosaic_level import MosaicLevel
-from napari_ngff.plate.well_cells import MosaicBounds, WellCell, WellCells
+from napari_ngff.plate.well_cells import (
+    MosaicBounds,
+    WellCell,
+    WellCells,
+    WellChoice,
+)
 from napari_ngff.store.hierarchy.node import read_node
 from napari_ngff.store.pyramids.pyramid import Pyramid, open_pyramid
 from napari_ngff.store.threads import LOCAL_CONCURRENCY, share_work
@@ -39,7 +44,7 @@ if TYPE_CHECKING:
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.store.pyramids.pyramid import OnError
 
-__all__ = ["MosaicPyramid", "WellChoice", "open_mosaic"]
+__all__ = ["MosaicPyramid", "open_mosaic", "share_cells"]
 
 MOST_REASONS = 3
 """Number of reasons in the message if no well can be read."""
@@ -58,22 +63,6 @@ AHEAD = 16
 
 ALL_READ = 16
 """Number of wells up to which all documents are read first, so that all cells fit."""
-
-
-@dataclass(frozen=True, slots=True)
-class WellChoice:
-    """What is shown of the wells.
-
-    Attributes
-    ----------
-    acquisition
-        Id of the fields' acquisition; None for the fields of all.
-    inside
-        "" for the images, "labels/<name>" for labels of them.
-    """
-
-    acquisition: int | None = None
-    inside: str = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -149,7 +138,8 @@ def open_mosaic(
     template = _find_template(arrangements, paths, choice, on_error)
     # A cell has room for the largest well that was read by now, which is only the
     # first one when a large plate is opened.
-    known = [a for p in paths if (a := arrangements.read_before(p, choice.acquisition))]
+    shown = choice.acquisition, choice.beside
+    known = [a for path in paths if (a := arrangements.read_before(path, *shown))]
     cell = cell or (
         max(math.ceil(a.size[0]) for a in known),
         max(math.ceil(a.size[1]) for a in known),
@@ -163,8 +153,7 @@ def open_mosaic(
         ),
         cell,
         arrangements,
-        choice.acquisition,
-        choice.inside,
+        choice,
     )
     images = list(_list_images(arrangements, known, choice))
     # In this order: axes that other images have, then room along all axes, then levels
@@ -188,13 +177,43 @@ def open_mosaic(
     # On the plate a well lies where its cell is; one well alone where its fields are.
     corner = (float(top * cell[0]), float(first_column * cell[1]))
     if wells is None or len(wells) == 1:
-        arrangement = arrangements.read_well(template.well, choice.acquisition)
+        arrangement = arrangements.read_well(template.well, *shown)
         corner = arrangement.corner
     multiscale = _move_corner(model.multiscale, template.placed.image, corner)
     pyramid = Pyramid(multiscale, tuple(reversed(levels)), template.pyramid.problems)
     return MosaicPyramid(
         template.node, (template.well, template.placed.field.path), pyramid, tiles
     )
+
+
+def share_cells(mosaics: Sequence[MosaicPyramid]) -> list[tuple[int, int]]:
+    """Return the cells that mosaics need so that their wells lie over each other.
+
+    Returns
+    -------
+    list
+        Height and width for each mosaic, in voxels of its level 0: the largest of all
+        cells, in the unit of the axes.
+    """
+    scales = [
+        tuple(abs(n) for n in mosaic.pyramid.multiscale.levels[0].scale[-2:])
+        for mosaic in mosaics
+    ]
+    largest = [
+        max(
+            mosaic.tiles.cell[axis] * scale[axis]
+            for mosaic, scale in zip(mosaics, scales, strict=True)
+        )
+        for axis in (0, 1)
+    ]
+    # Not less than its own cell by rounding: a well would be cut.
+    return [
+        (
+            max(mosaic.tiles.cell[0], round(largest[0] / scale[0])),
+            max(mosaic.tiles.cell[1], round(largest[1] / scale[1])),
+        )
+        for mosaic, scale in zip(mosaics, scales, strict=True)
+    ]
 
 
 def _read_all(
@@ -204,7 +223,8 @@ def _read_all(
 
     def read_one_well(number: int) -> None:
         path = paths[number]
-        for placed in arrangements.read_well(path, choice.acquisition).fields:
+        arrangement = arrangements.read_well(path, choice.acquisition, choice.beside)
+        for placed in arrangement.fields:
             if choice.inside and _is_remote(arrangements):
                 # Only to have it read: who needs the labels gets the error again.
                 with suppress(OMEZarrError, OSError):
@@ -261,7 +281,7 @@ def _find_template(
         if choice.inside and number % AHEAD == 1 and _is_remote(arrangements):
             _read_all(arrangements, paths[number : number + AHEAD], choice)
         arrangement = arrangements.read_well(
-            path, choice.acquisition, first_levels=True
+            path, choice.acquisition, choice.beside, first_levels=True
         )
         for placed in arrangement.fields:
             try:

@@ -473,10 +473,10 @@ class MosaicLevel:
             return self._views[path]
         image = placed.image
         try:
-            if self.tiles.inside:
+            if self.tiles.choice.inside:
                 screen = self.tiles.arrangements.screen
                 image = screen.open_image(
-                    tile.well, placed.field.path, self.tiles.inside
+                    tile.well, placed.field.path, self.tiles.choice.inside
                 )
             view = self._view_like_known(image, placed.size) if lent else None
             if view is not None:

@@ -235,6 +235,20 @@ def field_offsets(
     return tuple((y - top, x - first_column) for y, x in corners)
 
 
+def overlap_of(field: tuple[Offset, Offset], other: tuple[Offset, Offset]) -> float:
+    """Return the part of the smaller of two fields that the other covers, 0-1.
+
+    Each is its corner and its size, along y and x.
+    """
+    area, smaller = 1.0, 1.0
+    for axis in (0, 1):
+        low = max(field[0][axis], other[0][axis])
+        ends = (corner[axis] + size[axis] for corner, size in (field, other))
+        area *= max(0.0, min(ends) - low)
+        smaller *= min(field[1][axis], other[1][axis])
+    return area / smaller if smaller else 0.0
+
+
 def spread_numbers(total: int, count: int) -> list[int]:
     """List numbers below `total`, at most `count`, from the first to the last."""
     last = max(total - 1, 0)

@@ -22,7 +22,27 @@ if TYPE_CHECKING:
     from napari_ngff.store.arrays.boxes import Box
     from napari_ngff.store.pyramids.pyramid import OnError, Pyramid
 
-__all__ = ["Defer", "MosaicBounds", "WellCell", "WellCells"]
+__all__ = ["Defer", "MosaicBounds", "WellCell", "WellCells", "WellChoice"]
+
+
+@dataclass(frozen=True, slots=True)
+class WellChoice:
+    """What is shown of the wells.
+
+    Attributes
+    ----------
+    acquisition
+        Id of the fields' acquisition; None for the fields of all.
+    inside
+        "" for the images, "labels/<name>" for labels of them.
+    beside
+        Ids of all acquisitions that are shown over each other, each a picture of its
+        own: their fields lie in the same place of a cell. () for one picture.
+    """
+
+    acquisition: int | None = None
+    inside: str = ""
+    beside: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +78,8 @@ class WellCells:
         Height and width, in voxels of level 0 of the images.
     arrangements
         Of the fields in the wells.
-    acquisition, inside
-        See `napari_ngff.plate.mosaic.WellChoice`.
+    choice
+        What is shown of the wells.
     defer
         Asked in the main thread, for a rectangle of many unread wells, whether it lets
         `MosaicLevel.draw_box` draw them elsewhere; missing pixels are 0 until then.
@@ -73,8 +93,7 @@ class WellCells:
     tiles: tuple[WellCell, ...]
     cell: tuple[int, int]
     arrangements: ScreenArrangements
-    acquisition: int | None = None
-    inside: str = ""
+    choice: WellChoice = WellChoice()
     defer: Defer | None = None
     misfits: dict[str | None, str] = field(default_factory=dict)
     grid: dict[tuple[int, int], list[int]] = field(init=False, default_factory=dict)
@@ -97,7 +116,10 @@ class WellCells:
 
     def known_fields(self, tile: WellCell) -> WellArrangement | None:
         """Return the arrangement of a well that was read before, or None."""
-        return self.arrangements.read_before(tile.well, self.acquisition)
+        choice = self.choice
+        return self.arrangements.read_before(
+            tile.well, choice.acquisition, choice.beside
+        )
 
     def image_at(
         self, y: float, x: float
@@ -143,7 +165,10 @@ class WellCells:
 
     def read_fields(self, tile: WellCell, on_error: OnError | None) -> WellArrangement:
         """Read where the fields of a well are; report once what is broken."""
-        arrangement = self.arrangements.read_well(tile.well, self.acquisition)
+        choice = self.choice
+        arrangement = self.arrangements.read_well(
+            tile.well, choice.acquisition, choice.beside
+        )
         # Wells and fields that are absent are usual, and no error.
         if arrangement.problems and not arrangement.missing:
             reasons = (f"field {p}: {r}" if p else r for p, r in arrangement.problems)
@@ -198,7 +223,7 @@ class WellCells:
     def check_voxels(self, tile: WellCell, placed: PlacedField, model: Pyramid) -> bool:
         """Note where voxels have another size than those of the model; else True."""
         # Labels may have other voxels than images; they are not compared.
-        if self.inside:
+        if self.choice.inside:
             return True
         first = placed.image.multiscale.levels[0]
         field_scale, usual = first.scale[-2:], model.multiscale.levels[0].scale[-2:]

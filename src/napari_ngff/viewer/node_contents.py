@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 from napari_ngff.errors import NotOMEZarrError, OMEZarrError, UnsupportedError
 from napari_ngff.metadata.model import GroupKind, Problem, Severity
 from napari_ngff.plate.arrangement import ScreenArrangements
-from napari_ngff.plate.mosaic import WellChoice, open_mosaic
+from napari_ngff.plate.mosaic import open_mosaic
 from napari_ngff.plate.mosaic_level import MosaicLevel
 from napari_ngff.plate.plate_contents import PlateContents
 from napari_ngff.plate.plate_layout import map_plate
+from napari_ngff.plate.well_cells import WellChoice
 from napari_ngff.store.hierarchy.coordinate_systems import scene_paths
 from napari_ngff.store.pyramids.opened_image import open_images, open_pyramids
 from napari_ngff.store.pyramids.pyramid import open_pyramid

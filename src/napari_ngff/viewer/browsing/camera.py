@@ -10,7 +10,7 @@ import numpy as np
 from napari_ngff.viewer.plane_camera import forget_plane, shift_plane
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from napari.components import ViewerModel
     from napari.layers import Layer
@@ -242,9 +242,24 @@ def cells_of(layer: Layer, tiles: WellCells) -> dict[str, Corners]:
 
 
 def image_at(
-    layer: Layer, tiles: WellCells, world: Sequence[float]
+    shown: Iterable[tuple[Layer, WellCells]], world: Sequence[float]
 ) -> tuple[str | None, WellField | None] | None:
-    """Return the well and the image at a world coordinate; see `WellCells.image_at`."""
-    lead = (0.0,) * max(0, layer.ndim - len(world))
-    point = layer.world_to_data((*lead, *tuple(world)[-layer.ndim :]))
-    return tiles.image_at(*point[-2:])
+    """Return the well and the image at a world coordinate; see `WellCells.image_at`.
+
+    Parameters
+    ----------
+    shown
+        A layer of each acquisition, and its wells. They have the same cells, but may
+        have fields in other places.
+    world
+        A point on the canvas.
+    """
+    well: tuple[str | None, WellField | None] | None = None
+    for layer, tiles in shown:
+        lead = (0.0,) * max(0, layer.ndim - len(world))
+        point = layer.world_to_data((*lead, *tuple(world)[-layer.ndim :]))
+        found = tiles.image_at(*point[-2:])
+        if found is not None and found[1] is not None:
+            return found
+        well = well or found
+    return well

@@ -493,10 +493,14 @@ class Display:
         self, world: Sequence[float]
     ) -> tuple[str | None, WellField | None] | None:
         """Find the well and the image at a world coordinate; reads nothing."""
-        layer = next(iter(self.image_layers()), None)
-        if layer is None or not self._tiles or self.shown.position is not None:
+        if self.shown.position is not None:
             return None
-        image = image_at(layer, self._tiles[0], world)
+        layers = {slot[0]: layer for slot, layer in self._layers_by_slot().items()}
+        mosaics = [tiles for tiles in self._tiles if not tiles.choice.inside]
+        image = image_at(
+            [(layers[n], tiles) for n, tiles in enumerate(mosaics) if n in layers],
+            world,
+        )
         if image is not None and image[0] is None and len(self.shown.wells) == 1:
             return self.shown.wells[0], image[1]
         return image
@@ -509,7 +513,7 @@ class Display:
         """Take over mosaics that will become layers; see `Browser.adopt_mosaics`."""
         joined = self._slots.expect_layers(groups)
         fields = self.shown
-        if joined and joined[0].acquisition is None:
+        if joined and joined[0].choice.acquisition is None:
             fields = replace(fields, acquisitions=())
         for group in groups if joined else ():
             if group.labels:

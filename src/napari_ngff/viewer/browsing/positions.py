@@ -12,6 +12,7 @@ from napari_ngff.labels.label_classes import classes_of
 from napari_ngff.labels.label_metadata import read_label_info
 from napari_ngff.labels.places.sidecar import open_sidecars
 from napari_ngff.metadata.model import GroupKind
+from napari_ngff.plate.plate_layout import overlap_of
 from napari_ngff.store.arrays.stored_objects import join_key
 from napari_ngff.store.hierarchy.node import read_node
 
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
         ScreenArrangements,
         WellArrangement,
     )
-    from napari_ngff.plate.plate_contents import FieldImage, PlateContents
-    from napari_ngff.plate.plate_layout import PlateMap
+    from napari_ngff.plate.plate_contents import FieldImage
+    from napari_ngff.plate.plate_layout import Offset, PlateMap
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.viewer.browsing.camera import Corners
 
@@ -49,6 +50,10 @@ __all__ = [
     "names_in_image",
     "placed_of",
 ]
+
+SAME_PLACE = 0.5
+"""Part of the smaller of two fields that the other covers, from which both are fields
+of one place: rounds of imaging move by a few micrometers."""
 
 WELLS_ASKED = 8
 """Most wells, spread over the plate, whose labels are read for their names."""
@@ -126,10 +131,10 @@ class WellFields:
 def placed_of(
     arrangements: ScreenArrangements, well: str | None
 ) -> dict[str, tuple[WellArrangement, PlacedField]]:
-    """Read the places of the images of a well, for each acquisition separately.
+    """Read the places of the images of a well, from one corner.
 
-    Images of several acquisitions lie over each other; together they would count as
-    images without places.
+    Images of several acquisitions lie over each other; in one arrangement they would
+    count as images without places.
 
     Raises
     ------
@@ -137,7 +142,9 @@ def placed_of(
         Where the well cannot be read.
     """
     listed = arrangements.screen.list_fields(well)
-    arranged = [arrangements.read_well(well, run) for run in runs_of(listed)]
+    runs = runs_of(listed)
+    beside = tuple(run for run in runs if run is not None)
+    arranged = [arrangements.read_well(well, run, beside) for run in runs]
     return {
         placed_field.field.path: (arrangement, placed_field)
         for arrangement in arranged
@@ -335,18 +342,19 @@ class FieldRoute:
 
     Parameters
     ----------
-    screen
-        Opens the wells.
+    arrangements
+        Of the screen, which opens the wells.
     show_skipped
         Shows which images of a well are skipped, and why.
     """
 
     def __init__(
         self,
-        screen: PlateContents,
+        arrangements: ScreenArrangements,
         show_skipped: Callable[[str | None, Mapping[Position, str]], None],
     ) -> None:
-        self._screen = screen
+        self._arrangements = arrangements
+        self._screen = arrangements.screen
         self._show_skipped = show_skipped
 
     def find_entry(
@@ -475,30 +483,77 @@ class FieldRoute:
         return start
 
     def find_in_run(self, start: Position, runs: Sequence[int]) -> Position:
-        """Find the image with the same number in the first of some acquisitions."""
-        if not runs or start.acquisition in (None, runs[0]):
+        """Find the image at the same place in the first of some acquisitions.
+
+        Where there is none, the last one up to its number.
+        """
+        if not runs:
             return start
-        fields = self._screen.list_fields(start.well)
-        own_run = [f.path for f in _fields_of_run(fields, [start.acquisition])]
-        among = _fields_of_run(fields, runs)
+        partner = self.find_partner(start, runs[0])
+        if partner is not None:
+            return partner
+        own_run, among = self._fields_of_runs(start, runs[0])
         if not among:
             return start
         number = own_run.index(start.field) if start.field in own_run else 0
-        partner = among[min(number, len(among) - 1)]
-        return Position(start.well, partner.path, partner.acquisition)
+        return Position(start.well, among[min(number, len(among) - 1)], runs[0])
 
     def find_partner(self, start: Position, run: int | None) -> Position | None:
-        """Find the image with the same number in an acquisition; None without one."""
+        """Find the image of an acquisition at the place of an image; None without one.
+
+        Where the acquisitions have no place in common, the image with the same number.
+        """
         if run is None or start.acquisition in (None, run):
             return start
-        fields = self._screen.list_fields(start.well)
-        own_run = [f.path for f in _fields_of_run(fields, [start.acquisition])]
-        among = _fields_of_run(fields, [run])
+        own_run, among = self._fields_of_runs(start, run)
+        pairs = self._pair_fields(start, run) if among else {}
+        if pairs:
+            path = pairs.get(start.field)
+            return None if path is None else Position(start.well, path, run)
         number = own_run.index(start.field) if start.field in own_run else 0
         # No image stands for a missing one here: it would be shown as its partner.
         if number >= len(among):
             return None
-        return Position(start.well, among[number].path, run)
+        return Position(start.well, among[number], run)
+
+    def _fields_of_runs(self, start: Position, run: int) -> tuple[list[str], list[str]]:
+        """List the paths of the images of an image's acquisition, and of another."""
+        fields = self._screen.list_fields(start.well)
+        own_run = [f.path for f in _fields_of_run(fields, [start.acquisition])]
+        return own_run, [f.path for f in _fields_of_run(fields, [run])]
+
+    def _pair_fields(self, start: Position, run: int) -> dict[str, str]:
+        """Pair the images of two acquisitions that lie in the same place of a well."""
+        assert start.acquisition is not None
+        beside = start.acquisition, run
+        own, other = (
+            self._arrangements.read_well(start.well, run, beside) for run in beside
+        )
+        if not (own.positioned and other.positioned):
+            return {}
+        rectangles = list_rectangles(other)
+        pairs = {}
+        for path, rectangle in list_rectangles(own).items():
+            covered = {
+                partner: overlap_of(rectangle, place)
+                for partner, place in rectangles.items()
+            }
+            nearest = max(covered, key=covered.__getitem__)
+            if covered[nearest] >= SAME_PLACE:
+                pairs[path] = nearest
+        return pairs
+
+
+def list_rectangles(arrangement: WellArrangement) -> dict[str, tuple[Offset, Offset]]:
+    """List the corner and size of each field in the unit of the axes, by its path."""
+    height, width = arrangement.voxel_size
+    return {
+        placed.field.path: (
+            (placed.offset[0] * height, placed.offset[1] * width),
+            (placed.size[0] * height, placed.size[1] * width),
+        )
+        for placed in arrangement.fields
+    }
 
 
 def check_readable(image: FieldImage) -> None:

@@ -12,8 +12,9 @@ import numpy as np
 from napari_ngff.errors import OMEZarrError, UnsupportedError, error_text, may_pass
 from napari_ngff.metadata.model import GroupKind
 from napari_ngff.plate.arrangement import ScreenArrangements
-from napari_ngff.plate.mosaic import WellChoice, open_mosaic
+from napari_ngff.plate.mosaic import open_mosaic, share_cells
 from napari_ngff.plate.plate_contents import PlateContents
+from napari_ngff.plate.well_cells import WellChoice
 from napari_ngff.store.arrays.lazy_array import LazyArray
 from napari_ngff.store.hierarchy.node import read_node
 from napari_ngff.store.pyramids.pyramid import LevelSource
@@ -378,7 +379,7 @@ class FieldResolver:
     def use_arrangements(self, arrangements: ScreenArrangements) -> None:
         """Read through arrangements of a reader, which has read the wells already."""
         self.arrangements = arrangements
-        self.route = FieldRoute(arrangements.screen, self._notices.show_skipped)
+        self.route = FieldRoute(arrangements, self._notices.show_skipped)
 
     def resolve_fields(
         self, wanted: ShownFields, seen: SeenLayers, is_newest: Callable[[], bool]
@@ -481,44 +482,58 @@ class FieldResolver:
     def _prepare_overview(self, wanted: ShownFields) -> PreparedFields:
         wells = [well for well in self._wells if well.path in wanted.wells]
         runs = wanted.acquisitions
+        # A server may answer now for wells that failed before.
+        self.arrangements.retry_wells()
+        placed = wells if self._wells else None
         groups: list[LayerGroup] = []
         tiles: list[WellCells] = []
-        for run in runs or (None,):
-            title = self._title_of(run, runs)
-            group, cells = self._open_overview(
-                title, wells if self._wells else None, run, wanted.labels
-            )
-            groups.append(group)
-            tiles += cells
+        for joined in self._open_mosaics(placed, runs):
+            title = self._title_of(joined.tiles.choice.acquisition, runs)
+            labels = self._open_label_mosaics(joined, placed, wanted.labels)
+            groups.append(mosaic_group(title, joined, labels))
+            tiles += [joined.tiles, *(mosaic.tiles for _, mosaic in labels)]
         fields = replace(wanted, zoom_well=None)
         return replace(
             prepare_layers(fields, groups, estimate=True), tiles=tuple(tiles)
         )
 
-    def _open_overview(
+    def _open_mosaics(
+        self, wells: Sequence[MapWell] | None, runs: tuple[int, ...]
+    ) -> list[MosaicPyramid]:
+        """Join wells, once for each acquisition, in cells of one size.
+
+        Raises where no well of an acquisition can be read.
+        """
+        beside = runs if len(runs) > 1 else ()
+        choices = [WellChoice(run, beside=beside) for run in runs or (None,)]
+        cells: list[tuple[int, int] | None] = [None] * len(choices)
+        while True:
+            mosaics = [
+                open_mosaic(self.arrangements, wells, choice, self._on_error, cell)
+                for choice, cell in zip(choices, cells, strict=True)
+            ]
+            # Acquisitions may know other wells, and have voxels of another size.
+            shared = share_cells(mosaics)
+            if cells[0] is not None or shared == [m.tiles.cell for m in mosaics]:
+                return mosaics
+            cells = [*shared]
+
+    def _open_label_mosaics(
         self,
-        name: str,
+        joined: MosaicPyramid,
         wells: Sequence[MapWell] | None,
-        run: int | None,
         label: str | None,
-    ) -> tuple[LayerGroup, list[WellCells]]:
-        """Join wells, and labels of them; raises where none can be read."""
-        arrangements = self.arrangements
-        # A server may answer now for wells that failed before.
-        arrangements.retry_wells()
-        joined = open_mosaic(arrangements, wells, WellChoice(run), self._on_error)
-        labels: list[tuple[str, MosaicPyramid]] = []
-        if label is not None:
-            choice = WellChoice(run, f"labels/{label}")
-            try:
-                # The same cells, whatever other wells were read meanwhile.
-                cell = joined.tiles.cell
-                mosaic = open_mosaic(arrangements, wells, choice, self._on_error, cell)
-                labels.append((label, mosaic))
-            except UnsupportedError:
-                pass  # no well has labels of this name: the overview shows none
-        group = mosaic_group(name, joined, labels)
-        return group, [joined.tiles, *(mosaic.tiles for _, mosaic in labels)]
+    ) -> list[tuple[str, MosaicPyramid]]:
+        """Join the labels of wells in the same cells, whatever was read meanwhile."""
+        if label is None:
+            return []
+        choice = replace(joined.tiles.choice, inside=f"labels/{label}")
+        cell = joined.tiles.cell
+        try:
+            mosaic = open_mosaic(self.arrangements, wells, choice, self._on_error, cell)
+        except UnsupportedError:
+            return []  # no well has labels of this name: the overview shows none
+        return [(label, mosaic)]
 
     def _prepare_field(
         self, position: Position, runs: tuple[int, ...]

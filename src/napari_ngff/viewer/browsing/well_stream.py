@@ -227,4 +227,4 @@ class OversizedWells:
 def _misfits_of(mosaics: Iterable[WellCells]) -> Iterator[tuple[Misfit, str]]:
     for tiles in mosaics:
         for well, why in list(tiles.misfits.items()):
-            yield (tiles.acquisition, tiles.inside, well), why
+            yield (tiles.choice.acquisition, tiles.choice.inside, well), why

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from qtpy.QtCore import Qt, Signal  # type: ignore[attr-defined]
 from qtpy.QtWidgets import QHBoxLayout, QLabel, QWidget
 
+from napari_ngff.plate.plate_layout import overlap_of
 from napari_ngff.viewer.browsing.browser import WellFields
 from napari_ngff.widgets.browser.field_map import FieldMap, ImageStrip
 
@@ -34,21 +35,10 @@ def can_be_mapped(fields: Sequence[FieldPlace]) -> bool:
     if len(fields) > MOST_MAPPED or any(field.problem for field in fields):
         return False
     return not any(
-        overlap_of(field, other) > OVERLAP
+        overlap_of((field.corner, field.size), (other.corner, other.size)) > OVERLAP
         for i, field in enumerate(fields)
         for other in fields[:i]
     )
-
-
-def overlap_of(field: FieldPlace, other: FieldPlace) -> float:
-    """Return the part of the smaller of two fields that the other covers, 0-1."""
-    area, smaller = 1.0, 1.0
-    for axis in (0, 1):
-        low = max(field.corner[axis], other.corner[axis])
-        ends = (f.corner[axis] + f.size[axis] for f in (field, other))
-        area *= max(0.0, min(ends) - low)
-        smaller *= min(field.size[axis], other.size[axis])
-    return area / smaller if smaller else 0.0
 
 
 class WellView(QWidget):
