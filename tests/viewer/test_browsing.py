@@ -483,6 +483,25 @@ def test_a_well_without_an_acquisition_has_a_cell_of_the_same_size(tmp_path, vie
     assert not other[:, :16].any()
 
 
+def test_another_acquisition_leaves_the_selection(tmp_path, viewer):
+    root = write_plate(
+        tmp_path / "p",
+        grid=(1, 2),
+        acquisitions=2,
+        shape=(1, 8, 8),
+        labelled=lambda well: ("cells",),
+    )
+    browser = browse(viewer, root)
+    browser.show_field("A/1")
+    labels = viewer.layers["cells"]
+    viewer.layers.selection.active = labels
+    labels.mode = "paint"
+    browser.choose_acquisitions([0, 1])
+    assert len(viewer.layers) == 4
+    assert viewer.layers.selection.active is labels
+    assert labels.mode == "paint"
+
+
 def test_fields_of_two_acquisitions_are_paired_by_place(tmp_path, viewer):
     root = write_plate(tmp_path / "p", grid=(1, 1), acquisitions=2, shape=(1, 8, 8))
     move_images([root / "A" / "1" / str(k) for k in range(4, 8)], (0, 4))

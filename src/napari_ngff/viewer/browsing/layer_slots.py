@@ -336,7 +336,11 @@ class LayerSlots:
         new = as_layer((levels, {**keywords, **made}, kind))
         selected = old is not None and old in viewer.layers.selection
         if old is None:
+            active = viewer.layers.selection.active
             viewer.layers.insert(self._find_index(viewer, slot), new)
+            # As another acquisition: the user goes on with the layer in hand.
+            if active in self.current_layers(viewer).values():
+                viewer.layers.selection.active = active
         else:
             index = viewer.layers.index(old)
             viewer.layers.remove(old)
