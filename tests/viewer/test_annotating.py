@@ -170,6 +170,22 @@ def test_nothing_is_written_of_a_field_that_is_only_looked_at(viewer, root):
     assert found.progress["to do"] == 6
 
 
+def test_classes_without_a_stroke_go_along_until_they_are_saved(viewer, root):
+    found = begin(viewer, root)
+    classes_of_layer(found.layer).add_class("nucleus")
+    first = found.layer.saver.journal
+    found.step_field(1)
+    # In one place: it is kept, or asked about, with the field on screen.
+    assert not first.folder.exists()
+    assert found.layer.unsaved
+    assert found.layer.saver.save_now()
+    assert not found.layer.unsaved
+    info = read_label_info(open_node(str(root)).child("A/1/1/labels/cells"))
+    assert info.properties[1]["class-name"] == "nucleus"
+    found.step_field(1)
+    assert not found.layer.unsaved
+
+
 def test_states_are_kept_and_lead_to_what_is_to_do(viewer, root):
     found = begin(viewer, root)
     told = []

@@ -111,6 +111,32 @@ def test_classes_come_back_with_the_edits(cells, user, monkeypatch):
     assert {info.properties[v]["class-name"] for v in (7, 8)} == {"dividing", "dead"}
 
 
+def test_classes_of_new_labels_without_a_stroke_come_back(
+    cells, user, told, monkeypatch
+):
+    viewer = opened(cells, monkeypatch)
+    layer = viewer.add_layer(new_labels(image_of(viewer), "mitosis"))
+    assert not layer.unsaved
+    classes = classes_of_layer(layer)
+    classes.add_class("dividing", 7)
+    before = classes.items
+    assert layer.unsaved
+    leave(viewer)
+    user.answer = window_services.RESTORE
+    layer = opened(cells, monkeypatch).layers["mitosis"]
+    assert classes_of_layer(layer).items == before
+    ((text,),) = user.take_asked()
+    assert text.startswith("Changed classes of 'mitosis' (cells.ome.zarr, today ")
+    assert layer.unsaved
+    assert layer.saver.save_now()
+    info = open_node(str(cells)).child("labels/mitosis").metadata.image.label
+    assert info.properties[7]["class-name"] == "dividing"
+    assert not layer.unsaved
+    leave(viewer)
+    opened(cells, monkeypatch)
+    assert user.take_asked() == []
+
+
 def test_a_change_of_classes_alone_is_offered_and_comes_back(
     cells, user, told, monkeypatch
 ):

@@ -57,12 +57,15 @@ class LabelsInUse:
         Tools and look of the layer, by attribute.
     is_active
         Whether their layer is the selected one.
+    has_unsaved_classes
+        Whether their classes are in no file, as those of new labels without a stroke.
     """
 
     choices: LabelChoices
     classes: tuple[LabelClass, ...] = ()
     look: dict[str, Any] = field(default_factory=dict)
     is_active: bool = False
+    has_unsaved_classes: bool = False
 
 
 def label_name(layer: Layer | None) -> str | None:
@@ -127,7 +130,21 @@ def labels_in_use(
         choices = replace(choices, level=target.level, sidecar=target.sidecar)
     elif _is_in_sidecar(layer):
         choices = replace(choices, sidecar=True)
-    return LabelsInUse(choices, classes_of_layer(layer).items, look, is_active)
+    classes, saver = classes_of_layer(layer).items, layer.saver
+    is_unsaved = (
+        saver is not None and saver.is_unpainted and saver.journal.classes.unsaved
+    )
+    return LabelsInUse(choices, classes, look, is_active, is_unsaved)
+
+
+def has_only_classes(layer: Any) -> bool:
+    """Return whether a layer has new labels without a stroke.
+
+    Their classes go along to the next field, so that nothing is written of a field that
+    is only looked at.
+    """
+    saver = getattr(layer, "saver", None)
+    return saver is not None and bool(saver.is_unpainted)
 
 
 def _is_in_sidecar(layer: Layer) -> bool:
@@ -175,7 +192,8 @@ def save_before_leaving(
         return
     painted = [layer for layer in layers if getattr(layer, "saver", None) is not None]
     savers = [layer.saver for layer in painted]
-    unsaved = [layer for layer in painted if layer.unsaved]
+    unsaved = [x for x in painted if x.unsaved and not has_only_classes(x)]
+    layers = [layer for layer in layers if not has_only_classes(layer)]
     if not (unsaved and settings.saves_when_moving_on()):
         call_after_saves(
             savers, lambda: answer(window_services.resolve_unsaved(viewer, layers))

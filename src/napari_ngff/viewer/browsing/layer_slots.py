@@ -220,6 +220,8 @@ class LayerSlots:
                 current[slot].visible = False
             yield
         for slot, data in wanted.items():
+            if slot in self._in_use and not is_overview(data[1]["metadata"]):
+                _hand_on_classes(current.get(slot))
             self._show_one(viewer, slot, current.get(slot), data)
             if slot in self._in_use:
                 self._go_on_painting(viewer, slot, was_active)
@@ -294,7 +296,7 @@ class LayerSlots:
         # Before those of the other field are added.
         field_classes = classes.items
         if labels.classes:
-            classes.keep_classes(labels.classes)
+            classes.keep_classes(labels.classes, unsaved=labels.has_unsaved_classes)
         layer.visible = labels.look.get("visible", True)
         if labels.is_active and was_active:
             viewer.layers.selection.active = layer
@@ -387,6 +389,12 @@ def _make_empty(data: LayerData) -> LayerData:
     # Without a picture: nothing of it can be saved, measured or labelled.
     metadata = {KEY: LayerOrigin(origin.node)}
     return blanks, {**keywords, "metadata": metadata}, kind
+
+
+def _hand_on_classes(layer: Layer | None) -> None:
+    """Drop the journal of new labels without a stroke: their classes go along."""
+    if isinstance(layer, OMEZarrLabels) and layer.saver and layer.saver.is_unpainted:
+        layer.saver.wanted = False
 
 
 def _look_of(layer: Layer) -> dict[str, Any]:

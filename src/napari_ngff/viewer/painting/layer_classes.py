@@ -104,16 +104,28 @@ class LayerClasses:
         self._read_classes(self.layer)
         self.changed.emit()
 
-    def keep_classes(self, classes: Sequence[LabelClass]) -> None:
+    def keep_classes(
+        self, classes: Sequence[LabelClass], *, unsaved: bool = False
+    ) -> None:
         """Add classes in use, which does not mark the labels as changed.
 
         Classes that the labels have already stay as they are.
+
+        Parameters
+        ----------
+        classes
+            Of the labels of the field before.
+        unsaved
+            Whether they are in no file: then new labels count as changed.
         """
         saver = self.layer.saver
         description = saver.description if saver is not None else None
         was_changed = description is None or description.is_changed
+        unsaved &= saver is not None and saver.is_unpainted
         kept_before = saver is not None and saver.journal.classes.unsaved
-        self._set_items(with_classes_in_use(self.items, classes), unsaved=kept_before)
+        self._set_items(
+            with_classes_in_use(self.items, classes), unsaved=unsaved or kept_before
+        )
         if description is not None and not was_changed:
             description.ignore_change()
 
@@ -319,11 +331,10 @@ class LayerClasses:
             earlier = self._removed if journal.classes.unsaved else frozenset()
             present = {item.value for item in items}
             self._removed = (earlier | removed | gone) - present
-            # Recovered if the window ends before the next save. Of new labels, classes
-            # without a stroke are nothing to save.
+            # Recovered if the window ends before the next save.
             journal.classes = KeptClasses(
                 dump_kept_classes(items, self._removed),
-                unsaved and layer.saver.writer is not None,
+                unsaved and not layer.saver.is_copy,
             )
         self._show_colors(gone)
         if self._tabulated:

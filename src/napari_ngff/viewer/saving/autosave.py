@@ -80,6 +80,9 @@ def _is_unsaved(layer: Any) -> bool:
     saver = getattr(layer, "saver", None)
     if saver is None or layer.read_only or saver.running:
         return False
+    # Classes are in the journal; a field that is only looked at gets no labels.
+    if saver.is_unpainted:
+        return False
     return bool(layer.unsaved)
 
 

@@ -155,16 +155,22 @@ class LayerSaver(SaverSignals):
         """Whether the layer is a copy of labels, which has no place in a file."""
         return self.writer is None and self._create is None
 
+    @property
+    def is_unpainted(self) -> bool:
+        """Whether these are new labels without a stroke, which are in no file."""
+        is_new = self.writer is None and not self.is_copy
+        return is_new and not self.journal.canvas.log.end
+
     def has_unsaved(self, layer: SavedLayer) -> bool:
         """Return whether the file differs from what the layer shows, with colours."""
         # The layer may have got another canvas, by a wider type or a new field.
         self.journal.canvas = layer.canvas
-        # Of new labels, classes and colours alone are nothing to save.
-        has_file = self.writer is not None or bool(layer.canvas.log.end)
-        described = (
-            has_file and self.description is not None and self.description.is_changed
-        )
-        return described or self._is_incomplete()
+        if self._is_incomplete() or self.journal.classes.unsaved:
+            return True
+        # Of new labels, colours alone are nothing to save.
+        description = self.description
+        has_file = self.writer is not None
+        return has_file and description is not None and description.is_changed
 
     @property
     def has_unsaved_strokes(self) -> bool:
@@ -289,7 +295,8 @@ class LayerSaver(SaverSignals):
     def save(self, *, quiet: bool = False) -> None:
         """Save in a worker; strokes that are painted meanwhile are saved next time.
 
-        New labels without a stroke are not written; `save_now` writes them.
+        New labels without a stroke and without a change of classes are not written;
+        `save_now` writes them.
 
         Parameters
         ----------
@@ -301,7 +308,8 @@ class LayerSaver(SaverSignals):
             # After this one: a second save at the same time would read what it writes.
             self._again |= not quiet
             return
-        if self._is_unpainted():
+        layer = self._layer()
+        if self.is_unpainted and layer is not None and not self.has_unsaved(layer):
             window_services.watch_save(self)
             self._finish_save(SaveResult(SaveOutcome(idle=True)))
             return
@@ -309,12 +317,6 @@ class LayerSaver(SaverSignals):
         described = self._begin_save(quiet, asks=not quiet)
         window_services.watch_save(self)
         window_services.run_work(lambda: self._run_save(described), self._finish_save)
-
-    def _is_unpainted(self) -> bool:
-        """Return whether these are new labels without a stroke."""
-        layer = self._layer()
-        is_new = self.writer is None and not self.is_copy
-        return is_new and layer is not None and not self.has_unsaved(layer)
 
     def save_now(self) -> bool:
         """Save in this thread; return whether everything is saved."""
