@@ -35,7 +35,7 @@ from napari_ngff.viewer.placing.move_layers import (
     place_on_sliders,
     remake_labels,
     restore_place,
-    shown_system,
+    system_of_layer,
 )
 from napari_ngff.viewer.placing.system_views import list_choices
 from napari_ngff.viewer.placing.user_alignment import save_alignment
@@ -272,8 +272,10 @@ class Session:
 
     def system_of(self, layer: Layer | None) -> Reference | None:
         """Return the system in which a layer is shown; None for layers of others."""
-        origin = origin_of(layer)
-        return shown_system(origin) if origin is not None else None
+        viewer = self._viewer()
+        if layer is None or viewer is None:
+            return None
+        return system_of_layer(layer, viewer.layers)
 
     def show_system(self, system: Reference) -> tuple[str, ...]:
         """Show all layers that can be in one coordinate system, and bring them in view.

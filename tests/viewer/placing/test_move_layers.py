@@ -52,6 +52,7 @@ def test_new_labels_follow_their_image(turned, saved, level):
             image.world_to_data(labels.data_to_world(middle)), over, atol=1e-6
         )
         assert labels.units == image.units
+        assert session_of(turned).system_of(labels) == system
     assert not np.allclose(image.data_to_world((2, 50, 7)), before)
     # A stroke at a place of the image is stored in the voxel of that place.
     place = labels.world_to_data(image.data_to_world((2, 40, 12)))

@@ -47,6 +47,7 @@ __all__ = [
     "remake_labels",
     "restore_place",
     "shown_system",
+    "system_of_layer",
 ]
 
 PLACEMENT = ("scale", "translate", "axis_labels")
@@ -65,6 +66,18 @@ def shown_system(origin: LayerOrigin) -> Reference | None:
     if image is None:
         return None
     return start_of(image) if image.view is None else image.view.system
+
+
+def system_of_layer(layer: Layer, layers: Iterable[Layer]) -> Reference | None:
+    """Return the system in which a layer is shown; new labels are in their image's.
+
+    None where nothing is known, as of layers of others.
+    """
+    if _is_new(layer):
+        image = NewLabelsPlace(layer, layers).image
+        layer = layer if image is None else image
+    origin = origin_of(layer)
+    return None if origin is None else shown_system(origin)
 
 
 def displayed_in(origin: LayerOrigin, system: Reference) -> LayerData | None:
