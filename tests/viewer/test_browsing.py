@@ -502,6 +502,32 @@ def test_another_acquisition_leaves_the_selection(tmp_path, viewer):
     assert labels.mode == "paint"
 
 
+def test_a_well_without_the_chosen_acquisition_says_so(tmp_path, viewer, monkeypatch):
+    root = write_plate(
+        tmp_path / "p", grid=(1, 2), acquisitions=2, fields=1, shape=(1, 8, 8)
+    )
+    document = json.loads((root / "A/2/zarr.json").read_text())
+    document["attributes"]["ome"]["well"]["images"].pop()
+    (root / "A/2/zarr.json").write_text(json.dumps(document))
+    told = []
+    monkeypatch.setattr(
+        window_services, "show_messages", lambda *a: a[0] and told.append(a)
+    )
+    browser = browse(viewer, root)
+    browser.choose_acquisitions([1])
+    browser.show_field("A/1")
+    assert told == []
+    for _ in range(2):
+        browser.show_field("A/2")
+        assert browser.position == Position("A/2", "0", 0)
+    ((reasons, result),) = told
+    assert result == "Shown: A2, field 0, round 0"
+    assert reasons == ("This well has no image of the chosen acquisition.",)
+    # Back to the acquisition that was chosen.
+    browser.show_field("A/1")
+    assert browser.position == Position("A/1", "1", 1)
+
+
 def test_fields_of_two_acquisitions_are_paired_by_place(tmp_path, viewer):
     root = write_plate(tmp_path / "p", grid=(1, 1), acquisitions=2, shape=(1, 8, 8))
     move_images([root / "A" / "1" / str(k) for k in range(4, 8)], (0, 4))

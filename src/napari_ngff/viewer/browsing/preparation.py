@@ -400,8 +400,11 @@ class FieldResolver:
         last = wanted.last_move
         acquisitions, run = wanted.acquisitions, position.acquisition
         named = last == FieldEntry() and wanted.position.field
-        if named and acquisitions and run is not None and run not in acquisitions:
-            acquisitions = (run,)
+        if acquisitions and run is not None and run not in acquisitions:
+            if named:
+                acquisitions = (run,)
+            else:
+                self._notices.show_other_acquisition(position)
         wells = () if position.well is None else (position.well,)
         fields = ShownFields(wells, position, acquisitions, wanted.labels)
         if isinstance(last, WellStep | FieldStep) and position == seen.position:

@@ -203,6 +203,7 @@ class FieldNotices:
         self._name_field = name_field
         self._coarse: set[Position] = set()  # images whose notice was shown
         self._skipped: set[str | None] = set()
+        self._other_runs: set[Position] = set()
 
     def name_fields(self, fields: ShownFields) -> str:
         """Return the name of fields, as in a sentence."""
@@ -246,6 +247,19 @@ class FieldNotices:
         window_services.show_messages(
             tuple(reasons.values()), f"Not readable: {shorten_name(what)}"
         )
+
+    def show_other_acquisition(self, position: Position) -> None:
+        """Show once of an image that it stands for one of another acquisition.
+
+        From any thread.
+        """
+        if position not in self._other_runs:
+            self._other_runs.add(position)
+            title = inline_title(self._name_field(position))
+            window_services.show_messages(
+                ("This well has no image of the chosen acquisition.",),
+                f"Shown: {shorten_name(title)}",
+            )
 
     def show_not_compared(self, reasons: Mapping[Position, str]) -> None:
         """Show why images are not shown for comparison."""
