@@ -257,6 +257,15 @@ def circles(modules: dict[str, set[str]]) -> list[set[str]]:
 TEXTS = {name_of(path): path.read_text(encoding="utf-8") for path in MODULES}
 
 
+def test_all_that_ci_runs_is_there() -> None:
+    """A stage whose failure fails nothing would stop without a word."""
+    text = (SOURCE.parent / ".ci" / "run").read_text()
+    paths = set(re.findall(r"\btests/[\w/*.]+", text))
+    assert len(paths) >= 5, paths
+    missing = [path for path in paths if not list(SOURCE.parent.glob(path))]
+    assert missing == []
+
+
 def test_no_module_imports_itself_by_others() -> None:
     assert circles(graph(TEXTS)) == []
 
