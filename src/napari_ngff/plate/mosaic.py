@@ -156,31 +156,14 @@ def open_mosaic(
         choice,
     )
     images = list(_list_images(arrangements, known, choice))
-    # In this order: axes that other images have, then room along all axes, then levels
-    # that are coarser than all images.
-    completed = add_missing_axes(template.pyramid, images)
-    bounds = _find_bounds(completed, images)
-    size = template.placed.size
-    far = (
-        max(tile.corner[0] for tile in tiles.tiles) + cell[0],
-        max(tile.corner[1] for tile in tiles.tiles) + cell[1],
-    )
-    model = add_coarse_levels(completed, far, size, bounds.dtype.itemsize)
-    # From the coarsest on, since each level stands in for missing wells of finer ones.
-    levels: list[MosaicLevel] = []
-    for number in reversed(range(len(model.levels))):
-        coarser = levels[-1] if levels else None
-        levels.append(
-            MosaicLevel.lay_out(tiles, bounds, model, number, size, on_error, coarser)
-        )
-    make_room(bounds.channel_count)
+    model, levels = _lay_out_levels(template, tiles, images, on_error)
     # On the plate a well lies where its cell is; one well alone where its fields are.
     corner = (float(top * cell[0]), float(first_column * cell[1]))
     if wells is None or len(wells) == 1:
         arrangement = arrangements.read_well(template.well, *shown)
         corner = arrangement.corner
     multiscale = _move_corner(model.multiscale, template.placed.image, corner)
-    pyramid = Pyramid(multiscale, tuple(reversed(levels)), template.pyramid.problems)
+    pyramid = Pyramid(multiscale, levels, template.pyramid.problems)
     return MosaicPyramid(
         template.node, (template.well, template.placed.field.path), pyramid, tiles
     )
@@ -312,6 +295,34 @@ def _find_template(
     what = choice.inside or "image"
     msg = f"There is no {what} that can be read. {' '.join(reasons[:MOST_REASONS])}"
     raise UnsupportedError(msg.strip() + more)
+
+
+def _lay_out_levels(
+    template: MosaicTemplate,
+    tiles: WellCells,
+    images: Sequence[FieldImage],
+    on_error: OnError | None,
+) -> tuple[Pyramid, tuple[MosaicLevel, ...]]:
+    """Make the levels of a mosaic, and the pyramid that they are modelled on."""
+    # In this order: axes that other images have, then room along all axes, then levels
+    # that are coarser than all images.
+    completed = add_missing_axes(template.pyramid, images)
+    bounds = _find_bounds(completed, images)
+    size, cell = template.placed.size, tiles.cell
+    far = (
+        max(tile.corner[0] for tile in tiles.tiles) + cell[0],
+        max(tile.corner[1] for tile in tiles.tiles) + cell[1],
+    )
+    model = add_coarse_levels(completed, far, size, bounds.dtype.itemsize)
+    # From the coarsest on, since each level stands in for missing wells of finer ones.
+    levels: list[MosaicLevel] = []
+    for number in reversed(range(len(model.levels))):
+        coarser = levels[-1] if levels else None
+        levels.append(
+            MosaicLevel.lay_out(tiles, bounds, model, number, size, on_error, coarser)
+        )
+    make_room(bounds.channel_count)
+    return model, tuple(reversed(levels))
 
 
 def _list_images(

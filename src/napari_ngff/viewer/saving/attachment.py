@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -107,68 +108,84 @@ def attach_new(layer: OMEZarrLabels, new: LabelTarget) -> None:
     The first save also gives the layer its `LayerOrigin`. The layer may be renamed
     before.
     """
-    image, name, order, home = new.node, new.name, new.order, new.home
-
-    def create(layer: OMEZarrLabels) -> tuple[LabelWriter, Finish]:
-        if image is None or order is None:
-            msg = f"Labels on an overview cannot be stored: {layer.name}."
-            raise UnsupportedError(msg, remedy="Open a field, and make labels there.")
-        chosen = rename_new(layer.name, name)
-        target = home or choose_location(image, None)
-        saver = layer.saver
-        assert saver is not None
-        replace = chosen == saver.replaces
-        dtype = layer.canvas.dtype
-        # Before the new attempt, which needs the name that the old one holds.
-        if saver.abandon is not None:
-            saver.abandon()  # what an attempt that failed has left
-        # Labels of this computer can be saved while a server gives no answer. Files
-        # here are looked at again: another program may have added levels.
-        is_apart = is_remote(image.location.source) and not is_remote(target.source)
-        pyramid = new.pyramid if is_apart else None
-        made = create_labels(
-            image, chosen, dtype, new.level, target, replace=replace, pyramid=pyramid
-        )
-        saver.abandon = made.abandon
-        # So that the sidecar is found when the image is opened again.
-        remember_sidecar(image, target)
-        assert image.metadata.image is not None
-        channel = image.metadata.image.multiscales[0].channel_axis
-        # Labels have no channel axis: axes behind it move up by one.
-        label_order = tuple(
-            a if a is None or channel is None or a < channel else a - 1 for a in order
-        )
-        files = made.arrays, label_order
-        if chosen != name:
-            saver.keep_at(target.source.name, target.path_of(chosen), chosen)
-        before_images = saver.journal.before_images
-        metadata = layer.metadata
-        writer = LabelWriter(
-            layer.canvas,
-            before_images,
-            METHOD,
-            made.ratios,
-            files,
-            lambda: made.register(saver.info_to_write),
-        )
-
-        def finish() -> None:
-            # The metadata alone are kept in this closure, not the layer, which must be
-            # free to go.
-            label = target.open_label(chosen)
-            metadata[KEY] = LayerOrigin(label, saved_name=chosen)
-
-        return writer, finish
-
     address = "" if new.node is None else address_text(new.node)
     dtype = layer.canvas.dtype.name
     subject = JournalSubject(address, new.name, new.level, dtype)
     journal = reported_journal(*_place_of(new), layer.canvas, subject=subject)
-    layer.saver = LayerSaver(layer, journal, create=create)
+    layer.saver = LayerSaver(layer, journal, create=partial(create_new, new))
     layer.saver.replaces = new.replaces
     layer.saver.watch_description(
         LayerDescription(layer, LabelInfo(colors=FIRST_COLORS))
     )
+
+
+def create_new(new: LabelTarget, layer: OMEZarrLabels) -> tuple[LabelWriter, Finish]:
+    """Create the label image of new labels.
+
+    Returns
+    -------
+    writer
+        Saves the edits into it.
+    finish
+        Gives the layer its `LayerOrigin`, when the label image is complete.
+
+    Raises
+    ------
+    UnsupportedError
+        For labels of an overview.
+    NameTakenError
+        Where the image has labels of that name.
+    """
+    image, name, order, home = new.node, new.name, new.order, new.home
+    if image is None or order is None:
+        msg = f"Labels on an overview cannot be stored: {layer.name}."
+        raise UnsupportedError(msg, remedy="Open a field, and make labels there.")
+    chosen = rename_new(layer.name, name)
+    target = home or choose_location(image, None)
+    saver = layer.saver
+    assert saver is not None
+    replace = chosen == saver.replaces
+    dtype = layer.canvas.dtype
+    # Before the new attempt, which needs the name that the old one holds.
+    if saver.abandon is not None:
+        saver.abandon()  # what an attempt that failed has left
+    # Labels of this computer can be saved while a server gives no answer. Files
+    # here are looked at again: another program may have added levels.
+    is_apart = is_remote(image.location.source) and not is_remote(target.source)
+    pyramid = new.pyramid if is_apart else None
+    made = create_labels(
+        image, chosen, dtype, new.level, target, replace=replace, pyramid=pyramid
+    )
+    saver.abandon = made.abandon
+    # So that the sidecar is found when the image is opened again.
+    remember_sidecar(image, target)
+    assert image.metadata.image is not None
+    channel = image.metadata.image.multiscales[0].channel_axis
+    # Labels have no channel axis: axes behind it move up by one.
+    label_order = tuple(
+        a if a is None or channel is None or a < channel else a - 1 for a in order
+    )
+    files = made.arrays, label_order
+    if chosen != name:
+        saver.keep_at(target.source.name, target.path_of(chosen), chosen)
+    before_images = saver.journal.before_images
+    metadata = layer.metadata
+    writer = LabelWriter(
+        layer.canvas,
+        before_images,
+        METHOD,
+        made.ratios,
+        files,
+        lambda: made.register(saver.info_to_write),
+    )
+
+    def finish() -> None:
+        # The metadata alone are kept in this closure, not the layer, which must be
+        # free to go.
+        label = target.open_label(chosen)
+        metadata[KEY] = LayerOrigin(label, saved_name=chosen)
+
+    return writer, finish
 
 
 def _place_of(new: LabelTarget) -> tuple[str, str]:
