@@ -6,6 +6,8 @@ import sys
 import weakref
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from napari_ngff.addresses import public_address
 
 if TYPE_CHECKING:
@@ -21,6 +23,7 @@ __all__ = [
     "qt_viewer_of",
     "qt_window_of",
     "select_on_insert",
+    "whole_corners",
     "wrap_screenshots",
 ]
 
@@ -50,6 +53,17 @@ def select_on_insert(viewer: Any, selects: bool) -> None:
     To select it and then another one leaves both marked in the list (napari 0.9).
     """
     viewer.layers._activate_on_insert = selects
+
+
+def whole_corners(layer: Any) -> Any:
+    """Return the corners of the level that a layer shows, in the axes displayed.
+
+    `corner_pixels` is public, the axes of a layer are not (napari 0.7 to 0.9).
+    """
+    corners = np.zeros((2, layer.ndim), int)
+    displayed = list(layer._slice_input.displayed)
+    corners[1, displayed] = np.take(layer.level_shapes[layer.data_level], displayed) - 1
+    return corners
 
 
 def is_opened_by_user() -> bool:

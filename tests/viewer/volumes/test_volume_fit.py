@@ -89,3 +89,16 @@ def test_other_layers_are_left_alone():
     other = viewer.add_image([np.zeros(s) for s in SHAPES], multiscale=True)
     viewer.dims.ndisplay = 3
     assert other.locked_data_level is None
+
+
+@pytest.mark.parametrize("locked", [0, 1])
+def test_a_locked_level_is_whole_when_other_axes_are_displayed(layer, locked):
+    viewer = ViewerModel()
+    session_of(viewer)
+    viewer.add_layer(layer)
+    layer.locked_data_level = locked
+    for order in ((2, 3, 0, 1), (3, 0, 2, 1), (0, 1, 2, 3)):
+        viewer.dims.order = order
+        shape = [SHAPES[locked][axis] for axis in order[-2:]]
+        assert sorted(layer._slice.image.raw.shape) == sorted(shape)
+        assert layer.corner_pixels[1].max() == max(shape) - 1

@@ -21,6 +21,7 @@ from napari_ngff.viewer.layer_plan import (
     origin_of,
 )
 from napari_ngff.viewer.layers import MOST_CHANNELS
+from napari_ngff.viewer.napari_private import whole_corners
 from napari_ngff.viewer.painting.layer_classes import classes_of_layer
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.painting.painted_layers import as_layer, exchange_labels
@@ -474,7 +475,7 @@ def swap_layer(layer: Layer, data: LayerData) -> bool:
         elif layer.multiscale:
             # Those of a larger overview are no part of a field: where that is not in
             # view, napari keeps them, and cannot draw.
-            layer.corner_pixels = _whole_corners(layer)
+            layer.corner_pixels = whole_corners(layer)
     stays = alike and not moved
     layer.refresh(extent=not stays)
     if not (layer.visible or stays):
@@ -482,14 +483,6 @@ def swap_layer(layer: Layer, data: LayerData) -> bool:
         # until it is placed anew (napari 0.9, unless it slices asynchronously).
         layer.scale = layer.scale
     return True
-
-
-def _whole_corners(layer: Layer) -> Any:
-    """Return the corners of the level that a layer shows, in the axes displayed."""
-    corners = np.zeros((2, layer.ndim), int)
-    shown = layer._slice_input.displayed
-    corners[1, shown] = np.take(layer.level_shapes[layer.data_level], shown) - 1
-    return corners
 
 
 def _exchange_data(layer: Layer, data: LayerData, levels: Sequence[Any]) -> bool:

@@ -24,6 +24,7 @@ from psygnal import Signal, SignalGroup
 
 from napari_ngff.store.arrays.boxes import box_shape
 from napari_ngff.viewer.browsing.well_stream import at_once
+from napari_ngff.viewer.napari_private import whole_corners
 from napari_ngff.viewer.streaming.thick_slicing import ThickRequest
 from napari_ngff.viewer.volumes.prepared_volume import LabelLook
 
@@ -114,6 +115,10 @@ def make_request(reference: weakref.ref[Layer], usual: Any, **asked: Any) -> Any
             coarsest, data = len(layer.data) - 1, asked["data_at_thumbnail_level"]
             asked.update(data_level=coarsest, data_at_data_level=data)
             asked["corner_pixels"] = layer.corner_pixels
+    if volume is None and layer._locked_data_level is not None:
+        # A locked level is shown whole. When other axes are displayed, napari 0.9.2
+        # slices it by the corners along those before, and not again when it draws.
+        layer.corner_pixels = asked["corner_pixels"] = whole_corners(layer)
     if asked["slice_input"].ndisplay != 3 or thick:
         return usual(**asked)
     waits = is_awaited(layer, asked["data_level"], displayed)
@@ -126,12 +131,8 @@ def make_request(reference: weakref.ref[Layer], usual: Any, **asked: Any) -> Any
 
 def unlock_level(layer: Layer) -> None:
     """Choose the coarsest level, as napari does in 3D, without slicing it."""
-    level = len(layer.data) - 1
-    corners = np.zeros((2, layer.ndim), int)
-    displayed = list(layer._slice_input.displayed)
-    corners[1, displayed] = layer.level_shapes[level][displayed] - 1
-    layer._locked_data_level, layer._data_level = None, level
-    layer.corner_pixels = corners
+    layer._locked_data_level, layer._data_level = None, len(layer.data) - 1
+    layer.corner_pixels = whole_corners(layer)
     layer.events.locked_data_level()
 
 
