@@ -15,6 +15,7 @@ from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.viewer import reader, settings, window_services
 from napari_ngff.viewer.browsing import layer_slots
 from napari_ngff.viewer.browsing.browser import Position
+from napari_ngff.viewer.images_to_label import image_choices
 from napari_ngff.viewer.layer_plan import KEY
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
@@ -409,7 +410,8 @@ def test_acquisitions_are_shown_one_by_one_or_together(tmp_path, viewer):
     np.testing.assert_array_equal(shown(viewer)[0][:8, :8], stored(root, "A/1/4")[0])
     browser.choose_acquisitions([0, 1])
     assert viewer.layers[0] is first
-    both = ["Tiny acquisition 0", "Tiny acquisition 1"]
+    # The layer that was there stays that of its acquisition.
+    both = ["Tiny round 1", "Tiny round 0"]
     assert [layer.name for layer in viewer.layers] == both
     browser.choose_acquisitions([1])
     assert list(viewer.layers) == [first]
@@ -528,6 +530,66 @@ def test_a_well_without_the_chosen_acquisition_says_so(tmp_path, viewer, monkeyp
     assert browser.position == Position("A/1", "1", 1)
 
 
+def stored_labels(root, name):
+    return sorted(str(p.relative_to(root)) for p in root.glob(f"*/*/*/labels/{name}"))
+
+
+def test_labels_belong_to_the_field_that_was_asked_for(tmp_path, viewer):
+    root = write_plate(tmp_path / "p", grid=(1, 1), acquisitions=2, shape=(1, 8, 8))
+    browser = browse(viewer, root)
+    browser.show_field("A/1", "1")
+    labels = viewer.add_layer(new_labels(viewer.layers[0], "phases"))
+    labels.mode = "paint"
+    labels.paint((2, 2), 1)
+    browser.choose_acquisitions([0, 1])
+    assert browser.position == Position("A/1", "1", 0)
+    assert viewer.layers.index("phases") == 2, "over both images"
+    # The same place of the other acquisition, by its own number.
+    browser.show_field("A/1", "5")
+    assert browser.position == Position("A/1", "5", 1)
+    labels = viewer.layers.selection.active
+    assert browser.title_of(labels) == "A1 - field 5 - round 1"
+    visible = [x for x in viewer.layers if x._type_string == "labels" and x.visible]
+    assert visible == [labels]
+    labels.paint((4, 4), 2)
+    assert labels.saver.save_now()
+    assert stored_labels(root, "phases") == [
+        "A/1/1/labels/phases",
+        "A/1/5/labels/phases",
+    ]
+    assert set(np.unique(stored(root, "A/1/5/labels/phases"))) == {0, 2}
+    # Steps stay in the acquisition that was asked for.
+    browser.step_field(1)
+    assert browser.position == Position("A/1", "6", 1)
+
+
+def test_another_acquisition_below_leaves_labels_where_they_are(tmp_path, viewer):
+    root = write_plate(tmp_path / "p", grid=(1, 1), acquisitions=2, shape=(1, 8, 8))
+    browser = browse(viewer, root)
+    browser.choose_acquisitions([1])
+    browser.show_field("A/1", "6")
+    image = viewer.layers[0]
+    labels = viewer.add_layer(new_labels(image, "mine"))
+    labels.paint((2, 2), 1)
+    viewer.layers.selection.active = labels
+    browser.choose_acquisitions([0, 1])
+    assert browser.position == Position("A/1", "6", 1)
+    assert viewer.layers.selection.active is labels
+    labels.paint((3, 3), 1)
+    assert labels.saver.save_now()
+    assert stored_labels(root, "mine") == ["A/1/6/labels/mine"]
+    # Each image stays the layer of its acquisition, and neither covers the other.
+    assert browser.title_of(image) == "A1 - field 6 - round 1"
+    (other,) = [x for x in viewer.layers if x is not image and x is not labels]
+    assert browser.title_of(other) == "A1 - field 2 - round 0"
+    assert other.blending == "additive"
+    assert viewer.layers.index(labels) == 2
+    names = [name for name, _ in image_choices(viewer.layers, browser)]
+    assert names == ["A1 - field 6 - round 1", "A1 - field 2 - round 0"]
+    browser.show_field("A/1", "2")
+    assert browser.title_of(image) == "A1 - field 6 - round 1"
+
+
 def test_fields_of_two_acquisitions_are_paired_by_place(tmp_path, viewer):
     root = write_plate(tmp_path / "p", grid=(1, 1), acquisitions=2, shape=(1, 8, 8))
     move_images([root / "A" / "1" / str(k) for k in range(4, 8)], (0, 4))
@@ -539,9 +601,7 @@ def test_fields_of_two_acquisitions_are_paired_by_place(tmp_path, viewer):
     np.testing.assert_array_equal(pictures[1], stored(root, "A/1/4")[0])
     # Nothing of the second acquisition lies there.
     browser.show_field("A/1", "0")
-    assert [layer.name for layer in viewer.layers if layer.visible] == [
-        "Tiny acquisition 0"
-    ]
+    assert [layer.name for layer in viewer.layers if layer.visible] == ["Tiny round 0"]
     # Of the first acquisition, nothing lies where the last field of the second does.
     browser.choose_acquisitions([1])
     browser.show_field("A/1", "6")

@@ -80,10 +80,8 @@ def _image_name(layer: Layer, browser: Browser | None) -> str:
     name: str = layer.name if picture is None else picture.name
     if picture is None or is_joined(picture):
         return name
-    if browser is None or browser.position is None or not browser.owns_layer(layer):
-        return name
     # The picture of every field of a plate has the name of the plate.
-    return browser.name_field(browser.position)
+    return (browser.title_of(layer) if browser is not None else "") or name
 
 
 def overview_browser(viewer: ViewerModel, layer: Layer | None) -> Browser | None:

@@ -448,6 +448,14 @@ class Browser:
         """Return whether a layer is one of the browser."""
         return self._display.owns_layer(layer)
 
+    def title_of(self, layer: Layer) -> str:
+        """Name the image that a layer shows or belongs to; "" for others' layers.
+
+        It is not that of the caption where several acquisitions are on screen.
+        """
+        position = self._display.position_of(layer)
+        return "" if position is None else self.name_field(position)
+
     def adopt_mosaics(
         self, groups: Sequence[LayerGroup], wells: Sequence[str] | None = None
     ) -> None:

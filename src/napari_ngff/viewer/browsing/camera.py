@@ -10,7 +10,7 @@ import numpy as np
 from napari_ngff.viewer.plane_camera import forget_plane, shift_plane
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from napari.components import ViewerModel
     from napari.layers import Layer
@@ -242,20 +242,26 @@ def cells_of(layer: Layer, tiles: WellCells) -> dict[str, Corners]:
 
 
 def image_at(
-    shown: Iterable[tuple[Layer, WellCells]], world: Sequence[float]
+    layers: Mapping[int, Layer], wells: Iterable[WellCells], world: Sequence[float]
 ) -> tuple[str | None, WellField | None] | None:
     """Return the well and the image at a world coordinate; see `WellCells.image_at`.
 
     Parameters
     ----------
-    shown
-        A layer of each acquisition, and its wells. They have the same cells, but may
-        have fields in other places.
+    layers
+        One of each acquisition, by its number.
+    wells
+        Of each acquisition, and of labels. They have the same cells, but may have
+        fields in other places.
     world
         A point on the canvas.
     """
     well: tuple[str | None, WellField | None] | None = None
-    for layer, tiles in shown:
+    images = (tiles for tiles in wells if not tiles.choice.inside)
+    for number, tiles in enumerate(images):
+        layer = layers.get(number)
+        if layer is None:
+            continue
         lead = (0.0,) * max(0, layer.ndim - len(world))
         point = layer.world_to_data((*lead, *tuple(world)[-layer.ndim :]))
         found = tiles.image_at(*point[-2:])

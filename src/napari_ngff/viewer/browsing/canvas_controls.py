@@ -330,11 +330,13 @@ class NavigationKeys:
         self._browser = weakref.ref(browser)
         self._title = ""
         self._shown = ""
+        self._status_title = ""
         self.clicks = CanvasClicks(viewer, browser)
         self._names = NamesDrawing(viewer, browser)
         self._move = _call_weakly(self._on_mouse_move)
         viewer.mouse_move_callbacks.append(self._move)
         viewer.events.status.connect(self._on_status)
+        viewer.layers.selection.events.active.connect(self._on_status)
         self._bound = [
             *(
                 (key, _call_weakly(self._go_well), steps)
@@ -358,6 +360,7 @@ class NavigationKeys:
         if self._move in viewer.mouse_move_callbacks:
             viewer.mouse_move_callbacks.remove(self._move)
         viewer.events.status.disconnect(self._on_status)
+        viewer.layers.selection.events.active.disconnect(self._on_status)
         for key, _, _ in self._bound:
             viewer.bind_key(key, None)
         self.show_title("")
@@ -407,16 +410,23 @@ class NavigationKeys:
         self._write_text(self._name_under_cursor())
 
     def _on_status(self, event: Any = None) -> None:
-        viewer, title = self._viewer(), self._shown
-        if viewer is None or not title:
+        viewer, browser = self._viewer(), self._browser()
+        if viewer is None or browser is None:
             return
-        status = viewer.status
-        if isinstance(status, dict):
-            coordinates = status.get("coordinates", "")
-            if not coordinates.startswith(title):
-                viewer.status = {**status, "coordinates": f"{title}  {coordinates}"}
-        elif not status.startswith(title):
-            viewer.status = f"{title}  {status}"
+        title, active = self._shown, viewer.layers.selection.active
+        if active is not None and active._type_string == "labels":
+            # Strokes go into the image of the labels, which may be another than that of
+            # the caption.
+            owned = browser.owns_layer(active)
+            title = browser.title_of(active) or (title if owned else "")
+        status, older = viewer.status, self._status_title
+        is_dict = isinstance(status, dict)
+        text = status.get("coordinates", "") if is_dict else status
+        rest = text.removeprefix(f"{older}  ") if older else text
+        self._status_title = title
+        new = f"{title}  {rest}" if title else rest
+        if new != text:
+            viewer.status = {**status, "coordinates": new} if is_dict else new
 
     def _go_well(self, viewer: Any, rows: int, columns: int) -> None:
         browser = self._browser()

@@ -158,6 +158,10 @@ class Display:
         """Return whether a layer is one of the browser."""
         return layer in self._layers_by_slot().values()
 
+    def position_of(self, layer: Layer) -> Position | None:
+        """Return the image that a layer shows or belongs to; None for an overview."""
+        return self._slots.position_of(layer) if self.owns_layer(layer) else None
+
     def _layers_by_slot(self) -> dict[Slot, Layer]:
         viewer = self._viewer()
         return {} if viewer is None else self._slots.current_layers(viewer)
@@ -320,6 +324,7 @@ class Display:
         position = prepared.fields.position
         # Before the layers change: the camera stays relative to what is seen now.
         look = self._plan_camera(wanted)
+        self._slots.follow_acquisitions(prepared.groups)
         # Labels and channels may have been added while this was read.
         in_use = self._labels_in_use()
         if position is not None:
@@ -496,11 +501,7 @@ class Display:
         if self.shown.position is not None:
             return None
         layers = {slot[0]: layer for slot, layer in self._layers_by_slot().items()}
-        mosaics = [tiles for tiles in self._tiles if not tiles.choice.inside]
-        image = image_at(
-            [(layers[n], tiles) for n, tiles in enumerate(mosaics) if n in layers],
-            world,
-        )
+        image = image_at(layers, self._tiles, world)
         if image is not None and image[0] is None and len(self.shown.wells) == 1:
             return self.shown.wells[0], image[1]
         return image

@@ -13,6 +13,7 @@ from napari_ngff.plate.mosaic_level import MosaicLevel
 from napari_ngff.store.arrays.lazy_array import ArrayWindow, BlankArray, LazyArray
 from napari_ngff.viewer import window_services
 from napari_ngff.viewer.browsing.field_labels import label_name, labels_in_use
+from napari_ngff.viewer.browsing.shown_fields import renumber_slots
 from napari_ngff.viewer.layer_plan import (
     KEY,
     LayerOrigin,
@@ -80,6 +81,7 @@ class LayerSlots:
         self._names: dict[Slot, str] = {}
         self._in_use: dict[Slot, LabelsInUse] = {}
         self._visible: dict[tuple[Slot, bool], bool] = {}  # also by "is an overview"
+        self._groups: tuple[Position, ...] = ()
         self._reported: set[str] = set()
         self._has_shown_field = False
         self._lacking: dict[Slot, bool] = {}  # channels not there: whether visible else
@@ -147,6 +149,24 @@ class LayerSlots:
                 self._in_use.pop(slot, None)
         return dict(self._in_use)
 
+    def position_of(self, layer: Layer) -> Position | None:
+        """Return the image that a layer shows or belongs to; None for an overview."""
+        slots = [slot for slot, other in self._layers.items() if other is layer]
+        numbers = [slot[0] for slot in slots if slot[0] < len(self._groups)]
+        position = self._groups[numbers[0]] if numbers else None
+        return position if position is not None and position.field else None
+
+    def follow_acquisitions(self, groups: Sequence[Position]) -> None:
+        """Let layers stay those of their acquisition; see `renumber_slots`."""
+        renumbered = renumber_slots(self._layers.keys(), self._groups, groups)
+        self._groups = tuple(groups)
+        kept: list[dict[Slot, Any]]
+        kept = [self._layers, self._names, self._in_use, self._lacking]
+        for slots in kept:
+            items = [(renumbered.get(s, s), value) for s, value in slots.items()]
+            slots.clear()
+            slots.update(items)
+
     def take_layer(self, slot: Slot, layer: Layer) -> None:
         """Take a layer into a slot."""
         self._layers[slot], self._names[slot] = layer, layer.name
@@ -208,7 +228,7 @@ class LayerSlots:
                 del self._layers[slot]
                 yield
         for slot in blank:
-            gone = slot[0] >= prepared.groups
+            gone = slot[0] >= len(prepared.groups)
             # A group that the next field does not have, as one of several acquisitions.
             if gone or (
                 template and not swap_layer(current[slot], _make_empty(template))
@@ -357,8 +377,12 @@ class LayerSlots:
         return new
 
     def _find_index(self, viewer: ViewerModel, slot: Slot) -> int:
-        """Return the index of a new layer: above all layers of the browser."""
-        ours = [viewer.layers.index(x) for x in self.current_layers(viewer).values()]
+        """Return the index of a new layer: above those of the browser, below labels."""
+        ours = [
+            viewer.layers.index(layer)
+            for other, layer in self.current_layers(viewer).items()
+            if slot[1] == "labels" or other[1] == "image"
+        ]
         return max(ours) + 1 if ours else len(viewer.layers)
 
 

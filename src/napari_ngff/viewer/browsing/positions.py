@@ -48,6 +48,7 @@ __all__ = [
     "key_of",
     "label_names",
     "names_in_image",
+    "own_first",
     "placed_of",
 ]
 
@@ -84,6 +85,14 @@ def key_of(position: Position) -> str:
     """Return the path of a field below the plate, the well or the collection."""
     parts = (position.well, position.field)
     return "/".join(part for part in parts if part)
+
+
+def own_first(position: Position, runs: tuple[int, ...]) -> tuple[int, ...]:
+    """Put the acquisition of a field before the others, if it is among them."""
+    own = position.acquisition
+    if own is None or own not in runs:
+        return runs
+    return own, *(run for run in runs if run != own)
 
 
 def inline_title(title: str) -> str:
@@ -326,6 +335,7 @@ class BrowsedImages(Protocol):
     def layers_changed(self) -> SignalInstance: ...  # noqa: D102
     def compared_corners(self) -> tuple[tuple[str, tuple[float, float]], ...]: ...  # noqa: D102
     def owns_layer(self, layer: Layer) -> bool: ...  # noqa: D102
+    def title_of(self, layer: Layer) -> str: ...  # noqa: D102
     def position_at(self, world: Sequence[float]) -> Position | None: ...  # noqa: D102
     def show_field(self, well: str | None, field: str | None = None) -> None: ...  # noqa: D102
     def step_field(self, step: int) -> None: ...  # noqa: D102

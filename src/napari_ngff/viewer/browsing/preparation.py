@@ -20,7 +20,7 @@ from napari_ngff.store.hierarchy.node import read_node
 from napari_ngff.store.pyramids.pyramid import LevelSource
 from napari_ngff.store.sources.read_ahead import is_remote
 from napari_ngff.viewer import window_services
-from napari_ngff.viewer.browsing.positions import FieldRoute
+from napari_ngff.viewer.browsing.positions import FieldRoute, Position, own_first
 from napari_ngff.viewer.browsing.shown_fields import (
     AcquisitionChange,
     FieldEntry,
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from napari_ngff.plate.well_cells import WellCells
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.viewer.browsing.field_labels import LabelsInUse
-    from napari_ngff.viewer.browsing.positions import Position
     from napari_ngff.viewer.browsing.shown_fields import FieldNotices
     from napari_ngff.viewer.layer_plan import LayerData, LayerPlan
     from napari_ngff.viewer.placing.layer_groups import LayerGroup
@@ -78,7 +77,8 @@ class PreparedFields:
     messages
         For the user: which parts are left out.
     groups
-        Number of groups, also of those that this field lacks.
+        The image of each group, with its acquisition; its field is "" in an overview,
+        and where this field lacks the group.
     coarser
         For the user: why images are shown at a lower resolution than they have.
     tiles
@@ -92,7 +92,7 @@ class PreparedFields:
     fields: ShownFields
     layers: dict[Slot, LayerData] = field(default_factory=dict)
     messages: tuple[str, ...] = ()
-    groups: int = 1
+    groups: tuple[Position, ...] = (Position(None, ""),)
     coarser: tuple[str, ...] = ()
     tiles: tuple[WellCells, ...] = ()
     reason: str = ""
@@ -110,7 +110,11 @@ class PreparedFields:
 
 
 def prepare_layers(
-    fields: ShownFields, groups: Sequence[LayerGroup | None], *, estimate: bool
+    fields: ShownFields,
+    groups: Sequence[LayerGroup | None],
+    positions: Sequence[Position] = (),
+    *,
+    estimate: bool,
 ) -> PreparedFields:
     """Prepare groups, each shown over the one before; None where nothing is."""
     layers: dict[Slot, LayerData] = {}
@@ -124,10 +128,15 @@ def prepare_layers(
         images, labels, omitted = layers_of(group, estimate=estimate)
         messages += omitted
         for data in images:
+            if number:  # what is drawn over another acquisition must not cover it
+                data[1]["blending"] = "additive"
             layers[(number, "image", data[1]["metadata"][KEY].channel or 0)] = data
         for data in labels:
+            if number and fields.position is not None:
+                data[1]["visible"] = False  # those of the field asked for are
             layers[(number, "labels", data[1]["name"])] = data
-    return PreparedFields(fields, layers, tuple(messages), len(groups), tuple(coarser))
+    shown = tuple(positions or [Position(None, "")] * len(groups))
+    return PreparedFields(fields, layers, tuple(messages), shown, tuple(coarser))
 
 
 def missing_levels(image: LayerPlan) -> list[str]:
@@ -401,10 +410,9 @@ class FieldResolver:
         acquisitions, run = wanted.acquisitions, position.acquisition
         named = last == FieldEntry() and wanted.position.field
         if acquisitions and run is not None and run not in acquisitions:
-            if named:
-                acquisitions = (run,)
-            else:
+            if not named:
                 self._notices.show_other_acquisition(position)
+            acquisitions = (run,) if named else acquisitions
         wells = () if position.well is None else (position.well,)
         fields = ShownFields(wells, position, acquisitions, wanted.labels)
         if isinstance(last, WellStep | FieldStep) and position == seen.position:
@@ -469,6 +477,7 @@ class FieldResolver:
         position, runs, route = wanted.position, wanted.acquisitions, self.route
         assert position is not None
         for move in wanted.moves:
+            runs = own_first(position, runs)
             match move:
                 case FieldEntry():
                     field = position.field or None
@@ -478,7 +487,7 @@ class FieldResolver:
                     position = route.find_beside(plate, position, rows, columns, runs)
                 case FieldStep(step):
                     position = route.find_next(position, step, self._order, runs)
-                case AcquisitionChange():
+                case AcquisitionChange() if position.acquisition not in runs:
                     position = route.find_in_run(position, runs)
         return position
 
@@ -496,9 +505,9 @@ class FieldResolver:
             groups.append(mosaic_group(title, joined, labels))
             tiles += [joined.tiles, *(mosaic.tiles for _, mosaic in labels)]
         fields = replace(wanted, zoom_well=None)
-        return replace(
-            prepare_layers(fields, groups, estimate=True), tiles=tuple(tiles)
-        )
+        positions = [Position(None, "", run) for run in runs or (None,)]
+        prepared = prepare_layers(fields, groups, positions, estimate=True)
+        return replace(prepared, tiles=tuple(tiles))
 
     def _open_mosaics(
         self, wells: Sequence[MapWell] | None, runs: tuple[int, ...]
@@ -541,18 +550,23 @@ class FieldResolver:
     def _prepare_field(
         self, position: Position, runs: tuple[int, ...]
     ) -> PreparedFields:
-        wanted: Sequence[int | None] = [position.acquisition]
+        # First its own acquisition: labels belong to the field that was asked for.
+        wanted: list[int | None] = [position.acquisition]
         if runs and position.acquisition in (None, *runs):
-            wanted = runs
+            wanted = [*own_first(position, runs)]
         groups: list[LayerGroup | None] = []
+        positions: list[Position] = []
         for run in wanted:
             partner = self.route.find_partner(position, run)
+            positions.append(partner or Position(position.well, "", run))
             title = self._title_of(run, runs)
             # A place keeps its slot, so that layers of acquisitions stay apart.
             groups += [None] if partner is None else self.open_field(title, partner)
         # Acquisitions that this well lacks are chosen still.
+        positions += [Position(position.well, "", r) for r in runs[len(groups) :]]
         groups += [None] * (len(runs) - len(groups))
-        return prepare_layers(ShownFields(position=position), groups, estimate=True)
+        shown = ShownFields(position=position)
+        return prepare_layers(shown, groups, positions, estimate=True)
 
     def open_field(self, name: str, position: Position) -> list[LayerGroup]:
         """Open one image and its labels, as when it is opened alone.
@@ -579,4 +593,8 @@ class FieldResolver:
             return ""
         plate = self._node.metadata.plate
         name = (plate.name if plate is not None else "") or self._node.name
-        return name if len(runs) < 2 else f"{name} acquisition {run}"
+        if len(runs) < 2:
+            return name
+        listed = plate.acquisitions if plate is not None else ()
+        named = next((a.name for a in listed if a.id == run), "")
+        return f"{name} {named or f'acquisition {run}'}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
@@ -10,9 +11,10 @@ from napari_ngff.viewer.browsing.positions import Position, inline_title
 from napari_ngff.viewer.notices import count_noun, shorten_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from napari_ngff.plate.plate_layout import PlateMap
+    from napari_ngff.viewer.browsing.preparation import Slot
 
 __all__ = [
     "AcquisitionChange",
@@ -24,7 +26,42 @@ __all__ = [
     "FieldStep",
     "ShownFields",
     "WellStep",
+    "renumber_slots",
 ]
+
+
+def renumber_slots(
+    slots: Collection[Slot], before: Sequence[Position], after: Sequence[Position]
+) -> dict[Slot, Slot]:
+    """Find the slots of layers that stay those of their acquisition.
+
+    Groups of acquisitions that are gone take those that came, in order. Labels of the
+    first group belong to the field that was asked for, and go along to the next one
+    that is. Layers that nothing takes over get numbers beyond.
+
+    Parameters
+    ----------
+    slots
+        Of all layers.
+    before, after
+        The image of each group.
+    """
+    old, new = ([group.acquisition for group in groups] for groups in (before, after))
+    numbers = {n: new.index(run) for n, run in enumerate(old) if run in new}
+    free = (n for n in itertools.count() if n not in numbers.values())
+    for number in range(len(old)):
+        if number not in numbers:
+            numbers[number] = next(free)
+    renumbered = {}
+    for number, kind, key in slots:
+        stays = kind == "labels" and not number
+        slot = (number if stays else numbers.get(number, number), kind, key)
+        # Labels of the same name give way, and are removed.
+        if kind == "labels" and not stays and not slot[0] and slot in slots:
+            slot = (len(old) + len(new), kind, key)
+        renumbered[number, kind, key] = slot
+    return renumbered
+
 
 OVERVIEW, NEXT_IMAGE = "the overview", "the next image"
 

@@ -97,8 +97,10 @@ def hide_source(viewer: ViewerModel, facts: SourceFacts | None) -> None:
         return
     location, browser = facts.node.location, session_of(viewer).browser
     for layer in layers_below(viewer.layers, (location.source.name, location.path)):
-        # A browser shows the copy of a plate by the layers that it has.
-        if browser is None or not browser.owns_layer(layer):
+        # A browser shows the copy of a plate by the channels that it has. Labels stay
+        # those of the source: a stroke would be saved there.
+        is_labels = layer._type_string == "labels"
+        if is_labels or browser is None or not browser.owns_layer(layer):
             layer.visible = False
 
 

@@ -276,13 +276,8 @@ def _places_text(viewer: Any, layers: Iterable[Any]) -> str:
 def image_title(viewer: Any, layer: Any) -> str:
     """Name the image of labels: "B3 - field 2", or "cells.ome.zarr"."""
     browser = session_of(viewer).browser
-    if (
-        browser is not None
-        and browser.position is not None
-        and browser.owns_layer(layer)
-    ):
-        return browser.name_field(browser.position)
-    return last_part(image_address(layer))
+    title = "" if browser is None else browser.title_of(layer)
+    return title or last_part(image_address(layer))
 
 
 def _save_tables(
