@@ -419,7 +419,7 @@ def test_a_well_that_lacks_an_acquisition(viewer, told, tmp_path):
     first, second = shown(viewer)
     assert not first.any()  # no other acquisition takes its place
     np.testing.assert_array_equal(second, pixels(52, (8, 8)))
-    assert told == []
+    assert told == ["This well has no image of the chosen acquisition."]
 
 
 def test_a_place_that_was_imaged_once_is_paired_with_no_other(viewer, tmp_path):

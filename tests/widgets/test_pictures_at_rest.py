@@ -155,7 +155,7 @@ class Walker:
         dims = self.viewer.dims
         dims.thickness = [int(5 * a) * one.step for one in dims.range]
         for layer in self.images:
-            layer.projection_mode = ("none", *PROJECTIONS)[int(5 * b)]
+            layer.projection_mode = ("none", *PROJECTIONS)[min(int(5 * b), 4)]
 
     def paint(self, a, b):
         layer = self.labels

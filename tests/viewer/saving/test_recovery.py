@@ -117,10 +117,13 @@ def test_classes_of_new_labels_without_a_stroke_come_back(
     viewer = opened(cells, monkeypatch)
     layer = viewer.add_layer(new_labels(image_of(viewer), "mitosis"))
     assert not layer.unsaved
+    dirty = []
+    layer.saver.dirty_changed.connect(dirty.append)
     classes = classes_of_layer(layer)
     classes.add_class("dividing", 7)
     before = classes.items
     assert layer.unsaved
+    assert dirty == [True], "the dock and the button hear of it"
     leave(viewer)
     user.answer = window_services.RESTORE
     layer = opened(cells, monkeypatch).layers["mitosis"]

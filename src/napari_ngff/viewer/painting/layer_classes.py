@@ -325,7 +325,6 @@ class LayerClasses:
         gone = {old.value for old in self.items} - {new.value for new in items}
         self.items = layer.classes = items
         if layer.saver is not None and layer.saver.description is not None:
-            layer.saver.description.mark_changed()
             journal = layer.saver.journal
             # Others that were removed are gone from the file, too.
             earlier = self._removed if journal.classes.unsaved else frozenset()
@@ -336,6 +335,8 @@ class LayerClasses:
                 dump_kept_classes(items, self._removed),
                 unsaved and not layer.saver.is_copy,
             )
+            layer.saver.description.mark_changed()
+            layer.saver.check_dirty()  # new labels count as changed by the journal
         self._show_colors(gone)
         if self._tabulated:
             layer.features = label_features(_file_description(layer).properties)
