@@ -404,3 +404,28 @@ def test_a_stroke_while_fields_are_exchanged_is_refused_aloud(
         assert not (zarr.open_array(labels, mode="r")[...] == refused).any()
     walker.paint()
     assert walker.painted[walker.count + FIRST] == "C/3/0"
+
+
+def test_no_box_is_drawn_over_labels_at_the_brush(viewer, tmp_path):
+    write_plate(tmp_path / "p.zarr", grid=(1, 1), fields=2, shape=(1, SIZE, SIZE))
+    viewer.open(str(tmp_path / "p.zarr"), plugin="napari-ngff")
+    until(lambda: browser_of(viewer) is not None and len(viewer.layers))
+    browser = session_of(viewer).browser
+    for field in ("0", "1"):
+        browser.show_field("A/1", field)
+        until(lambda shown=field: browser.position and browser.position.field == shown)
+        until(lambda: browser_of(viewer).isVisible())
+        if field == "0":
+            labels = viewer.add_layer(new_labels(viewer.layers[0], NAME))
+            labels.mode, labels.brush_size, labels.selected_label = "paint", 20, 3
+        pump(300)
+        low, high = viewer.layers[0].extent.world
+        middle = np.mean([low, high], axis=0)[-2:]
+        drag(viewer, [tuple(middle - 1), tuple(middle)])
+        pump(300)
+        at = on_canvas(viewer, tuple(middle))
+        picture = viewer.screenshot(flash=False).astype(int)
+        ratio = picture.shape[0] / canvas(viewer).native.height()
+        y, x = round(at.y() * ratio), round(at.x() * ratio)
+        beside = picture[y, x + round(12 * ratio)]
+        np.testing.assert_allclose(picture[y, x], beside, atol=30)

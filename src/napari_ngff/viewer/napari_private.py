@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = [
     "connect_before_camera",
     "graphics_limits",
+    "hide_brush_box",
     "hide_source_secrets",
     "is_opened_by_user",
     "make_current",
@@ -77,6 +78,18 @@ def is_opened_by_user() -> bool:
             return True
         frame = frame.f_back
     return False
+
+
+def hide_brush_box(viewer: Any) -> None:
+    """Let no box be drawn behind the circle of the brush.
+
+    When overlays are placed anew, napari 0.9 draws one: a black square that looks like
+    a hole in the labels.
+    """
+    overlays = getattr(getattr(viewer, "canvas", None), "overlays", None)
+    circle = getattr(overlays, "_brush_circle", None)
+    if circle is not None:
+        circle.box = False
 
 
 def hide_source_secrets(layer: Any) -> None:

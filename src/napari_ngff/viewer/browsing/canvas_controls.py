@@ -17,6 +17,7 @@ from napari.layers.base._base_constants import Blending
 from psygnal import Signal
 
 from napari_ngff.metadata.model import GroupKind
+from napari_ngff.viewer.napari_private import hide_brush_box
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -459,6 +460,7 @@ def place_overlays(viewer: Any) -> None:
     """Let overlays be placed before they are drawn; napari 0.9 would draw once more."""
     tiling = getattr(getattr(viewer, "canvas", None), "overlay_tiling", None)
     if tiling is not None:
+        hide_brush_box(viewer)
         tiling.events(type_name="placed")
 
 
