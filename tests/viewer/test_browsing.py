@@ -14,6 +14,7 @@ from napari_ngff.metadata.model import GroupKind
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.viewer import reader, settings, window_services
 from napari_ngff.viewer.browsing import layer_slots
+from napari_ngff.viewer.browsing.annotation import begin_annotation
 from napari_ngff.viewer.browsing.browser import Position
 from napari_ngff.viewer.images_to_label import image_choices
 from napari_ngff.viewer.layer_plan import KEY
@@ -558,6 +559,9 @@ def test_labels_belong_to_the_field_that_was_asked_for(tmp_path, viewer):
         "A/1/5/labels/phases",
     ]
     assert set(np.unique(stored(root, "A/1/5/labels/phases"))) == {0, 2}
+    # The labels of that field are the ones of a round of annotation.
+    found = begin_annotation(viewer, "phases")
+    assert found.layer is labels
     # Steps stay in the acquisition that was asked for.
     browser.step_field(1)
     assert browser.position == Position("A/1", "6", 1)

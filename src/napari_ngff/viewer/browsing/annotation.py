@@ -165,8 +165,11 @@ class AnnotationRound:
         return next((x for x in painted if self._is_in_round(x)), None)
 
     def _is_in_round(self, layer: OMEZarrLabels) -> bool:
-        """Return whether labels have the name of the round in their file."""
-        return self.browser.owns_layer(layer) and label_name(layer) == self.name
+        """Return whether labels have the name of the round, in the field asked for."""
+        if not self.browser.owns_layer(layer) or label_name(layer) != self.name:
+            return False
+        # Another acquisition on screen may have labels of this name.
+        return self.browser.position_of(layer) in (None, self.browser.position)
 
     @property
     def state(self) -> str:

@@ -453,8 +453,12 @@ class Browser:
 
         It is not that of the caption where several acquisitions are on screen.
         """
-        position = self._display.position_of(layer)
+        position = self.position_of(layer)
         return "" if position is None else self.name_field(position)
+
+    def position_of(self, layer: Layer) -> Position | None:
+        """Return the image that a layer shows or belongs to; None for an overview."""
+        return self._display.position_of(layer)
 
     def adopt_mosaics(
         self, groups: Sequence[LayerGroup], wells: Sequence[str] | None = None
