@@ -63,12 +63,12 @@ if TYPE_CHECKING:
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.viewer.browsing.camera import Corners
     from napari_ngff.viewer.browsing.field_labels import LabelsInUse
-    from napari_ngff.viewer.browsing.preparation import (
-        LayerView,
-        PreparedFields,
+    from napari_ngff.viewer.browsing.preparation import LayerView, PreparedFields
+    from napari_ngff.viewer.browsing.shown_fields import (
+        DisplayObserver,
+        FieldMove,
         Slot,
     )
-    from napari_ngff.viewer.browsing.shown_fields import DisplayObserver, FieldMove
     from napari_ngff.viewer.placing.layer_groups import LayerGroup
     from napari_ngff.viewer.saving.layer_saver import LayerSaver
     from napari_ngff.viewer.saving.save_report import SaveResult

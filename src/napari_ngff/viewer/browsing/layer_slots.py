@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     from napari_ngff.plate.well_cells import WellCells
     from napari_ngff.viewer.browsing.field_labels import LabelsInUse
     from napari_ngff.viewer.browsing.positions import Position
-    from napari_ngff.viewer.browsing.preparation import PreparedFields, Slot
+    from napari_ngff.viewer.browsing.preparation import PreparedFields
+    from napari_ngff.viewer.browsing.shown_fields import Slot
     from napari_ngff.viewer.layer_plan import LayerData, LayerPlan
     from napari_ngff.viewer.painting.layer_classes import LayerClasses
     from napari_ngff.viewer.placing.layer_groups import LayerGroup

@@ -26,6 +26,7 @@ from napari_ngff.viewer.browsing.shown_fields import (
     FieldEntry,
     FieldStep,
     ShownFields,
+    Slot,
     WellStep,
 )
 from napari_ngff.viewer.layer_plan import KEY, is_joined, origin_in
@@ -54,14 +55,10 @@ __all__ = [
     "LayerView",
     "PreparedFields",
     "SeenLayers",
-    "Slot",
     "prefetch_layers",
     "prepare_layers",
     "views_of",
 ]
-
-Slot = tuple[int, str, int | str]
-"""Which of the groups; "image" or "labels"; number of the channel or name of labels."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from napari_ngff.plate.plate_layout import PlateMap
-    from napari_ngff.viewer.browsing.preparation import Slot
 
 __all__ = [
     "AcquisitionChange",
@@ -25,6 +24,7 @@ __all__ = [
     "FieldNotices",
     "FieldStep",
     "ShownFields",
+    "Slot",
     "WellStep",
     "renumber_slots",
 ]
@@ -61,6 +61,10 @@ def renumber_slots(
             slot = (len(old) + len(new), kind, key)
         renumbered[number, kind, key] = slot
     return renumbered
+
+
+Slot = tuple[int, str, int | str]
+"""Which of the groups; "image" or "labels"; number of the channel or name of labels."""
 
 
 OVERVIEW, NEXT_IMAGE = "the overview", "the next image"
