@@ -559,6 +559,12 @@ def test_labels_belong_to_the_field_that_was_asked_for(tmp_path, viewer):
         "A/1/5/labels/phases",
     ]
     assert set(np.unique(stored(root, "A/1/5/labels/phases"))) == {0, 2}
+    # The status names the image of the selected labels, not that of the caption.
+    (below,) = [x for x in viewer.layers if x.name == "phases [1]"]
+    for layer, title in ((below, "field 1 - round 0"), (labels, "field 5 - round 1")):
+        viewer.layers.selection.active = layer
+        assert str(viewer.status).count("A1 - field") == 1
+        assert f"A1 - {title}  " in str(viewer.status)
     # The labels of that field are the ones of a round of annotation.
     found = begin_annotation(viewer, "phases")
     assert found.layer is labels
