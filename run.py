@@ -138,8 +138,10 @@ def need_packages(group: str | None) -> None:
     wanted = ["--editable", ".[remote]", NAPARI]
     if group:
         wanted += ["--group", group]
-    # Debian 12 has pip 23; dependency groups came with 25.1.
-    if run(*pip, "install", "pip>=25.1") or run(*pip, "install", *wanted):
+    # Debian 12 has pip 23; dependency groups came with 25.1. Python compiles what it
+    # imports: to compile all that is installed takes as long as the rest.
+    install = (*pip, "install", "--no-compile")
+    if run(*install, "pip>=25.1") or run(*install, *wanted):
         fail("pip could not install what pyproject.toml asks for: see above")
     stamp.write_text(current)
 
@@ -191,6 +193,24 @@ def environment(headless: bool, displays: int = 1) -> Iterator[dict[str, str]]:
         yield env
 
 
+@contextlib.contextmanager
+def fast_folder() -> Iterator[dict[str, str]]:
+    """Variables that put temporary files into memory, if there is much of it.
+
+    Tests write hundreds of thousands of small files and wait for disks again and again.
+    """
+    memory = Path("/dev/shm")
+    needed = 6 << 30  # bytes: a run had a third of it at its peak
+    if not memory.is_dir() or shutil.disk_usage(memory).free < needed:
+        yield {}
+        return
+    prefix = "napari-ngff-tests-"
+    with tempfile.TemporaryDirectory(
+        prefix=prefix, dir=memory, ignore_cleanup_errors=True
+    ) as folder:
+        yield {"TMPDIR": folder}
+
+
 def demo(arguments: list[str]) -> int:
     """Open the generated plate, or picture it where there is no display."""
     headless = LINUX and not any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))
@@ -223,7 +243,8 @@ def test(arguments: list[str]) -> int:
     if LINUX:
         need_system(headless=True)
     need_packages("test")
-    with environment(LINUX, processes) as env:
+    with environment(LINUX, processes) as env, fast_folder() as folder:
+        env |= folder
         env["PYTEST_XDIST_AUTO_NUM_WORKERS"] = str(processes)
         env["NAPARI_ENSURE_PLUGIN_MAIN_THREAD"] = "1"
         # A hundred processes import the package: compiled once.

@@ -130,6 +130,7 @@ def test_the_budget_is_kept_and_changes_nothing(budget):
     )
 
 
+@pytest.mark.long
 def test_many_threads_read_while_one_paints():
     canvas = Canvas(pyramid(np.zeros((256, 256), "u2"), [(128, 128)], (32, 32)))
     errors, stop = [], threading.Event()

@@ -160,7 +160,7 @@ def plate(tmp_path):
     return write_wells(tmp_path / "a.zarr", 3, (4, 8))
 
 
-@pytest.mark.default_cases("0.5-layers", "0.4-viewer")
+@pytest.mark.default_cases("0.4-viewer")
 @pytest.mark.parametrize("call", [read_layers, view], ids=["layers", "viewer"])
 def test_a_plate_takes_as_many_requests_whatever_its_size(
     tmp_path, server, zarr_format, call
@@ -195,6 +195,7 @@ def test_an_overview_that_nobody_sees_is_not_drawn(plate, server):
     np.testing.assert_array_equal(layers[0]._slice.image.raw, whole)
 
 
+@pytest.mark.long
 def test_a_window_that_is_opened_later_draws_the_overview(plate, server, monkeypatch):
     layers = read_layers(f"{server.address}/{plate.name}")
     monkeypatch.setattr(reader, "current_viewer", lambda: object())

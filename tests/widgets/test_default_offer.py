@@ -59,6 +59,7 @@ def test_it_is_offered_once_after_the_first_file(viewer, path, answer):
     assert offers(viewer) == []
 
 
+@pytest.mark.long
 def test_a_script_gets_no_offer(viewer, path):
     use_workers()
     get_settings().plugins.extension2reader = {}

@@ -87,6 +87,7 @@ def test_buttons_lead_from_the_map_to_the_classes_and_back(viewer, tmp_path):
     until(lambda: seen(dock) and not seen(browser))
 
 
+@pytest.mark.long
 def test_the_key_of_the_map_leads_from_the_tab_in_front(viewer, tmp_path):
     browser = open_plate(viewer, tmp_path, 1200, 900)
     dock = open_dock(viewer)

@@ -17,6 +17,7 @@ from unreliable import serving
 pytest.importorskip("aiohttp", reason="needs the extra [remote]")
 
 
+@pytest.mark.long
 def test_a_field_smaller_than_the_overview_before_it(viewer, tmp_path):
     # napari kept the part of the overview, and could not draw: nothing of the field is
     # there.

@@ -116,6 +116,7 @@ def test_pixels_come_after_the_login(viewer, server, told):
     assert logins_sent(server)[-1] == NEW
 
 
+@pytest.mark.long
 def test_a_wrong_login_asks_once(viewer, server, told):
     refuse_pixels(viewer, server, told)
     refused, messages = len(server.refused), len(told)

@@ -171,6 +171,7 @@ def test_a_dialog_that_is_cancelled(viewer, server, told):
     pump(PATIENCE)  # which knows the window until then
 
 
+@pytest.mark.long
 def test_a_script_gets_its_layers_after_the_login(viewer, server):
     when_asked(viewer, lambda dialog: open_with(dialog, token=TOKEN))
     layers = viewer.open(server.url, plugin="napari-ngff")
@@ -236,6 +237,7 @@ def test_a_bucket_is_asked_for_keys_a_profile_or_nothing(viewer):
     assert answers[1].login.options == wanted
 
 
+@pytest.mark.long
 def test_a_keychain_that_fails_is_told(viewer, server, keychain, monkeypatch, told):
     import keyring
 

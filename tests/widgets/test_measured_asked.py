@@ -116,6 +116,7 @@ def test_closing_asks_about_a_measured_table_and_saves_it(viewer, layer, tmp_pat
     assert len(pd.read_csv(path)) == len(layer.features)
 
 
+@pytest.mark.long
 def test_a_table_that_cannot_be_written_keeps_the_window(viewer, layer, tmp_path):
     (tmp_path / "taken.csv").mkdir()
     told = []
@@ -175,6 +176,7 @@ def test_labels_and_tables_are_in_one_question(viewer, layer):
     assert user.asked[0][0] == NOT_SAVED.replace("Save asks", f"{OLDER} Save asks")
 
 
+@pytest.mark.long
 def test_a_table_is_not_older_than_strokes_that_were_undone_or_measured(viewer, layer):
     layer.paint((30, 30), 7)
     layer.undo()
@@ -215,7 +217,7 @@ def test_a_table_whose_labels_are_kept_for_later_is_asked_about_at_the_end(
     assert user.asked == [(NOT_SAVED, [SAVE, DISCARD, CANCEL])]
 
 
-@pytest.mark.default_cases("all fields", "another field")
+@pytest.mark.default_cases("another field")
 @pytest.mark.parametrize(
     ("scope", "painted", "is_older"),
     [
@@ -292,6 +294,7 @@ def test_a_field_is_left_with_its_table_after_a_question(viewer, plate):
     assert len(user.asked) == 1
 
 
+@pytest.mark.long
 def test_the_table_of_a_plate_stays_until_the_window_closes(viewer, plate, tmp_path):
     tables = plate.tables.tables()
     tables.measure_labels("nuclei", MeasureScope.ALL)

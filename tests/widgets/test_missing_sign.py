@@ -194,6 +194,7 @@ def test_the_sign_goes_with_the_layer(viewer, tmp_path):
     notification_manager.records.clear()
 
 
+@pytest.mark.long
 def test_the_sign_goes_where_the_last_chunk_comes_while_it_looks(
     viewer, tmp_path, monkeypatch
 ):
@@ -284,6 +285,7 @@ def test_a_chunk_that_comes_late_is_put_into_the_volume(viewer, volume, short_pa
     until(lambda: layer._slice.image.raw[0, -1, -1])
 
 
+@pytest.mark.long
 def test_what_another_reader_did_not_get_is_not_missing_on_the_screen(viewer, volume):
     lose_empty_chunk(viewer, volume)
     viewer.dims.ndisplay = 2  # there it was answered before

@@ -467,7 +467,7 @@ def forget_pixels(viewer):
             stream._views.clear()
 
 
-@pytest.mark.default_cases("2D", "3D", "sections")
+@pytest.mark.default_cases("2D", "3D")
 @pytest.mark.parametrize("kind", PLACES)
 def test_at_rest_the_picture_is_what_is_read_at_once(
     viewer, slow_reads, tmp_path, kind

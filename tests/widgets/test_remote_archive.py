@@ -140,6 +140,7 @@ def test_pixels_on_the_screen_are_those_of_the_file(
     assert np.array_equal(np.asarray(layers[2].data[0]), pattern()[0])
 
 
+@pytest.mark.long
 @pytest.mark.default_cases("folder")
 @pytest.mark.parametrize("name", ["cells.ozx", "1.ome.zarr"], ids=["archive", "folder"])
 def test_what_was_seen_before_is_not_sent_again(viewer, server, tmp_path, name):

@@ -109,6 +109,7 @@ class Asked:
         QTest.mouseClick(buttons[self._button], LEFT)
 
 
+@pytest.mark.long
 def test_labels_that_were_never_saved_come_back(viewer, cells):
     opened(viewer, cells)
     pixels = paint_new(viewer, "mitosis", 5)

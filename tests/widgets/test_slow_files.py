@@ -139,6 +139,7 @@ def is_at_rest(viewer):
     )
 
 
+@pytest.mark.long
 @pytest.mark.default_cases("disk")
 def test_a_pan_shows_coarse_pixels_and_then_the_true_ones(viewer, cells, threads):
     assert is_at_rest(viewer)

@@ -156,6 +156,7 @@ def is_coarse(layer):
     return layer.data_level == 0 and not np.array_equal(raw, truth)
 
 
+@pytest.mark.long
 @pytest.mark.default_cases("codec")
 def test_a_pan_shows_coarse_labels_and_then_the_true_ones(viewer, labels):
     gate.clear()
@@ -191,6 +192,7 @@ def test_values_are_never_coarse_and_code_gets_true_labels(viewer, labels):
     assert labels.get_value((0, top, left)) == (0, labels_of(0)[0, top, left])
 
 
+@pytest.mark.long
 @pytest.mark.default_cases("codec")
 def test_a_screenshot_waits_for_the_true_labels(viewer, labels):
     gate.clear()
@@ -244,7 +246,7 @@ def test_after_a_save_labels_still_come_in_workers(viewer, labels):
     assert threading.main_thread() not in readers
 
 
-@pytest.mark.default_cases("disk-image", "disk-sidecar")
+@pytest.mark.default_cases("disk-sidecar")
 @pytest.mark.parametrize("sidecar", [False, True], ids=["image", "sidecar"])
 def test_new_labels_come_in_workers_after_their_first_save(viewer, labels, sidecar):
     image = next(one for one in viewer.layers if one._type_string == "image")

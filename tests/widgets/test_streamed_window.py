@@ -129,6 +129,7 @@ def test_code_gets_true_pixels_at_once(viewer, remote_image):
     assert np.array_equal(part, pattern()[1][900:1100, 900:1100])
 
 
+@pytest.mark.long
 def test_the_next_plane_is_there_before_the_slider_moves(viewer, tmp_path):
     planes = pattern(5, 1024)
     write_cells(tmp_path / "stack.ome.zarr", planes, axes="zyx", levels=3)

@@ -130,7 +130,7 @@ def look_close(viewer, y, x):
 
 
 @pytest.mark.parametrize("mode", JOINS)
-@pytest.mark.default_cases("server-mean", "disk-max")
+@pytest.mark.default_cases("disk-max")
 def test_workers_join_sections_and_coarse_ones_stand_for_them(
     viewer, cells, joiners, mode
 ):
@@ -189,6 +189,7 @@ def test_a_step_of_the_slider_and_another_projection_show_no_others(viewer, cell
     until(lambda: np.array_equal(cells[0]._slice.image.raw, plane))
 
 
+@pytest.mark.long
 @pytest.mark.default_cases("server")
 def test_a_screenshot_waits_for_all_sections(viewer, cells):
     thicken(viewer, "sum")

@@ -238,6 +238,7 @@ def copy_bars():
     return [bar for bar in bars if bar.desc.startswith("Copying nuclei")]
 
 
+@pytest.mark.long
 def test_labels_are_copied_by_the_menu_though_the_server_stops_for_a_while(
     viewer, server, labelled
 ):

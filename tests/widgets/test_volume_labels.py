@@ -114,6 +114,7 @@ def gate(monkeypatch):
     gate.set()
 
 
+@pytest.mark.long
 def test_new_labels_are_refined_before_their_first_save(viewer, cells):
     cells.visible = False
     new = viewer.add_layer(new_labels(viewer.layers["a"], "fresh"))
@@ -164,6 +165,7 @@ def test_strokes_and_their_undoing_are_seen(viewer, cells):
     assert is_finest(cells, cells.truth)
 
 
+@pytest.mark.long
 def test_a_change_of_very_many_voxels_is_read_anew(viewer, cells, monkeypatch):
     monkeypatch.setattr(volume_slicing, "MOST_PATCHED", 1000)
     monkeypatch.setattr("napari_ngff.viewer.painting.canvas_labels.MOST_PATCHED", 1000)
@@ -185,6 +187,7 @@ def test_other_colors_are_made_by_a_worker(viewer, cells, monkeypatch):
     until(lambda: is_finest(cells, cells.truth))
 
 
+@pytest.mark.long
 def test_a_slow_coarsest_level_is_awaited(viewer, cells, monkeypatch, readers):
     monkeypatch.setattr(volume_slicing, "READ_AT_ONCE", 1)
     seen = []
@@ -328,6 +331,7 @@ def test_a_removed_layer_has_no_volume(viewer, cells):
     until(lambda: is_finest(cells, cells.truth))
 
 
+@pytest.mark.long
 def test_the_memory_of_the_preferences_is_kept(viewer, cells):
     try:
         settings.set_volume_memory(4)

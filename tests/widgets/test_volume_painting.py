@@ -159,6 +159,7 @@ def test_a_click_paints_the_first_visible_voxel(viewer):
     assert click_each(viewer, layer, pixels, places) == []
 
 
+@pytest.mark.long
 # Of napari, about the picture in 2D before the volume is shown.
 @pytest.mark.filterwarnings("ignore:Non-orthogonal slicing")
 @pytest.mark.default_cases("stretched")

@@ -123,6 +123,7 @@ def test_a_bucket_of_the_same_name_elsewhere(image, copied) -> None:
     assert copy_by_server(same, ".zattrs", image.made, ".zattrs") is True
 
 
+@pytest.mark.long
 def test_a_stopped_copy_is_continued(image, copied, tmp_path) -> None:
     key = "0/0/1/1/1"
     data = (image.folder / "0/0/0/0/0").read_bytes()

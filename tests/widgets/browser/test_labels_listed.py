@@ -76,6 +76,7 @@ def test_labels_that_are_saved_are_listed(viewer, plate):
     assert dock.controls.labels.isVisible()
 
 
+@pytest.mark.long
 def test_labels_that_are_restored_and_saved_are_listed(viewer, plate, monkeypatch):
     show_field(viewer, plate)
     paint_new(viewer, "mitosis").saver.keep_journal()
@@ -119,6 +120,7 @@ def test_labels_that_a_script_writes_are_listed(viewer, plate, tmp_path):
     assert "beside" in viewer.layers
 
 
+@pytest.mark.long
 def test_labels_in_an_archive_are_listed(viewer, plate, tmp_path):
     path = tmp_path / "plate.ozx"
     napari_ngff.pack(plate, path)
@@ -130,6 +132,7 @@ def test_labels_in_an_archive_are_listed(viewer, plate, tmp_path):
     until(lambda: everywhere(dock, "mitosis"))
 
 
+@pytest.mark.long
 def test_labels_of_other_files_are_not_listed(viewer, plate, tmp_path):
     dock = show_field(viewer, plate)
     other = write_plate(

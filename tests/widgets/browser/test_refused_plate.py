@@ -124,6 +124,7 @@ def test_thumbnails_that_were_refused_come_after_the_login(viewer, drop_plate, t
         until(lambda: not fetcher.is_busy)
 
 
+@pytest.mark.default_cases("RowsHandler")
 @pytest.mark.parametrize("handler", [RowsHandler, FieldsHandler])
 def test_wells_whose_documents_were_refused_come_after_the_login(
     viewer, drop_plate, told, handler

@@ -105,6 +105,7 @@ def text_below(form, name):
     return next((line for line in lines if line.startswith(f"{title}: ")), "")
 
 
+@pytest.mark.long
 def test_wells_of_a_plate_are_forgotten_for_an_image(viewer, tmp_path):
     plate = write_plate(tmp_path / "plate.ome.zarr", grid=(1, 2), fields=1)
     image = write_image(tmp_path / "cells.ome.zarr", "0.4", shape=(60, 60))
@@ -208,6 +209,7 @@ def test_unsaved_changes_are_never_left_out_in_silence(viewer, tmp_path):
     assert np.asarray(labels.levels[0])[50, 50] == 77
 
 
+@pytest.mark.long
 def test_it_is_cancelled_and_resumed_from_another_form(viewer, tmp_path, monkeypatch):
     jobs = HeldJobs(monkeypatch, "convert")
     source = write_image(tmp_path / "cells.ome.zarr", "0.5", shape=(2, 300, 300))
@@ -253,6 +255,7 @@ def test_it_is_cancelled_and_resumed_from_another_form(viewer, tmp_path, monkeyp
     ]
 
 
+@pytest.mark.long
 def test_closing_the_window_stops_it(viewer, tmp_path, monkeypatch):
     held = HeldJobs(monkeypatch, "convert")
     source = write_image(tmp_path / "cells.ome.zarr", "0.5", shape=(2, 300, 300))

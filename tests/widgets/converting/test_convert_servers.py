@@ -145,6 +145,7 @@ def bucket(tmp_path, monkeypatch):
         yield files, endpoint
 
 
+@pytest.mark.long
 def test_a_bucket_as_target(viewer, tmp_path, home, bucket, started, capfd):
     files, endpoint = bucket
     source = tmp_path / "cells.zarr"
