@@ -78,6 +78,12 @@ class ByteCache(Generic[Value]):
             self._nbytes += nbytes
             self._drop_oldest()
 
+    def drop(self, key: Hashable) -> None:
+        """Drop the value under `key`, if there is one."""
+        with self._lock:
+            _, nbytes = self._items.pop(key, (None, 0))
+            self._nbytes -= nbytes
+
     def clear(self) -> None:
         """Drop everything."""
         with self._lock:

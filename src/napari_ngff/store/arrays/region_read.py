@@ -288,14 +288,9 @@ class RegionRead:
             offset, length = chunks.index[inside].tolist()
             if offset == length == ABSENT:
                 return None, chunks.revision
-            try:
-                data = self.objects.read_part(shard, offset, length)
-            except CorruptDataError:
-                if self.objects.is_current(shard, chunks):
-                    raise
-            else:
-                if self.objects.is_current(shard, chunks):
-                    return data, chunks.revision
+            data = self.objects.read_part(shard, chunks, offset, length)
+            if data is not None:
+                return data, chunks.revision
             # The shard was replaced: the same chunk is looked up in its new index.
             self._open_shard(shard)
         raise CorruptDataError("another program keeps writing it; read it again")

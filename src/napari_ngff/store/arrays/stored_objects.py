@@ -15,7 +15,7 @@ from napari_ngff.store.limits import check_index
 from napari_ngff.store.lru_cache import ByteCache
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.sources.read_counts import counts_of
-from napari_ngff.store.sources.revision import Revision
+from napari_ngff.store.sources.revision import Revision, TaggedBytes
 
 if TYPE_CHECKING:
     from napari_ngff.store.arrays.boxes import Box
@@ -44,10 +44,14 @@ class ShardChunks:
         Of the shard; None where its source does not know.
     index
         Offsets and lengths.
+    tag
+        The ETag that the shard had on its server when `index` was read; "" where that
+        is unknown.
     """
 
     revision: Revision | None
     index: Index
+    tag: str = ""
 
 
 indexes: ByteCache[ShardChunks] = ByteCache(32 * 2**20)
@@ -187,21 +191,19 @@ class ArrayObjects:
             index = layout.decode_index(data)
         except CorruptDataError as error:
             raise CorruptDataError(f"the shard's index {error}") from error
-        chunks = ShardChunks(revision, index)
+        chunks = ShardChunks(revision, index, _tag_of(data))
         indexes.put((token, position), chunks, index.nbytes)
         return chunks
-
-    def is_current(self, position: Shape, chunks: ShardChunks) -> bool:
-        """Return whether a shard is unchanged since its chunks were found."""
-        return self.find_revision(position) == chunks.revision
 
     def find_revision(self, position: Shape) -> Revision | None:
         """Return the revision of an object; see `Source.find_revision`."""
         key = join_key(self.path, self.object_key(position))
         return self.source.find_revision(key)
 
-    def read_part(self, shard: Shape, offset: int, length: int) -> bytes:
-        """Read one chunk of a shard; the shard may have been replaced meanwhile.
+    def read_part(
+        self, shard: Shape, chunks: ShardChunks, offset: int, length: int
+    ) -> bytes | None:
+        """Read one chunk of a shard; None where the shard was replaced meanwhile.
 
         Raises
         ------
@@ -211,13 +213,45 @@ class ArrayObjects:
         # The length comes from the file: no more memory is taken than an encoder could
         # fill.
         if length > self.layout.most_stored:
+            if self._is_replaced(shard, chunks, None):
+                return None
             raise CorruptDataError(f"the shard's index states {length} bytes")
         data = self.source.get(
             join_key(self.path, self.object_key(shard)), offset, length
         )
+        if self._is_replaced(shard, chunks, data):
+            return None
         if data is None or len(data) < length:
+            # Servers state no ETag for a part behind the end; for the index they do.
+            indexes.drop((self.token, shard))
+            found = self.find_chunks(shard)
+            if found is None or found.tag != chunks.tag:
+                return None
             raise CorruptDataError("the shard ends before a chunk of its index")
         return data
+
+    def _is_replaced(
+        self, shard: Shape, chunks: ShardChunks, data: bytes | None
+    ) -> bool:
+        """Return whether a shard is another one than that whose index was read.
+
+        Parameters
+        ----------
+        data
+            What was read of it since; None for nothing.
+        """
+        if self.find_revision(shard) != chunks.revision:
+            return True
+        tag = _tag_of(data)
+        if not tag or not chunks.tag or tag == chunks.tag:
+            return False
+        # A server is not asked for revisions: the index would be used again.
+        indexes.drop((self.token, shard))
+        return True
+
+
+def _tag_of(data: bytes | None) -> str:
+    return data.tag if isinstance(data, TaggedBytes) else ""
 
 
 def join_key(parent: str, name: str) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.store.sources.http_request import (
+    NOT_IN_FILE,
     open_answer,
     range_header,
     read_strong_tag,
@@ -35,14 +36,16 @@ __all__ = [
 LARGEST_WHOLE = 64 << 20
 """Bytes of a file that is read as a whole where a server sends no parts of it."""
 
-PART, NOT_IN_FILE = 206, 416
-"""Answers of HTTP: a part, and a part behind the end of the file."""
+PART = 206
+"""Answer of HTTP: a part."""
 
 CONTENT_RANGE = re.compile(r"bytes\s+(\d+)-(\d+)/(\d+|\*)", re.ASCII)
 
-MOVED = "PreconditionFailed", "InvalidRange", "412", "416"
-"""Codes of S3: the object is another one now, or shorter."""
+BEHIND_END = "InvalidRange", "416"
+"""Codes of S3: the object is shorter."""
 
+MOVED = "PreconditionFailed", "412", *BEHIND_END
+"""Codes of S3: the object is another one now, or shorter."""
 
 SAME = "304", "NotModified"
 """Codes of S3: the object still has the ETag that is known."""
@@ -258,7 +261,7 @@ async def fetch_s3_object(files: Any, request: S3Request) -> KeptBytes | None:
     Returns
     -------
     KeptBytes or None
-        None where the object still has the ETag that is known.
+        None where the object still has the ETag that is known. Empty behind its end.
 
     Raises
     ------
@@ -275,6 +278,8 @@ async def fetch_s3_object(files: Any, request: S3Request) -> KeptBytes | None:
         stated = getattr(error.__cause__, "response", {}).get("Error", {})
         if request.known_tag and stated.get("Code") in SAME:
             return None
+        if request.start is not None and stated.get("Code") in BEHIND_END:
+            return KeptBytes(b"", "")
         raise
     body = answer["Body"]
     try:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection, Mapping
 
 __all__ = [
+    "NOT_IN_FILE",
     "HttpAnswerError",
     "HttpRequest",
     "cut_part",
@@ -27,8 +28,8 @@ __all__ = [
 REDIRECTS = (301, 302, 303, 307, 308)
 MOST_REDIRECTS = 10
 
-NOT_MODIFIED, NOT_FOUND, FIRST_FAILURE = 304, 404, 400
-"""Answers of HTTP."""
+NOT_MODIFIED, NOT_FOUND, NOT_IN_FILE, FIRST_FAILURE = 304, 404, 416, 400
+"""Answers of HTTP; 416: a part behind the end of the file."""
 
 
 class HttpAnswerError(OSError):
@@ -120,7 +121,7 @@ async def fetch_object(
     Returns
     -------
     KeptBytes or None
-        None where the object still has the ETag that is known.
+        None where the object still has the ETag that is known. Empty behind its end.
 
     Raises
     ------
@@ -129,10 +130,12 @@ async def fetch_object(
     """
     if request.start is not None and request.start == request.end:
         return KeptBytes(b"", "")
-    async with open_answer(files, guest_files, request) as answer:
+    async with open_answer(files, guest_files, request, {NOT_IN_FILE}) as answer:
         if answer.status == NOT_MODIFIED and request.known_tag:
             return None
         tag = read_strong_tag(answer.headers)
+        if answer.status == NOT_IN_FILE:
+            return KeptBytes(b"", tag)
         return KeptBytes(await _read_body(answer, request), tag)
 
 

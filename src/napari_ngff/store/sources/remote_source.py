@@ -47,6 +47,7 @@ from napari_ngff.store.sources.request_failure import (
     refuses_objects,
     wants_login,
 )
+from napari_ngff.store.sources.revision import Revision, TaggedBytes
 from napari_ngff.store.sources.server_access import ServerAccess, open_filesystem
 from napari_ngff.store.sources.server_logins import (
     choose_secrets,
@@ -59,7 +60,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Iterator
 
     from napari_ngff.metadata.model import Problem
-    from napari_ngff.store.sources.revision import Revision
 
 __all__ = ["ReadScope", "RemoteSource", "resume_reading", "stop_reading"]
 
@@ -298,18 +298,21 @@ class RemoteSource:
             end = None  # the last bytes, up to the end of the object
 
         def request(seconds: float) -> bytes:
-            data = self._request_kept(key, start, end, seconds)
-            return cut_part(data, start, length)
+            kept = self._request_kept(key, start, end, seconds)
+            if start is None:
+                return kept.data
+            data = cut_part(kept.data, start, length)
+            return TaggedBytes.of_answer(data, kept.tag)
 
         return self._ask_patiently(key, request)
 
     def _request_kept(
         self, key: str, start: int | None, end: int | None, seconds: float
-    ) -> bytes:
+    ) -> KeptBytes:
         """Read bytes, from this disk where the server says that they are the same."""
         chunks = kept_chunks_of(self.access, key)
         if chunks is None:
-            return self._request_bytes(key, start, end, seconds)
+            return self._request_new(key, start, end, seconds)
         name = f"{self.name}/{key} {start} {end}"
         kept = chunks.load(name)
         tag = "" if kept is None else kept.tag
@@ -317,11 +320,11 @@ class RemoteSource:
         if answer is None:
             assert kept is not None
             self.counts.add_kept()
-            return kept.data
+            return kept
         # Asked again: a bucket may have wanted a login meanwhile.
         if chunks.may_keep(self.access, key):
             chunks.keep(name, answer)
-        return answer.data
+        return answer
 
     def kept_chunks(self, key: str) -> KeptChunks | None:
         """Return where chunks of an archive are kept on this disk; None for nowhere."""
@@ -399,13 +402,13 @@ class RemoteSource:
             return LoginNeededError(msg, self._server)
         return ServerError(address, reason)
 
-    def _request_bytes(
+    def _request_new(
         self, key: str, start: int | None, end: int | None, seconds: float
-    ) -> bytes:
+    ) -> KeptBytes:
         """Read bytes; fails after `stop_reading`, or when the time is over."""
         answer = self._request_object(key, start, end, seconds)
         assert answer is not None  # no ETag is known
-        return answer.data
+        return answer
 
     def _request_object(
         self,
@@ -456,7 +459,7 @@ class RemoteSource:
         version: FileVersion | None,
         seconds: float,
     ) -> FilePart:
-        """Read a part and its version; fails as `_request_bytes`."""
+        """Read a part and its version; fails as `_request_new`."""
         url, access = f"{self.name}/{key}", self.access
         secrets = access.secrets
         address = secrets.complete_address(url)
@@ -476,11 +479,11 @@ class RemoteSource:
         known = version.size if version else None
         size: int = access.files.info(address)["size"] if known is None else known
         first = max(0, size + start) if start < 0 else start
-        data = self._request_bytes(key, first, end or size, seconds)
+        data = self._request_new(key, first, end or size, seconds).data
         return FilePart(data, FileVersion(size=size))
 
     def _request_revision(self, key: str, seconds: float) -> Revision | None:
-        """Ask for a revision; fails as `_request_bytes`."""
+        """Ask for a revision; fails as `_request_new`."""
         url, access = f"{self.name}/{key}", self.access
         secrets = access.secrets
         reading: Coroutine[Any, Any, Revision]
@@ -532,7 +535,7 @@ class RemoteSource:
                 return bool(self.list_names(path))
             # With a slash, to which some servers redirect.
             key = f"{path}/" if path else ""
-            self._request_bytes(key, 0, 1, _allowed_seconds())
+            self._request_new(key, 0, 1, _allowed_seconds())
         except FileNotFoundError:
             return False
         except Exception as error:  # noqa: BLE001  each file system's own kinds

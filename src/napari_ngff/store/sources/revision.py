@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-__all__ = ["Revision"]
+__all__ = ["Revision", "TaggedBytes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,3 +49,19 @@ class Revision:
     def numbers(self) -> list[int]:
         """Size, stamp and file, as a list for JSON."""
         return [self.size, self.stamp, self.file]
+
+
+class TaggedBytes(bytes):
+    """A part of an object on a server, with the ETag that the object had.
+
+    Two parts of different tags are of different versions of the object.
+    """
+
+    tag: str
+
+    @classmethod
+    def of_answer(cls, data: bytes, tag: str) -> TaggedBytes:
+        """Combine what a server sent; "" is the tag of one that states none."""
+        tagged = cls(data)
+        tagged.tag = tag
+        return tagged

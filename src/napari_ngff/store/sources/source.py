@@ -53,7 +53,7 @@ class Source(Protocol):
         Returns
         -------
         bytes or None
-            None where there is no such object.
+            None where there is no such object. A part from a server is `TaggedBytes`.
 
         Raises
         ------
