@@ -338,6 +338,22 @@ def test_a_plate_field_by_field(plate):
     same(part.drop(columns=["well", "field"]).reset_index(drop=True), alone)
 
 
+def test_rows_name_their_acquisition(tmp_path):
+    runs = {"acquisitions": 2, "labelled": lambda well: ["nuclei"]}
+    path = write_plate(tmp_path / "p.ome.zarr", grid=(1, 2), fields=2, **runs)
+    frame = measure(open_node(path), "nuclei").frame
+    assert list(frame.columns[:4]) == ["well", "field", "acquisition", "label"]
+    names = frame.groupby("field")["acquisition"].unique().map(list)
+    assert dict(names) == {
+        "0": ["round 0"], "1": ["round 0"], "2": ["round 1"], "3": ["round 1"]
+    }  # fmt: skip
+    document = json.loads((path / "zarr.json").read_text())
+    del document["attributes"]["ome"]["plate"]["acquisitions"][1]["name"]
+    (path / "zarr.json").write_text(json.dumps(document))
+    frame = measure(open_node(path), "nuclei").frame
+    assert set(frame["acquisition"]) == {"round 0", "1"}
+
+
 def test_chosen_wells_and_a_well_by_itself(plate):
     node = open_node(str(plate))
     found = measure(node, "nuclei", places_of(node, ["A/2"]))

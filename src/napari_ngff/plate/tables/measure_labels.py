@@ -6,7 +6,7 @@ and only tables of finished fields are kept in memory.
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import islice
@@ -52,6 +52,9 @@ __all__ = [
     "table_of_field",
 ]
 
+ACQUISITION = "acquisition"
+"""Name of the column with the names of acquisitions, for plates with several."""
+
 PER_WORKER = 4
 """Tasks of a batch per worker; progress is reported between batches."""
 
@@ -90,7 +93,7 @@ class MeasureResult:
     ----------
     frame
         A pandas.DataFrame as `LabelledImage.tabulate_parts` gives, behind `WELL` (the
-        name of the well, "B03") and `FIELD` where there are any.
+        name of the well, "B03"), `FIELD` and `ACQUISITION` where there are any.
     problems
         Why fields are left out, each with its place.
     without
@@ -380,6 +383,7 @@ def _measure_fields(
     step = delayed(run.task, pure=False)
     plate = node.metadata.plate
     wells = {w.path: w.name for w in map_plate(plate).wells} if plate else {}
+    acquisitions = _name_acquisitions(node, places)
     where = {field: node.location.join_path(_field_path(field)) for field in places}
     # A generator: a plate has thousands of them.
     tasks = (step(where[field], node.zarr_format, label) for field in places)
@@ -395,6 +399,8 @@ def _measure_fields(
             problems.append(f"{where[field]}: {result}")
         else:
             # In front, so the well, which comes first, is inserted last.
+            if acquisitions:
+                result.insert(0, ACQUISITION, acquisitions.get(field, ""))
             result.insert(0, FIELD, field.field)
             if field.well is not None:
                 result.insert(0, WELL, wells[field.well])
@@ -408,6 +414,24 @@ def _measure_fields(
     if CLASS in frame:  # also where the first field has no classes
         frame.insert(frame.columns.get_loc(LABEL) + 1, CLASS, frame.pop(CLASS))
     return MeasureResult(frame, tuple(problems), without, len(frames), len(places))
+
+
+def _name_acquisitions(
+    node: Node, fields: Sequence[FieldPath]
+) -> dict[FieldPath, str]:
+    """Read which acquisition each field is of; {} for a plate with only one."""
+    plate = node.metadata.plate
+    if plate is None or len(plate.acquisitions) < 2:
+        return {}
+    names = {run.id: run.name or str(run.id) for run in plate.acquisitions}
+    screen, runs = PlateContents(node), {}
+    for well in dict.fromkeys(field.well for field in fields):
+        # Of a well that cannot be read no field is measured.
+        with suppress(OMEZarrError, OSError):
+            for field in screen.list_fields(well):
+                if field.acquisition in names:
+                    runs[FieldPath(well, field.path)] = names[field.acquisition]
+    return runs
 
 
 def _keep_large_ids(frames: Sequence[Any]) -> None:
