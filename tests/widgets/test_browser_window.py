@@ -9,6 +9,7 @@ import weakref
 
 import numpy as np
 import pytest
+import zarr
 from napari.layers import Image
 from qtpy.QtCore import Qt
 from qtpy.QtTest import QTest
@@ -261,6 +262,35 @@ def test_acquisitions_are_chosen(viewer, tmp_path):
         controls.menu.actions()[number].trigger()
         until(lambda ids=ids: dock.browser().chosen_acquisitions == ids)
         until(lambda text=text: controls.acquisitions.text() == text)
+
+
+def test_thumbnails_of_wells_are_of_the_chosen_acquisition(viewer, tmp_path):
+    where = write_plate(
+        tmp_path / "runs.ome.zarr", grid=(1, 2), fields=1, acquisitions=2
+    )
+    for well in "12":  # what the second saw is dark
+        array = zarr.open_array(where / f"A/{well}/1/0", mode="r+")
+        array[:] = array[:] // 4
+    drop_on_canvas(viewer, where)
+    until(lambda: dock_of(viewer) is not None)
+    dock = dock_of(viewer)
+
+    def picture():
+        found = dock.map._state.pictures.get("A/2")
+        return found and found.pixelColor(found.width() - 1, found.height() - 1).name()
+
+    until(picture)
+    pump(300)
+    first = picture()
+    actions = dock.controls.menu.actions
+    until(lambda: len(actions()) == 3)
+    actions()[2].trigger()
+    until(lambda: dock.browser().chosen_acquisitions == (0, 1))
+    pump(300)
+    assert picture() == first, "the first of the chosen ones"
+    actions()[1].trigger()
+    until(lambda: dock.browser().chosen_acquisitions == (1,))
+    until(lambda: picture() not in (None, first))
 
 
 @pytest.mark.long

@@ -14,7 +14,7 @@ import zarr
 
 import plates
 from napari_ngff import open_node
-from napari_ngff.errors import OMEZarrError
+from napari_ngff.errors import OMEZarrError, UnsupportedError
 from napari_ngff.plate.previews.preview import (
     SIDE,
     PreviewChannel,
@@ -97,6 +97,23 @@ def test_a_thumbnail_shows_the_first_field(samples, version):
     plane = array[0, :, 0] if array.ndim == 5 else array[:]
     np.testing.assert_array_equal(preview.pixels, plane)
     assert preview.looks[0].color == node.metadata.image.omero.channels[0].color
+
+
+def test_a_thumbnail_shows_the_first_field_of_an_acquisition(tmp_path):
+    path = plates.write_plate(
+        tmp_path / "p.ome.zarr", grid=(1, 2), fields=2, levels=1, acquisitions=2
+    )
+    # The other well lists the acquisitions the other way round.
+    document = json.loads((path / "A/2/zarr.json").read_text())
+    document["attributes"]["ome"]["well"]["images"].reverse()
+    (path / "A/2/zarr.json").write_text(json.dumps(document))
+    previews = reader(path)
+    for well, run, field in [("A/1", 1, 2), ("A/2", 1, 3), ("A/2", 0, 1)]:
+        preview = previews.read(PreviewPlace(well, True, run))
+        plane = zarr.open_array(path / well / str(field) / "0", mode="r")[:]
+        np.testing.assert_array_equal(preview.pixels, plane)
+    with pytest.raises(UnsupportedError, match="no field of this acquisition"):
+        previews.read(PreviewPlace("A/1", True, 7))
 
 
 def test_further_wells_cost_two_reads_and_one_per_channel(samples, reads):

@@ -79,10 +79,13 @@ class PreviewPlace(NamedTuple):
     path
         Inner path of an image, or of a well where `well` is True: then its first
         field is meant.
+    acquisition
+        Id of the acquisition that this field has to be of; None for any.
     """
 
     path: str
     well: bool = False
+    acquisition: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +178,7 @@ class PreviewReader:
         self._zarr_format = zarr_format
         self.alike = alike
         self._cache = cache
-        self._pattern: PreviewPattern | None = None
+        self._patterns: dict[int | None, PreviewPattern] = {}
         self._lock = threading.Lock()
 
     @property
@@ -205,7 +208,7 @@ class PreviewReader:
             pixels, _ = self._read_pixels(self._source, place, pattern)
             return PreviewPixels(pixels, pattern.looks[: len(pixels)], summary)
         with cache.open_entry(
-            self._source, f"{place.path} {place.well} {pattern}"
+            self._source, " ".join(map(str, (*place, pattern)))
         ) as entry:
             if entry.pixels is None:
                 entry.pixels, direct = self._read_pixels(entry.source, place, pattern)
@@ -220,20 +223,19 @@ class PreviewReader:
             return self._read_image(self._source, place)
         # One thread reads the first image; the others wait, and need less for theirs.
         with self._lock:
+            pattern = self._patterns.get(place.acquisition)
             # The pattern of an image that was named itself has no path of a field.
-            if self._pattern is None or (place.well and not self._pattern.field):
-                self._pattern = self._read_image(self._source, place)
-            return self._pattern
+            if pattern is None or (place.well and not pattern.field):
+                pattern = self._read_image(self._source, place)
+                self._patterns[place.acquisition] = pattern
+            return pattern
 
     def _read_image(self, source: Source, place: PreviewPlace) -> PreviewPattern:
         """Read from the metadata of an image what its thumbnail is made of."""
         node = read_node(Location(source, place.path), self._zarr_format)
         field = ""
         if place.well:
-            fields = node.metadata.well.fields if node.metadata.well else ()
-            if not fields:
-                raise UnsupportedError(f"{node} lists no fields.")
-            field = fields[0].path
+            field = self._first_field(source, place)
             node = node.child(field)
         elif node.kind in MANY:
             raise UnsupportedError(MANY[node.kind])
@@ -256,11 +258,26 @@ class PreviewReader:
             _describe_pattern(multiscale.axis_names, pyramid.levels[0]),
         )
 
+    def _first_field(self, source: Source, place: PreviewPlace) -> str:
+        """Read the path of a well's first field, or of its first of an acquisition."""
+        node = read_node(Location(source, place.path), self._zarr_format)
+        fields = node.metadata.well.fields if node.metadata.well else ()
+        if not fields:
+            raise UnsupportedError(f"{node} lists no fields.")
+        run = place.acquisition
+        paths = [f.path for f in fields if run is None or f.acquisition == run]
+        if not paths:
+            raise UnsupportedError(f"{node} has no field of this acquisition.")
+        return paths[0]
+
     def _read_pixels(
         self, source: Source, place: PreviewPlace, pattern: PreviewPattern
     ) -> tuple[Pixels, bool]:
         """Read and reduce a plane, "cyx", as the pattern or the image itself says."""
         field = pattern.field if place.well else ""
+        if place.acquisition is not None:
+            # Wells have different numbers of fields before those of an acquisition.
+            field = self._first_field(source, place)
         path = "/".join(part for part in (place.path, field, pattern.level) if part)
         try:
             array = open_array(source, path, self._zarr_format)

@@ -416,9 +416,7 @@ def _measure_fields(
     return MeasureResult(frame, tuple(problems), without, len(frames), len(places))
 
 
-def _name_acquisitions(
-    node: Node, fields: Sequence[FieldPath]
-) -> dict[FieldPath, str]:
+def _name_acquisitions(node: Node, fields: Sequence[FieldPath]) -> dict[FieldPath, str]:
     """Read which acquisition each field is of; {} for a plate with only one."""
     plate = node.metadata.plate
     if plate is None or len(plate.acquisitions) < 2:

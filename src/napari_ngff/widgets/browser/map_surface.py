@@ -96,6 +96,11 @@ class MapSurface(QAbstractScrollArea):
         self._state.pictures.update(pictures)
         self._redraw_wells(pictures)
 
+    def clearPictures(self) -> None:
+        """Remove all thumbnails."""
+        self._state.pictures.clear()
+        self._port.update()
+
     def setProblems(self, problems: Mapping[str, str]) -> None:
         """Cross the wells that cannot be shown; the tool tip has the reason."""
         self._state.problems = {well: why for well, why in problems.items() if why}

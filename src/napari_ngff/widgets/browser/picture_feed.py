@@ -37,6 +37,7 @@ class PictureFeed(QObject):
         self._loader: ThumbnailLoader | None = None
         self._root = ""
         self._well: str | None = None
+        self._acquisition: int | None = None
         self._done: set[PreviewPlace] = set()
         self._refused: set[PreviewPlace] = set()
         self._server = ""
@@ -58,6 +59,7 @@ class PictureFeed(QObject):
         self._loader = None
         self._root, self._well, self._done, self._failed = root, None, set(), {}
         self._refused, self._server = set(), ""
+        self._acquisition = None
         if reader is not None:
             self._server = reader.server
             self._loader = ThumbnailLoader(reader, self)
@@ -67,6 +69,16 @@ class PictureFeed(QObject):
         """Note whose fields are shown now, and request their thumbnails."""
         self._well = well
         self._done = {p for p in self._done if p.well}
+        self.want_pictures()
+
+    def setAcquisition(self, acquisition: int | None) -> None:
+        """Show wells by fields of an acquisition, by its id; None for any."""
+        if acquisition == self._acquisition:
+            return
+        self._acquisition = acquisition
+        self._done = {place for place in self._done if not place.well}
+        self._map.clearPictures()
+        self._report_errors(dict.fromkeys(self._failed, ""))
         self.want_pictures()
 
     def want_pictures(self) -> None:
@@ -95,7 +107,8 @@ class PictureFeed(QObject):
         if self._map.isVisible():
             paths = self._map.visibleWells()
             places += [
-                PreviewPlace(self._join_path(None, path), well=True) for path in paths
+                PreviewPlace(self._join_path(None, path), True, self._acquisition)
+                for path in paths
             ]
         self._loader.want_wells(place for place in places if place not in self._done)
 
@@ -111,7 +124,15 @@ class PictureFeed(QObject):
         if isalive(self._map):  # type: ignore[no-untyped-call]
             # A closed dock is a window that only Python owns: it must not go meanwhile.
             window = self._map.window()
-            self._hand_out(thumbnails)
+            # Another acquisition may have been chosen meanwhile.
+            wanted = (None, self._acquisition)
+            self._hand_out(
+                {
+                    place: thumbnail
+                    for place, thumbnail in thumbnails.items()
+                    if place.acquisition == wanted[place.well]
+                }
+            )
             del window
 
     def _hand_out(self, thumbnails: dict[PreviewPlace, WellThumbnail]) -> None:
