@@ -35,7 +35,10 @@ SHAPE = 2, 200, 256
 
 
 def name_file(name, *, kind, folder):
-    """Choose a kind of file and type a name, in the dialog that comes."""
+    """Choose a kind of file and type a name, in the dialog that comes.
+
+    Gives the name that was proposed, and the one that was typed.
+    """
     typed = []
 
     def choose():
@@ -46,6 +49,7 @@ def name_file(name, *, kind, folder):
         while kinds.currentText() != kind:
             QTest.keyClick(kinds, Qt.Key.Key_Down)
         line = dialog.findChild(QLineEdit, "fileNameEdit")
+        typed.append(line.text())
         line.clear()
         QTest.keyClicks(line, name)
         typed.append(line.text())
@@ -81,9 +85,9 @@ def test_labels_get_features_and_the_table_of_the_command(viewer, tmp_path):
     pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "gui.csv"), pd.read_csv(out))
     form.save_table(str(tmp_path / "none" / "a.csv"))
     until(lambda: "there is no folder" in form.status.value)
-    row = name_file("again", kind="Parquet (*.parquet)", folder=tmp_path)
+    names = name_file("again", kind="Parquet (*.parquet)", folder=tmp_path)
     form.save_button.changed.emit(True)
-    assert row == ["again"]
+    assert names == [layer.name, "again"]
     until((tmp_path / "again.parquet").exists)
     found = pd.read_parquet(tmp_path / "again.parquet")
     pd.testing.assert_frame_equal(found, pd.read_csv(out), check_dtype=False)

@@ -180,7 +180,8 @@ class MeasureForm(Container):  # type: ignore[type-arg]
         self._show_busy(False)
 
     def _on_save(self) -> None:
-        path = ask_table_file(self.native)
+        table = self.measured_table()
+        path = ask_table_file(self.native, name=table.labels if table else "")
         if path:
             self.save_table(path)
 

@@ -225,7 +225,8 @@ class TableBar(QWidget):
             self.load_file(path)
 
     def _on_save(self) -> None:
-        path = ask_table_file(self)
+        table = self._tables.table if self._tables is not None else None
+        path = ask_table_file(self, name=table.region if table is not None else "")
         if path and self._tables is not None:
             self._tables.save_table(path)
 
