@@ -1,6 +1,7 @@
 """Objects of a bucket: put whole, on a condition, documents last."""
 
 import errno
+import socket
 import subprocess
 import sys
 import threading
@@ -12,7 +13,12 @@ import zarr
 
 from buckets import bucket_server
 from callers import prepare_image
-from napari_ngff.errors import ConflictError, NameTakenError, UnsupportedError
+from napari_ngff.errors import (
+    ConflictError,
+    NameTakenError,
+    ServerError,
+    UnsupportedError,
+)
 from napari_ngff.labels.canvas import Canvas
 from napari_ngff.labels.create_labels import METHOD, create_labels
 from napari_ngff.labels.edits import Edit
@@ -24,8 +30,11 @@ from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.arrays.lazy_array import BlankArray
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.store.pyramids.pyramid import LevelSource
+from napari_ngff.store.sources import server_time
 from napari_ngff.store.sources.remote_source import RemoteSource
 from napari_ngff.store.write.begin import begin_transaction, why_not_written
+from napari_ngff.store.write.bucket_transaction import ObjectBucket
+from napari_ngff.store.write.new_objects import put_object
 
 CHUNKS = (16, 16)
 ADDRESS = "s3://cells/image.zarr"
@@ -163,6 +172,35 @@ def test_the_revision_stays_when_an_object_is_put(transaction):
     transaction.expect_revision("a", before)
     transaction.put("a", b"newer")
     assert transaction.commit()
+
+
+@pytest.fixture
+def silent_server(files, monkeypatch):
+    """A server that takes connections, and neither reads nor answers."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        host, port = server.getsockname()
+        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{host}:{port}")
+        monkeypatch.setattr(server_time, "LONGEST_REQUEST", 0.5)
+        type(files).clear_instance_cache()
+        yield
+    type(files).clear_instance_cache()
+
+
+def test_a_server_that_never_answers_ends_a_save(silent_server):
+    bucket = ObjectBucket(RemoteSource(ADDRESS))
+    with pytest.raises(OSError, match="not complete after") as failure:
+        bucket.put_object("labels/nuclei/0/c/0/0", b"pixels", None)
+    assert failure.value.errno == errno.ETIMEDOUT
+    assert failure.value.filename.endswith("labels/nuclei/0/c/0/0")
+
+
+def test_a_server_that_never_answers_ends_a_conversion(silent_server):
+    with pytest.raises(ServerError, match="not complete after"):
+        put_object("s3://cells/new.zarr", "zarr.json", [b"{}"])
+
+
+def test_a_large_object_may_take_longer():
+    assert server_time.allowed_seconds(64_000_000) == 1060
 
 
 @pytest.mark.default_cases("True")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import threading
 import time
 from concurrent.futures import Future
@@ -54,6 +53,7 @@ from napari_ngff.store.sources.server_logins import (
     note_refusal,
     server_of,
 )
+from napari_ngff.store.sources.server_time import LATE, allowed_seconds
 from napari_ngff.store.threads import MOST, ask_pool
 
 if TYPE_CHECKING:
@@ -68,25 +68,12 @@ TIMEOUT = 20.0
 
 napari reads in the main thread, so a server that does not answer stops the window."""
 
-LONGEST_READ = 60.0
-"""Seconds for an object, repeated requests included.
-
-`TIMEOUT` alone is no limit: some servers send a byte now and then."""
-
-SECONDS_VARIABLE = "NAPARI_NGFF_SERVER_SECONDS"
-"""Environment variable that allows more time, for slow connections."""
-
 MAIN_THREAD_WAIT = 0.05
 """Seconds that the main thread waits to learn whether objects can be put."""
 
 PAUSES = (0.2, 0.8)
 """Seconds before the second and the third request, where the one before was `BUSY` or
 broke off."""
-
-LATE = (
-    "it was not complete after {:g} seconds (set the environment variable"
-    f" {SECONDS_VARIABLE} to wait longer)"
-)
 
 Content = TypeVar("Content")
 
@@ -97,7 +84,7 @@ _stopped = threading.Event()
 
 def stop_reading() -> None:
     """Let all reads from servers fail at once, until `resume_reading`."""
-    # When a window closes, no worker may keep the process alive for `LONGEST_READ`.
+    # When a window closes, no worker may keep the process alive for a minute.
     _stopped.set()
     with _lock:
         waiting = list(_waiting)
@@ -364,7 +351,7 @@ class RemoteSource:
     ) -> Content | None:
         """Ask again where a server fails for a moment; None for no such object."""
         pauses = iter(PAUSES)
-        seconds = _allowed_seconds()
+        seconds = allowed_seconds()
         until = time.monotonic() + seconds
         while True:
             try:
@@ -535,7 +522,7 @@ class RemoteSource:
                 return bool(self.list_names(path))
             # With a slash, to which some servers redirect.
             key = f"{path}/" if path else ""
-            self._request_new(key, 0, 1, _allowed_seconds())
+            self._request_new(key, 0, 1, allowed_seconds())
         except FileNotFoundError:
             return False
         except Exception as error:  # noqa: BLE001  each file system's own kinds
@@ -590,11 +577,3 @@ def _restore_source(name: str, secrets: AddressSecrets) -> RemoteSource:
     source = RemoteSource(secrets.complete_address(name), dict(secrets.options))
     source.own_secrets = secrets  # the token is no part of an address
     return source
-
-
-def _allowed_seconds() -> float:
-    """Return the seconds that an object may take; see `SECONDS_VARIABLE`."""
-    try:
-        return float(os.environ.get(SECONDS_VARIABLE, ""))
-    except ValueError:
-        return LONGEST_READ

@@ -21,6 +21,7 @@ from napari_ngff.errors import (
 )
 from napari_ngff.store.arrays.stored_objects import join_key
 from napari_ngff.store.sources.revision import Revision
+from napari_ngff.store.sources.server_time import LATE, allowed_seconds
 from napari_ngff.store.threads import share_work
 from napari_ngff.store.write.label_list_watch import announce_lists
 from napari_ngff.store.write.waiting_transaction import (
@@ -158,8 +159,13 @@ class ObjectBucket:
     def _call_server(self, name: str, key: str, **given: Any) -> Any:
         # By `call_s3`, since the interface of fsspec has no conditions.
         path = f"{self._below}/{key}" if self._below else key
+        given |= {"Bucket": self._bucket, "Key": path}
+        seconds = allowed_seconds(len(given.get("Body", b"")))
         try:
-            return self._files.call_s3(name, Bucket=self._bucket, Key=path, **given)
+            return self._files.call_s3(name, timeout=seconds, **given)
+        except TimeoutError as error:
+            address = f"{self.name}/{key}"
+            raise OSError(errno.ETIMEDOUT, LATE.format(seconds), address) from error
         except PermissionError as error:
             msg = f"The server refuses to write {self.name}/{key}."
             remedy = "Ask its owner for permission, or edit a copy of the labels."

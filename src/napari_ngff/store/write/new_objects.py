@@ -17,6 +17,7 @@ from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.sources.remote_source import RemoteSource
 from napari_ngff.store.sources.request_failure import is_brief, lacks_credentials
 from napari_ngff.store.sources.server_logins import server_of
+from napari_ngff.store.sources.server_time import LATE, allowed_seconds
 from napari_ngff.store.threads import share_work
 from napari_ngff.store.write.fsync import flush_file
 from napari_ngff.store.write.named_errors import name_errors
@@ -99,8 +100,11 @@ def put_object(root: str, key: str, parts: Iterable[bytes]) -> None:
 
 def _put_remote(root: str, key: str, data: bytes) -> None:
     address = f"{root}/{key}"
+    seconds = allowed_seconds(len(data))
     try:
-        open_bucket(root).files.pipe_file(address, data)
+        open_bucket(root).files.pipe_file(address, data, timeout=seconds)
+    except TimeoutError as error:
+        raise ServerError(address, LATE.format(seconds)) from error
     # Every backend of fsspec raises its own kinds for a failed request.
     except Exception as error:
         if isinstance(error, PermissionError) or lacks_credentials(error):
@@ -134,7 +138,8 @@ def copy_by_server(source: Source, key: str, root: str, new_key: str) -> bool | 
         # A bucket of the same name at another server is another one.
         if source.files.s3.meta.endpoint_url != files.s3.meta.endpoint_url:
             return None
-        files.cp_file(f"{source.name}/{key}", f"{root}/{new_key}")
+        addresses = f"{source.name}/{key}", f"{root}/{new_key}"
+        files.cp_file(*addresses, timeout=allowed_seconds())
     except FileNotFoundError:
         return False
     # Some users may not copy, some servers cannot: each has its own kinds of errors.
