@@ -28,7 +28,9 @@ from napari_ngff.viewer.saving.layer_saver import LayerSaver
 from napari_ngff.viewer.saving.save_report import reported_journal
 
 if TYPE_CHECKING:
+    from napari_ngff.labels.journal import Journal
     from napari_ngff.metadata.model import Multiscale
+    from napari_ngff.viewer.layer_plan import LayerPlan
     from napari_ngff.viewer.painting.paint import OMEZarrLabels
     from napari_ngff.viewer.saving.layer_saver import Finish
 
@@ -58,17 +60,7 @@ def attach_saver(layer: OMEZarrLabels) -> None:
         layer.editable = False
         return
     multiscale = origin.picture.pyramid.multiscale
-    location = origin.node.location
-    image = origin.picture.image
-    subject = JournalSubject(
-        image_of_label(origin.node) if image is None else address_text(image.node),
-        origin.label_name,
-        dtype=layer.canvas.dtype.name,
-    )
-    # Without edits nothing is written: the first stroke makes the file of the journal.
-    journal = reported_journal(
-        location.source.name, location.path, layer.canvas, subject=subject
-    )
+    journal = _make_journal(layer, origin, origin.picture.image)
     try:
         writer = LabelWriter(
             layer.canvas,
@@ -100,6 +92,22 @@ def _finish_interrupted_save(origin: LayerOrigin) -> bool:
         begin_transaction(location.source).recover(location.path)
         return len(open_pyramid(origin.node).levels) > count
     return False
+
+
+def _make_journal(
+    layer: OMEZarrLabels, origin: LayerOrigin, image: LayerPlan | None
+) -> Journal:
+    """Make the journal of labels that were read; `image` is the one they follow."""
+    subject = JournalSubject(
+        image_of_label(origin.node) if image is None else address_text(image.node),
+        origin.label_name,
+        dtype=layer.canvas.dtype.name,
+    )
+    location = origin.node.location
+    # Without edits nothing is written: the first stroke makes the file of the journal.
+    return reported_journal(
+        location.source.name, location.path, layer.canvas, subject=subject
+    )
 
 
 def attach_new(layer: OMEZarrLabels, new: LabelTarget) -> None:
