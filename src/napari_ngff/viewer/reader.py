@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from napari_ngff.viewer.browsing.browser import Browser
     from napari_ngff.viewer.layer_plan import LayerData
+    from napari_ngff.viewer.node_contents import NodeContents
     from napari_ngff.viewer.placing.layer_groups import LayerGroup
 
 __all__ = [
@@ -207,12 +208,8 @@ def read_node(node: Node) -> list[LayerData]:
         messages += left
     if not layers:
         raise UnsupportedError(" ".join(messages))
-    errors = tuple(p for p in node_contents.problems if p.severity is Severity.ERROR)
     show_left_out(tuple(messages))
-    for text, details in node_contents.notes:
-        window_services.show_messages((details,), text)
-    if viewer is not None and errors:
-        show_problems(viewer, str(node), errors)
+    _show_notes(viewer, node, node_contents)
     return layers
 
 
@@ -248,6 +245,15 @@ def show_left_out(messages: tuple[str, ...]) -> None:
     window_services.show_messages(
         messages, f"Opened with {count_noun(len(messages), 'note')}."
     )
+
+
+def _show_notes(viewer: Any, node: Node, node_contents: NodeContents) -> None:
+    """Show the notes about a node, and in a window its errors."""
+    for text, details in node_contents.notes:
+        window_services.show_messages((details,), text)
+    errors = tuple(p for p in node_contents.problems if p.severity is Severity.ERROR)
+    if viewer is not None and errors:
+        show_problems(viewer, str(node), errors)
 
 
 def find_browsable(node: Node) -> tuple[Node, tuple[str, ...] | None] | None:
