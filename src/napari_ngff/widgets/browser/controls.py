@@ -92,16 +92,7 @@ class BrowserControls(QWidget):
         super().__init__(parent)
         self.buttons: dict[CanvasMode, QPushButton] = {}
         self._group = QButtonGroup(self)
-        modes = QHBoxLayout()
-        modes.setSpacing(2)
-        for mode in CanvasMode:
-            button = QPushButton(mode.value, self)
-            button.setCheckable(True)
-            button.setToolTip(TIPS[mode])
-            # In a group one button stays checked, also when it is clicked again.
-            self._group.addButton(button, len(self.buttons))
-            modes.addWidget(button)
-            self.buttons[mode] = button
+        modes = self._build_modes()
         # Methods, here and below: Qt keeps a lambda, and the widget it holds, for ever.
         self._group.idClicked.connect(self._on_mode)
         self.filter = QLineEdit(self)
@@ -135,6 +126,20 @@ class BrowserControls(QWidget):
             widget.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self._build_layout(modes)
         self.setLabels((), None)
+
+    def _build_modes(self) -> QHBoxLayout:
+        """Make the buttons for what the canvas shows, in a row."""
+        modes = QHBoxLayout()
+        modes.setSpacing(2)
+        for mode in CanvasMode:
+            button = QPushButton(mode.value, self)
+            button.setCheckable(True)
+            button.setToolTip(TIPS[mode])
+            # In a group one button stays checked, also when it is clicked again.
+            self._group.addButton(button, len(self.buttons))
+            modes.addWidget(button)
+            self.buttons[mode] = button
+        return modes
 
     def _build_layout(self, modes: QHBoxLayout) -> None:
         layout = QVBoxLayout(self)
