@@ -51,14 +51,7 @@ def add_convert(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     command.add_argument(
         "--codec", metavar="NAME", help="zstd:5, blosc:lz4:5, gzip:6 or none"
     )
-    command.add_argument(
-        "--crop", metavar="AXES", help="part to keep, such as x=100:2000,t=0"
-    )
-    command.add_argument("--levels", metavar="LIST", help="such as 0,2 or 1:")
-    command.add_argument(
-        "--channels", metavar="LIST", help="indices or names, such as 0,DNA"
-    )
-    command.add_argument("--wells", metavar="LIST", help="such as B*,C3")
+    _add_part(command)
     command.add_argument(
         "--overwrite", action="store_true", help="replace what has that name"
     )
@@ -73,6 +66,18 @@ def add_convert(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     )
     add_scheduler(command)
     _add_rebuild(commands)
+
+
+def _add_part(command: argparse.ArgumentParser) -> None:
+    """Add the options that choose the part to keep."""
+    command.add_argument(
+        "--crop", metavar="AXES", help="part to keep, such as x=100:2000,t=0"
+    )
+    command.add_argument("--levels", metavar="LIST", help="such as 0,2 or 1:")
+    command.add_argument(
+        "--channels", metavar="LIST", help="indices or names, such as 0,DNA"
+    )
+    command.add_argument("--wells", metavar="LIST", help="such as B*,C3")
 
 
 def _add_rebuild(
