@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from napari_ngff.metadata.systems import Axis
-    from napari_ngff.metadata.transform import Matrix
+    from napari_ngff.metadata.transform import Matrix, Transformation
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.viewer.layer_plan import LayerPlan
 
@@ -59,12 +59,11 @@ def view_in_system(picture: LayerPlan, system: Reference) -> LayerPlan | None:
         return None
     graph = picture.systems.graph
     axes = graph.systems.get(system, ())
-    ndim = len(picture.pyramid.multiscale.axes)
     way = graph.way(start, system)
     if way is not None and way.is_linear:
         # Numbers of a file may overflow; `keeps_extent` refuses what comes out.
         with np.errstate(over="ignore", invalid="ignore"):
-            matrix = way.matrix(ndim)
+            matrix = way.matrix(len(picture.pyramid.multiscale.axes))
         return (
             replace(picture, view=SystemView(system, axes, matrix))
             if keeps_extent(matrix)
@@ -73,16 +72,27 @@ def view_in_system(picture: LayerPlan, system: Reference) -> LayerPlan | None:
     # A field is drawn by the way back: for each displayed voxel the place of its value;
     # see `store/pyramids/resampled.py`.
     pull = graph.way(system, start)
-    if pull is None:
-        return None
+    return None if pull is None else _bend_image(picture, system, axes, pull)
+
+
+def _bend_image(
+    picture: LayerPlan,
+    system: Reference,
+    axes: tuple[Axis, ...],
+    pull: Transformation,
+) -> LayerPlan | None:
+    """Show an image in a system from which `pull` leads to it; None if it has no place.
+
+    `axes` are those of the system.
+    """
     try:
         bent = BentImage.cover_image(picture.pyramid, pull, axes)
     except UnsupportedError:
         return None
     # The resampled pyramid lies in the displayed system already, so the matrix does
     # nothing.
-    view = SystemView(system, axes, np.eye(ndim + 1), bent)
-    return replace(picture, view=view)
+    unchanged = np.eye(len(picture.pyramid.multiscale.axes) + 1)
+    return replace(picture, view=SystemView(system, axes, unchanged, bent))
 
 
 def start_of(picture: LayerPlan) -> Reference:
