@@ -166,29 +166,12 @@ def place_of(keywords: Mapping[str, Any], ndim: int) -> LayerPlace:
     UnsupportedError
         Where a number is not finite, or an axis has no extent.
     """
-    scale = np.ones(ndim) if _is_empty(keywords, "scale") else keywords["scale"]
-    offset = (
-        np.zeros(ndim) if _is_empty(keywords, "translate") else keywords["translate"]
-    )
-    scale, offset = np.asarray(scale, float), np.asarray(offset, float)
     affine = np.eye(ndim + 1)
     if not _is_empty(keywords, "affine"):
         affine = np.asarray(
             getattr(keywords["affine"], "affine_matrix", keywords["affine"])
         )
-    # (axes + 1, axes + 1), homogeneous, from voxels of level 0.
-    scaling = np.diag([*scale, 1.0])
-    scaling[:-1, -1] = offset
-    if not (_is_empty(keywords, "rotate") and _is_empty(keywords, "shear")):
-        # napari's own class, so that rotation and shear are combined as it draws them.
-        from napari.utils.transforms import Affine
-
-        scaling[:-1, :-1] = Affine(
-            scale=scale,
-            rotate=keywords.get("rotate"),
-            shear=keywords.get("shear"),
-            ndim=ndim,
-        ).linear_matrix
+    scaling = _scaling_matrix(keywords, ndim)
     whole = affine @ scaling
     if not np.isfinite(whole).all() or abs(np.linalg.det(whole)) == 0:
         msg = "A layer without extent, or at no finite place, cannot be written."
@@ -204,6 +187,34 @@ def place_of(keywords: Mapping[str, Any], ndim: int) -> LayerPlace:
     sizes = np.linalg.norm(scaling[:-1, :-1], axis=0)
     rest = whole @ np.diag([*(1 / sizes), 1.0])
     return LayerPlace(_to_floats(sizes), (0.0,) * ndim, rest)
+
+
+def _scaling_matrix(keywords: Mapping[str, Any], ndim: int) -> Matrix:
+    """Combine all that is applied before the affine: scale, rotation, shear, offset.
+
+    Returns
+    -------
+    array
+        (axes + 1, axes + 1), homogeneous, from voxels of level 0.
+    """
+    scale = np.ones(ndim) if _is_empty(keywords, "scale") else keywords["scale"]
+    offset = (
+        np.zeros(ndim) if _is_empty(keywords, "translate") else keywords["translate"]
+    )
+    scale, offset = np.asarray(scale, float), np.asarray(offset, float)
+    scaling = np.diag([*scale, 1.0])
+    scaling[:-1, -1] = offset
+    if not (_is_empty(keywords, "rotate") and _is_empty(keywords, "shear")):
+        # napari's own class, so that rotation and shear are combined as it draws them.
+        from napari.utils.transforms import Affine
+
+        scaling[:-1, :-1] = Affine(
+            scale=scale,
+            rotate=keywords.get("rotate"),
+            shear=keywords.get("shear"),
+            ndim=ndim,
+        ).linear_matrix
+    return scaling
 
 
 def _is_empty(keywords: Mapping[str, Any], key: str) -> bool:
