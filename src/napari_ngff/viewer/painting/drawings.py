@@ -55,6 +55,19 @@ def shapes_to_labels(
     """
     if into.read_only:
         raise ValueError(f"{into.name} cannot be edited: {into.read_only}")
+    # All edits are made before the first is applied: an error leaves the labels
+    # unchanged.
+    edits = _make_edits(viewer, shapes, into, label)
+    if not edits:
+        raise ValueError(f"{shapes.name} has no shapes. Draw some.")
+    into.apply_edits(edits)
+    return len(edits)
+
+
+def _make_edits(
+    viewer: ViewerModel, shapes: Shapes, into: OMEZarrLabels, label: int | None
+) -> list[Edit]:
+    """Make the edits that paint the shapes that `shapes_to_labels` describes."""
     is_drawing = str(shapes.mode).startswith("add_")
     selected = [] if is_drawing else sorted(shapes.selected_data)
     chosen = selected or range(len(shapes.data))
@@ -63,12 +76,7 @@ def shapes_to_labels(
     for number, index in enumerate(chosen):
         value = first + number if label is None else first
         edits.append(_make_edit(viewer, shapes, index, into, value))
-    # All edits are made before the first is applied: an error leaves the labels
-    # unchanged.
-    if not edits:
-        raise ValueError(f"{shapes.name} has no shapes. Draw some.")
-    into.apply_edits(edits)
-    return len(edits)
+    return edits
 
 
 def _make_edit(
