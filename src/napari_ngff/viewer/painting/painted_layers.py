@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from napari_ngff.store.arrays.boxes import Box
     from napari_ngff.store.arrays.lazy_array import ArraySource
     from napari_ngff.viewer.layer_plan import LayerData
+    from napari_ngff.viewer.painting.paint import OMEZarrLabels
 
 __all__ = [
     "add_sample",
@@ -144,9 +145,6 @@ def exchange_labels(layer: Any, data: LayerData) -> bool:
         False where a new layer is needed: for other axes, or while a save runs.
         Nothing has changed then.
     """
-    from napari.utils import DirectLabelColormap
-    from napari.utils.colormaps import label_colormap
-
     from napari_ngff.viewer.painting.layer_classes import read_classes_again
     from napari_ngff.viewer.painting.paint import OMEZarrLabels
     from napari_ngff.viewer.saving.attachment import attach_saver
@@ -169,16 +167,23 @@ def exchange_labels(layer: Any, data: LayerData) -> bool:
         layer.metadata.pop(key, None)
     layer.metadata.update(keywords["metadata"])
     layer.exchange_canvas(canvas, _why_read_only(data, sources))
-    if "colormap" in keywords:
-        layer.colormap = keywords["colormap"]
-    elif isinstance(layer.colormap, DirectLabelColormap):
-        # Colours that the old labels stated must not stay on labels that state none.
-        layer.colormap = label_colormap()
+    _exchange_colors(layer, keywords)
     if "features" in keywords or len(layer.features):
         layer.features = keywords.get("features", {})
     attach_saver(layer)
     read_classes_again(layer)
     return True
+
+
+def _exchange_colors(layer: OMEZarrLabels, keywords: dict[str, Any]) -> None:
+    from napari.utils import DirectLabelColormap
+    from napari.utils.colormaps import label_colormap
+
+    if "colormap" in keywords:
+        layer.colormap = keywords["colormap"]
+    elif isinstance(layer.colormap, DirectLabelColormap):
+        # Colours that the old labels stated must not stay on labels that state none.
+        layer.colormap = label_colormap()
 
 
 def _highest_label(keywords: dict[str, Any]) -> int:
