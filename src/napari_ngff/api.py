@@ -419,11 +419,7 @@ def pack(
     OSError
         Where reading or writing fails.
     """
-    folder = Path(source)
-    if not folder.is_dir():
-        raise NodeNotFoundError(
-            f"{folder} is not a folder.", remedy="Give the folder of an OME-Zarr."
-        )
+    folder = _require_folder(source)
     file = folder.resolve().parent / f"{_bare_name(folder)}.ozx"
     return pack_hierarchy(
         folder, target or file, overwrite=overwrite, progress=progress
@@ -472,6 +468,15 @@ def unpack(
     return unpack_hierarchy(
         file, target or folder, overwrite=overwrite, progress=progress
     )
+
+
+def _require_folder(source: str | Path) -> Path:
+    """Return the path of a folder; an error where it is not one."""
+    folder = Path(source)
+    if not folder.is_dir():
+        msg = f"{folder} is not a folder."
+        raise NodeNotFoundError(msg, remedy="Give the folder of an OME-Zarr.")
+    return folder
 
 
 def _bare_name(path: Path) -> str:
