@@ -276,15 +276,7 @@ def open_labelled(node: Node, label: str | Node) -> LabelledImage:
     if labels_node is None:
         msg = f"{node} has no labels {label!r}."
         raise NodeNotFoundError(msg)
-    image, labels = open_pyramid(node), open_pyramid(labels_node)
-    lost = _why_lost(labels_node, labels)
-    if lost:
-        msg = f"{labels_node}: the finest level cannot be read: {lost} {COARSER}"
-        raise UnsupportedError(msg)
-    # Some programs store labels as true and false.
-    if labels.levels[0].dtype.kind not in "iub":
-        msg = f"{labels_node}: labels hold integers, not {labels.levels[0].dtype}."
-        raise UnsupportedError(msg)
+    image, labels = open_pyramid(node), _open_labels(labels_node)
     axes = image.multiscale.axes
     channel = image.multiscale.channel_axis
     order = tuple(i for i in range(len(axes)) if i != channel)
@@ -317,6 +309,20 @@ def labels_of(node: Node, name: str) -> Node | None:
         return node.child(f"labels/{name}")
     except NodeNotFoundError:
         return None
+
+
+def _open_labels(node: Node) -> Pyramid:
+    """Open labels that can be measured: integers, with their finest level."""
+    labels = open_pyramid(node)
+    lost = _why_lost(node, labels)
+    if lost:
+        msg = f"{node}: the finest level cannot be read: {lost} {COARSER}"
+        raise UnsupportedError(msg)
+    # Some programs store labels as true and false.
+    if labels.levels[0].dtype.kind not in "iub":
+        msg = f"{node}: labels hold integers, not {labels.levels[0].dtype}."
+        raise UnsupportedError(msg)
+    return labels
 
 
 def _match_axes(
