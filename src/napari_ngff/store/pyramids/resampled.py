@@ -415,14 +415,7 @@ def resampled_grid(
     if len(shape) != ndim:
         msg = f"An image of {len(shape)} axes cannot be bent into {ndim}."
         raise UnsupportedError(msg)
-    places = places_of(level)
-    corners = np.array([(0.0,) * ndim, tuple(n - 1.0 for n in shape)])
-    ends = corners * np.array(level.scale) + np.array(level.translation)
-    # A scale may be negative, so the ends are not always in order.
-    targets = make_lattice(ends.min(axis=0), ends.max(axis=0), SAMPLES.get(ndim, 4))
-    # NaN where no displayed point leads to the target.
-    # Only these few points are inverted; blocks are computed by `pull` itself.
-    candidates = Inverse(pull).apply(targets)
+    candidates = invert_samples(pull, level, shape)
     points = candidates[np.isfinite(candidates).all(axis=1)]
     if not len(points):
         msg = "The image is nowhere in that coordinate system."
@@ -436,11 +429,25 @@ def resampled_grid(
         high = np.minimum(high + margin, np.maximum(domain[1], high))
     # The median: at a fold of the field the size of a voxel means nothing.
     some = points[:: -(-len(points) // MAX_SLOPES)]
-    lengths = np.median(np.linalg.norm(slopes_at(pull, some, places), axis=1), axis=0)
+    slopes = slopes_at(pull, some, places_of(level))
+    lengths = np.median(np.linalg.norm(slopes, axis=1), axis=0)
     step = 1 / np.where(lengths > 0, lengths, 1)
     # Both ends are voxels; the small number keeps rounding from losing the last one.
     counts = [max(1, math.floor(n + 1e-6) + 1) for n in (high - low) / step]
     return SampleGrid(tuple(low.tolist()), tuple(step.tolist()), tuple(counts))
+
+
+def invert_samples(
+    pull: Transformation, level: Level, shape: tuple[int, ...]
+) -> Points:
+    """Find the displayed points that lead to samples of an image; NaN for none."""
+    ndim = len(shape)
+    corners = np.array([(0.0,) * ndim, tuple(n - 1.0 for n in shape)])
+    ends = corners * np.array(level.scale) + np.array(level.translation)
+    # A scale may be negative, so the ends are not always in order.
+    samples = make_lattice(ends.min(axis=0), ends.max(axis=0), SAMPLES.get(ndim, 4))
+    # Only these few points are inverted; blocks are computed by `pull` itself.
+    return Inverse(pull).apply(samples)
 
 
 def domain_of(pull: Transformation) -> tuple[Points, Points] | None:
