@@ -199,19 +199,23 @@ class ScreenArrangements:
         elif arrangement is None:
             made = self._arrange_well(well, acquisition, first_levels)
             arrangement = self._made.setdefault(key, made)
-            if arrangement.problems:
-                # No path: the well itself cannot be read.
-                text = "; ".join(
-                    f"field {path}: {reason}" if path else reason
-                    for path, reason in arrangement.problems
-                )
-                self.note_reason(well, text, passing=arrangement.passing)
-            if arrangement.is_refused:
-                with self._lock:
-                    self.refused.add(well)
-            if arrangement.scattered:
-                self.note_reason(well, SCATTERED)
+            self._note_problems(well, arrangement)
         return arrangement
+
+    def _note_problems(self, well: str | None, arrangement: WellArrangement) -> None:
+        """Note what of a well cannot be shown, or not at its place."""
+        if arrangement.problems:
+            # No path: the well itself cannot be read.
+            text = "; ".join(
+                f"field {path}: {reason}" if path else reason
+                for path, reason in arrangement.problems
+            )
+            self.note_reason(well, text, passing=arrangement.passing)
+        if arrangement.is_refused:
+            with self._lock:
+                self.refused.add(well)
+        if arrangement.scattered:
+            self.note_reason(well, SCATTERED)
 
     def note_reason(
         self, well: str | None, text: str, *, passing: bool = False
@@ -359,13 +363,7 @@ def share_corner(
         for i in (0, 1)
     ]
     room = ends[0] - top_left[0], ends[1] - top_left[1]
-    widest = [
-        max(placed.size[i] * a.voxel_size[i] for a in shown for placed in a.fields)
-        for i in (0, 1)
-    ]
-    related = all(a.positioned for a in shown) and all(
-        room[i] <= MOST_FIELDS * widest[i] for i in (0, 1)
-    )
+    related = _are_related(shown, room)
     if not related:
         top_left = starts[0]
         room = max(y for y, _ in sizes), max(x for _, x in sizes)
@@ -374,20 +372,44 @@ def share_corner(
         (round(y / height, PLACES), round(x / width, PLACES))
         for y, x in (top_left, room)
     )
-    shift = arrangement.corner[0] - corner[0], arrangement.corner[1] - corner[1]
-    fields = tuple(
-        replace(
-            placed, offset=(placed.offset[0] + shift[0], placed.offset[1] + shift[1])
-        )
-        for placed in arrangement.fields
-    )
     return replace(
-        arrangement, fields=fields, corner=corner, size=size, positioned=related
+        arrangement,
+        fields=_shift_fields(arrangement, corner),
+        corner=corner,
+        size=size,
+        positioned=related,
+    )
+
+
+def _are_related(shown: Sequence[WellArrangement], room: tuple[float, float]) -> bool:
+    """Return whether acquisitions have positions, and all fit into one well.
+
+    `room` is the height and width that they take together, in physical units.
+    """
+    widest = [
+        max(placed.size[i] * a.voxel_size[i] for a in shown for placed in a.fields)
+        for i in (0, 1)
+    ]
+    return all(a.positioned for a in shown) and all(
+        room[i] <= MOST_FIELDS * widest[i] for i in (0, 1)
     )
 
 
 def _scale_offset(offset: Offset, voxel_size: Offset) -> Offset:
     return offset[0] * voxel_size[0], offset[1] * voxel_size[1]
+
+
+def _shift_fields(
+    arrangement: WellArrangement, corner: Offset
+) -> tuple[PlacedField, ...]:
+    """Return fields whose offsets count from another corner."""
+    shift = arrangement.corner[0] - corner[0], arrangement.corner[1] - corner[1]
+    return tuple(
+        replace(
+            placed, offset=(placed.offset[0] + shift[0], placed.offset[1] + shift[1])
+        )
+        for placed in arrangement.fields
+    )
 
 
 @dataclass(frozen=True, slots=True)
