@@ -142,14 +142,7 @@ def map_plate(plate: PlateMetadata, geometry: int | None = None) -> PlateMap:
         _map_well(plate, w, places[w.row], numbered[w.column] - 1) for w in plate.wells
     ]
     least = max(places, default=-1) + 1, max(numbered, default=0)
-    # `GEOMETRIES` goes from small to large: the first one that fits is the smallest.
-    fitting = (
-        size
-        for size in GEOMETRIES.values()
-        if size[0] >= least[0] and size[1] >= least[1]
-    )
-    chosen = GEOMETRIES[geometry] if geometry else next(fitting, least)
-    height, width = max(chosen[0], least[0]), max(chosen[1], least[1])
+    height, width = _choose_size(least, geometry)
     rows = dict(zip(places, plate.rows, strict=True))
     columns = dict(zip(numbered, plate.columns, strict=True))
     return PlateMap(
@@ -157,6 +150,18 @@ def map_plate(plate: PlateMetadata, geometry: int | None = None) -> PlateMap:
         tuple(columns.get(n, str(n)) for n in range(1, width + 1)),
         _in_order(wells),
     )
+
+
+def _choose_size(least: tuple[int, int], geometry: int | None) -> tuple[int, int]:
+    """Choose the rows and columns of a map that has at least some; see `map_plate`."""
+    # `GEOMETRIES` goes from small to large: the first one that fits is the smallest.
+    fitting = (
+        size
+        for size in GEOMETRIES.values()
+        if size[0] >= least[0] and size[1] >= least[1]
+    )
+    chosen = GEOMETRIES[geometry] if geometry else next(fitting, least)
+    return max(chosen[0], least[0]), max(chosen[1], least[1])
 
 
 MAX_SIDE = 64
