@@ -124,14 +124,8 @@ def crescent_boxes(dab: Dab, before: Dab, square: float) -> list[Box]:
     stops = np.append(starts[1:], len(dab[longest]))
     # Axes (start or stop, band).
     ends = np.stack([starts, stops])
-    nearest = [
-        _band_extent(np.minimum, along, axis == longest, starts)
-        for axis, along in enumerate(dab)
-    ]
-    farthest = [
-        _band_extent(np.maximum, along, axis == longest, starts)
-        for axis, along in enumerate(before)
-    ]
+    nearest = _band_extents(np.minimum, dab, longest, starts)
+    farthest = _band_extents(np.maximum, before, longest, starts)
     spans = []
     some = np.ones(len(starts), bool)
     for axis in range(len(dab)):
@@ -154,6 +148,12 @@ def crescent_boxes(dab: Dab, before: Dab, square: float) -> list[Box]:
     return [tuple((a, b) for a, b in box) for box in boxes]
 
 
-def _band_extent(extreme: np.ufunc, along: Any, bands: bool, starts: Any) -> Any:
-    """Find the nearest or farthest square along an axis: of each band, or of all."""
-    return extreme.reduceat(along, starts) if bands else extreme.reduce(along)
+def _band_extents(extreme: np.ufunc, dab: Dab, longest: int, starts: Any) -> list[Any]:
+    """Find the nearest or farthest square per axis: of each band, or of all voxels.
+
+    Bands are along the longest axis, and begin at `starts`.
+    """
+    return [
+        extreme.reduceat(along, starts) if axis == longest else extreme.reduce(along)
+        for axis, along in enumerate(dab)
+    ]
