@@ -360,17 +360,22 @@ def open_node(where: Any, **options: Any) -> Node:
                 # Rows of a plate may have no document at all.
                 bare = Node(location, parent.zarr_format, {}, GroupMetadata())
                 return node or bare
+    raise _explain_unopened(location, is_group=node is not None)
+
+
+def _explain_unopened(location: Location, *, is_group: bool) -> OMEZarrError:
+    """Say why a place cannot be opened, and which images in it can."""
     inside = find_images_inside(location)
     if inside:
         listed = ", ".join(inside[:MOST_NAMED])
         listed += " ..." if len(inside) > MOST_NAMED else ""
         msg = f"{location} is not an image."
-        raise NotOMEZarrError(msg, remedy=f"Open one of those in it: {listed}.")
-    if node is None and (location.path or not is_array(location)):
+        return NotOMEZarrError(msg, remedy=f"Open one of those in it: {listed}.")
+    if not is_group and (location.path or not is_array(location)):
         missing = explain_nothing(location)
         if missing is not None:
-            raise missing
-    raise NotOMEZarrError(NO_METADATA.format(location))
+            return missing
+    return NotOMEZarrError(NO_METADATA.format(location))
 
 
 def find_images_inside(location: Location) -> tuple[str, ...]:
@@ -456,10 +461,19 @@ def read_node(
     CorruptDataError
         Where a metadata document is not a JSON object.
     """
-    # One request where the format is known and right: the fields of a plate.
-    node, damage = None, None
     documents = GroupDocuments(location, known)
+    # One request where the format is known and right: the fields of a plate.
     documents.ask_first(zarr_format)
+    node = _read_group(documents, zarr_format)
+    if node is None:
+        msg = f"There is no zarr group at {location}."
+        raise NodeNotFoundError(msg, remedy="Check the path.")
+    return node
+
+
+def _read_group(documents: GroupDocuments, zarr_format: int | None) -> Node | None:
+    """Choose the metadata of a group as `read_node` says; None where there is none."""
+    node, damage = None, None
     if zarr_format != 2:
         try:
             node = _read_v3(documents)
@@ -475,12 +489,7 @@ def read_node(
     # Only now: older metadata beside a damaged document are better than an error.
     if damage is not None:
         raise damage
-    if node is None and zarr_format == 2:
-        node = _read_v3(documents)
-    if node is None:
-        msg = f"There is no zarr group at {location}."
-        raise NodeNotFoundError(msg, remedy="Check the path.")
-    return node
+    return _read_v3(documents) if zarr_format == 2 else node
 
 
 def has_group(location: Location, zarr_format: int | None = None) -> bool:
