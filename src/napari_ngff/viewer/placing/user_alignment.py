@@ -89,17 +89,10 @@ def placement_of(layer: Layer, picture: LayerPlan) -> tuple[Matrix, tuple[Axis, 
         raise UnsupportedError(msg, remedy="Show its own coordinate system first.")
     frame = SharedAxes.from_pyramid(picture.pyramid, view)
     ndim = len(frame.order)
-    data_to_world = np.eye(ndim + 1)
-    # The origin and one step along each axis: napari offers the whole way to the world
-    # only point by point.
-    corners = np.vstack([np.zeros(ndim), np.eye(ndim)])
-    worlds = np.array([layer.data_to_world(corner) for corner in corners])
-    data_to_world[:-1, -1] = worlds[0]
-    data_to_world[:-1, :-1] = (worlds[1:] - worlds[0]).T
     # What the file states for level 0; what is left is what the user did.
     to_physical = np.diag((*frame.scale, 1.0))
     to_physical[:-1, -1] = frame.translation
-    whole = data_to_world @ np.linalg.inv(to_physical)
+    whole = _world_matrix(layer, ndim) @ np.linalg.inv(to_physical)
 
     axes = list(frame.shown)
     count = len(picture.pyramid.multiscale.axes)
@@ -119,6 +112,18 @@ def placement_of(layer: Layer, picture: LayerPlan) -> tuple[Matrix, tuple[Axis, 
     return _from_intrinsic(picture, np.vstack([result, np.eye(count + 1)[-1]])), tuple(
         axes
     )
+
+
+def _world_matrix(layer: Layer, ndim: int) -> Matrix:
+    """Return the homogeneous matrix from voxels of level 0 to the world of napari."""
+    data_to_world = np.eye(ndim + 1)
+    # The origin and one step along each axis: napari offers the whole way to the world
+    # only point by point.
+    corners = np.vstack([np.zeros(ndim), np.eye(ndim)])
+    worlds = np.array([layer.data_to_world(corner) for corner in corners])
+    data_to_world[:-1, -1] = worlds[0]
+    data_to_world[:-1, :-1] = (worlds[1:] - worlds[0]).T
+    return data_to_world
 
 
 def _from_intrinsic(picture: LayerPlan, matrix: Matrix) -> Matrix:
