@@ -82,6 +82,11 @@ class BrowserPanel(DropTarget):
         for number in range(self.splitter.count()):
             can_fold = self.splitter.widget(number) is self.well
             self.splitter.setCollapsible(number, can_fold)
+        self._build_layout()
+        self.clear()
+        self.showBusy(False)
+
+    def _build_layout(self) -> None:
         busy = QHBoxLayout()
         busy.addWidget(self.progress, 1)
         busy.addWidget(self.cancel)
@@ -95,8 +100,6 @@ class BrowserPanel(DropTarget):
         layout.addWidget(self.splitter, 1)
         layout.addLayout(busy)
         layout.addWidget(self.status)
-        self.clear()
-        self.showBusy(False)
 
     def sizeHint(self) -> QSize:
         """Return a width for all columns, or less if the canvas would be too small."""
