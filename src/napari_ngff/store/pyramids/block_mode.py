@@ -55,19 +55,9 @@ def block_mode(block: Array, lengths: tuple[int, ...], inside: Sequence[Any]) ->
     if all_count:
         out.reshape(-1)[positions] = _most_frequent(ids)
         return out
-    # Some voxels are repeated by padding and must not count. Each id of a block is a
-    # candidate once per voxel that has it; the smaller id wins a draw.
-    counts = np.stack([_count_weight(offset, indices, inside) for offset in offsets])
-    best, most = ids[0].copy(), np.full(positions.size, -1)
-    for candidate in ids:
-        count = sum(
-            n * (ids_there == candidate)
-            for n, ids_there in zip(counts, ids, strict=True)
-        )
-        better = (count > most) | ((count == most) & (candidate < best))
-        best[better] = candidate[better]
-        most[better] = count[better]
-    out.reshape(-1)[positions] = best
+    # Some voxels are repeated by padding and must not count.
+    weights = [_count_weight(offset, indices, inside) for offset in offsets]
+    out.reshape(-1)[positions] = _most_frequent_inside(ids, weights)
     return out
 
 
@@ -189,6 +179,30 @@ def _most_frequent(ids: list[Array]) -> Array:
         # Not >=: of two runs of equal length the first has the smaller id.
         np.copyto(best, after, where=run > most)
         np.maximum(most, run, out=most)
+    return best
+
+
+def _most_frequent_inside(ids: list[Array], weights: list[Indices]) -> Array:
+    """Take the most frequent id at each place, as `_most_frequent`, where voxels count.
+
+    Parameters
+    ----------
+    ids
+        One-dimensional, equally long.
+    weights
+        Of each of `ids`, as `_count_weight` returns them.
+    """
+    # Each id of a place is a candidate once per voxel that has it; the smaller id wins
+    # a draw.
+    best, most = ids[0].copy(), np.full(ids[0].size, -1)
+    for candidate in ids:
+        count = sum(
+            n * (ids_there == candidate)
+            for n, ids_there in zip(weights, ids, strict=True)
+        )
+        better = (count > most) | ((count == most) & (candidate < best))
+        best[better] = candidate[better]
+        most[better] = count[better]
     return best
 
 
