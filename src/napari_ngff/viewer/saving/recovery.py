@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from napari_ngff.labels.canvas import Canvas
     from napari_ngff.labels.journal import Journal
+    from napari_ngff.labels.saving.journal_records import KeptClasses
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.viewer.browsing.browser import Browser
     from napari_ngff.viewer.browsing.positions import Position
@@ -391,18 +392,7 @@ class EditRecovery:
                 f"Kept: {count_edits(kept)}. {error}"
             )
             return
-        if target not in viewer.layers:
-            viewer.add_layer(target)
-        if journal.content.classes.text:
-            with suppress(ValueError):  # of a newer version
-                classes_of_layer(target).restore_classes(journal.content.classes)
-        target.visible = True
-        viewer.layers.selection.active = target
-        _show_plane(viewer, target)
-        # A tool that the user has selected meanwhile stays.
-        if target.mode == Mode.PAN_ZOOM:
-            target.take_tool(last_tool())
-        _continue_label(target)
+        _show_restored(viewer, target, journal.content.classes)
         window_services.show_passing(
             f"Restored: {shorten_name(kept.name)}.\n"
             f"{count_edits(kept)}. Press Ctrl+S to save."
@@ -433,6 +423,24 @@ def _try_to_open(
     except (OverflowError, OMEZarrError, OSError):  # shown where they are drawn
         return journal, None
     return journal, drawn
+
+
+def _show_restored(
+    viewer: ViewerModel, layer: OMEZarrLabels, classes: KeptClasses
+) -> None:
+    """Show a layer with restored edits and classes, ready to continue painting."""
+    if layer not in viewer.layers:
+        viewer.add_layer(layer)
+    if classes.text:
+        with suppress(ValueError):  # of a newer version
+            classes_of_layer(layer).restore_classes(classes)
+    layer.visible = True
+    viewer.layers.selection.active = layer
+    _show_plane(viewer, layer)
+    # A tool that the user has selected meanwhile stays.
+    if layer.mode == Mode.PAN_ZOOM:
+        layer.take_tool(last_tool())
+    _continue_label(layer)
 
 
 def _show_plane(viewer: ViewerModel, layer: OMEZarrLabels) -> None:
