@@ -268,16 +268,13 @@ def _find_template(
         )
         for placed in arrangement.fields:
             try:
-                image = _open_image(arrangements, path, placed, choice)
-                node = image.node or read_node(image.location, image.zarr_format)
-                arrays = image.open_levels()
-                pyramid = open_pyramid(node, on_error=on_error, arrays=arrays)
+                template = _open_template(arrangements, path, placed, choice, on_error)
             except (OMEZarrError, OSError) as error:
                 reasons.append(str(error))
                 continue
             # An array without axes is no picture.
-            if pyramid.levels[0].shape:
-                return MosaicTemplate(path, placed, node, pyramid)
+            if template.pyramid.levels[0].shape:
+                return template
         problem = arrangements.problems.get(path)
         if problem is not None:
             reasons.append(f"{path}: {problem}" if path else problem)
@@ -295,6 +292,21 @@ def _find_template(
     what = choice.inside or "image"
     msg = f"There is no {what} that can be read. {' '.join(reasons[:MOST_REASONS])}"
     raise UnsupportedError(msg.strip() + more)
+
+
+def _open_template(
+    arrangements: ScreenArrangements,
+    path: str | None,
+    placed: PlacedField,
+    choice: WellChoice,
+    on_error: OnError | None,
+) -> MosaicTemplate:
+    """Open the image of a field, with its levels."""
+    image = _open_image(arrangements, path, placed, choice)
+    node = image.node or read_node(image.location, image.zarr_format)
+    arrays = image.open_levels()
+    pyramid = open_pyramid(node, on_error=on_error, arrays=arrays)
+    return MosaicTemplate(path, placed, node, pyramid)
 
 
 def _lay_out_levels(
