@@ -271,13 +271,8 @@ def rebuild(
     OMEZarrError, OSError
         Where reading or writing fails.
     """
-    return rebuild_pyramid(
-        open_node(source),
-        levels=levels,
-        method=method,
-        scheduler=scheduler,
-        progress=progress,
-    )
+    plan = plan_rebuild(open_node(source), levels, method)
+    return _run_plan(plan, scheduler, progress)
 
 
 def rebuild_pyramid(
@@ -321,7 +316,7 @@ def rebuild_pyramid(
         Where reading or writing fails.
     """
     plan = plan_rebuild(node, levels, method)
-    return tuple(_run_plan(plan, scheduler, _ByteCount(plan.nbytes, progress)))
+    return _run_plan(plan, scheduler, progress)
 
 
 def plan_rebuild(
@@ -377,12 +372,15 @@ def _plan_labels(node: Node, count: int) -> tuple[RebuildPlan, ...]:
     return tuple(plans)
 
 
-def _run_plan(plan: RebuildPlan, scheduler: Any, count: _ByteCount) -> list[str]:
+def _run_plan(
+    plan: RebuildPlan, scheduler: Any, progress: Callable[[int, int], None] | None
+) -> tuple[str, ...]:
     """Make the levels of a plan and of its labels; returns their paths.
 
     All are written before any is listed: labels MUST have as many levels as their
     image, also where it is stopped in between.
     """
+    count = _ByteCount(plan.nbytes, progress)
     runs = [_Rebuilding(each, scheduler, count) for each in (plan, *plan.labels)]
     try:
         for run in runs:
@@ -396,7 +394,7 @@ def _run_plan(plan: RebuildPlan, scheduler: Any, count: _ByteCount) -> list[str]
         run.list_levels()
         path = run.plan.node.location.path[len(plan.node.location.path) :].lstrip("/")
         made += [join_key(path, level.path) for level in run.plan.levels]
-    return made
+    return tuple(made)
 
 
 def _remove_levels(
@@ -419,45 +417,69 @@ def _plan_levels(
     """Choose shapes: those of the levels that are there, then halved ones."""
     assert node.metadata.image is not None
     multiscale = node.metadata.image.multiscales[0]
-    stated = multiscale.levels
     if levels is not None and levels < 1:
         text = f"An image has 1 level or more, not {levels}."
         raise OptionError(text, "levels")
     if len(multiscale.axes) not in (0, finest.ndim):
         raise UnsupportedError(f"{node} has other axes than its arrays.")
-    count = levels or (len(stated) if len(stated) > 1 else None)
-    planned: list[RebuiltLevel] = []
+    stated = len(multiscale.levels)
+    count = levels or (stated if stated > 1 else None)
+    kept = _keep_levels(node, multiscale, finest, count)
+    missing = None if count is None else count - len(kept)
+    if not multiscale.axes or missing == 1:
+        return kept
+    return kept + _halve_levels(node, multiscale, finest, kept, missing)
+
+
+def _keep_levels(
+    node: Node, multiscale: Multiscale, finest: ChunkedArray, count: int | None
+) -> list[RebuiltLevel]:
+    """List the levels that are there, up to one without whole voxels of the finer."""
+    kept: list[RebuiltLevel] = []
     shape = finest.shape
-    for level in stated[1:count]:
+    for level in multiscale.levels[1:count]:
         key = node.location.object_key(level.path)
         there = open_array(node.location.source, key, node.zarr_format).shape
         factors = whole_factors(shape, there)
         if not factors:
             break
-        planned.append(RebuiltLevel(level.path, there, factors, True))
+        kept.append(RebuiltLevel(level.path, there, factors, True))
         shape = there
-    axes = multiscale.axes
-    missing = None if count is None else count - len(planned)
-    if axes and missing != 1:
-        names = {level.path for level in stated}
-        scale = tuple(
-            s * n / m
-            for s, n, m in zip(stated[0].scale, finest.shape, shape, strict=True)
-        )
-        chunks = finest.chunks
-        more = PyramidPlan.choose_shapes(shape, axes, scale, chunks, levels=missing)
-        for _, coarse, factors in more.steps:
-            number = len(planned) + 1
-            if coarse == shape:
-                text = f"{node} has {number} levels at most: the last is one pixel."
-                raise OptionError(text, "levels")
-            path = _free_path(str(number), names)
-            if number < len(stated):
-                path = stated[number].path
-            names.add(path)
-            shape = coarse
-            planned.append(RebuiltLevel(path, coarse, factors, False))
-    return planned
+    return kept
+
+
+def _halve_levels(
+    node: Node,
+    multiscale: Multiscale,
+    finest: ChunkedArray,
+    kept: list[RebuiltLevel],
+    count: int | None,
+) -> list[RebuiltLevel]:
+    """Choose halved shapes for the levels after those that are kept.
+
+    `count` is their number with the finer level of the first; None chooses it.
+    """
+    stated = multiscale.levels
+    names = {level.path for level in stated}
+    shape = kept[-1].shape if kept else finest.shape
+    scale = tuple(
+        s * n / m for s, n, m in zip(stated[0].scale, finest.shape, shape, strict=True)
+    )
+    more = PyramidPlan.choose_shapes(
+        shape, multiscale.axes, scale, finest.chunks, levels=count
+    )
+    halved: list[RebuiltLevel] = []
+    for number, (_, coarse, factors) in enumerate(more.steps, len(kept) + 1):
+        if coarse == shape:
+            text = f"{node} has {number} levels at most: the last is one pixel."
+            raise OptionError(text, "levels")
+        path = _free_path(str(number), names)
+        if number < len(stated):
+            path = stated[number].path
+        names.add(path)
+        shape = coarse
+        halved.append(RebuiltLevel(path, coarse, factors, False))
+    return halved
 
 
 def _free_path(path: str, taken: set[str]) -> str:
