@@ -40,7 +40,7 @@ from napari_ngff.store.write.append_log import AppendLog
 from napari_ngff.store.write.file_lock import hold_file
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Container, Mapping
     from pathlib import Path
 
     from napari_ngff.labels.canvas import Canvas
@@ -138,14 +138,19 @@ class Journal:
         self.before_images = BeforeImages(self._open_before, True, self._report_error)
         self.content = JournalContent()
         if folder is not None:
-            self._lock_folder()
-            self.content = read_journal(folder)
-            self._written = self.content.edits
-            self._saved = self.content.saved
-            self.classes = self._written_classes = self.content.classes
-            self._file = AppendLog(self._open.enter_context(_open_for_append(folder)))
-            self.before_images.load()
+            self._take_over_folder()
         _watch_journal(self)
+
+    def _take_over_folder(self) -> None:
+        """Read the journal that the folder has, and continue it."""
+        self._lock_folder()
+        self.content = read_journal(self.folder)
+        self._written = self.content.edits
+        self._saved = self.content.saved
+        self.classes = self._written_classes = self.content.classes
+        file = _open_for_append(self.folder)
+        self._file = AppendLog(self._open.enter_context(file))
+        self.before_images.load()
 
     def _open_before(self) -> IO[bytes]:
         with self._guard:
@@ -207,14 +212,7 @@ class Journal:
                 self.trouble = None
                 return
             self._open_file()
-            records: list[dict[str, Any]] = []
-            # Undone edits are cut off by one record, however many they are.
-            if same < len(written):
-                records.append({"end": same})
-            for index, edit in enumerate(edits[same:], same):
-                # A stroke that is being painted has an edit for each move of the mouse.
-                more = {} if index in starts else {"continues": True}
-                records.append({"edit": dump_edit(edit), **more})
+            records = _list_changes(same, len(written), edits, starts)
             # Of a journal that begins now, they were no reason to begin it.
             if classes != self._written_classes:
                 records.append({"classes": classes.text, "unsaved": classes.unsaved})
@@ -390,6 +388,29 @@ def _journal_folder(store: str, path: str) -> Path:
     # A hash, since paths may be longer than a file name and hold any character.
     name = f"{os.path.realpath(store)}|{path}".encode()
     return journal_home() / hashlib.sha256(name).hexdigest()[:32]
+
+
+def _list_changes(
+    same: int, written: int, edits: tuple[Edit, ...], starts: Container[int]
+) -> list[dict[str, Any]]:
+    """Make the records of edits that were undone or made.
+
+    Parameters
+    ----------
+    same, written
+        Number of edits that stay, and of those that the journal has.
+    edits, starts
+        The edits of the canvas, and the indices of those that begin a step of undo.
+    """
+    records: list[dict[str, Any]] = []
+    # Undone edits are cut off by one record, however many they are.
+    if same < written:
+        records.append({"end": same})
+    for index, edit in enumerate(edits[same:], same):
+        # A stroke that is being painted has an edit for each move of the mouse.
+        more = {} if index in starts else {"continues": True}
+        records.append({"edit": dump_edit(edit), **more})
+    return records
 
 
 def _save_record(
