@@ -97,6 +97,26 @@ class NewArray:
         }
 
     def _v3_document(self) -> JSON:
+        unit = self.shards or self.chunks
+        return {
+            "zarr_format": 3,
+            "node_type": "array",
+            "shape": self.shape,
+            "data_type": self.dtype.name,
+            "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": unit}},
+            "chunk_key_encoding": {
+                "name": "default",
+                "configuration": {"separator": "/"},
+            },
+            "fill_value": 0 if self.dtype.kind in "iu" else 0.0,
+            "codecs": self._list_codecs(),
+            "attributes": {},
+            "dimension_names": self.names,
+            "storage_transformers": [],
+        }
+
+    def _list_codecs(self) -> list[JSON]:
+        """List the codecs of Zarr v3 in encoding order."""
         # As numcodecs' zstd does by default, which encodes the same chunks in Zarr v2.
         compressor: JSON = {"level": ZSTD, "checksum": False}
         if self._shuffled:
@@ -114,34 +134,18 @@ class NewArray:
                 "configuration": compressor,
             },
         ]
-        if self.shards is not None:
-            inner = {
-                "chunk_shape": self.chunks,
-                "codecs": codecs,
-                "index_codecs": [
-                    {"name": "bytes", "configuration": {"endian": "little"}},
-                    {"name": "crc32c"},
-                ],
-                "index_location": "end",
-            }
-            codecs = [{"name": "sharding_indexed", "configuration": inner}]
-        unit = self.shards or self.chunks
-        return {
-            "zarr_format": 3,
-            "node_type": "array",
-            "shape": self.shape,
-            "data_type": self.dtype.name,
-            "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": unit}},
-            "chunk_key_encoding": {
-                "name": "default",
-                "configuration": {"separator": "/"},
-            },
-            "fill_value": 0 if self.dtype.kind in "iu" else 0.0,
+        if self.shards is None:
+            return codecs
+        inner = {
+            "chunk_shape": self.chunks,
             "codecs": codecs,
-            "attributes": {},
-            "dimension_names": self.names,
-            "storage_transformers": [],
+            "index_codecs": [
+                {"name": "bytes", "configuration": {"endian": "little"}},
+                {"name": "crc32c"},
+            ],
+            "index_location": "end",
         }
+        return [{"name": "sharding_indexed", "configuration": inner}]
 
 
 def shard_shape(shape: Shape, chunks: Shape, itemsize: int) -> Shape | None:
