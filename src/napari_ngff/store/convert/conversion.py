@@ -293,12 +293,7 @@ def convert_hierarchy(
     settings = _dump_settings(node, request, skips=run.skips)
     folder = PartialFolder(target, settings, overwrite=run.overwrite, resume=run.resume)
     with folder:
-        try:
-            problems, notes = _plan(node, request, folder, run)
-        except BaseException:
-            # Nothing is done yet that could be continued.
-            folder.remove()
-            raise
+        problems, notes = _plan(node, request, folder, run)
         try:
             result = _finish(node, folder, run, problems)
             return replace(result, notes=notes)
@@ -401,7 +396,18 @@ def _name_partial(error: BaseException, folder: PartialFolder, how: str) -> None
 def _plan(
     node: Node, request: ConversionRequest, folder: PartialFolder, run: ConversionRun
 ) -> tuple[list[str], tuple[str, ...]]:
-    """Write the plan; returns problems and notes."""
+    """Write the plan; returns problems and notes. An error removes the folder."""
+    try:
+        return _write_plan(node, request, folder, run)
+    except BaseException:
+        # Nothing is done yet that could be continued.
+        folder.remove()
+        raise
+
+
+def _write_plan(
+    node: Node, request: ConversionRequest, folder: PartialFolder, run: ConversionRun
+) -> tuple[list[str], tuple[str, ...]]:
     if folder.continues:
         return [], ()
     plan = ConversionPlan(
@@ -532,9 +538,14 @@ def _compare_source(
         count += 1
         changed.append(node.location.source.name)
     if count:
-        names = ", ".join(changed) + (" and others" if count > len(changed) else "")
-        verb = "was" if count == 1 else "were"
-        raise ConflictError(
-            f"{names} {verb} changed while {node} was converted.",
-            remedy="Convert it again when nothing writes there.",
-        )
+        raise _make_conflict(node, changed, count)
+
+
+def _make_conflict(node: Node, changed: Sequence[str], count: int) -> ConflictError:
+    """Make the error about files that were changed, of which some are named."""
+    names = ", ".join(changed) + (" and others" if count > len(changed) else "")
+    verb = "was" if count == 1 else "were"
+    return ConflictError(
+        f"{names} {verb} changed while {node} was converted.",
+        remedy="Convert it again when nothing writes there.",
+    )
