@@ -225,13 +225,7 @@ class LabelWriter:
         # Only a save that did not end can have left files aside or copies of metadata
         # out.
         if content.saving:
-            self.sweep_leftovers(content.tokens)
-            self.transaction.recover(self.arrays[0].path)
-            label = self.arrays[0].path.rpartition("/")[0]
-            above = [path for path in (label, label.rpartition("/")[0]) if path]
-            update_copies(
-                self.transaction, [*above, *(array.path for array in self.arrays)]
-            )
+            self._recover_files(content.tokens)
         # Read from the disk: the canvas must not cache what may be dropped below.
         array = reopen_array(self.arrays[0], self.transaction.source)
         writer = ArrayWriter(array, self.transaction)
@@ -250,6 +244,16 @@ class LabelWriter:
                     for snapshot in known
                 ):
                     self.before_images.drop_block(0, cell)
+
+    def _recover_files(self, dead: Sequence[str]) -> None:
+        """Bring files into the state that a save which was killed did not reach."""
+        self.sweep_leftovers(dead)
+        self.transaction.recover(self.arrays[0].path)
+        label = self.arrays[0].path.rpartition("/")[0]
+        above = [path for path in (label, label.rpartition("/")[0]) if path]
+        update_copies(
+            self.transaction, [*above, *(array.path for array in self.arrays)]
+        )
 
     def sweep_leftovers(self, dead: Sequence[str]) -> None:
         """Remove unfinished files of a process that ended."""
