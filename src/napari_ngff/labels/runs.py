@@ -77,16 +77,10 @@ def cover_runs(runs: Indices, grid: LevelGrid, box: Box, touch: bool) -> Any:
     runs = runs[slice(*np.searchsorted(runs[:, 0], [first, last]))]
     last_axis = len(box) - 1
     rows = [grid.holder_index(axis, runs[:, axis]) for axis in range(last_axis)]
-    starts, stops = runs[:, -2], runs[:, -1] - 1
-    columns = grid.holder_index(last_axis, starts), grid.holder_index(last_axis, stops)
-    if touch:
-        begin, end = columns[0], columns[1] + 1
-        keep = np.ones(len(runs), bool)
-    else:
-        # From the first to the last voxel whose sample is in the run, in rows that are
-        # samples themselves.
-        begin = columns[0] + (grid.block_sample(last_axis, columns[0]) < starts)
-        end = columns[1] + (grid.block_sample(last_axis, columns[1]) <= stops)
+    begin, end = _cover_columns(runs, grid, touch)
+    keep = np.ones(len(runs), bool)
+    if not touch:
+        # Only rows that are samples themselves.
         samples = [grid.block_sample(axis, row) for axis, row in enumerate(rows)]
         keep = np.all([s == runs[:, a] for a, s in enumerate(samples)], axis=0)
     begin, end = np.maximum(begin, box[-1][0]), np.minimum(end, box[-1][1])
@@ -99,6 +93,21 @@ def cover_runs(runs: Indices, grid: LevelGrid, box: Box, touch: bool) -> Any:
     if _fills_rows(rows, (begin == box[-1][0]) & (end == box[-1][1]), box):
         return True
     return _paint_runs(rows, begin, end, box)
+
+
+def _cover_columns(
+    runs: Indices, grid: LevelGrid, touch: bool
+) -> tuple[Indices, Indices]:
+    """Find where runs begin and end along the last axis of a level."""
+    axis = runs.shape[1] - 2
+    starts, stops = runs[:, -2], runs[:, -1] - 1
+    first, last = grid.holder_index(axis, starts), grid.holder_index(axis, stops)
+    if touch:
+        return first, last + 1
+    # From the first to the last voxel whose sample is in the run.
+    begin = first + (grid.block_sample(axis, first) < starts)
+    end = last + (grid.block_sample(axis, last) <= stops)
+    return begin, end
 
 
 def _fills_rows(rows: list[Indices], whole: Any, box: Box) -> bool:
