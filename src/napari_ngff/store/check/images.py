@@ -78,24 +78,7 @@ def check_pyramid(
     Yields the path of an array or a group, and the problem.
     """
     for array in arrays_of(pyramid):
-        for flaw in array.layout.flaws:
-            yield array.path, Problem(FLAW, Severity.ERROR, "", flaw, "It is read.")
-        # Names that differ are found when the pyramid is opened; that there are none is
-        # an error in 0.5 alone.
-        if minor == 5 and array.zarr_format == 3 and array.dimension_names is None:
-            text = (
-                '"The dimension_names attribute in the zarr.json of the Zarr array of a'
-                ' multiscale level MUST match the names in the axes metadata." Here'
-                " there is none."
-            )
-            yield array.path, Problem("dimension-names", Severity.ERROR, "", text)
-        # 0.1 had flat chunks, and from 0.5 on Zarr v3 has its own rule for keys.
-        if minor in (2, 3, 4) and array.layout.keys.separator != "/":
-            text = (
-                '"Chunks are stored with the nested directory layout." Here the '
-                "dimension_separator is another, or none."
-            )
-            yield array.path, Problem("chunk-separator", Severity.WARNING, "", text)
+        yield from ((array.path, problem) for problem in _check_array(array, minor))
     omero = node.metadata.image.omero if node.metadata.image else None
     axis = pyramid.multiscale.channel_axis
     # Without a channel axis there is no length to compare with.
@@ -119,6 +102,28 @@ def check_pyramid(
             )
 
 
+def _check_array(array: ChunkedArray, minor: int) -> Iterator[Problem]:
+    """Compare one array with the rules for how it is stored."""
+    for flaw in array.layout.flaws:
+        yield Problem(FLAW, Severity.ERROR, "", flaw, "It is read.")
+    # Names that differ are found when the pyramid is opened; that there are none is an
+    # error in 0.5 alone.
+    if minor == 5 and array.zarr_format == 3 and array.dimension_names is None:
+        text = (
+            '"The dimension_names attribute in the zarr.json of the Zarr array of a'
+            ' multiscale level MUST match the names in the axes metadata." Here'
+            " there is none."
+        )
+        yield Problem("dimension-names", Severity.ERROR, "", text)
+    # 0.1 had flat chunks, and from 0.5 on Zarr v3 has its own rule for keys.
+    if minor in (2, 3, 4) and array.layout.keys.separator != "/":
+        text = (
+            '"Chunks are stored with the nested directory layout." Here the '
+            "dimension_separator is another, or none."
+        )
+        yield Problem("chunk-separator", Severity.WARNING, "", text)
+
+
 def check_label(
     node: Node, pyramid: Pyramid, image: Pyramid | None
 ) -> Iterator[tuple[str, Problem]]:
@@ -140,8 +145,12 @@ def check_label(
             'another key, image-label."'
         )
         yield path, Problem("image-label-missing", Severity.WARNING, "", text)
-    if image is None:
-        return
+    if image is not None:
+        yield from ((path, problem) for problem in _compare_levels(pyramid, image))
+
+
+def _compare_levels(pyramid: Pyramid, image: Pyramid) -> Iterator[Problem]:
+    """Compare the levels of a label image, and their shape, with those of its image."""
     count, wanted = len(pyramid.levels), len(image.levels)
     if count != wanted:
         text = (
@@ -149,7 +158,7 @@ def check_label(
             'number of entries (scale levels) as the original unlabeled image." Here '
             f"they are {count} for {wanted}."
         )
-        yield path, Problem("label-levels", Severity.ERROR, "multiscales/0", text)
+        yield Problem("label-levels", Severity.ERROR, "multiscales/0", text)
     sizes = dict(zip(image.multiscale.axis_names, image.levels[0].shape, strict=True))
     # By name, not by position: labels may lack axes of the image, such as c.
     label_axes = zip(
@@ -166,7 +175,7 @@ def check_label(
                 "corresponding dimension of the image, or 1 if that dimension of the "
                 f'label is irrelevant." Here {name} is {size}, but {other}.'
             )
-            yield path, Problem("label-shape", Severity.WARNING, "multiscales/0", text)
+            yield Problem("label-shape", Severity.WARNING, "multiscales/0", text)
 
 
 def check_ids(
