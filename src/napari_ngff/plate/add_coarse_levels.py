@@ -14,6 +14,8 @@ from napari_ngff.plate import kept_planes
 from napari_ngff.store.arrays.lazy_array import BlankArray
 
 if TYPE_CHECKING:
+    from napari_ngff.metadata.model import Level
+    from napari_ngff.store.arrays.lazy_array import ArraySource
     from napari_ngff.store.pyramids.pyramid import Pyramid
 
 __all__ = ["add_coarse_levels"]
@@ -47,22 +49,26 @@ def add_coarse_levels(
         )
 
     while plane_bytes() > kept_planes.PLANE_BYTES and max(levels[-1].shape[-2:]) > 1:
-        last, before = levels[-1], described[-1]
-        shape = tuple(-(-n // 2) for n in last.shape[-2:])
-        chunks = tuple(map(min, last.chunks[-2:], shape))
-        # Not just doubled: an odd size is rounded up.
-        scale = [
-            step * fine / coarse
-            for step, fine, coarse in zip(
-                before.scale[-2:], last.shape[-2:], shape, strict=True
-            )
-        ]
-        levels.append(
-            BlankArray(
-                (*last.shape[:-2], *shape), (*last.chunks[:-2], *chunks), last.dtype
-            )
-        )
-        # Without a path, by which `MosaicLevel` knows that images have no such array.
-        described.append(replace(before, path="", scale=(*before.scale[:-2], *scale)))
+        coarse, description = _halve_level(levels[-1], described[-1])
+        levels.append(coarse)
+        described.append(description)
     multiscale = replace(model.multiscale, levels=tuple(described))
     return replace(model, multiscale=multiscale, levels=tuple(levels))
+
+
+def _halve_level(array: ArraySource, level: Level) -> tuple[BlankArray, Level]:
+    """Make the array and the metadata of a level that is half as high and wide."""
+    shape = tuple(-(-n // 2) for n in array.shape[-2:])
+    chunks = tuple(map(min, array.chunks[-2:], shape))
+    # Not just doubled: an odd size is rounded up.
+    scale = [
+        step * fine / coarse
+        for step, fine, coarse in zip(
+            level.scale[-2:], array.shape[-2:], shape, strict=True
+        )
+    ]
+    blank = BlankArray(
+        (*array.shape[:-2], *shape), (*array.chunks[:-2], *chunks), array.dtype
+    )
+    # Without a path, by which `MosaicLevel` knows that images have no such array.
+    return blank, replace(level, path="", scale=(*level.scale[:-2], *scale))
