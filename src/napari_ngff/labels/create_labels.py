@@ -38,6 +38,8 @@ from napari_ngff.store.pyramids.pyramid import open_pyramid
 from napari_ngff.store.write.begin import begin_transaction
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.store.pyramids.level_reduction import Method
     from napari_ngff.store.pyramids.pyramid import Pyramid
@@ -243,19 +245,9 @@ def _plan_levels(
     # The centre of a voxel is the centre of the voxels of level 0 that it stands for:
     # (larger - 1) / 2 of them from the centre of the first.
     scale, translation = whole * larger, corner + (larger - 1) / 2 * whole
-    factors = np.ones(len(kept))
-    made = [_place_level(0, scale, translation, factors)]
-    for number, (fine, coarse) in enumerate(pairwise(shapes), 1):
-        # The image's scales tell what is meant where the shapes allow two factors.
-        ratios = None
-        if number < len(stated):
-            finer = stated[number - 1]
-            ratios = [b / a for a, b in zip(finer, stated[number], strict=True)]
-        steps = LevelReduction.between_shapes(fine, coarse, METHOD, ratios).steps
-        factors = factors * [item.factor or item.fine / item.coarse for item in steps]
-        made.append(_place_level(number, scale, translation, factors))
+    placed = _place_levels(shapes, stated, scale, translation)
     axes = tuple(multiscale.axes[i] for i in kept)
-    return shapes, chunks, Multiscale(name, axes, tuple(made), METHOD)
+    return shapes, chunks, Multiscale(name, axes, placed, METHOD)
 
 
 def level_factors(pyramid: Pyramid, number: int) -> np.ndarray[Any, Any]:
@@ -277,6 +269,30 @@ def level_factors(pyramid: Pyramid, number: int) -> np.ndarray[Any, Any]:
     fits = np.abs(stated * coarse - fine) < np.maximum(stated, 1)
     factors: np.ndarray[Any, Any] = np.where(fits, stated, fine / coarse)
     return factors
+
+
+def _place_levels(
+    shapes: Sequence[tuple[int, ...]],
+    stated: Sequence[Sequence[float]],
+    scale: Any,
+    translation: Any,
+) -> tuple[Level, ...]:
+    """Place levels of these shapes, the finest by its scale and translation.
+
+    `stated` are the scales of the levels that the image has, too.
+    """
+    factors = np.ones(len(shapes[0]))
+    placed = [_place_level(0, scale, translation, factors)]
+    for number, (fine, coarse) in enumerate(pairwise(shapes), 1):
+        # The image's scales tell what is meant where the shapes allow two factors.
+        ratios = None
+        if number < len(stated):
+            finer = stated[number - 1]
+            ratios = [b / a for a, b in zip(finer, stated[number], strict=True)]
+        steps = LevelReduction.between_shapes(fine, coarse, METHOD, ratios).steps
+        factors = factors * [item.factor or item.fine / item.coarse for item in steps]
+        placed.append(_place_level(number, scale, translation, factors))
+    return tuple(placed)
 
 
 def _place_level(number: int, scale: Any, translation: Any, factors: Any) -> Level:
