@@ -222,15 +222,7 @@ def sidecar_location(
     stated = written_version(stated) or OLDER
     # Where there is a sidecar, its own version holds: one in a whole hierarchy.
     with suppress(NodeNotFoundError):
-        root = read_node(Location(FolderSource(str(path))))
-        # The first one tells: all labels of a sidecar are of one hierarchy.
-        labels = root.children((root.metadata.labels or ())[:1]).nodes
-        if any(
-            not _leads_to(label, address.path_of(image_path(label))) for label in labels
-        ):
-            msg = f"{path} holds labels of another image."
-            raise UnsupportedError(msg, remedy="Choose another folder.")
-        stated = root.metadata.version or UNSTATED
+        stated = _open_sidecar(path, address).metadata.version or UNSTATED
     image_address = address.path_of(image.location.path)
     return LabelLocation(
         FolderSource(str(path)), "", stated, image.location.path, image_address
@@ -249,6 +241,19 @@ def _choose_path(address: Address, folder: str | os.PathLike[str] | None) -> Pat
     if beside is not None and os.access(beside.parent, os.W_OK):
         return beside
     return address.in_folder(sidecar_folder())
+
+
+def _open_sidecar(path: Path, address: Address) -> Node:
+    """Open a sidecar, and refuse one of another hierarchy."""
+    root = read_node(Location(FolderSource(str(path))))
+    # The first one tells: all labels of a sidecar are of one hierarchy.
+    labels = root.children((root.metadata.labels or ())[:1]).nodes
+    if any(
+        not _leads_to(label, address.path_of(image_path(label))) for label in labels
+    ):
+        msg = f"{path} holds labels of another image."
+        raise UnsupportedError(msg, remedy="Choose another folder.")
+    return root
 
 
 def remember_sidecar(image: Node, home: LabelLocation) -> None:
