@@ -181,14 +181,9 @@ class SavePass:
         stale = self.dirty.stale[number]
         if not stale:
             return
-        files, rule = self.files, self.files.rules[number - 1]
+        rule = self.files.rules[number - 1]
         reduction = rule.reduction
-        # By the transaction, which knows blocks that have not got their names yet.
-        fine = reopen_array(files.arrays[number - 1], files.transaction.source)
-        # The finer level as it was before any edit, for rules that do not fit exactly.
-        opened = OriginalLevel(
-            LevelSource(fine), self.before_images, number - 1, cell_shape(fine)
-        )
+        fine, opened = self._reopen_level(number - 1)
         writer = self._array_writer(number)
         targets = reduction.target_cells(stale, cell_shape(fine), writer.cell)
 
@@ -200,11 +195,7 @@ class SavePass:
             # cell.
             for finer, target in targets[cell]:
                 part = intersect_boxes(target, box)
-                new = self._reductions.get_part(number - 1, finer, part)
-                if new is None:
-                    # `keep=False`: decoded chunks of a save must not fill the cache.
-                    source = fine.read(reduction.source_box(part), keep=False)
-                    new = reduction.reduce(source, part)
+                new = self._reduce_part(number, fine, finer, part)
                 if before is not None:
                     # The rule only comes closest: take its result where the edits
                     # change it, and keep what the file had elsewhere.
@@ -227,6 +218,29 @@ class SavePass:
         remaining = {finer for cell in unwritten for finer, _ in targets[cell]}
         stale.intersection_update(remaining)
         self._reductions.drop_level(number - 1)
+
+    def _reopen_level(self, number: int) -> tuple[ChunkedArray, OriginalLevel]:
+        """Open a level as it was just written, and as it was before any edit."""
+        files = self.files
+        # By the transaction, which knows blocks that have not got their names yet.
+        array = reopen_array(files.arrays[number], files.transaction.source)
+        # As it was: for rules that do not fit exactly.
+        original = OriginalLevel(
+            LevelSource(array), self.before_images, number, cell_shape(array)
+        )
+        return array, original
+
+    def _reduce_part(
+        self, number: int, fine: ChunkedArray, finer: Cell, part: Box
+    ) -> Any:
+        """Make a part of a level from a cell of the finer level, `fine`."""
+        new = self._reductions.get_part(number - 1, finer, part)
+        if new is not None:
+            return new
+        reduction = self.files.rules[number - 1].reduction
+        # `keep=False`: decoded chunks of a save must not fill the cache.
+        source = fine.read(reduction.source_box(part), keep=False)
+        return reduction.reduce(source, part)
 
     def _before_image(self, number: int, cell: Cell, block: Any) -> Any:
         """Return a block as it was before anything was saved into it."""
