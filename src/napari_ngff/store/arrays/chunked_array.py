@@ -62,26 +62,31 @@ def open_array(
     for number, name in DOCUMENTS.items():
         if zarr_format not in (None, number):
             continue
-        key = join_key(path, name)
-        raw = source.get(key)
-        if raw is None:
-            continue
-        # First our decoder, which is faster; see
-        # docs/design/002-direct-chunk-reader.md.
-        try:
-            return ChunkedArray(source, path, parse_array(raw, number))
-        except IndirectError as reason:
-            reader = ZarrReader(source, path, raw, str(reason))
-            return ChunkedArray(source, path, reader.layout, reader)
-        except CorruptDataError as error:
-            raise CorruptDataError(
-                f"{source.name}/{key} {error}.", remedy="Restore it from a copy."
-            ) from error
+        raw = source.get(join_key(path, name))
+        if raw is not None:
+            return _make_array(source, path, number, raw)
     address = join_key(source.name, path)
     raise NodeNotFoundError(
         f"No zarr array at {address}.",
         remedy="Check the path; a level may be missing on disk.",
     )
+
+
+def _make_array(
+    source: Source, path: str, zarr_format: int, raw: bytes
+) -> ChunkedArray:
+    """Make an array from its metadata document."""
+    # First our decoder, which is faster; see docs/design/002-direct-chunk-reader.md.
+    try:
+        return ChunkedArray(source, path, parse_array(raw, zarr_format))
+    except IndirectError as reason:
+        reader = ZarrReader(source, path, raw, str(reason))
+        return ChunkedArray(source, path, reader.layout, reader)
+    except CorruptDataError as error:
+        key = join_key(path, DOCUMENTS[zarr_format])
+        raise CorruptDataError(
+            f"{source.name}/{key} {error}.", remedy="Restore it from a copy."
+        ) from error
 
 
 class ChunkedArray:
@@ -267,6 +272,11 @@ class ChunkedArray:
         if len(bounds) != self.ndim:
             raise ValueError(f"a box of {len(bounds)} axes for {self.ndim}")
         region = RegionRead(self._objects, bounds, on_error is None, keep, out, stops)
+        self._read_region(region, on_error)
+        return region.out
+
+    def _read_region(self, region: RegionRead, on_error: OnError | None) -> None:
+        """Read a region, and report each chunk of it that cannot be read."""
         if region.out.size and self._reader is None:
             region.read_chunks()
         elif region.out.size and self._reader is not None:
@@ -277,7 +287,6 @@ class ChunkedArray:
             if on_error is None:
                 raise error
             on_error(error)
-        return region.out
 
     @property
     def has_failed(self) -> bool:
