@@ -64,12 +64,7 @@ def run_in_child(
     Exception
         Of the work.
     """
-    process = subprocess.Popen(
-        [sys.executable, "-m", __name__],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
-    )
+    process = _start_process()
     assert process.stdin is not None
     assert process.stdout is not None
     try:
@@ -85,6 +80,15 @@ def run_in_child(
     if isinstance(value, Exception):
         raise value
     return value
+
+
+def _start_process() -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-m", __name__],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
+    )
 
 
 def _read_message(stream: IO[bytes]) -> tuple[str, Any]:
