@@ -457,7 +457,7 @@ def _halve_levels(
 ) -> list[RebuiltLevel]:
     """Choose halved shapes for the levels after those that are kept.
 
-    `count` is their number with the finer level of the first; None chooses it.
+    `count` is their number, with the level that is halved first; None chooses it.
     """
     stated = multiscale.levels
     names = {level.path for level in stated}
