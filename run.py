@@ -208,6 +208,8 @@ def fast_folder() -> Iterator[dict[str, str]]:
     with tempfile.TemporaryDirectory(
         prefix=prefix, dir=memory, ignore_cleanup_errors=True
     ) as folder:
+        # Some tests become another user, who has to get in.
+        os.chmod(folder, 0o755)
         yield {"TMPDIR": folder}
 
 
