@@ -500,7 +500,7 @@ def test_another_acquisition_leaves_the_selection(tmp_path, viewer):
     viewer.layers.selection.active = labels
     labels.mode = "paint"
     browser.choose_acquisitions([0, 1])
-    assert len(viewer.layers) == 4
+    assert len(viewer.layers) == 3, "no labels of a field that was not asked for"
     assert viewer.layers.selection.active is labels
     assert labels.mode == "paint"
 
@@ -559,8 +559,9 @@ def test_labels_belong_to_the_field_that_was_asked_for(tmp_path, viewer):
         "A/1/5/labels/phases",
     ]
     assert set(np.unique(stored(root, "A/1/5/labels/phases"))) == {0, 2}
-    # The status names the image of the selected labels, not that of the caption.
-    (below,) = [x for x in viewer.layers if x.name == "phases [1]"]
+    # The status names the image of the selected layer, not that of the caption.
+    assert [x for x in viewer.layers if x._type_string == "labels"] == [labels]
+    below = viewer.layers["Tiny round 0"]
     for layer, title in ((below, "field 1 - round 0"), (labels, "field 5 - round 1")):
         viewer.layers.selection.active = layer
         assert str(viewer.status).count("A1 - field") == 1
@@ -595,9 +596,49 @@ def test_another_acquisition_below_leaves_labels_where_they_are(tmp_path, viewer
     assert other.blending == "additive"
     assert viewer.layers.index(labels) == 2
     names = [name for name, _ in image_choices(viewer.layers, browser)]
-    assert names == ["A1 - field 6 - round 1", "A1 - field 2 - round 0"]
+    assert names == ["A1 - field 6 - round 1"], "the field that was asked for"
     browser.show_field("A/1", "2")
     assert browser.title_of(image) == "A1 - field 6 - round 1"
+
+
+def test_the_image_of_the_field_asked_for_is_selected_and_labelled(tmp_path, viewer):
+    root = write_plate(tmp_path / "p", grid=(1, 1), acquisitions=2, shape=(1, 8, 8))
+    browser = browse(viewer, root)
+    browser.show_field("A/1", "1")
+    browser.choose_acquisitions([0, 1])
+    first, second = viewer.layers["Tiny round 0"], viewer.layers["Tiny round 1"]
+    assert viewer.layers.selection.active is first
+    browser.show_field("A/1", "5")
+    assert viewer.layers.selection.active is second
+    # A layer that the user selects stays so while fields of one acquisition are shown.
+    viewer.layers.selection.active = first
+    browser.step_field(1)
+    assert browser.position == Position("A/1", "6", 1)
+    assert viewer.layers.selection.active is first
+    ((name, image),) = image_choices(viewer.layers, browser)
+    assert (name, image) == ("A1 - field 6 - round 1", second)
+
+
+def test_a_field_of_one_acquisition_alone_gets_labels(tmp_path, viewer):
+    root = write_plate(tmp_path / "p", grid=(1, 1), acquisitions=2, shape=(1, 8, 8))
+    for field in range(4, 8):  # one to the right of the others
+        document = json.loads((root / f"A/1/{field}/zarr.json").read_text())
+        (image,) = document["attributes"]["ome"]["multiscales"]
+        width = 8 * image["datasets"][0]["coordinateTransformations"][0]["scale"][-1]
+        for level in image["datasets"]:
+            level["coordinateTransformations"][1]["translation"][-1] += width
+        (root / f"A/1/{field}/zarr.json").write_text(json.dumps(document))
+    browser = browse(viewer, root)
+    browser.show_field("A/1", "1")
+    browser.choose_acquisitions([0, 1])
+    browser.show_field("A/1", "5")
+    assert not viewer.layers["Tiny round 0"].visible
+    ((name, image),) = image_choices(viewer.layers, browser)
+    assert name == "A1 - field 5 - round 1"
+    labels = viewer.add_layer(new_labels(image, "alone"))
+    labels.paint((2, 2), 1)
+    assert labels.saver.save_now()
+    assert stored_labels(root, "alone") == ["A/1/5/labels/alone"]
 
 
 def test_fields_of_two_acquisitions_are_paired_by_place(tmp_path, viewer):

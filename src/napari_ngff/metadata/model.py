@@ -309,6 +309,11 @@ class Acquisition:
     start: int | None = None
     end: int | None = None
 
+    @property
+    def title(self) -> str:
+        """Its name, or "acquisition 2" with its id."""
+        return self.name or f"acquisition {self.id}"
+
 
 @dataclass(frozen=True, slots=True)
 class PlateMetadata:
@@ -321,6 +326,11 @@ class PlateMetadata:
     acquisitions: tuple[Acquisition, ...] = ()
     # As stated; wells may have fewer fields.
     field_count: int | None = None
+
+    def name_acquisition(self, run: int) -> str:
+        """Return the title of an acquisition by its id, also of one not listed."""
+        listed = (each for each in self.acquisitions if each.id == run)
+        return next(listed, Acquisition(run)).title
 
 
 @dataclass(frozen=True, slots=True)

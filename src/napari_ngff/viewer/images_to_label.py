@@ -40,7 +40,8 @@ def image_choices(
     Parameters
     ----------
     browser
-        If given, the field that it shows has the name of the caption on the canvas.
+        If given, the field that it shows has the name of the caption on the canvas,
+        and images of other acquisitions beside it are left out.
 
     Returns
     -------
@@ -50,7 +51,7 @@ def image_choices(
     # The first channel stands for its image.
     first_channels: dict[str, Image] = {}
     for layer in layers:
-        if isinstance(layer, Image):
+        if isinstance(layer, Image) and not _is_beside(layer, browser):
             first_channels.setdefault(_image_key(layer), layer)
     counts: Counter[str] = Counter()
     choices = []
@@ -60,6 +61,13 @@ def image_choices(
         number = f" [{counts[name]}]" if counts[name] > 1 else ""
         choices.append((f"{name}{number}", layer))
     return choices
+
+
+def _is_beside(layer: Layer, browser: Browser | None) -> bool:
+    """Return whether a layer shows another acquisition than the field asked for."""
+    if browser is None or browser.position is None or not browser.owns_layer(layer):
+        return False
+    return browser.position_of(layer) != browser.position
 
 
 def same_image(layer: Layer, choices: Iterable[tuple[str, Image]]) -> Image | None:

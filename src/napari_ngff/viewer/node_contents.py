@@ -278,7 +278,7 @@ def _open_well(node: Node, reading: ReadingNotes) -> list[LayerGroup]:
         run = _first_run(plate)
         if run is not None and plate is not None:
             first = plate.acquisitions[0]
-            title = first.name or f"acquisition {first.id}"
+            title = first.title
             text = f"{name}: {title}. Choose others in the browser."
             reading.add_note("One of several acquisitions is shown.", text)
     return _open_mosaic(name, node, None, reading, run)

@@ -434,10 +434,9 @@ class Browser:
         parts = [well.name if well is not None else position.well or ""]
         if position.field:
             parts.append(f"{self._word} {position.field}".strip())
-        runs = {run.id: run.name for run in self.acquisitions}
-        run = position.acquisition
-        if run is not None and len(runs) > 1:
-            parts.append(runs.get(run) or f"acquisition {run}")
+        plate, run = self.node.metadata.plate, position.acquisition
+        if plate is not None and run is not None and len(plate.acquisitions) > 1:
+            parts.append(plate.name_acquisition(run))
         return " - ".join(part for part in parts if part)
 
     def well_at(self, path: str) -> MapWell | None:

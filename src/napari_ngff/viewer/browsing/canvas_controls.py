@@ -415,11 +415,11 @@ class NavigationKeys:
         if viewer is None or browser is None:
             return
         title, active = self._shown, viewer.layers.selection.active
-        if active is not None and active._type_string == "labels":
-            # Strokes go into the image of the labels, which may be another than that of
-            # the caption.
-            owned = browser.owns_layer(active)
-            title = browser.title_of(active) or (title if owned else "")
+        if active is not None:
+            # The value is that of the layer, whose image may be another than that of
+            # the caption. Strokes go into the image of the labels.
+            is_ours = browser.owns_layer(active) or active._type_string != "labels"
+            title = browser.title_of(active) or (title if is_ours else "")
         status, older = viewer.status, self._status_title
         is_dict = isinstance(status, dict)
         text = status.get("coordinates", "") if is_dict else status

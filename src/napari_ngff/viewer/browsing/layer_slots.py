@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 import weakref
-from contextlib import ExitStack, nullcontext
 from typing import TYPE_CHECKING, Any, TypeGuard
 
-import numpy as np
 from napari.utils.notifications import show_warning
 
 from napari_ngff.plate.mosaic_level import MosaicLevel
-from napari_ngff.store.arrays.lazy_array import ArrayWindow, BlankArray, LazyArray
 from napari_ngff.viewer import window_services
 from napari_ngff.viewer.browsing.field_labels import label_name, labels_in_use
+from napari_ngff.viewer.browsing.layer_swap import make_empty_channel, swap_layer
 from napari_ngff.viewer.browsing.shown_fields import renumber_slots
 from napari_ngff.viewer.layer_plan import (
-    KEY,
-    LayerOrigin,
     is_joined,
     origin_in,
     origin_of,
 )
 from napari_ngff.viewer.layers import MOST_CHANNELS
-from napari_ngff.viewer.napari_private import whole_corners
 from napari_ngff.viewer.painting.layer_classes import classes_of_layer
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
-from napari_ngff.viewer.painting.painted_layers import as_layer, exchange_labels
+from napari_ngff.viewer.painting.painted_layers import as_layer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -43,7 +38,7 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.painting.layer_classes import LayerClasses
     from napari_ngff.viewer.placing.layer_groups import LayerGroup
 
-__all__ = ["FieldExtras", "LayerSlots", "swap_layer"]
+__all__ = ["FieldExtras", "LayerSlots"]
 
 LOOK = (
     "name",
@@ -83,6 +78,7 @@ class LayerSlots:
         self._in_use: dict[Slot, LabelsInUse] = {}
         self._visible: dict[tuple[Slot, bool], bool] = {}  # also by "is an overview"
         self._groups: tuple[Position, ...] = ()
+        self._is_other_lead = False  # of the acquisition of the field asked for
         self._reported: set[str] = set()
         self._has_shown_field = False
         self._lacking: dict[Slot, bool] = {}  # channels not there: whether visible else
@@ -160,6 +156,8 @@ class LayerSlots:
     def follow_acquisitions(self, groups: Sequence[Position]) -> None:
         """Let layers stay those of their acquisition; see `renumber_slots`."""
         renumbered = renumber_slots(self._layers.keys(), self._groups, groups)
+        leads = [each[0].acquisition for each in (self._groups, groups) if each]
+        self._is_other_lead = len(set(leads)) > 1
         self._groups = tuple(groups)
         kept: list[dict[Slot, Any]]
         kept = [self._layers, self._names, self._in_use, self._lacking]
@@ -232,7 +230,7 @@ class LayerSlots:
             gone = slot[0] >= len(prepared.groups)
             # A group that the next field does not have, as one of several acquisitions.
             if gone or (
-                template and not swap_layer(current[slot], _make_empty(template))
+                template and not swap_layer(current[slot], make_empty_channel(template))
             ):
                 viewer.layers.remove(current[slot])
                 del self._layers[slot]
@@ -249,6 +247,7 @@ class LayerSlots:
                 self._go_on_painting(viewer, slot, was_active)
             yield
         self._select_first_labels(viewer)
+        self._select_leading_image(viewer)
         if was_active and not viewer.layers.selection:
             # The selected labels were removed: the next layer below is selected.
             ours = set(self.current_layers(viewer).values())
@@ -269,6 +268,23 @@ class LayerSlots:
         channels = (x for x in layers if x._type_string == "image")
         if labels and viewer.layers.selection.active is next(channels, None):
             viewer.layers.selection.active = labels[-1]
+
+    def _select_leading_image(self, viewer: ViewerModel) -> None:
+        """Select the image of the field asked for, in place of one beside it.
+
+        Only if that field is of another acquisition than the one before: a layer that
+        the user selects stays selected while fields are stepped through.
+        """
+        if not self._is_other_lead:
+            return
+        layers = self.current_layers(viewer)
+        active = viewer.layers.selection.active
+        slot = next((slot for slot, layer in layers.items() if layer is active), None)
+        if slot is None or slot[1] != "image" or not slot[0]:
+            return
+        leading = [x for s, x in layers.items() if s[:2] == (0, "image")]
+        if leading:
+            viewer.layers.selection.active = layers.get((0, *slot[1:]), leading[0])
 
     def _show_one(
         self, viewer: ViewerModel, slot: Slot, old: Layer | None, data: LayerData
@@ -399,24 +415,6 @@ def is_overview(metadata: Mapping[str, Any]) -> bool:
     return image is not None and is_joined(image)
 
 
-def _make_empty(data: LayerData) -> LayerData:
-    """Make the layer of a channel that is not there, like that of one that is."""
-    levels, keywords, kind = data
-    levels = levels if isinstance(levels, list) else [levels]
-    blanks = [
-        LazyArray.of_window(
-            ArrayWindow.whole_source(
-                BlankArray(level.shape, level.chunksize, level.dtype)
-            )
-        )
-        for level in levels
-    ]
-    origin = keywords["metadata"][KEY]
-    # Without a picture: nothing of it can be saved, measured or labelled.
-    metadata = {KEY: LayerOrigin(origin.node)}
-    return blanks, {**keywords, "metadata": metadata}, kind
-
-
 def _hand_on_classes(layer: Layer | None) -> None:
     """Drop the journal of new labels without a stroke: their classes go along."""
     if isinstance(layer, OMEZarrLabels) and layer.saver and layer.saver.is_unpainted:
@@ -456,109 +454,6 @@ def _apply_look(layer: Layer, look: dict[str, Any]) -> None:
     if is_painted(layer) and "tool" in look:
         # The size in voxels is that at the zoom of the field before.
         layer.take_brush(look["tool"])
-
-
-PLACEMENT = ("scale", "translate", "axis_labels", "units")
-
-
-NEEDLESS = {
-    "_on_colormap_change": "compiles the shader of labels again",
-    "_on_layers_change": "looks for the extent and the sliders of all layers",
-    "_update_level_labels": "lays out the controls again",
-}
-"""What napari does when the data of a layer change, though nothing comes of it where
-they are as large and of the type of those before."""
-
-
-def swap_layer(layer: Layer, data: LayerData) -> bool:
-    """Exchange the data that a layer shows; False where it has other axes.
-
-    What is as large is shown in the part and at the level of what was there before:
-    napari begins with the coarsest level each time, and draws twice.
-    """
-    # `_block_refresh` and the names of `NEEDLESS` are private names of napari 0.9;
-    # without them this is only slower.
-    levels, keywords, _ = data
-    levels = levels if isinstance(levels, list) else [levels]
-    if layer.ndim != levels[0].ndim or (not layer.multiscale and len(levels) > 1):
-        return False
-    sizes = [_size_of(level) for level in levels]
-    alike = sizes == [_size_of(level) for level in _levels_of(layer)]
-    corners, level = layer.corner_pixels, getattr(layer, "data_level", 0)
-    locked = getattr(layer, "locked_data_level", None)
-    # Each change would read, scale and upload the picture again.
-    with getattr(layer, "_block_refresh", nullcontext)():
-        with _block_needless(layer) if alike else nullcontext():
-            if not _exchange_data(layer, data, levels):
-                return False
-        moved = _place_layer(layer, keywords)
-        if locked is not None:
-            layer.locked_data_level = locked
-        elif alike and layer.multiscale:
-            layer.corner_pixels = corners
-            layer.data_level = level
-        elif layer.multiscale:
-            # Those of a larger overview are no part of a field: where that is not in
-            # view, napari keeps them, and cannot draw.
-            layer.corner_pixels = whole_corners(layer)
-    stays = alike and not moved
-    layer.refresh(extent=not stays)
-    if not (layer.visible or stays):
-        # What is hidden keeps its old extent, and with it the home of the camera,
-        # until it is placed anew (napari 0.9, unless it slices asynchronously).
-        layer.scale = layer.scale
-    return True
-
-
-def _exchange_data(layer: Layer, data: LayerData, levels: Sequence[Any]) -> bool:
-    if layer._type_string == "labels":
-        return exchange_labels(layer, data)
-    layer.metadata[KEY] = data[1]["metadata"][KEY]
-    layer.data = levels if layer.multiscale else levels[0]
-    return True
-
-
-def _levels_of(layer: Layer) -> Sequence[Any]:
-    levels: Sequence[Any] = layer.data if layer.multiscale else [layer.data]
-    return levels
-
-
-def _size_of(level: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    return tuple(level.shape), np.dtype(level.dtype)
-
-
-def _block_needless(layer: Layer) -> ExitStack:
-    """Block the needless reactions of napari to new data of a layer."""
-    changed = layer.events.data
-    stack = ExitStack()
-    for callback in changed.callbacks:
-        if isinstance(callback, tuple) and callback[1] in NEEDLESS:
-            method = getattr(callback[0](), callback[1], None)
-            if method is not None:
-                stack.enter_context(changed.blocker(method))
-    return stack
-
-
-def _place_layer(layer: Layer, keywords: dict[str, Any]) -> bool:
-    """Place a layer in the world; return whether it has moved."""
-    moved = False
-    for name in PLACEMENT:
-        value = keywords.get(name)
-        # Each assignment makes napari look for the extent of all layers again.
-        if value is not None and not _are_equal(getattr(layer, name), value):
-            setattr(layer, name, value)
-            moved = True
-    affine = keywords.get("affine", np.eye(layer.ndim + 1))
-    if not np.array_equal(layer.affine.affine_matrix, affine):
-        layer.affine = affine
-        moved = True
-    return moved
-
-
-def _are_equal(first: Any, second: Any) -> bool:
-    if isinstance(first, np.ndarray):
-        return bool(np.array_equal(first, np.asarray(second, float)))
-    return tuple(map(str, first)) == tuple(map(str, second))
 
 
 class FieldExtras:

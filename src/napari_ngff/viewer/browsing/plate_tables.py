@@ -243,10 +243,7 @@ class PlateTables:
         places: tuple[FieldPath, ...] | None = None
         wells = tuple(selected) if scope is MeasureScope.SELECTED else None
         if scope is MeasureScope.FIELD and position is not None:
-            # Several acquisitions are on screen together, each a field of its own.
-            field_path = FieldPath(position.well, position.field)
-            field_paths = (field_path, *(path for _, path in labels))
-            places = tuple(dict.fromkeys(field_paths))
+            places = (FieldPath(position.well, position.field),)
         unsaved = any(getattr(layer, "unsaved", False) for layer, _ in labels)
         note = UNSAVED if unsaved else ""
         self._gather_table(TableOffer(TableOrigin.MEASURED, label), places, wells, note)

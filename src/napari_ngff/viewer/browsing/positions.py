@@ -111,7 +111,8 @@ class FieldPlace:
     corner, size
         Along y and x, in the unit of `WellFields`; from the well's upper left corner.
     title
-        Title for the user: "field 2", or the name of an image of a collection.
+        Title for the user: "field 2", "field 2 - day 1" where a well has several
+        acquisitions, or the name of an image of a collection.
     problem
         Reason why it cannot be shown; "" where it can.
     """
@@ -178,9 +179,10 @@ def fields_of(arrangements: ScreenArrangements, well: str | None) -> WellFields:
         ]
         return WellFields(tuple(places))
     placed = placed_of(arrangements, well)
+    runs, plate = runs_of(listed), arrangements.screen.node.metadata.plate
     failed = {
         path: reason
-        for run in runs_of(listed)
+        for run in runs
         for path, reason in arrangements.read_well(well, run).problems
     }
     names = arrangements.screen.node.series_names() if well is None else ()
@@ -191,6 +193,8 @@ def fields_of(arrangements: ScreenArrangements, well: str | None) -> WellFields:
         position = Position(well, field.path, field.acquisition)
         title = names[i] if i < len(names) else None
         title = title or f"{word}{field.path}"
+        if len(runs) > 1 and plate is not None and field.acquisition is not None:
+            title = f"{title} - {plate.name_acquisition(field.acquisition)}"
         if field.path not in placed:
             reason = failed.get(field.path, "It cannot be read.")
             places.append(FieldPlace(position, (0, 0), (0, 0), title, reason))

@@ -129,9 +129,10 @@ def prepare_layers(
                 data[1]["blending"] = "additive"
             layers[(number, "image", data[1]["metadata"][KEY].channel or 0)] = data
         for data in labels:
-            if number and fields.position is not None:
-                data[1]["visible"] = False  # those of the field asked for are
-            layers[(number, "labels", data[1]["name"])] = data
+            # Of a field of another acquisition than that asked for there are none:
+            # strokes would go into another field than the caption names.
+            if not number or fields.position is None:
+                layers[(number, "labels", data[1]["name"])] = data
     shown = tuple(positions or [Position(None, "")] * len(groups))
     return PreparedFields(fields, layers, tuple(messages), shown, tuple(coarser))
 
@@ -590,8 +591,6 @@ class FieldResolver:
             return ""
         plate = self._node.metadata.plate
         name = (plate.name if plate is not None else "") or self._node.name
-        if len(runs) < 2:
+        if len(runs) < 2 or plate is None or run is None:
             return name
-        listed = plate.acquisitions if plate is not None else ()
-        named = next((a.name for a in listed if a.id == run), "")
-        return f"{name} {named or f'acquisition {run}'}"
+        return f"{name} {plate.name_acquisition(run)}"

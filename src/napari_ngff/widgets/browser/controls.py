@@ -199,15 +199,14 @@ class BrowserControls(QWidget):
         self.menu.addAction(together)
         titles = []
         for each in acquisitions:
-            title = each.name or f"acquisition {each.id}"
-            action = QAction(title, self.menu)
+            action = QAction(each.title, self.menu)
             action.setCheckable(True)
             action.setChecked(each.id in chosen)
             action.setData(each.id)
             action.triggered.connect(self._on_acquisition)
             self.menu.addAction(action)
             if each.id in chosen:
-                titles.append(title)
+                titles.append(each.title)
         self.acquisitions.setText(", ".join(titles) or "all")
         self.run_caption.setVisible(len(acquisitions) > 1)
         self.acquisitions.setVisible(len(acquisitions) > 1)

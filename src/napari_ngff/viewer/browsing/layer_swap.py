@@ -1,0 +1,141 @@
+"""Exchanges the data that a layer shows, with as little as that takes."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, nullcontext
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from napari_ngff.store.arrays.lazy_array import ArrayWindow, BlankArray, LazyArray
+from napari_ngff.viewer.layer_plan import KEY, LayerOrigin
+from napari_ngff.viewer.napari_private import whole_corners
+from napari_ngff.viewer.painting.painted_layers import exchange_labels
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from napari.layers import Layer
+
+    from napari_ngff.viewer.layer_plan import LayerData
+
+__all__ = ["make_empty_channel", "swap_layer"]
+
+PLACEMENT = ("scale", "translate", "axis_labels", "units")
+
+NEEDLESS = {
+    "_on_colormap_change": "compiles the shader of labels again",
+    "_on_layers_change": "looks for the extent and the sliders of all layers",
+    "_update_level_labels": "lays out the controls again",
+}
+"""What napari does when the data of a layer change, though nothing comes of it where
+they are as large and of the type of those before."""
+
+
+def swap_layer(layer: Layer, data: LayerData) -> bool:
+    """Exchange the data that a layer shows; False where it has other axes.
+
+    What is as large is shown in the part and at the level of what was there before:
+    napari begins with the coarsest level each time, and draws twice.
+    """
+    # `_block_refresh` and the names of `NEEDLESS` are private names of napari 0.9;
+    # without them this is only slower.
+    levels, keywords, _ = data
+    levels = levels if isinstance(levels, list) else [levels]
+    if layer.ndim != levels[0].ndim or (not layer.multiscale and len(levels) > 1):
+        return False
+    sizes = [_size_of(level) for level in levels]
+    alike = sizes == [_size_of(level) for level in _levels_of(layer)]
+    corners, level = layer.corner_pixels, getattr(layer, "data_level", 0)
+    locked = getattr(layer, "locked_data_level", None)
+    # Each change would read, scale and upload the picture again.
+    with getattr(layer, "_block_refresh", nullcontext)():
+        with _block_needless(layer) if alike else nullcontext():
+            if not _exchange_data(layer, data, levels):
+                return False
+        moved = _place_layer(layer, keywords)
+        if locked is not None:
+            layer.locked_data_level = locked
+        elif alike and layer.multiscale:
+            layer.corner_pixels = corners
+            layer.data_level = level
+        elif layer.multiscale:
+            # Those of a larger overview are no part of a field: where that is not in
+            # view, napari keeps them, and cannot draw.
+            layer.corner_pixels = whole_corners(layer)
+    stays = alike and not moved
+    layer.refresh(extent=not stays)
+    if not (layer.visible or stays):
+        # What is hidden keeps its old extent, and with it the home of the camera,
+        # until it is placed anew (napari 0.9, unless it slices asynchronously).
+        layer.scale = layer.scale
+    return True
+
+
+def _exchange_data(layer: Layer, data: LayerData, levels: Sequence[Any]) -> bool:
+    if layer._type_string == "labels":
+        return exchange_labels(layer, data)
+    layer.metadata[KEY] = data[1]["metadata"][KEY]
+    layer.data = levels if layer.multiscale else levels[0]
+    return True
+
+
+def _levels_of(layer: Layer) -> Sequence[Any]:
+    levels: Sequence[Any] = layer.data if layer.multiscale else [layer.data]
+    return levels
+
+
+def _size_of(level: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    return tuple(level.shape), np.dtype(level.dtype)
+
+
+def _block_needless(layer: Layer) -> ExitStack:
+    """Block the needless reactions of napari to new data of a layer."""
+    changed = layer.events.data
+    stack = ExitStack()
+    for callback in changed.callbacks:
+        if isinstance(callback, tuple) and callback[1] in NEEDLESS:
+            method = getattr(callback[0](), callback[1], None)
+            if method is not None:
+                stack.enter_context(changed.blocker(method))
+    return stack
+
+
+def _place_layer(layer: Layer, keywords: dict[str, Any]) -> bool:
+    """Place a layer in the world; return whether it has moved."""
+    moved = False
+    for name in PLACEMENT:
+        value = keywords.get(name)
+        # Each assignment makes napari look for the extent of all layers again.
+        if value is not None and not _are_equal(getattr(layer, name), value):
+            setattr(layer, name, value)
+            moved = True
+    affine = keywords.get("affine", np.eye(layer.ndim + 1))
+    if not np.array_equal(layer.affine.affine_matrix, affine):
+        layer.affine = affine
+        moved = True
+    return moved
+
+
+def _are_equal(first: Any, second: Any) -> bool:
+    if isinstance(first, np.ndarray):
+        return bool(np.array_equal(first, np.asarray(second, float)))
+    return tuple(map(str, first)) == tuple(map(str, second))
+
+
+def make_empty_channel(data: LayerData) -> LayerData:
+    """Make the layer of a channel that is not there, like that of one that is."""
+    levels, keywords, kind = data
+    levels = levels if isinstance(levels, list) else [levels]
+    blanks = [
+        LazyArray.of_window(
+            ArrayWindow.whole_source(
+                BlankArray(level.shape, level.chunksize, level.dtype)
+            )
+        )
+        for level in levels
+    ]
+    origin = keywords["metadata"][KEY]
+    # Without a picture: nothing of it can be saved, measured or labelled.
+    metadata = {KEY: LayerOrigin(origin.node)}
+    return blanks, {**keywords, "metadata": metadata}, kind
