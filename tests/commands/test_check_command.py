@@ -51,6 +51,23 @@ def test_errors_are_grouped_by_place(capsys, image):
     assert out.splitlines()[-1].startswith("not valid: ")
 
 
+def test_what_many_groups_have_is_described_once(capsys, tmp_path):
+    wells = [f"{row}{column}" for row in "AB" for column in "123"]
+    options = {"grid": (2, 3), "fields": 1, "shape": (32, 32), "wells": wells}
+    plate = write_plate(tmp_path / "p.ome.zarr", **options)
+    wells = sorted(plate.glob("[A-Z]/[0-9]"))
+    for well in wells:
+        edit(well / "0", lambda ome: ome["multiscales"][0].pop("type"))
+    code, out, _ = run(capsys, plate)
+    assert code == 0
+    first, last = out.splitlines()[1:4], out.splitlines()[-1]
+    assert first[0] == "  A/1/0"
+    assert first[1].startswith("    warning multiscale-type-missing at ")
+    assert first[2] == "      The same in A/2/0, A/3/0, B/1/0 and 2 more groups."
+    assert last == "valid: 0 errors, 6 warnings"
+    assert len(out.splitlines()) == 5
+
+
 def test_warnings_count_when_strict(capsys, image):
     edit(image / "labels", lambda c: c["labels"].remove("cells"))
     assert run(capsys, image)[0] == 0

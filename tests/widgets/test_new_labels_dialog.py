@@ -24,6 +24,7 @@ from napari_ngff import read_layers
 from napari_ngff.cli import _show_first_field
 from napari_ngff.plugin import new_labels, use_workers
 from napari_ngff.store.hierarchy.node import open_node
+from napari_ngff.viewer.images_to_label import image_choices
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.samples import write_image, write_plate
 from napari_ngff.viewer.session import session_of
@@ -210,3 +211,32 @@ def test_two_new_label_images_of_one_name_are_not_made(qtbot, tmp_path, monkeypa
         form.create_labels()
     assert asked == [("mine", "mine-2", True)]
     assert {"mine", "mine-2"} <= {layer.name for layer in viewer.layers}
+
+
+def test_it_shows_where_labels_of_a_read_only_image_go(qtbot, tmp_path, monkeypatch):
+    for name in ("a", "b"):
+        write_image(tmp_path / name / f"{name}.ome.zarr", shape=(1, 32, 32))
+    allow = os.access
+
+    def refuse_writing(path, mode):
+        is_refused = str(path).startswith(str(tmp_path / "a")) and mode & os.W_OK
+        return not is_refused and allow(path, mode)
+
+    monkeypatch.setattr(os, "access", refuse_writing)
+    viewer = ViewerModel()
+    for name in ("a", "b"):
+        for layer in read_layers(str(tmp_path / name / f"{name}.ome.zarr")):
+            viewer.add_layer(layer)
+    form = NewLabelsForm(viewer)
+    qtbot.addWidget(form.native)
+    images = dict(image_choices(viewer.layers))
+    assert len(images) == 2
+    first, second = images.values()
+    form.image.value = second
+    assert form.status.value == ""
+    form.image.value = first
+    assert form.status.value.startswith("The image cannot be written. The labels are")
+    assert "in your data folder: a-" in form.status.value
+    assert form.button.enabled
+    form.where.value = ""
+    assert form.status.value == ""

@@ -41,6 +41,9 @@ __all__ = ["add_check"]
 MOST = 5
 """Number of problems in the message of ``--json``."""
 
+NAMED = 3
+"""Number of groups that are named if they have the same problem."""
+
 
 def add_check(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command to a parser of commands."""
@@ -169,18 +172,34 @@ def join_findings(findings: Sequence[Finding]) -> str | None:
     return "; ".join(rows) or None
 
 
+def name_groups(groups: Sequence[str]) -> str:
+    """Name groups as in a sentence, the first ones by their paths."""
+    names = [group or "(root)" for group in groups]
+    left = len(names) - NAMED
+    if left < 2:
+        return ", ".join(names)
+    return f"{', '.join(names[:NAMED])} and {left:,} more groups"
+
+
 def describe_findings(
     path: str, findings: list[Finding], valid: bool, repaired: list[RepairedFile]
 ) -> list[str]:
     """Describe all findings, group by group, and what was repaired."""
+    # All fields of a plate have the same problem: it is described for the first one.
+    places: dict[Problem, list[str]] = {}
+    for group, problem in findings:
+        places.setdefault(problem, []).append(group)
+    firsts = [(groups[0], problem) for problem, groups in places.items()]
     lines = [path]
     # Findings come group by group, as `groupby` needs them.
-    for group, group_findings in groupby(findings, key=lambda finding: finding[0]):
+    for group, group_findings in groupby(firsts, key=lambda finding: finding[0]):
         lines.append(f"  {group or '(root)'}")
         for _, problem in group_findings:
             where = f" at {problem.where}" if problem.where else ""
             text = f"{problem.text} {problem.consequence}".rstrip()
             lines.append(f"    {problem.severity} {problem.code}{where}: {text}")
+            if others := places[problem][1:]:
+                lines.append(f"      The same in {name_groups(others)}.")
     errors = sum(map(is_error, findings))
     verdict = "valid" if valid else "not valid"
     counts = (errors, "error"), (len(findings) - errors, "warning")

@@ -57,6 +57,7 @@ __all__ = ["NewLabelsForm", "show_new_labels"]
 
 TITLE = "New labels"
 TYPES = ("uint8", "uint16", "uint32")
+ELSEWHERE = "The image cannot be written. The labels are saved {}."
 READY = "Ready to paint. Nothing is written until you save."
 READY_BESIDE = "Ready to paint. Labels of this image are saved {}."
 
@@ -155,6 +156,15 @@ class NewLabelsForm(Container):  # type: ignore[type-arg]
         is_open = self.folded.is_open
         self.where.visible = is_open and bool(self.where.choices)
         self.folder.visible = is_open and self.where.value == ""
+        self._describe_home()
+
+    def _describe_home(self) -> None:
+        """Show where labels go that cannot be in their image."""
+        homes = self._list_homes()
+        elsewhere = bool(homes) and homes[0][1] is not False
+        note = ELSEWHERE.format(homes[0][0]) if elsewhere else ""
+        if self.button.enabled:
+            self.status.value = note if self.where.value is True else ""
 
     def _on_layers(self, _: Any = None) -> None:
         self.image.reset_choices()
@@ -189,6 +199,7 @@ class NewLabelsForm(Container):  # type: ignore[type-arg]
             self.called.value = free_name(image, [x.name for x in self._viewer.layers])
         self.button.enabled = not problem
         self.status.value = problem
+        self._describe_home()
 
     def _show_overview(self, browser: Browser) -> None:
         self._in_view = position_in_view(self._viewer, browser)
