@@ -59,6 +59,8 @@ def get_reader(path: str | Sequence[str]) -> Callable[[Any], list[Any]] | None:
 
         viewer = reader.current_viewer()
         read = None if viewer is None else plain_reader(viewer, path)
+        if read is None and viewer is not None and is_named_so(path):
+            read = reader.read_paths  # raises the reason
     if read is None:
         return None
     from napari_ngff.viewer.painting.painted_layers import as_layers
@@ -81,6 +83,12 @@ def get_reader(path: str | Sequence[str]) -> Callable[[Any], list[Any]] | None:
         return layers or [(None,)]
 
     return read_layers
+
+
+def is_named_so(path: str | Sequence[str]) -> bool:
+    """Return whether all names end with ".ome.zarr", which other readers do not take."""
+    paths = [path] if isinstance(path, str) else path
+    return all(str(each).rstrip("/").endswith(".ome.zarr") for each in paths)
 
 
 def find_opening(path: str | Sequence[str]) -> RemoteOpening | None:

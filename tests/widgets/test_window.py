@@ -156,6 +156,16 @@ def test_foreign_data_goes_to_another_reader(
 
 
 @pytest.mark.long
+def test_an_empty_folder_named_so_is_explained(viewer: Viewer, tmp_path: Path) -> None:
+    where = tmp_path / "later.ome.zarr"
+    where.mkdir()
+    drop_on_canvas(viewer, where)
+    assert len(viewer.layers) == 0
+    told = [record.message for record in notification_manager.records]
+    assert len(told) == 1
+    assert "There is no OME-Zarr metadata" in told[0]
+
+
 def test_several_paths_at_once(viewer: Viewer, folder: Path) -> None:
     drop_on_canvas(viewer, folder / "cells.ozx", folder / "stack.ome.zarr")
     assert len(viewer.layers) == 5 + 4
