@@ -86,7 +86,7 @@ def get_reader(path: str | Sequence[str]) -> Callable[[Any], list[Any]] | None:
 
 
 def is_named_so(path: str | Sequence[str]) -> bool:
-    """Return whether all names end with ".ome.zarr", which other readers do not take."""
+    """Return whether all names end with ".ome.zarr", which no other reader takes."""
     paths = [path] if isinstance(path, str) else path
     return all(str(each).rstrip("/").endswith(".ome.zarr") for each in paths)
 
