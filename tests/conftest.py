@@ -155,6 +155,7 @@ def pytest_collection_modifyitems(
     known = _known_seconds(config)
     for item in items:
         guess = 3.0 if item.get_closest_marker("slow") else 0.1
+        guess = 20.0 if item.get_closest_marker("long") else guess
         seconds[item.path] += known.get(item.nodeid, guess)
     items.sort(key=lambda item: -seconds[item.path])
 
