@@ -601,6 +601,38 @@ def test_another_acquisition_below_leaves_labels_where_they_are(tmp_path, viewer
     assert browser.title_of(image) == "A1 - field 6 - round 1"
 
 
+def test_no_edit_lands_between_two_fields(tmp_path, viewer, monkeypatch):
+    root = write_plate(tmp_path / "p", grid=(1, 1), fields=3, shape=(1, 8, 8))
+    browser = browse(viewer, root)
+    browser.show_field("A/1", "0")
+    labels = viewer.add_layer(new_labels(viewer.layers[0], "mine"))
+    labels.paint((2, 2), 1)
+    labels.paint((4, 4), 1)
+    labels.undo()
+    assert labels.saver.save_now()
+    before = stored(root, "A/1/0/labels/mine")
+    refused, exchange = [], layer_slots.LayerSlots._exchange_layers
+    monkeypatch.setattr(window_services, "show_passing", refused.append)
+
+    def exchange_and_edit(*arguments):
+        labels.paint((6, 6), 7)
+        labels.fill((0, 0), 7)
+        labels.undo()
+        labels.redo()
+        yield from exchange(*arguments)
+
+    monkeypatch.setattr(layer_slots.LayerSlots, "_exchange_layers", exchange_and_edit)
+    browser.show_field("A/1", "1")
+    monkeypatch.undo()
+    assert len(refused) == 4
+    assert refused[0].startswith("Not painted: the field was loading.")
+    assert not labels.unsaved
+    browser.show_field("A/1", "0")
+    np.testing.assert_array_equal(stored(root, "A/1/0/labels/mine"), before)
+    assert stored_labels(root, "mine") == ["A/1/0/labels/mine"]
+    assert not labels.unsaved
+
+
 def test_the_image_of_the_field_asked_for_is_selected_and_labelled(tmp_path, viewer):
     root = write_plate(tmp_path / "p", grid=(1, 1), acquisitions=2, shape=(1, 8, 8))
     browser = browse(viewer, root)

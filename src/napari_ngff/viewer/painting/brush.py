@@ -46,11 +46,7 @@ PAINTING = (Mode.PAINT, Mode.ERASE, Mode.FILL, Mode.POLYGON)
 def draw_along(layer: Any, event: Any) -> Iterator[None]:
     """Paint, erase or fill along a drag, as one step of undo."""
     overlay = layer._overlays["brush_stroke"]
-    if layer.is_exchanging:
-        # On screen is still the field before, whose labels were saved already.
-        window_services.show_passing(
-            "Not painted: the field was loading.\nPaint again."
-        )
+    if layer.refuses_edits():
         return
     # The brush is being resized (Alt), or napari's ring of the right button draws this
     # drag.

@@ -86,8 +86,8 @@ class CanvasLabels(Labels):  # type: ignore[misc]
     stroke_surface
         What was drawn in 3D when the present stroke began.
     is_exchanging
-        Whether the layer is just getting the labels of another field: no stroke
-        begins meanwhile.
+        Whether the layer is just getting the labels of another field; see
+        `refuses_edits`.
     """
 
     stroke_ended = Signal()
@@ -312,6 +312,18 @@ class CanvasLabels(Labels):  # type: ignore[misc]
 
     # Edits: the canvas holds the steps of undo, napari's history counts them.
 
+    def refuses_edits(self) -> bool:
+        """Return whether edits are refused now, as a notice reports.
+
+        While labels of another field are put in place, those of the field before are
+        saved already: nobody would be asked about what is painted or undone now.
+        """
+        if self.is_exchanging:
+            window_services.show_passing(
+                "Not painted: the field was loading.\nPaint again."
+            )
+        return self.is_exchanging
+
     def _add_edit(self, edit: Edit) -> None:
         """Add an edit, to be shown by ``_partial_labels_refresh``.
 
@@ -319,6 +331,8 @@ class CanvasLabels(Labels):  # type: ignore[misc]
         in napari: undo then always takes back something visible, and edits that were
         undone can still be redone.
         """
+        if self.refuses_edits():
+            return
         if not self._staged_history:
             if self._changes_nothing(edit):
                 return
