@@ -673,6 +673,17 @@ def test_a_field_of_one_acquisition_alone_gets_labels(tmp_path, viewer):
     assert stored_labels(root, "alone") == ["A/1/5/labels/alone"]
 
 
+def test_fields_of_several_acquisitions_have_their_names(tmp_path, viewer):
+    root = write_plate(tmp_path / "p", grid=(1, 1), acquisitions=2, fields=2)
+    titles = [field.title for field in browse(viewer, root).fields_of("A/1").fields]
+    assert titles == [
+        "field 0 - round 0",
+        "field 1 - round 0",
+        "field 2 - round 1",
+        "field 3 - round 1",
+    ]
+
+
 def test_fields_of_two_acquisitions_are_paired_by_place(tmp_path, viewer):
     root = write_plate(tmp_path / "p", grid=(1, 1), acquisitions=2, shape=(1, 8, 8))
     move_images([root / "A" / "1" / str(k) for k in range(4, 8)], (0, 4))
