@@ -18,6 +18,7 @@ from napari_ngff.viewer.browsing.annotation import begin_annotation
 from napari_ngff.viewer.browsing.browser import Position
 from napari_ngff.viewer.images_to_label import image_choices
 from napari_ngff.viewer.layer_plan import KEY
+from napari_ngff.viewer.node_contents import open_contents
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.painting.painted_layers import OVERVIEW
@@ -599,6 +600,17 @@ def test_another_acquisition_below_leaves_labels_where_they_are(tmp_path, viewer
     assert names == ["A1 - field 6 - round 1"], "the field that was asked for"
     browser.show_field("A/1", "2")
     assert browser.title_of(image) == "A1 - field 6 - round 1"
+
+
+def test_a_plate_that_is_opened_again_shows_no_field(tmp_path, viewer):
+    root = write_plate(tmp_path / "p", grid=(1, 2), shape=(1, 8, 8))
+    browser = browse(viewer, root)
+    browser.show_field("A/2", "1")
+    viewer.layers.clear()
+    again = browse(viewer, root)
+    again.adopt_mosaics(open_contents(open_node(root)).groups)
+    assert again.position is None
+    assert again.shown_wells == ("A/1", "A/2")
 
 
 def test_no_edit_lands_between_two_fields(tmp_path, viewer, monkeypatch):

@@ -506,8 +506,6 @@ class Display:
             return self.shown.wells[0], image[1]
         return image
 
-    # Layers that a reader has made of the node.
-
     def adopt_mosaics(
         self, groups: Sequence[LayerGroup], wells: Sequence[str] | None = None
     ) -> None:
@@ -524,6 +522,7 @@ class Display:
             self.resolver.use_arrangements(joined[0].arrangements)
         self._tiles = tuple(joined)
         fields = replace(fields, wells=tuple(wells or (w.path for w in self._wells)))
+        fields = replace(fields, position=None)  # of a plate that is opened again
         image = groups[0].image if len(groups) == 1 and not joined else None
         if image is not None:
             inner = image.node.location.path[len(self._node.location.path) :]
