@@ -663,15 +663,39 @@ def test_the_image_of_the_field_asked_for_is_selected_and_labelled(tmp_path, vie
     assert (name, image) == ("A1 - field 6 - round 1", second)
 
 
-def test_a_field_of_one_acquisition_alone_gets_labels(tmp_path, viewer):
-    root = write_plate(tmp_path / "p", grid=(1, 1), acquisitions=2, shape=(1, 8, 8))
-    for field in range(4, 8):  # one to the right of the others
+def shift_second(root):
+    """Move the fields of the second acquisition by one to the right."""
+    for field in range(4, 8):
         document = json.loads((root / f"A/1/{field}/zarr.json").read_text())
         (image,) = document["attributes"]["ome"]["multiscales"]
         width = 8 * image["datasets"][0]["coordinateTransformations"][0]["scale"][-1]
         for level in image["datasets"]:
             level["coordinateTransformations"][1]["translation"][-1] += width
         (root / f"A/1/{field}/zarr.json").write_text(json.dumps(document))
+
+
+def test_no_image_covers_that_of_the_field_asked_for(tmp_path, viewer):
+    root = write_plate(tmp_path / "p", grid=(1, 1), acquisitions=2, shape=(1, 8, 8))
+    shift_second(root)
+    browser = browse(viewer, root)
+    browser.show_field("A/1", "0")  # which the second acquisition does not have
+    browser.choose_acquisitions([0, 1])
+    browser.show_field("A/1", "4")
+    second = viewer.layers["Tiny round 1"]
+    second.blending = "translucent"
+    browser.show_field("A/1", "1")  # the same place
+    assert list(viewer.layers) == [viewer.layers["Tiny round 0"], second]
+    assert second.visible
+    assert second.blending == "additive"
+    # What the user chooses then holds while the acquisition is the same.
+    second.blending = "minimum"
+    browser.show_field("A/1", "3")
+    assert second.blending == "minimum"
+
+
+def test_a_field_of_one_acquisition_alone_gets_labels(tmp_path, viewer):
+    root = write_plate(tmp_path / "p", grid=(1, 1), acquisitions=2, shape=(1, 8, 8))
+    shift_second(root)
     browser = browse(viewer, root)
     browser.show_field("A/1", "1")
     browser.choose_acquisitions([0, 1])

@@ -62,6 +62,9 @@ OTHER_CLASSES = (
 )
 
 
+COVERING = ("opaque", "translucent", "translucent_no_depth")
+"""Blending of images under which others are not seen."""
+
 CONTRAST = ("contrast_limits_range", "contrast_limits", "colormap", "gamma")
 """Attributes that channels keep as well."""
 
@@ -247,6 +250,7 @@ class LayerSlots:
                 self._go_on_painting(viewer, slot, was_active)
             yield
         self._select_first_labels(viewer)
+        self._uncover_leading_image(viewer)
         self._select_leading_image(viewer)
         if was_active and not viewer.layers.selection:
             # The selected labels were removed: the next layer below is selected.
@@ -268,6 +272,16 @@ class LayerSlots:
         channels = (x for x in layers if x._type_string == "image")
         if labels and viewer.layers.selection.active is next(channels, None):
             viewer.layers.selection.active = labels[-1]
+
+    def _uncover_leading_image(self, viewer: ViewerModel) -> None:
+        """Let no image cover that of the field asked for, where it did not lead before.
+
+        An image that led keeps its look otherwise, and may lie above.
+        """
+        for slot, layer in self.current_layers(viewer).items():
+            beside = self._is_other_lead and slot[1] == "image" and slot[0] > 0
+            if beside and layer.blending in COVERING:
+                layer.blending = "additive"
 
     def _select_leading_image(self, viewer: ViewerModel) -> None:
         """Select the image of the field asked for, in place of one beside it.
