@@ -663,6 +663,27 @@ def test_the_image_of_the_field_asked_for_is_selected_and_labelled(tmp_path, vie
     assert (name, image) == ("A1 - field 6 - round 1", second)
 
 
+def test_acquisitions_stay_chosen_where_the_user_cancels(tmp_path, viewer, monkeypatch):
+    root = write_plate(tmp_path / "p", grid=(1, 1), acquisitions=2, shape=(1, 8, 8))
+    browser = browse(viewer, root)
+    browser.show_field("A/1", "1")
+    browser.choose_acquisitions([0, 1])
+    labels = viewer.add_layer(new_labels(viewer.layers[0], "mine"))
+    labels.paint((2, 2), 1)
+    monkeypatch.setattr(settings, "saves_when_moving_on", lambda: False)
+    monkeypatch.setattr(window_services, "resolve_unsaved", lambda *_: False)
+    changed = []
+    browser.layers_changed.connect(lambda: changed.append(browser.chosen_acquisitions))
+    browser.choose_acquisitions([1])
+    assert browser.position == Position("A/1", "1", 0)
+    assert browser.chosen_acquisitions == (0, 1)
+    assert changed[-1] == (0, 1)
+    monkeypatch.setattr(window_services, "resolve_unsaved", lambda *_: True)
+    browser.choose_acquisitions([1])
+    assert browser.position == Position("A/1", "5", 1)
+    assert browser.chosen_acquisitions == (1,)
+
+
 def shift_second(root):
     """Move the fields of the second acquisition by one to the right."""
     for field in range(4, 8):

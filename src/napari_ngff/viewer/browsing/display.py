@@ -305,8 +305,8 @@ class Display:
             if may_leave and saved and self._state.wanted is wanted:
                 self._show_fields(wanted)
                 return
-            if not may_leave:
-                self._state.finish_wanted(wanted)
+            if not may_leave and self._state.cancel_wanted(wanted):
+                self._observer.on_shown()
             proceed(may_leave)
 
         if viewer is None:

@@ -161,6 +161,7 @@ class BrowsingState:
         self.wanted: ShownFields | None = None
         self.failed: ShownFields | None = None
         self.shown = ShownFields()
+        self._chosen_before: tuple[int, ...] = ()
 
     @property
     def start(self) -> ShownFields | None:
@@ -174,6 +175,7 @@ class BrowsingState:
 
     def choose_acquisitions(self, ids: tuple[int, ...]) -> None:
         """Choose the acquisitions of what is shown, and of what comes next."""
+        self._chosen_before = self.shown.acquisitions
         self.shown = replace(self.shown, acquisitions=ids)
 
     def choose_labels(self, name: str | None) -> None:
@@ -190,6 +192,17 @@ class BrowsingState:
         self.failed = None
         if self.wanted is fields:
             self.wanted = None
+
+    def cancel_wanted(self, fields: ShownFields) -> bool:
+        """Forget wanted fields since the user stays; return if a choice is undone.
+
+        Acquisitions that were chosen are those on screen again.
+        """
+        self.finish_wanted(fields)
+        if not isinstance(fields.last_move, AcquisitionChange):
+            return False
+        self.choose_acquisitions(self._chosen_before)
+        return True
 
     def fail_wanted(self, failed: ShownFields | None) -> None:
         """Note the field that cannot be shown; None if none is to be stepped over."""
