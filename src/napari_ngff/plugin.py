@@ -59,7 +59,7 @@ def get_reader(path: str | Sequence[str]) -> Callable[[Any], list[Any]] | None:
 
         viewer = reader.current_viewer()
         read = None if viewer is None else plain_reader(viewer, path)
-        if read is None and viewer is not None and is_named_so(path):
+        if read is None and viewer is not None and is_named_ome_zarr(path):
             read = reader.read_paths  # raises the reason
     if read is None:
         return None
@@ -85,7 +85,7 @@ def get_reader(path: str | Sequence[str]) -> Callable[[Any], list[Any]] | None:
     return read_layers
 
 
-def is_named_so(path: str | Sequence[str]) -> bool:
+def is_named_ome_zarr(path: str | Sequence[str]) -> bool:
     """Return whether all names end with ".ome.zarr", which no other reader takes."""
     paths = [path] if isinstance(path, str) else path
     return all(str(each).rstrip("/").endswith(".ome.zarr") for each in paths)

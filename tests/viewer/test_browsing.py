@@ -637,7 +637,8 @@ def test_no_edit_lands_between_two_fields(tmp_path, viewer, monkeypatch):
     browser.show_field("A/1", "1")
     monkeypatch.undo()
     assert len(refused) == 4
-    assert refused[0].startswith("Not painted: the field was loading.")
+    words = [text.split(":")[0] for text in refused]
+    assert words == ["Not painted", "Not painted", "Not undone", "Not redone"]
     assert not labels.unsaved
     browser.show_field("A/1", "0")
     np.testing.assert_array_equal(stored(root, "A/1/0/labels/mine"), before)
@@ -678,6 +679,11 @@ def test_acquisitions_stay_chosen_where_the_user_cancels(tmp_path, viewer, monke
     assert browser.position == Position("A/1", "1", 0)
     assert browser.chosen_acquisitions == (0, 1)
     assert changed[-1] == (0, 1)
+    # Nor does a step that follows take what was cancelled.
+    browser.choose_acquisitions([1])
+    browser.step_field(1)
+    assert browser.position == Position("A/1", "1", 0)
+    assert browser.chosen_acquisitions == (0, 1)
     monkeypatch.setattr(window_services, "resolve_unsaved", lambda *_: True)
     browser.choose_acquisitions([1])
     assert browser.position == Position("A/1", "5", 1)

@@ -161,7 +161,7 @@ class BrowsingState:
         self.wanted: ShownFields | None = None
         self.failed: ShownFields | None = None
         self.shown = ShownFields()
-        self._chosen_before: tuple[int, ...] = ()
+        self._acquisitions_on_screen: tuple[int, ...] = ()
 
     @property
     def start(self) -> ShownFields | None:
@@ -175,7 +175,6 @@ class BrowsingState:
 
     def choose_acquisitions(self, ids: tuple[int, ...]) -> None:
         """Choose the acquisitions of what is shown, and of what comes next."""
-        self._chosen_before = self.shown.acquisitions
         self.shown = replace(self.shown, acquisitions=ids)
 
     def choose_labels(self, name: str | None) -> None:
@@ -194,14 +193,18 @@ class BrowsingState:
             self.wanted = None
 
     def cancel_wanted(self, fields: ShownFields) -> bool:
-        """Forget wanted fields since the user stays; return if a choice is undone.
+        """Forget wanted fields, since the user stays; choose what is on screen again.
 
-        Acquisitions that were chosen are those on screen again.
+        Returns
+        -------
+        bool
+            Whether other acquisitions were chosen.
         """
         self.finish_wanted(fields)
-        if not isinstance(fields.last_move, AcquisitionChange):
+        on_screen = self._acquisitions_on_screen
+        if self.shown.acquisitions == on_screen:
             return False
-        self.choose_acquisitions(self._chosen_before)
+        self.choose_acquisitions(on_screen)
         return True
 
     def fail_wanted(self, failed: ShownFields | None) -> None:
@@ -215,6 +218,7 @@ class BrowsingState:
     def set_shown(self, asked: ShownFields, resolved: ShownFields) -> None:
         """Note what is shown now; acquisitions and labels may be chosen already."""
         chosen = self.shown.acquisitions
+        self._acquisitions_on_screen = resolved.acquisitions
         if resolved.acquisitions != asked.acquisitions:
             # Only if resolving changed them; else a choice made meanwhile holds.
             chosen = resolved.acquisitions  # the field is of another one

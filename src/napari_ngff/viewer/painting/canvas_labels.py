@@ -312,16 +312,15 @@ class CanvasLabels(Labels):  # type: ignore[misc]
 
     # Edits: the canvas holds the steps of undo, napari's history counts them.
 
-    def refuses_edits(self) -> bool:
+    def refuses_edits(self, word: str = "painted") -> bool:
         """Return whether edits are refused now, as a notice reports.
 
         While labels of another field are put in place, those of the field before are
         saved already: nobody would be asked about what is painted or undone now.
         """
         if self.is_exchanging:
-            window_services.show_passing(
-                "Not painted: the field was loading.\nPaint again."
-            )
+            text = f"Not {word}: the field was loading.\nTry again."
+            window_services.show_passing(text)
         return self.is_exchanging
 
     def _add_edit(self, edit: Edit) -> None:

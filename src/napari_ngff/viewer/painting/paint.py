@@ -183,7 +183,7 @@ class OMEZarrLabels(CanvasLabels):
 
     def undo(self) -> None:
         """Undo the last stroke; explain where there is none, as after a return."""
-        if self.refuses_edits():
+        if self.refuses_edits("undone"):
             return
         if not (self._undo_history or self.is_painting or self.read_only):
             show_info(NOTHING_TO_UNDO.format(self._history_limit))
@@ -191,7 +191,7 @@ class OMEZarrLabels(CanvasLabels):
 
     def redo(self) -> None:
         """Do the last stroke again that was undone."""
-        if not self.refuses_edits():
+        if not self.refuses_edits("redone"):
             super().redo()
 
     def _painted_place(

@@ -409,8 +409,8 @@ class BrowserDock(BrowserPanel):
         self.controls.setAcquisitions(browser.acquisitions, browser.chosen_acquisitions)
         self.controls.showLabels(browser.labels)
         self.well.setRuns(browser.chosen_acquisitions)
-        several = len(browser.acquisitions) > 1 and browser.chosen_acquisitions
-        self.feed.setAcquisition(several[0] if several else None)
+        chosen = browser.chosen_acquisitions if len(browser.acquisitions) > 1 else ()
+        self.feed.setAcquisition(next(iter(chosen), None))
         self._on_position(browser.position)
         # napari's list learns of the layers by the same events, maybe after this.
         QTimer.singleShot(0, self._reveal_layer)

@@ -125,12 +125,11 @@ class PictureFeed(QObject):
             # A closed dock is a window that only Python owns: it must not go meanwhile.
             window = self._map.window()
             # Another acquisition may have been chosen meanwhile.
-            wanted = (None, self._acquisition)
             self._hand_out(
                 {
                     place: thumbnail
                     for place, thumbnail in thumbnails.items()
-                    if place.acquisition == wanted[place.well]
+                    if not place.well or place.acquisition == self._acquisition
                 }
             )
             del window
