@@ -9,6 +9,7 @@ import sys
 import pytest
 from PIL import Image
 
+import plates
 from napari_ngff import __version__
 from napari_ngff.cli import main
 from napari_ngff.viewer.samples import write_image, write_plate
@@ -58,6 +59,12 @@ def test_info_of_the_parts_of_a_plate(capsys, plate):
     assert "fields   0, 1" in run(capsys, "info", plate / "A/1")[1]
     assert "label, OME-Zarr 0.5" in run(capsys, "info", plate / "A/1/0/labels/cells")[1]
     assert "labels   nuclei, cells" in run(capsys, "info", plate / "A/1/0/labels")[1]
+
+
+def test_info_names_several_acquisitions(capsys, plate, tmp_path):
+    several = plates.write_plate(tmp_path / "days.ome.zarr", fields=1, acquisitions=2)
+    assert "acquisitions  round 0, round 1" in run(capsys, "info", several)[1]
+    assert "acquisitions" not in run(capsys, "info", plate)[1]
 
 
 def test_info_lists_problems_with_their_consequence(capsys, image):

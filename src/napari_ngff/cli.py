@@ -26,6 +26,7 @@ from napari_ngff.commands.measure import add_measure
 from napari_ngff.commands.merge import add_merge
 from napari_ngff.commands.pack import add_pack
 from napari_ngff.errors import NotOMEZarrError, OMEZarrError, beyond_limits
+from napari_ngff.metadata.model import Acquisition
 from napari_ngff.store.hierarchy.node import Node, open_node
 from napari_ngff.store.hierarchy.summary import list_branches, summarize_node
 
@@ -140,6 +141,8 @@ def _summary_lines(summary: JSON) -> list[str]:
         plate = summary["plate"]
         size = f"{len(plate['rows'])} rows x {len(plate['columns'])} columns"
         lines.append(f"plate    {plate['name']}: {size}, {plate['wells']} wells")
+        runs = [Acquisition(**described).title for described in plate["acquisitions"]]
+        lines += [f"acquisitions  {', '.join(runs)}"] if len(runs) > 1 else []
     if "well" in summary:
         fields = ", ".join(field["path"] for field in summary["well"]["fields"])
         lines.append(f"fields   {fields}")
