@@ -40,7 +40,7 @@ def test_names_colours_and_states_come_back_and_others_read_them(folder, capsys)
     classes = classes_of_layer(layer)
     assert classes is classes_of_layer(layer)
     classes.add_class("nucleus", 1)
-    classes.add_class("debris")
+    classes.add_class("debris", 2)
     classes.change_class(2, state="flagged", locked=True, color=(1, 2, 3, 255))
     classes.change_class(1, hidden=True)
     classes.move_class(2, 0)
@@ -88,6 +88,21 @@ def test_a_new_class_does_not_get_the_pixels_of_one_that_was_removed(folder):
     debris = classes.items[-1].value
     classes.remove_class(debris)
     assert classes.add_class("mitotic").value == debris + 1
+
+
+def test_a_new_class_does_not_get_pixels_that_have_no_class(folder):
+    layer = opened(folder)
+    objects = int(np.asarray(layer.data[0]).max())
+    classes = classes_of_layer(layer)
+    classes.add_class("nucleus", 1)
+    added = classes.add_class("debris").value
+    assert added == objects + 1 > 2
+    classes.remove_class(added)
+    # In 8 bits, 255 is often the only label of a mask: no larger type for a class.
+    dtype = layer.canvas.dtype
+    layer.paint((0, 8, 8), np.iinfo(dtype).max)
+    assert classes.add_class("mitotic").value == added + 1
+    assert layer.canvas.dtype == dtype
 
 
 def test_keys_paint_with_the_class_of_their_place(folder):

@@ -178,11 +178,7 @@ class LayerClasses:
             Where the value is a class already, or 0.
         """
         if value is None:
-            largest = max((item.value for item in self.items), default=0)
-            # Pixels of a class that was removed must not become those of the new one.
-            highest = max(largest, *self._removed, 0)
-            # Of an empty list, the label that is painted with is meant.
-            value = highest + 1 if highest else max(1, int(self.layer.selected_label))
+            value = self._find_unused_value()
         if value == 0 or self.find_class(value) is not None:
             raise ValueError(f"Label {value} is taken. Choose another.")
         color = color_of_new(value, self.items)
@@ -190,6 +186,18 @@ class LayerClasses:
         self._set_items((*self.items, added))
         self.select_class(value)
         return added
+
+    def _find_unused_value(self) -> int:
+        """Return a label for a new class that no known pixel has."""
+        # Pixels of a class that was removed must not become those of the new one.
+        listed = (*(item.value for item in self.items), *self._removed)
+        if max(listed, default=0) <= 0:
+            # Of an empty list, the label that is painted with is meant.
+            return max(1, int(self.layer.selected_label))
+        # Nor objects that another program made, which no class names.
+        canvas = self.layer.canvas
+        unused = max(*listed, canvas.highest) + 1
+        return unused if unused <= np.iinfo(canvas.dtype).max else max(listed) + 1
 
     def change_class(self, value: int, **parts: Any) -> None:
         """Change parts of a class: name, color, state, locked, hidden.
