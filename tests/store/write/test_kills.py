@@ -59,12 +59,13 @@ def test_what_is_killed_at_a_random_moment(make_trials, name, kind):
 
 
 @pytest.mark.parametrize(
-    ("name", "kind"), [("save labels", FOLDER), ("save new labels", ARCHIVE)]
+    ("name", "kind", "stride"),
+    [("save labels", FOLDER, 4), ("save new labels", ARCHIVE, 8)],
 )
-def test_death_in_some_stages(make_trials, name, kind):
-    """Every fourth stage; `test_death_in_every_stage` takes long."""
+def test_death_in_some_stages(make_trials, name, kind, stride):
+    """Each fourth or eighth stage; `test_death_in_every_stage` takes long."""
     trials = make_trials(name, kind)
-    for number, step in enumerate(list(chosen(trials.run(), 1))[::4]):
+    for number, step in enumerate(list(chosen(trials.run(), 1))[::stride]):
         when = ("after", "before")[number % 2]
         step, told = trials.start_at(step, when)
         assert told is None
