@@ -249,6 +249,7 @@ def test_after_a_save_labels_still_come_in_workers(viewer, labels):
 @pytest.mark.default_cases("disk-sidecar")
 @pytest.mark.parametrize("sidecar", [False, True], ids=["image", "sidecar"])
 def test_new_labels_come_in_workers_after_their_first_save(viewer, labels, sidecar):
+    viewer.window.resize(1000, 750)  # wide enough for both strokes
     image = next(one for one in viewer.layers if one._type_string == "image")
     new = new_labels(image, "new-nuclei", sidecar=sidecar)
     viewer.add_layer(new)

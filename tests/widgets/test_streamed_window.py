@@ -207,12 +207,12 @@ def test_what_is_on_screen_comes_once_the_server_is_back(viewer, tmp_path, monke
     until(lambda: not fetcher.is_busy)
     raw, _, box = drawn(layer)
     assert not np.array_equal(raw, planes[2][box])
-    assert layer.get_value((2, 500, 500), world=False)[1] is None
+    assert layer.get_value((2, 900, 900), world=False)[1] is None
     pump(600)  # a notice counts first
     notification_manager.records.clear()
     pump(1500)
     assert not notification_manager.records  # asks again without a word
     with serving(tmp_path, port=port) as server:
         until(lambda: np.array_equal(drawn(layer)[0], planes[2][drawn(layer)[2]]))
-        assert layer.get_value((2, 500, 500), world=False)[1] == planes[2][500, 500]
+        assert layer.get_value((2, 900, 900), world=False)[1] == planes[2][900, 900]
         until(lambda: not fetcher.is_busy)
