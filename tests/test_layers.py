@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import importlib
 import re
 import subprocess
@@ -11,12 +12,8 @@ import tomllib
 from importlib.metadata import packages_distributions
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 SOURCE = Path(__file__).parents[1] / "src"
 # From the lowest up. Those of one layer do not know each other.
@@ -55,14 +52,17 @@ KINDS = re.compile(
 ).findall
 
 
-def imported(tree: ast.Module) -> Iterator[str]:
+@functools.cache
+def imported(text: str) -> tuple[str, ...]:
     """Dotted names that a module imports, anywhere in it, types included."""
-    for node in ast.walk(tree):
+    names: list[str] = []
+    for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            relative = "." * node.level
-            yield from (f"{relative}{node.module}.{alias.name}" for alias in node.names)
+            start = f"{'.' * node.level}{node.module}"
+            names += [f"{start}.{alias.name}" for alias in node.names]
+    return tuple(names)
 
 
 def within(name: str, packages: tuple[str, ...]) -> bool:
@@ -75,7 +75,7 @@ def violations(path: str, text: str) -> list[str]:
     """What a module, `path` below ``napari_ngff``, does against the architecture."""
     found = []
     own = path.split("/")[0].removesuffix(".py")
-    for name in imported(ast.parse(text)):
+    for name in imported(text):
         if name.startswith("."):
             found.append(f"imports {name} relatively")
         if within(name, ("napari_ngff",)):
@@ -193,7 +193,7 @@ def test_every_import_is_a_declared_dependency() -> None:
     names = {
         name.split(".")[0]
         for module in MODULES
-        for name in imported(ast.parse(module.read_text(encoding="utf-8")))
+        for name in imported(module.read_text(encoding="utf-8"))
     }
     foreign = names - {"napari_ngff"} - sys.stdlib_module_names
     assert {
@@ -207,7 +207,7 @@ def test_all_that_tests_and_benchmarks_import_is_there() -> None:
     """Also inside functions, and in files that only a release runs."""
     root = SOURCE.parent
     texts = [*root.glob("tests/**/*.py"), *root.glob("docs/**/*.py")]
-    named = {name for text in texts for name in imported(ast.parse(text.read_text()))}
+    named = {name for text in texts for name in imported(text.read_text())}
     missing = []
     for name in sorted(named):
         if within(name, ("napari_ngff",)) and "." in name:
@@ -230,7 +230,7 @@ def graph(texts: dict[str, str]) -> dict[str, set[str]]:
     """List what modules import of each other, types included, by dotted name."""
     found = {}
     for own, text in texts.items():
-        names = set(imported(ast.parse(text)))
+        names = set(imported(text))
         names |= {name.rpartition(".")[0] for name in names}
         found[own] = (names & texts.keys()) - {own}
     return found
@@ -316,14 +316,14 @@ def test_every_inner_function_is_used(module: str) -> None:
     for outer in ast.walk(ast.parse(TEXTS[module])):
         if not isinstance(outer, ast.FunctionDef):
             continue
-        names = {node.id for node in ast.walk(outer) if isinstance(node, ast.Name)}
-        unused += [
-            f"{outer.name}: {inner.name}"
-            for inner in outer.body
-            if isinstance(inner, ast.FunctionDef)
-            and not inner.decorator_list
-            and inner.name not in names
+        inner = [
+            node.name
+            for node in outer.body
+            if isinstance(node, ast.FunctionDef) and not node.decorator_list
         ]
+        if inner:
+            names = {node.id for node in ast.walk(outer) if isinstance(node, ast.Name)}
+            unused += [f"{outer.name}: {name}" for name in inner if name not in names]
     assert unused == []
 
 
