@@ -55,6 +55,7 @@ def test_image_of_any_version(tmp_path: Path, version: str):
         assert group["labels/cells/0"].metadata.dimension_names == ("t", "y", "x")
 
 
+@pytest.mark.default_cases("stack-0.5", *(f"plate-{version}" for version in VERSIONS))
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("kind", ["stack", "plate"])
 def test_schemas_accept_every_group(tmp_path: Path, version: str, kind: str):

@@ -200,6 +200,7 @@ def test_a_failure_is_told(viewer, server, address, monkeypatch):
     pump(50)
 
 
+@pytest.mark.long
 def test_a_file_that_is_replaced_is_told_and_never_mixed(
     viewer, server, address, tmp_path, told, stored_cells
 ):

@@ -573,6 +573,7 @@ def test_a_running_conversion_is_not_disturbed(sources, tmp_path) -> None:
     assert errors_of(made) == []
 
 
+@pytest.mark.default_cases("synchronous", "threads")
 @pytest.mark.parametrize("scheduler", ["synchronous", "threads", "processes"])
 def test_any_scheduler_of_dask(sources, tmp_path, scheduler) -> None:
     made = tmp_path / "made.ome.zarr"

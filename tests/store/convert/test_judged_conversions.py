@@ -78,8 +78,7 @@ def require_validity(path: Path, capsys, source_version: str) -> None:
 
 
 @pytest.mark.default_cases(
-    "up", "down", "from the first", "from the newest", "shards", "joined",
-    "a part, down", "a part in shards", "some levels",
+    "up", "down", "from the first", "shards", "joined", "a part in shards"
 )  # fmt: skip
 @pytest.mark.parametrize("case", CASES)
 def test_images(sources, tmp_path, capsys, case) -> None:

@@ -163,6 +163,7 @@ def test_labels_in_a_bucket_are_saved_there(bucket, told, samples):
     assert s3fs.S3FileSystem().exists("cells/0.5.ome.zarr/labels/mine/zarr.json")
 
 
+@pytest.mark.default_cases("0.5")
 @pytest.mark.parametrize("version", VERSIONS)
 def test_labels_of_a_remote_image_are_there_again(server, version, told):
     check_there_again(url(server, f"{version}.ome.zarr"), version)

@@ -125,6 +125,7 @@ def test_wells_of_a_plate_are_forgotten_for_an_image(viewer, tmp_path):
     Person(viewer, "convert").take(journey)
 
 
+@pytest.mark.long
 def test_the_visible_part_becomes_the_crop(viewer, tmp_path):
     source = write_image(tmp_path / "cells.ome.zarr", "0.5", shape=(2, 300, 400))
     made = tmp_path / "cells-converted.ome.zarr"
