@@ -62,6 +62,9 @@ def test_keys_walk_with_the_dock_focused(viewer, dock, qtbot):
         QTest.keyClick(dock.map, key)
         qtbot.waitUntil(lambda w=well, f=field: shows(dock, w, f), timeout=PATIENCE)
     assert list(viewer.layers) == layers
+    _, annotate = viewer.window.add_plugin_dock_widget("napari-ngff", "Annotate")
+    QTest.keyClick(annotate.classes.table, Qt.Key.Key_Comma)
+    qtbot.waitUntil(lambda: shows(dock, "B/2", "0"), timeout=PATIENCE)
 
 
 @pytest.mark.long

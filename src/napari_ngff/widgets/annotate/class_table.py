@@ -20,6 +20,7 @@ from qtpy.QtWidgets import (
 
 from napari_ngff.labels.label_classes import STATES
 from napari_ngff.viewer.painting.layer_classes import KEYS, unit_of_area
+from napari_ngff.widgets.canvas_keys import CanvasKeys
 
 if TYPE_CHECKING:
     from napari_ngff.labels.label_classes import LabelClass
@@ -32,7 +33,7 @@ TITLES = ("", "", *COLUMNS[2:])
 """Titles that are drawn: a key and a colour are recognised without one."""
 KEY, COLOR, NAME, VALUE, VISIBLE, LOCKED, STATE, COUNT = range(len(COLUMNS))
 TOOLTIPS = (
-    "Press this number on the canvas to paint with the class.",
+    "Press this number on the canvas or here to paint with the class.",
     "Double-click to choose another colour.",
     "Double-click to rename.",
     "The number in the pixels.",
@@ -246,6 +247,7 @@ class ClassTable(QTableView):
             self.setItemDelegateForColumn(column, TickDelegate(self))
         self.setAccessibleName("Classes")
         self.setToolTip("A click selects the class to paint with.")
+        CanvasKeys(self)
         # Tab leads on to the next control; arrows go from cell to cell.
         self.setTabKeyNavigation(False)
         self.setIconSize(QSize(SWATCH, SWATCH))

@@ -30,6 +30,7 @@ from napari_ngff.viewer.painting.object_edits import (
     neighbour_id,
     show_region,
 )
+from napari_ngff.widgets.canvas_keys import CanvasKeys
 from napari_ngff.widgets.widget_tasks import WidgetTasks
 from napari_ngff.widgets.wrapping_row import WrappingRow
 
@@ -87,6 +88,7 @@ class ObjectPage(QWidget):
         self.join.setCheckable(True)
         self.cut.setCheckable(True)
         self.list = QListWidget(self)
+        CanvasKeys(self.list)
         self.list.setAccessibleName("Objects that were chosen")
         self.list.setToolTip("Objects that were chosen last; a click goes there.")
         self._build_layout()
