@@ -90,6 +90,38 @@ def test_a_new_class_does_not_get_the_pixels_of_one_that_was_removed(folder):
     assert classes.add_class("mitotic").value == debris + 1
 
 
+def test_a_removed_class_leaves_the_colour_that_others_see(folder):
+    layer = opened(folder)
+    before = layer.get_color(1)
+    classes = classes_of_layer(layer)
+    classes.add_class("kept", 2)
+    classes.add_class("removed", 1)
+    assert not np.array_equal(layer.get_color(1), before)
+    classes.remove_class(1)
+    assert np.array_equal(layer.get_color(1), before)  # of the file
+    classes.add_class("removed", 1)
+    assert layer.saver.save_now()
+    classes.remove_class(1)
+    assert layer.saver.save_now()
+    stored = read_label_info(open_node(str(folder / "labels" / "nuclei")))
+    assert np.allclose(255 * layer.get_color(1), stored.colors[1], atol=0.5)
+    assert np.array_equal(layer.get_color(1), opened(folder).get_color(1))
+
+
+def test_the_first_class_does_not_get_the_pixels_of_an_object(tmp_path):
+    path = tmp_path / "many.ome.zarr"
+    write_image(path, shape=(1, 300, 400))
+    layer = opened(path)
+    objects = int(np.asarray(layer.data[0]).max())
+    assert objects > 9
+    classes = classes_of_layer(layer)
+    assert classes.add_class("nucleus").value == objects + 1
+    # What was painted before is meant.
+    painted = opened(path)
+    painted.paint((0, 8, 8), 1)
+    assert classes_of_layer(painted).add_class("nucleus").value == 1
+
+
 def test_a_new_class_does_not_get_pixels_that_have_no_class(folder):
     layer = opened(folder)
     objects = int(np.asarray(layer.data[0]).max())

@@ -102,6 +102,25 @@ def add(dock, *names):
         type_name(dock, name)
 
 
+def test_keys_choose_rows_and_the_brush_while_the_table_has_the_focus(
+    viewer, dock, labels
+):
+    """Qt would choose the row whose cell begins with the number."""
+    add(dock, "first", "removed", "second", "third")
+    press(dock, 1, NAME)
+    QTest.mouseClick(dock.classes.buttons["Remove"], LEFT)
+    values = [item.value for item in dock.classes.classes.items]
+    assert values == [1, 3, 4]
+    for column in (VALUE, NAME):
+        for number in (1, 2, 3):
+            press(dock, number % 3, column)  # another row, and the focus
+            labels.mode = "pan_zoom"
+            QTest.keyClick(dock.classes.table, str(number))
+            pump(50)
+            assert labels.selected_label == values[number - 1], (column, number)
+            assert labels.mode == "paint"
+
+
 @pytest.mark.long
 def test_areas_are_counted_in_pixels_and_those_of_stacks_in_voxels(viewer, tmp_path):
     image = write_image(tmp_path / "flat.ome.zarr", shape=(64, 64))
@@ -282,7 +301,6 @@ def test_the_dock_follows_the_labels_that_are_selected(viewer, dock, labels):
     assert dock.make.isEnabled()
 
 
-@pytest.mark.long
 def test_count_says_how_much_is_painted(viewer, dock, labels):
     add(dock, "nucleus")
     click(viewer, world(labels, 300, 300))
@@ -290,6 +308,11 @@ def test_count_says_how_much_is_painted(viewer, dock, labels):
     until(lambda: dock.classes.table.rows.counts)
     whole = np.asarray(labels.data[0])
     assert dock.classes.table.rows.counts == {1: int((whole == 1).sum())}
+    assert "painted" in dock.status.text()
+    # As where the next field gives the layer its labels.
+    dock.classes.classes.read_again()
+    assert not dock.classes.table.rows.counts
+    assert dock.status.text() == ""
 
 
 @pytest.mark.long

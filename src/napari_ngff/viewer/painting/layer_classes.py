@@ -33,7 +33,7 @@ from napari_ngff.viewer.layer_plan import origin_of
 from napari_ngff.viewer.notices import count_noun
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from napari_ngff.viewer.painting.paint import OMEZarrLabels
 
@@ -71,6 +71,8 @@ class LayerClasses:
 
     changed = Signal()
     """Emitted when a class was added, removed, changed or selected."""
+    labels_replaced = Signal()
+    """Emitted when the layer got other labels."""
 
     def __init__(self, layer: OMEZarrLabels) -> None:
         self._layer = weakref.ref(layer)
@@ -103,6 +105,7 @@ class LayerClasses:
         self.layer.classes = None
         self._read_classes(self.layer)
         self.changed.emit()
+        self.labels_replaced.emit()
 
     def keep_classes(
         self, classes: Sequence[LabelClass], *, unsaved: bool = False
@@ -189,15 +192,18 @@ class LayerClasses:
 
     def _find_unused_value(self) -> int:
         """Return a label for a new class that no known pixel has."""
+        canvas, painted = self.layer.canvas, max(1, int(self.layer.selected_label))
         # Pixels of a class that was removed must not become those of the new one.
-        listed = (*(item.value for item in self.items), *self._removed)
-        if max(listed, default=0) <= 0:
+        taken = max((*(item.value for item in self.items), *self._removed), default=0)
+        if taken <= 0:
+            is_painted = any(edit.label == painted for edit in canvas.edits)
             # Of an empty list, the label that is painted with is meant.
-            return max(1, int(self.layer.selected_label))
+            if is_painted or canvas.highest <= KEYS:
+                return painted
+            taken = painted - 1
         # Nor objects that another program made, which no class names.
-        canvas = self.layer.canvas
-        unused = max(*listed, canvas.highest) + 1
-        return unused if unused <= np.iinfo(canvas.dtype).max else max(listed) + 1
+        unused = max(taken, canvas.highest) + 1
+        return unused if unused <= np.iinfo(canvas.dtype).max else taken + 1
 
     def change_class(self, value: int, **parts: Any) -> None:
         """Change parts of a class: name, color, state, locked, hidden.
@@ -351,10 +357,10 @@ class LayerClasses:
         self._update_locked(layer)
         self.changed.emit()
 
-    def _show_colors(self, gone: Iterable[int] = ()) -> None:
-        """Set the colours of classes, and the usual ones of removed classes."""
+    def _show_colors(self, gone: Collection[int] = ()) -> None:
+        """Set the colours of classes, and those that labels had before their class."""
         layer = self.layer
-        colors: dict[int, Any] = dict.fromkeys(gone)
+        colors = self._list_former_colors(gone)
         for item in self.items:
             rgba = (*item.color[:3], 0 if item.hidden else item.color[3])
             colors[item.value] = np.array(rgba, np.float32) / 255
@@ -362,6 +368,22 @@ class LayerClasses:
         # Setting a colormap draws the layer again.
         if colormap is not layer.colormap:
             layer.colormap = colormap
+
+    def _list_former_colors(self, values: Collection[int]) -> dict[int, Any]:
+        """Return the colours of the file, 0-1; None for labels that are classes in it.
+
+        Such a colour is that of the class, and is dropped from the file.
+        """
+        saver = self.layer.saver
+        description = saver.description if saver is not None else None
+        info = description.info if description is not None else LabelInfo()
+        classes = {item.value for item in classes_of(info)}
+        stored = {v: info.colors[v] for v in values if v in info.colors}
+        return dict.fromkeys(values) | {
+            value: np.array(rgba, np.float32) / 255
+            for value, rgba in stored.items()
+            if value not in classes
+        }
 
     def _update_locked(self, layer: OMEZarrLabels) -> None:
         """Let the tools spare locked classes."""

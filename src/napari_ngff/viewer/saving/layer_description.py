@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from psygnal import Signal
 
-from napari_ngff.labels.label_classes import with_classes
+from napari_ngff.labels.label_classes import classes_of, with_classes
 from napari_ngff.metadata.model import LabelInfo
 
 if TYPE_CHECKING:
@@ -158,7 +158,13 @@ class DescriptionSnapshot:
             colors=colors_of(self.colors, before.colors),
             properties=properties_of(self.features, before.properties),
         )
-        return info if self.classes is None else with_classes(info, self.classes)
+        if self.classes is None:
+            return info
+        # The features lack the names of removed classes already.
+        kept = {item.value for item in self.classes}
+        gone = {item.value for item in classes_of(before)} - kept
+        colors = {v: rgba for v, rgba in info.colors.items() if v not in gone}
+        return with_classes(replace(info, colors=colors), self.classes)
 
 
 def colors_of(

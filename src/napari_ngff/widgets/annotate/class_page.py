@@ -110,15 +110,23 @@ class ClassPage(QWidget):
             layer.events.show_selected_label.connect(self._on_show_selected_label)
         self._on_show_selected_label()
         self.show_only.setEnabled(layer is not None)
-        # A count of the labels before would be listed beside the classes of these.
-        self._tasks.cancel_others()
         if self.classes is not None:
             self.classes.changed.disconnect(self.refreshChoices)
+            self.classes.labels_replaced.disconnect(self._forget_counts)
         classes = classes_of_layer(layer) if layer is not None else None
+        self._forget_counts()
         self.table.rows.setClasses(classes)
         if classes is not None:
             classes.changed.connect(self.refreshChoices)
+            classes.labels_replaced.connect(self._forget_counts)
         self.refreshChoices()
+
+    def _forget_counts(self) -> None:
+        """Drop a count: it would be listed beside classes of other labels."""
+        self._tasks.cancel_others()
+        if self.table.rows.counts:
+            self.table.rows.setCounts({})
+            self.reported.emit("")
 
     def refreshChoices(self) -> None:
         """Enable the buttons that can do something, and list what may be drawn over."""
