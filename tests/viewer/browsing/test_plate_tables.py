@@ -443,6 +443,15 @@ def test_classes_have_the_same_colours_on_canvas_and_map(tables, tmp_path):
         on_canvas = 255 * layer.colormap.map(known.value)[:3]
         assert np.allclose(colors[known.name], on_canvas, atol=1)
     assert len(set(colors.values())) == 3
+    # Also where no labels are shown, until a field with other colours is.
+    tables.browser.show_mosaic()
+    assert tables.color_map().category_colors == shown.category_colors
+    told = []
+    tables.changed.connect(lambda: told.append(tables.color_map().category_colors))
+    classes.change_class(1, color=(1, 2, 3, 255))
+    assert layer.saver.save_now()
+    tables.browser.show_field("A/1", "0")
+    assert (1, 2, 3) in told[-1]
     # A word in another column is no class.
     tables.color_by("drug", "mean")
     assert tables.color_map().class_colors == {}

@@ -108,10 +108,11 @@ class PlateTables:
         self._how = AGGREGATIONS[0]
         self._joined = JoinedTables()
         self._limits: tuple[float, float] | None = None
+        self._colors_seen: dict[str, tuple[int, ...]] = {}
         self._filter = ""
         self._task = LatestTask(on_progress=self.progressed.emit)
         self._session = session_of(viewer)
-        browser.layers_changed.connect(self._join_features)
+        browser.layers_changed.connect(self._follow_layers)
         browser.labels_offered.connect(self._offer_counts)
         self._offer_counts()
         self._offer_measured()
@@ -119,7 +120,7 @@ class PlateTables:
     def close(self) -> None:
         """Stop; features that were joined stay."""
         self.cancel_task()
-        self.browser.layers_changed.disconnect(self._join_features, missing_ok=True)
+        self.browser.layers_changed.disconnect(self._follow_layers, missing_ok=True)
         self.browser.labels_offered.disconnect(self._offer_counts, missing_ok=True)
 
     # Tables that can be chosen, or were read.
@@ -436,10 +437,25 @@ class PlateTables:
         """Find the colours of classes on the canvas, for the column that names them."""
         if column.name != CLASS:
             return {}
+        self._note_class_colors()
+        return dict(self._colors_seen)
+
+    def _note_class_colors(self) -> bool:
+        """Note the colours of classes on the canvas; return whether any are new."""
+        before = dict(self._colors_seen)
         shown = labels_shown(self._viewer(), self.browser)
         layers = (layer for layer, _ in shown if isinstance(layer, OMEZarrLabels))
         items = (known for layer in layers for known in classes_of_layer(layer).items)
-        return {known.name: known.color[:3] for known in items}
+        self._colors_seen |= {known.name: known.color[:3] for known in items}
+        return self._colors_seen != before
+
+    def _follow_layers(self) -> None:
+        """Join features of other labels, and show the colours of their classes."""
+        self._join_features()
+        column = self.table_column
+        is_class = column is not None and column.name == CLASS
+        if is_class and self._note_class_colors():
+            self.changed.emit()
 
     def filter_wells(self, text: str) -> None:
         """Let a line of text choose wells, and rows of the table.
