@@ -7,7 +7,8 @@ import itertools
 import pytest
 from napari._qt.dialogs.qt_notification import NapariQtNotification
 from napari.utils.notifications import show_info, show_warning
-from qtpy.QtCore import QRect
+from qtpy.QtCore import QPoint, QRect
+from qtpy.QtGui import QCursor
 from qtpy.QtWidgets import QLineEdit
 
 from mouse import canvas, pump, until
@@ -27,6 +28,8 @@ pytestmark = pytest.mark.usefixtures("short_notices")
 def short_notices(viewer, monkeypatch):
     use_workers()
     monkeypatch.setattr(notice_area, "SHOWN", 1500)
+    # A notice under the pointer stays.
+    QCursor.setPos(viewer.window._qt_window.geometry().bottomRight() + QPoint(50, 50))
     yield
     for notice in shown(viewer):
         notice.close()
@@ -103,6 +106,7 @@ def test_an_expanded_one_stays(viewer):
     (notice,) = at_rest(viewer)
     notice.toggle_expansion()
     show_info("Saved copy2.ozx")
+    until(lambda: texts(viewer) == ["Saved copy.ozx\nIt is in a folder."])
     pump(2000)
     assert texts(viewer) == ["Saved copy.ozx\nIt is in a folder."]
 

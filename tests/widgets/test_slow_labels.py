@@ -86,6 +86,13 @@ def write_cells(folder, codec):
 
 
 @pytest.fixture
+def viewer(viewer):
+    """A window that shows both strokes of a test at once."""
+    viewer.window.resize(1000, 750)
+    return viewer
+
+
+@pytest.fixture
 def slow_disk(monkeypatch):
     """A disk that takes its time for each chunk of labels."""
     get = FolderSource.get
@@ -249,7 +256,6 @@ def test_after_a_save_labels_still_come_in_workers(viewer, labels):
 @pytest.mark.default_cases("disk-sidecar")
 @pytest.mark.parametrize("sidecar", [False, True], ids=["image", "sidecar"])
 def test_new_labels_come_in_workers_after_their_first_save(viewer, labels, sidecar):
-    viewer.window.resize(1000, 750)  # wide enough for both strokes
     image = next(one for one in viewer.layers if one._type_string == "image")
     new = new_labels(image, "new-nuclei", sidecar=sidecar)
     viewer.add_layer(new)
