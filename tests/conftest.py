@@ -10,7 +10,6 @@ import functools
 import gc
 import json
 import os
-import re
 import shutil
 import sys
 import tempfile
@@ -98,9 +97,6 @@ def quick_windows() -> Iterator[None]:
         patch.setattr("napari._vispy.canvas.gc", no_collection)
         # Of a screen that is not shown, after each of 180 keys that a window binds.
         patch.setattr(QtWelcomeWidget, "refresh", lambda screen, event=None: None)
-        # A shader is parsed again for each layer.
-        kept = SimpleNamespace(**{**vars(re), "sub": functools.cache(re.sub)})
-        patch.setattr("vispy.gloo.program.re", kept)
         gc.collect()
         gc.freeze()  # modules: nothing that a test makes
         yield

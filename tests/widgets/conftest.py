@@ -136,9 +136,8 @@ def viewer(
 
     # Reading in the window installs worker threads for good.
     monkeypatch.setattr(window_services, "_runner", [window_services.run_here])
-    viewer = make_napari_viewer(show=False)
-    viewer.window.resize(800, 600)
-    viewer.window.show()
+    viewer = make_napari_viewer(show=True)
+    viewer.window.resize(1000, 750)
     # A key that an earlier test clicked with Alt counts as held until the next event:
     # napari asks for a reader when a file is dropped with Alt held, and waits for good.
     QTest.keyRelease(viewer.window._qt_window, Qt.Key.Key_Alt)

@@ -84,7 +84,6 @@ def test_a_server_that_stops_is_named_until_all_is_there(
 ):
     pytest.importorskip("aiohttp", reason="needs the extra [remote]")
     use_workers()
-    viewer.window.resize(1000, 750)  # shows 12 chunks and more
     write_stack(tmp_path / "stack.ome.zarr")
     with serving(tmp_path) as server:
         port = server.server_port

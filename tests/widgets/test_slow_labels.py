@@ -86,13 +86,6 @@ def write_cells(folder, codec):
 
 
 @pytest.fixture
-def viewer(viewer):
-    """A window that shows both strokes of a test at once."""
-    viewer.window.resize(1000, 750)
-    return viewer
-
-
-@pytest.fixture
 def slow_disk(monkeypatch):
     """A disk that takes its time for each chunk of labels."""
     get = FolderSource.get
