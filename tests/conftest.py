@@ -157,10 +157,15 @@ def pytest_collection_modifyitems(
         item.add_marker("no_cover")
     seconds: dict[Path, float] = defaultdict(float)
     known = _known_seconds(config)
+    # In a new checkout nothing is known of single tests, but of files.
+    rough = {} if known else json.loads(FILE_SECONDS.read_text())
     for item in items:
         guess = 3.0 if item.get_closest_marker("slow") else 0.1
+        guess = 0.0 if rough else guess
         guess = 20.0 if item.get_closest_marker("long") else guess
         seconds[item.path] += known.get(item.nodeid, guess)
+    for path in seconds:
+        seconds[path] += rough.get(path.relative_to(config.rootpath).as_posix(), 0)
     items.sort(key=lambda item: -seconds[item.path])
 
 
@@ -198,6 +203,10 @@ def _check_default_cases(items: list[pytest.Item]) -> None:
     if wrong:
         raise pytest.UsageError("\n".join(("No such default cases:", *wrong)))
 
+
+FILE_SECONDS = Path(__file__).parent / "support" / "file_seconds.json"
+"""Seconds of files of tests that take two or more, from `.pytest_cache/durations.json`
+of one run; they order the first run of a checkout."""
 
 _seconds: dict[str, float] = defaultdict(float)
 
