@@ -120,6 +120,9 @@ def test_the_first_class_does_not_get_the_pixels_of_an_object(tmp_path):
     painted = opened(path)
     painted.paint((0, 8, 8), 1)
     assert classes_of_layer(painted).add_class("nucleus").value == 1
+    chosen = opened(path)
+    chosen.selected_label = objects  # as by the picker
+    assert classes_of_layer(chosen).add_class("nucleus").value == objects
 
 
 def test_a_new_class_does_not_get_pixels_that_have_no_class(folder):

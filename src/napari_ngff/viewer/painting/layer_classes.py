@@ -196,9 +196,10 @@ class LayerClasses:
         # Pixels of a class that was removed must not become those of the new one.
         taken = max((*(item.value for item in self.items), *self._removed), default=0)
         if taken <= 0:
-            is_painted = any(edit.label == painted for edit in canvas.edits)
-            # Of an empty list, the label that is painted with is meant.
-            if is_painted or canvas.highest <= KEYS:
+            # Of an empty list, the label that is painted with is meant, if the user
+            # has chosen it or painted with it: layers begin with 1.
+            is_meant = painted > 1 or any(edit.label == 1 for edit in canvas.edits)
+            if is_meant or canvas.highest <= KEYS:
                 return painted
             taken = painted - 1
         # Nor objects that another program made, which no class names.
