@@ -77,6 +77,14 @@ def thumbnails_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.fixture(autouse=True)
+def no_earlier_notices() -> None:
+    """Forget the notices of windows of other tests."""
+    from napari.utils.notifications import notification_manager
+
+    notification_manager.records.clear()
+
+
+@pytest.fixture(autouse=True)
 def patient_drawing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let local files be read in time, however busy the machine is."""
     from napari_ngff.viewer.streaming import pixel_fetcher
