@@ -309,10 +309,31 @@ def test_count_says_how_much_is_painted(viewer, dock, labels):
     whole = np.asarray(labels.data[0])
     assert dock.classes.table.rows.counts == {1: int((whole == 1).sum())}
     assert "painted" in dock.status.text()
+    press(dock, 0, NAME)
+    QTest.mouseClick(dock.classes.buttons["Remove"], LEFT)
+    assert names(dock) == []
+    pump(50)
+    click_link(dock.status, lambda: names(dock) == ["nucleus"])
+    assert labels.unsaved
+    assert dock.status.text() == "nucleus is on the list again."
     # As where the next field gives the layer its labels.
+    QTest.mouseClick(dock.classes.buttons["Remove"], LEFT)
+    QTest.mouseClick(dock.classes.buttons["Count"], LEFT)
     dock.classes.classes.read_again()
     assert not dock.classes.table.rows.counts
     assert dock.status.text() == ""
+    dock.classes.followLink("undo")
+    assert names(dock) == [], "the class was of other labels"
+
+
+def click_link(label, is_done):
+    """Click the link of a text, wherever it is."""
+    spots = ((x, y) for y in range(2, label.height(), 6) for x in range(2, 400, 6))
+    next(
+        spot
+        for spot in spots
+        if QTest.mouseClick(label, LEFT, pos=QPoint(*spot)) or is_done()
+    )
 
 
 @pytest.mark.long

@@ -17,6 +17,7 @@ from qtpy.QtWidgets import (
 
 from mouse import press_save, pump, until
 from napari_ngff.plugin import measure_labels, use_workers
+from napari_ngff.viewer.browsing.plate_tables import OUTDATED
 from napari_ngff.viewer.browsing.table_offers import MeasureScope
 from napari_ngff.viewer.samples import write_image
 from napari_ngff.viewer.session import session_of
@@ -196,6 +197,7 @@ def test_the_form_saves_an_older_table_with_a_note(viewer, layer, tmp_path):
     layer.paint((30, 30), 7)
     measure_labels(viewer)
     form = shown_form(viewer, TITLE)
+    assert form.status.value.endswith("Save and measure again to include them.")
     form.save_table(str(tmp_path / "saved.csv"))
     until(lambda: form.status.value.startswith("Saved in"))
     assert form.status.value.endswith("It was measured before the latest strokes.")
@@ -217,7 +219,7 @@ def test_a_table_whose_labels_are_kept_for_later_is_asked_about_at_the_end(
     assert user.asked == [(NOT_SAVED, [SAVE, DISCARD, CANCEL])]
 
 
-@pytest.mark.default_cases("another field")
+@pytest.mark.default_cases("all fields")
 @pytest.mark.parametrize(
     ("scope", "painted", "is_older"),
     [
@@ -237,6 +239,12 @@ def test_the_table_of_a_plate_is_older_than_strokes_in_what_was_measured(
     browser.show_field(painted, "0")
     until(lambda: browser.position.well == painted)
     layer = next(x for x in viewer.layers if isinstance(x, Labels))
+    note = plate.tables.note
+    assert OUTDATED not in note.text()
+    layer.paint((10, 10), 7)
+    assert (OUTDATED in note.text()) == is_older
+    layer.undo()
+    assert OUTDATED not in note.text()
     layer.paint((10, 10), 7)
     layer.paint((20, 20), 8)
     user = Replies(CANCEL)
@@ -244,6 +252,8 @@ def test_the_table_of_a_plate_is_older_than_strokes_in_what_was_measured(
     assert (OLDER in user.asked[0][0]) == is_older
     press_save(viewer, layer)
     until(lambda: not layer.unsaved)
+    assert (OUTDATED in note.text()) == is_older
+    assert note.isVisible() or not is_older
     user = Replies(DISCARD)
     assert close_window(viewer)
     assert (OLDER in user.asked[0][0]) == is_older

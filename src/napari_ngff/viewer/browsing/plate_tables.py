@@ -71,6 +71,8 @@ __all__ = ["PlateTables", "join_table", "labels_shown", "names_shown"]
 CHANGING = (TableOrigin.PLATE, TableOrigin.IMAGES, TableOrigin.COUNT)
 """Origins whose tables are read again when they are chosen again, which is slow."""
 
+OUTDATED = "This table was measured before the latest strokes: save and measure again."
+
 
 class PlateTables:
     """The tables of one browser, and what is shown of them.
@@ -86,6 +88,8 @@ class PlateTables:
         The chosen table; None for no table.
     column
         Column of the chosen table that colours the map; None for thumbnails.
+    outdated_note
+        A sentence while the chosen table lacks strokes; "" otherwise.
     log
         Whether colours are on a logarithmic scale; None for what suits the numbers.
     """
@@ -97,6 +101,8 @@ class PlateTables:
     progressed = Signal(int, int)
     """Emitted with how many of how many fields are done; the same number twice at the
     end."""
+    outdated_changed = Signal()
+    """Emitted when `outdated_note` has changed."""
 
     def __init__(self, viewer: ViewerModel, browser: Browser) -> None:
         self._viewer = weakref.ref(viewer)
@@ -110,10 +116,13 @@ class PlateTables:
         self._limits: tuple[float, float] | None = None
         self._colors_seen: dict[str, tuple[int, ...]] = {}
         self._filter = ""
+        self.outdated_note = ""
+        self._measured: dict[TableOffer, MeasuredLabels | None] = {}
         self._task = LatestTask(on_progress=self.progressed.emit)
         self._session = session_of(viewer)
         browser.layers_changed.connect(self._follow_layers)
         browser.labels_offered.connect(self._offer_counts)
+        self._session.measured.save_noted.connect(self._check_outdated)
         self._offer_counts()
         self._offer_measured()
 
@@ -122,6 +131,8 @@ class PlateTables:
         self.cancel_task()
         self.browser.layers_changed.disconnect(self._follow_layers, missing_ok=True)
         self.browser.labels_offered.disconnect(self._offer_counts, missing_ok=True)
+        noted = self._session.measured.save_noted
+        noted.disconnect(self._check_outdated, missing_ok=True)
 
     # Tables that can be chosen, or were read.
 
@@ -186,6 +197,7 @@ class PlateTables:
             if kept.table is not None:
                 offer = TableOffer(TableOrigin.MEASURED, kept.labels)
                 self._joined.add_table(offer, kept.table)
+                self._measured[offer] = kept.measured
                 self.offers = (offer, *self.offers)
 
     # The chosen table.
@@ -257,15 +269,9 @@ class PlateTables:
         # In the main thread, since it reads the map; only writing runs in the worker.
         frame = self._name_wells(table)
         measured = self._session.measured
-        kept = [
-            each
-            for each in measured.list_of_node(str(self.browser.node))
-            if each.table is table
-        ]
-        viewer = self._viewer()
-        layers = () if viewer is None else viewer.layers
-        older = any(measured.lacks_strokes(each, layers) for each in kept)
-        note = f" {OLDER}." if older else ""
+        node = str(self.browser.node)
+        kept = [each for each in measured.list_of_node(node) if each.table is table]
+        note = f" {OLDER}." if self._lacks_strokes() else ""
 
         def finish_save(_: None) -> None:
             for each in kept:
@@ -273,6 +279,20 @@ class PlateTables:
             self.message_sent.emit(f"{len(frame):,} rows are in {path}.{note}")
 
         self._start_task(lambda _: write_frame(frame, path), finish_save)
+
+    def _check_outdated(self, _: Any = None) -> None:
+        note = OUTDATED if self._lacks_strokes() else ""
+        if note != self.outdated_note:
+            self.outdated_note = note
+            self.outdated_changed.emit()
+
+    def _lacks_strokes(self) -> bool:
+        """Return whether labels were painted since the chosen table was measured."""
+        viewer = self._viewer()
+        if viewer is None or self.chosen is None:
+            return False
+        measured = self._measured.get(self.chosen)
+        return self._session.measured.lacks_strokes(measured, viewer.layers)
 
     def _keep_measured(
         self, offer: TableOffer, table: WellTable, measured: MeasuredLabels
@@ -325,6 +345,7 @@ class PlateTables:
 
         def show_gathered(gathered: GatheredTable | None) -> None:
             if gathered is not None:
+                self._measured[offer] = measured
                 if offer.source is TableOrigin.MEASURED:
                     self._keep_measured(offer, gathered.table, measured)
                 self._take_table(offer, gathered.table)
@@ -393,6 +414,7 @@ class PlateTables:
             self.column = columns[0] if columns and self.wells else None
         self._limits = self.log = None
         self._join_features()
+        self._check_outdated()
         self.changed.emit()
 
     # The map.
@@ -452,6 +474,11 @@ class PlateTables:
     def _follow_layers(self) -> None:
         """Join features of other labels, and show the colours of their classes."""
         self._join_features()
+        for layer, _ in labels_shown(self._viewer(), self.browser):
+            saver = getattr(layer, "saver", None)
+            if saver is not None:
+                saver.dirty_changed.connect(self._check_outdated, unique=True)
+        self._check_outdated()
         column = self.table_column
         is_class = column is not None and column.name == CLASS
         if is_class and self._note_class_colors():

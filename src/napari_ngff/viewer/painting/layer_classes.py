@@ -229,6 +229,19 @@ class LayerClasses:
         """Remove a class from the list; its voxels stay."""
         self._set_items(tuple(item for item in self.items if item.value != value))
 
+    def put_back(self, removed: LabelClass, place: int) -> None:
+        """Put a class that was removed back on the list, at an index.
+
+        Raises
+        ------
+        ValueError
+            Where its label has got another class.
+        """
+        other = self.find_class(removed.value)
+        if other is not None:
+            raise ValueError(f"Label {removed.value} is {other.name} by now.")
+        self._set_items((*self.items[:place], removed, *self.items[place:]))
+
     def move_class(self, value: int, place: int) -> None:
         """Move a class to another index of the list."""
         rest = [item for item in self.items if item.value != value]

@@ -6,6 +6,8 @@ import weakref
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from psygnal import Signal
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
@@ -101,6 +103,9 @@ class MeasuredTable:
 class MeasuredTables:
     """The measured tables of one viewer, until each is saved or discarded."""
 
+    save_noted = Signal()
+    """Emitted when strokes were saved, which earlier tables lack."""
+
     def __init__(self) -> None:
         self._tables: list[MeasuredTable] = []
         # Labels whose strokes were saved, in order.
@@ -113,16 +118,20 @@ class MeasuredTables:
     def note_save(self, labels: JournalSubject) -> None:
         """Note that strokes were saved: tables of these labels are older."""
         self._saves.append(labels)
+        self.save_noted.emit()
 
-    def lacks_strokes(self, table: MeasuredTable, layers: Iterable[Any]) -> bool:
-        """Return whether labels were painted since a table of them was measured.
+    def lacks_strokes(
+        self, measured: MeasuredLabels | None, layers: Iterable[Any]
+    ) -> bool:
+        """Return whether labels were painted since they were measured.
 
         Parameters
         ----------
+        measured
+            The labels; None for those that cannot be painted here.
         layers
             All layers of the viewer.
         """
-        measured = table.measured
         if measured is None:
             return False
         savers: list[LayerSaver | None] = [getattr(x, "saver", None) for x in layers]

@@ -96,6 +96,7 @@ class AnnotateDock(QWidget):
         self.status.setWordWrap(True)
         self.status.setTextInteractionFlags(
             Qt.TextInteractionFlag.TextSelectableByMouse
+            | Qt.TextInteractionFlag.LinksAccessibleByMouse
         )
         pages = (
             (self.classes, "Classes"),
@@ -137,6 +138,7 @@ class AnnotateDock(QWidget):
             self.round,
         ):
             page.reported.connect(self.status.setText)
+        self.status.linkActivated.connect(self.classes.followLink)
         self._viewer.layers.selection.events.active.connect(self._follow_selection)
         # Labels are deselected before they are gone.
         self._viewer.layers.events.removed.connect(self._follow_selection)

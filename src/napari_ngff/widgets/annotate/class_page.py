@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,7 @@ from napari_ngff.widgets.widget_tasks import WidgetTasks
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from napari_ngff.labels.label_classes import LabelClass
     from napari_ngff.viewer.painting.layer_classes import LayerClasses
     from napari_ngff.viewer.painting.paint import OMEZarrLabels
 
@@ -34,6 +36,9 @@ __all__ = ["ClassPage"]
 
 FILES = "Classes (*.json)"
 EVERYTHING, BACKGROUND = "everything", "background only"
+
+UNDO = "undo"
+"""Link in a report by which a removed class is put back."""
 
 
 class ClassPage(QWidget):
@@ -46,6 +51,9 @@ class ClassPage(QWidget):
         super().__init__(parent)
         self._layer: OMEZarrLabels | None = None
         self._tasks = WidgetTasks(self)
+        self._removed: tuple[LabelClass, int] | None = None
+        # Whether the last report is of these labels alone.
+        self._has_reported = False
         self.table = ClassTable(self)
         self.over = QComboBox(self)
         self.over.setAccessibleName("Draw over")
@@ -122,10 +130,12 @@ class ClassPage(QWidget):
         self.refreshChoices()
 
     def _forget_counts(self) -> None:
-        """Drop a count: it would be listed beside classes of other labels."""
+        """Drop a count, and a removed class: they are of other labels."""
         self._tasks.cancel_others()
         if self.table.rows.counts:
             self.table.rows.setCounts({})
+        if self._has_reported:
+            self._has_reported, self._removed = False, None
             self.reported.emit("")
 
     def refreshChoices(self) -> None:
@@ -169,9 +179,28 @@ class ClassPage(QWidget):
         """Take the selected class off the list."""
         label_class = self.table.currentClass()
         if self.classes is not None and label_class is not None:
+            row = self.table.rows.rowOf(label_class.value)
             self.classes.remove_class(label_class.value)
-            text = f"{label_class.name} is off the list. Its pixels keep label"
-            self.reported.emit(f"{text} {label_class.value}.")
+            self._removed, self._has_reported = (label_class, row), True
+            # Qt's own blue cannot be read on a dark theme.
+            color = self.table.palette().text().color().name()
+            link = f'<a href="{UNDO}" style="color: {color}">Undo</a>'
+            name = html.escape(label_class.name)
+            kept = f"Its pixels keep label {label_class.value}."
+            self.reported.emit(f"{name} is off the list. {kept} {link}")
+
+    def followLink(self, link: str) -> None:
+        """Put back the class that was removed last."""
+        removed, self._removed = self._removed, None
+        if link != UNDO or self.classes is None or removed is None:
+            return
+        label_class, row = removed
+        try:
+            self.classes.put_back(label_class, row)
+        except ValueError as error:
+            self.reported.emit(f"Not put back: {error}")
+        else:
+            self.reported.emit(f"{label_class.name} is on the list again.")
 
     def moveUp(self) -> None:
         """Move the selected class up."""
@@ -215,6 +244,7 @@ class ClassPage(QWidget):
         """Count the pixels of each class in a worker."""
         layer = self._layer
         if layer is not None:
+            self._has_reported = True
             self.reported.emit("Counting…")
             self._tasks.start_task(
                 "count", lambda: count_voxels(layer), self._show_counts

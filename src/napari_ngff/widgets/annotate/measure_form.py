@@ -104,13 +104,23 @@ class MeasureForm(Container):  # type: ignore[type-arg]
         self._show_note()
 
     def _on_dirty(self, _: bool = False) -> None:
-        # The result of measuring stays.
-        if self._is_alive() and self.status.value == self._note:
+        if not self._is_alive():
+            return
+        # The result of measuring stays as long as it is that of all strokes.
+        if self._is_older() or self.status.value == self._note:
             self._show_note()
+
+    def _is_older(self) -> bool:
+        """Return whether the chosen labels were painted since they were measured."""
+        table = self.measured_table()
+        measured = None if table is None else table.measured
+        return self._tables.lacks_strokes(measured, self._viewer.layers)
 
     def _show_note(self) -> None:
         layer = self.layer.value
         self._note = unsaved_note(layer) if layer is not None else ""
+        if self._is_older():
+            self._note = f"{OLDER}. Save and measure again to include them."
         self.status.value = self._note
         self.save_button.enabled = self.measured_table() is not None
 
@@ -120,9 +130,10 @@ class MeasureForm(Container):  # type: ignore[type-arg]
         if layer is None:
             self.status.value = "There are no labels of an OME-Zarr."
             return
-        self._show_note()
+        self._note = note = unsaved_note(layer)
+        self.status.value = note
         try:
-            ended = partial(self._on_ended, self._note)
+            ended = partial(self._on_ended, note)
             self._measuring = LayerMeasuring(layer, ended)
         except UnsupportedError as error:
             self.status.value = str(error)
@@ -189,8 +200,7 @@ class MeasureForm(Container):  # type: ignore[type-arg]
         """Write the table into a file."""
         table = self.measured_table()
         if table is not None:
-            older = self._tables.lacks_strokes(table, self._viewer.layers)
-            report = partial(self._on_saved, f"{OLDER}." if older else "")
+            report = partial(self._on_saved, f"{OLDER}." if self._is_older() else "")
             save_measured(table, self._tables, path, report)
 
     def _on_saved(self, note: str, text: str) -> None:

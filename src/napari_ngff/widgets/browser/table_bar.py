@@ -185,6 +185,7 @@ class TableBar(QWidget):
         if tables is not None:
             tables.changed.disconnect(self._show_tables, missing_ok=True)
             tables.message_sent.disconnect(self._show_message, missing_ok=True)
+            tables.outdated_changed.disconnect(self._show_outdated, missing_ok=True)
             tables.progressed.disconnect(self._on_progress, missing_ok=True)
             self.destroyed.disconnect(tables.give_up)
             tables.close()
@@ -192,6 +193,7 @@ class TableBar(QWidget):
             self._tables = PlateTables(viewer, browser)
             self._tables.changed.connect(self._show_tables)
             self._tables.message_sent.connect(self._show_message)
+            self._tables.outdated_changed.connect(self._show_outdated)
             self._tables.progressed.connect(self._on_progress)
             self.destroyed.connect(self._tables.give_up)
             self._tables.find_tables()
@@ -284,12 +286,18 @@ class TableBar(QWidget):
             self._show_message("")
 
     def _show_message(self, text: str) -> None:
-        """Show a message, or the problem of the filter; "" hides the line."""
+        """Show a message, or the problem of the filter; without any hide the line."""
         if isalive(self):  # type: ignore[no-untyped-call]
             self._message = text
-            wrong = self._tables.filter_problem if self._tables is not None else ""
-            self.note.setText(wrong or text)
-            self.note.setVisible(bool(wrong or text))
+            tables = self._tables
+            wrong = tables.filter_problem if tables is not None else ""
+            outdated = tables.outdated_note if tables is not None else ""
+            line = wrong or " ".join(filter(None, (text, outdated)))
+            self.note.setText(line)
+            self.note.setVisible(bool(line))
+
+    def _show_outdated(self) -> None:
+        self._show_message(self._message)
 
     def _show_tables(self) -> None:
         """Show the tables and columns, with those that are chosen."""

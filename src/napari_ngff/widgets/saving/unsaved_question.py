@@ -225,7 +225,7 @@ class WindowGuard(QObject):
         """Write that a table is not saved, and whether it is older than strokes."""
         text, viewer = f"{_capitalize(table.title)}: not saved.", self.viewer
         measured = session_of(viewer).measured
-        if not measured.lacks_strokes(table, viewer.layers):
+        if not measured.lacks_strokes(table.measured, viewer.layers):
             return text
         return f"{text} {OLDER}; to include them, cancel, save and measure again."
 
