@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
+from napari.resources import get_colorized_svg, get_icon_path
 from qtpy.QtCore import QAbstractTableModel, QModelIndex, QPoint, QSize, Qt
 from qtpy.QtGui import QColor, QIcon, QPainter, QPen, QPixmap
 from qtpy.QtWidgets import (
@@ -29,16 +31,18 @@ if TYPE_CHECKING:
 __all__ = ["ClassModel", "ClassTable"]
 
 COLUMNS = ("Key", "Colour", "Name", "Label", "Shown", "Locked", "State", "Pixels")
-TITLES = ("", "", *COLUMNS[2:])
+TITLES = ("", "", "Name", "Label", "", "", "State", "Pixels")
 """Titles that are drawn: a key and a colour are recognised without one."""
 KEY, COLOR, NAME, VALUE, VISIBLE, LOCKED, STATE, COUNT = range(len(COLUMNS))
+SIGNS = {VISIBLE: "visibility", LOCKED: "lock"}
+"""Icons of napari in place of titles, so that a narrow dock has room for the state."""
 TOOLTIPS = (
     "Press this number on the canvas or here to paint with the class.",
     "Double-click to choose another colour.",
     "Double-click to rename.",
     "The number in the pixels.",
-    "Untick to hide a class on the screen, not in the file.",
-    "No tool paints over a class that is locked.",
+    "Shown: untick to hide a class on the screen, not in the file.",
+    "Locked: no tool paints over the class.",
     "Double-click to change the state.",
     "How much is painted; an estimate of large images.",
 )
@@ -48,8 +52,8 @@ SWATCH = 14
 class ClassModel(QAbstractTableModel):
     """Rows of the classes of one layer; without a layer there are none."""
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, table: QWidget) -> None:
+        super().__init__(table)
         self.classes: LayerClasses | None = None
         self.counts: dict[int, int] = {}
         self.unit = COLUMNS[COUNT]
@@ -118,6 +122,10 @@ class ClassModel(QAbstractTableModel):
             return TITLES[section]
         if role == Qt.ItemDataRole.AccessibleTextRole:
             return COLUMNS[section]
+        if role == Qt.ItemDataRole.DecorationRole and section in SIGNS:
+            table = self.parent()
+            assert isinstance(table, QWidget)
+            return make_sign(SIGNS[section], table.palette().text().color().name())
         return TOOLTIPS[section] if role == Qt.ItemDataRole.ToolTipRole else None
 
     def flags(self, index: QModelIndex) -> Any:
@@ -304,6 +312,14 @@ class ClassTable(QTableView):
         if chosen.isValid():
             color = chosen.red(), chosen.green(), chosen.blue(), chosen.alpha()
             classes.change_class(label_class.value, color=color)
+
+
+@functools.cache
+def make_sign(name: str, color: str) -> QIcon:
+    """Draw an icon of napari in a colour, such as "#ffffff"."""
+    picture = QPixmap()
+    picture.loadFromData(get_colorized_svg(get_icon_path(name), color).encode(), "SVG")
+    return QIcon(picture)
 
 
 def make_swatch(color: tuple[int, int, int, int]) -> QIcon:
