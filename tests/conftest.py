@@ -205,8 +205,8 @@ def _check_default_cases(items: list[pytest.Item]) -> None:
 
 
 FILE_SECONDS = Path(__file__).parent / "support" / "file_seconds.json"
-"""Seconds of files of tests that take two or more, from `.pytest_cache/durations.json`
-of one run; they order the first run of a checkout."""
+"""Seconds of files of tests in one run; they order the first run of a checkout.
+Written by `note_seconds.py` beside it."""
 
 _seconds: dict[str, float] = defaultdict(float)
 
