@@ -137,6 +137,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> None:
@@ -151,10 +152,9 @@ def pytest_collection_modifyitems(
         config.hook.pytest_deselected(items=[one for one in items if _is_long(one)])
         items[:] = [item for item in items if not _is_long(item)]
         _draw_fewer_examples(items)
-    # Coverage is of the other tests: for a process of thousands of threads, as these
-    # have, Python 3.11 fails now and then to install the function that measures it.
+    # Cases, too, so that `-m long` means all of them.
     for item in filter(_is_long, items):
-        item.add_marker("no_cover")
+        item.add_marker("long")
     seconds: dict[Path, float] = defaultdict(float)
     known = _known_seconds(config)
     # In a new checkout nothing is known of single tests, but of files.
