@@ -166,6 +166,7 @@ def test_work_here_and_merge(viewer, dock, labels):
     assert voxel(labels, top + 10, left + 20) == 0
 
 
+@pytest.mark.long
 def test_the_memory_shown_follows_the_view(viewer, dock, labels):
     dock.tabs.setCurrentIndex(2)
     pump()

@@ -190,6 +190,7 @@ def test_enter_selects_what_the_filter_leaves(viewer, dock, qtbot):
     qtbot.waitUntil(lambda: len(dock.browser().shown_wells) == 5, timeout=PATIENCE)
 
 
+@pytest.mark.long
 def test_a_pin_that_fails_leaves_no_half_of_a_field(viewer, dock, qtbot, monkeypatch):
     monkeypatch.setattr("napari_ngff.viewer.latest_task.STEP_SECONDS", -1)
     browser = dock.browser()
@@ -309,6 +310,7 @@ def test_thumbnails_of_a_list_arrive_though_another_tab_is_in_front(
     assert all("1 channel" in text for text in texts)
 
 
+@pytest.mark.long
 def test_a_dock_does_not_go_while_thumbnails_arrive(viewer, tmp_path, monkeypatch):
     viewer.open(str(write_plate(tmp_path / "p.ome.zarr")), plugin="napari-ngff")
     docks = [show_browser(viewer)]
@@ -331,6 +333,7 @@ def test_a_dock_does_not_go_while_thumbnails_arrive(viewer, tmp_path, monkeypatc
     QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
 
 
+@pytest.mark.long
 def test_a_closed_dock_follows_the_browser_no_longer(viewer, tmp_path):
     viewer.open(str(write_plate(tmp_path / "p.ome.zarr")), plugin="napari-ngff")
     dock = show_browser(viewer)

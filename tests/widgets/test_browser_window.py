@@ -113,6 +113,7 @@ def test_it_opens_by_itself(viewer, dock):
     assert colors["light"] > 180
 
 
+@pytest.mark.long
 def test_it_does_not_open_for_images(viewer, tmp_path):
     drop_on_canvas(viewer, write_image(tmp_path / "a.ome.zarr", shape=(32, 32)))
     until(lambda: bool(viewer.layers))
@@ -230,6 +231,7 @@ def test_wells_are_selected_filtered_and_laid_out(viewer, dock, qtbot):
     at(dock, "A/1", "0")
 
 
+@pytest.mark.long
 def test_shift_pins(viewer, dock):
     click(dock, "A/1")
     at(dock, "A/1", "0")
@@ -264,6 +266,7 @@ def test_acquisitions_are_chosen(viewer, tmp_path):
         until(lambda text=text: controls.acquisitions.text() == text)
 
 
+@pytest.mark.long
 def test_thumbnails_of_wells_are_of_the_chosen_acquisition(viewer, tmp_path):
     where = write_plate(
         tmp_path / "runs.ome.zarr", grid=(1, 2), fields=1, acquisitions=2

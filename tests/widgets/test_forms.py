@@ -145,6 +145,7 @@ def test_form_is_shown_once(viewer: Viewer) -> None:
     assert not viewer.window.dock_widgets
 
 
+@pytest.mark.long
 def test_viewer_keeps_its_session_when_the_form_is_gone(
     viewer: Viewer, address: str
 ) -> None:

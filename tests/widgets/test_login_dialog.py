@@ -107,6 +107,7 @@ def test_a_dropped_address_is_opened_with_a_token(viewer, server, keychain):
     until(lambda: len(viewer.layers) == 6)
 
 
+@pytest.mark.long
 def test_the_dialog_begins_with_the_login_that_the_server_asks_for(viewer, server):
     server.wanted, server.asks = [make_login("me", "open").authorization], "Basic realm"
     drop(viewer, server.url)
@@ -123,6 +124,7 @@ def test_the_dialog_begins_with_the_login_that_the_server_asks_for(viewer, serve
     until(lambda: len(viewer.layers) == 3)
 
 
+@pytest.mark.long
 def test_user_and_password_are_kept_in_the_keychain(viewer, server, keychain):
     login = make_login("me", "S3cret: Word")
     server.wanted = [login.authorization]

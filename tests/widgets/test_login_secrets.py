@@ -389,7 +389,7 @@ def fail_keychain(place, monkeypatch, keychain, shown):
     shown += [*error_texts(caught.value), repr(login), str(login)]
 
 
-@pytest.mark.default_cases(TOKEN)
+@pytest.mark.long
 @pytest.mark.parametrize("kind", SECRETS)
 def test_a_whole_session(viewer, kind, home, tmp_path, keychain, monkeypatch, request):
     name = "bucket_place" if kind == KEYS else "web_place"

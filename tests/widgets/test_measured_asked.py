@@ -136,6 +136,7 @@ def test_a_table_that_cannot_be_written_keeps_the_window(viewer, layer, tmp_path
     session_of(viewer).measured = type(session_of(viewer).measured)()
 
 
+@pytest.mark.long
 def test_what_is_discarded_or_saved_is_not_asked_about(viewer, layer, tmp_path):
     viewer.layers.selection = {layer}
     user = Replies(DISCARD)
@@ -205,6 +206,7 @@ def test_the_form_saves_an_older_table_with_a_note(viewer, layer, tmp_path):
     layer.undo()
 
 
+@pytest.mark.long
 def test_a_table_whose_labels_are_kept_for_later_is_asked_about_at_the_end(
     viewer, layer
 ):

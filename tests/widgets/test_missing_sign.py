@@ -172,6 +172,7 @@ def test_a_damaged_chunk_of_a_local_file_is_shown_as_such(viewer, tmp_path, pain
     notification_manager.records.clear()
 
 
+@pytest.mark.long
 def test_the_sign_goes_with_the_layer(viewer, tmp_path):
     use_workers()
     path = write_image(tmp_path / "cells.ome.zarr", shape=(64, 64))
@@ -255,7 +256,7 @@ def lose_empty_chunk(viewer, server):
     until(lambda: is_volume_shown(viewer.layers[0]))
 
 
-@pytest.mark.default_cases("by itself")
+@pytest.mark.long
 @pytest.mark.parametrize("asks", [False, True], ids=["by itself", "by a click"])
 def test_an_empty_chunk_of_a_volume_is_missing_until_the_server_answers(
     viewer, volume, monkeypatch, asks
@@ -272,6 +273,7 @@ def test_an_empty_chunk_of_a_volume_is_missing_until_the_server_answers(
     assert EMPTY in volume.asked
 
 
+@pytest.mark.long
 def test_a_chunk_that_comes_late_is_put_into_the_volume(viewer, volume, short_pauses):
     late = "/stack.ome.zarr/0/c/0/3/3"
     volume.answer = lambda path: DROP if path == late else OK

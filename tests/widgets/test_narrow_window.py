@@ -77,6 +77,7 @@ def test_the_browser_fits_beside_the_canvas(viewer, plate_browser):
     assert_fits(plate_browser)
 
 
+@pytest.mark.long
 def test_the_annotate_dock_and_the_inspector_fit(viewer, plate_browser):
     dock = show_dock(viewer, ANNOTATE)
     browser = session_of(viewer).browser

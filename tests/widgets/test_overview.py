@@ -53,6 +53,7 @@ def visual(viewer):
     return canvas(viewer)._viewer_overlay_to_visual[overlay][0]
 
 
+@pytest.mark.long
 def test_wells_have_names_and_gaps(viewer, dock):
     names = names_of(dock.browser())
     assert [one.text for one in names.rows] == ["A", "B", "C"]

@@ -104,6 +104,7 @@ def whole(viewer):
     return np.all(low < world[0]) and np.all(high > world[1])
 
 
+@pytest.mark.long
 def test_a_small_window_shows_the_whole_plate_beside_its_browser(viewer, root):
     viewer.window.resize(1066, 680)
     viewer.open(str(root), plugin="napari-ngff")
@@ -266,6 +267,7 @@ def wide(tmp_path_factory):
     return write_plate(folder, grid=(8, 12), shape=(2, 128, 128), levels=3)
 
 
+@pytest.mark.long
 def test_a_large_plate_comes_in_without_the_window_waiting(
     viewer, wide, monkeypatch, waited
 ):

@@ -118,7 +118,7 @@ def is_at_rest(viewer):
     return finest and not fetcher.is_busy and all(map(is_true, images))
 
 
-@pytest.mark.default_cases("shards")
+@pytest.mark.long
 @pytest.mark.parametrize("shards", [None, (1, 512, 512)], ids=["chunks", "shards"])
 def test_pixels_on_the_screen_are_those_of_the_file(
     viewer, server, address, tmp_path, askers, stored_cells, shards

@@ -112,6 +112,7 @@ def test_an_opening_can_be_cancelled(viewer, server, told):
     until(lambda: names(viewer) == CELLS)
 
 
+@pytest.mark.long
 def test_another_is_opened_while_one_waits(viewer, server, tmp_path):
     inner = []
 

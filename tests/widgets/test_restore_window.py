@@ -157,6 +157,7 @@ def test_of_several_labels_those_that_are_ticked_come_back(viewer, cells):
     until(lambda: not list(journal_home().glob("*/*/edits.jsonl")))
 
 
+@pytest.mark.long
 def test_ctrl_s_saves_all_restored_labels_and_their_notices_close(
     viewer, cells, monkeypatch
 ):

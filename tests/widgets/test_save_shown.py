@@ -94,6 +94,7 @@ def test_the_status_bar_tells_of_a_save_wherever_the_mouse_is(viewer, layer, ove
     until(lambda: re.search(r"Saved \d\d:\d\d", str(viewer.status)))
 
 
+@pytest.mark.long
 def test_ctrl_s_on_new_labels_without_a_stroke_shows_that_nothing_changed(
     viewer, layer, folder
 ):

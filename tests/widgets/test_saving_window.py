@@ -125,6 +125,7 @@ def answer(monkeypatch, button):
     return asked
 
 
+@pytest.mark.long
 def test_removing_asks_and_cancel_keeps_the_layer(viewer, painted, monkeypatch):
     asked = answer(monkeypatch, CANCEL)
     viewer.layers.remove_selected()
@@ -136,6 +137,7 @@ def test_removing_asks_and_cancel_keeps_the_layer(viewer, painted, monkeypatch):
     assert painted.unsaved
 
 
+@pytest.mark.long
 def test_removing_states_what_is_lost_besides_strokes(viewer, painted, monkeypatch):
     asked = answer(monkeypatch, CANCEL)
     painted.colormap = DirectLabelColormap(color_dict={None: "black", 77: "red"})

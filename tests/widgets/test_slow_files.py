@@ -196,7 +196,7 @@ def test_values_are_never_coarse(viewer, cells):
     assert values() == [true[at] for at in places]
 
 
-@pytest.mark.default_cases("codec")
+@pytest.mark.long
 def test_a_screenshot_has_true_pixels(viewer, cells):
     look(viewer, 2, 500, 500)
     picture = viewer.screenshot(flash=False)

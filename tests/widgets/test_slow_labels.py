@@ -203,6 +203,7 @@ def test_a_screenshot_waits_for_the_true_labels(viewer, labels):
     assert is_whole(labels)
 
 
+@pytest.mark.default_cases("disk")
 def test_the_window_waits_in_vain_once_for_a_slow_codec(viewer, labels, monkeypatch):
     wait, waited = local_fetcher.wait_for, []
 
@@ -227,7 +228,7 @@ def is_there(layer, place):
     return (first < place).all() and (last > place).all() and is_whole(layer)
 
 
-@pytest.mark.default_cases("disk")
+@pytest.mark.long
 def test_after_a_save_labels_still_come_in_workers(viewer, labels):
     look(viewer, 600, 600)
     until(lambda: is_whole(labels))
@@ -246,7 +247,7 @@ def test_after_a_save_labels_still_come_in_workers(viewer, labels):
     assert threading.main_thread() not in readers
 
 
-@pytest.mark.default_cases("disk-sidecar")
+@pytest.mark.long
 @pytest.mark.parametrize("sidecar", [False, True], ids=["image", "sidecar"])
 def test_new_labels_come_in_workers_after_their_first_save(viewer, labels, sidecar):
     image = next(one for one in viewer.layers if one._type_string == "image")
@@ -302,6 +303,7 @@ def test_strokes_on_coarse_labels_stay_when_the_true_ones_come(viewer, labels):
     until(lambda: is_whole(labels))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("labels", ["codec"], indirect=True)
 def test_labels_that_cannot_be_decoded_are_told_once_and_read_again(
     viewer, labels, monkeypatch, told

@@ -70,6 +70,7 @@ def is_true(viewer, layer, level):
     return layer.data_level == level and np.array_equal(layer._slice.image.raw, truth)
 
 
+@pytest.mark.long
 def test_the_coarsest_level_is_followed_by_the_finest_that_fits(viewer, stack, readers):
     viewer.dims.ndisplay = 3
     assert stack.data_level == LEVELS - 1
@@ -101,6 +102,7 @@ def test_another_time_is_coarse_first(viewer, stack, readers):
     assert threading.main_thread() not in readers
 
 
+@pytest.mark.long
 def test_back_in_2d_the_zoom_chooses(viewer, stack):
     viewer.dims.ndisplay = 3
     viewer.dims.ndisplay = 2
@@ -112,6 +114,7 @@ def test_back_in_2d_the_zoom_chooses(viewer, stack):
     assert stack.locked_data_level is None
 
 
+@pytest.mark.long
 def test_the_status_bar_names_the_level(viewer, stack):
     viewer.dims.ndisplay = 3
     until(lambda: is_true(viewer, stack, 0))

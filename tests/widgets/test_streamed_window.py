@@ -186,6 +186,7 @@ def test_a_server_that_comes_back_is_asked_again(viewer, remote_image, monkeypat
     until(lambda: is_at_rest(viewer))
 
 
+@pytest.mark.long
 def test_what_is_on_screen_comes_once_the_server_is_back(viewer, tmp_path, monkeypatch):
     # napari does not slice again where the view stays within what it has sliced.
     monkeypatch.setattr(streamed_view, "RETRY_AFTER", 0.2)

@@ -406,6 +406,7 @@ def test_a_stroke_while_fields_are_exchanged_is_refused_aloud(
     assert walker.painted[walker.count + FIRST] == "C/3/0"
 
 
+@pytest.mark.long
 def test_no_box_is_drawn_over_labels_at_the_brush(viewer, tmp_path):
     write_plate(tmp_path / "p.zarr", grid=(1, 1), fields=2, shape=(1, SIZE, SIZE))
     viewer.open(str(tmp_path / "p.zarr"), plugin="napari-ngff")

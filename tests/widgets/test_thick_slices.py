@@ -129,8 +129,8 @@ def look_close(viewer, y, x):
     canvas(viewer)._scene_canvas.update()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mode", JOINS)
-@pytest.mark.default_cases("disk-max")
 def test_workers_join_sections_and_coarse_ones_stand_for_them(
     viewer, cells, joiners, mode
 ):
@@ -176,7 +176,7 @@ def test_values_of_joined_sections_are_never_coarse(viewer, cells):
     assert all(value == true for value, true in values())
 
 
-@pytest.mark.default_cases("disk")
+@pytest.mark.long
 def test_a_step_of_the_slider_and_another_projection_show_no_others(viewer, cells):
     thicken(viewer, "max")
     until(lambda: is_true(cells[0], "max"))

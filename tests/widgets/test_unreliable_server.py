@@ -110,6 +110,7 @@ def test_a_well_comes_when_it_is_clicked_after_the_server_is_back(
     assert len(told) == 2
 
 
+@pytest.mark.long
 def test_an_arrow_tries_a_well_again_that_did_not_come(viewer, server, told, tmp_path):
     dock = browsed(viewer, server, tmp_path, grid=(1, 6), fields=1)
     calm(dock)
@@ -263,6 +264,7 @@ def test_labels_are_copied_by_the_menu_though_the_server_stops_for_a_while(
     until(lambda: not copy_bars())
 
 
+@pytest.mark.long
 def test_a_copy_that_a_server_refuses_is_reported_and_can_be_tried_again(
     viewer, server, labelled
 ):

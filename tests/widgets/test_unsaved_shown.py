@@ -37,7 +37,7 @@ def is_seen(viewer):
     return QRect(window.rect()).contains(QRect(corner, sign.size()))
 
 
-@pytest.mark.default_cases("one")
+@pytest.mark.long
 @pytest.mark.parametrize("several", [False, True], ids=["one", "several"])
 def test_values_of_any_length_leave_it_in_the_window(viewer, layer, several):
     assert not sign_of(viewer).isVisible()
@@ -70,6 +70,7 @@ def test_it_goes_when_changes_are_undone_or_given_up(viewer, layer):
     until(lambda: not sign_of(viewer).isVisible())
 
 
+@pytest.mark.long
 def test_qt_warns_of_nothing_in_the_status_bar(viewer, layer):
     warnings = []
     before = qInstallMessageHandler(lambda kind, context, text: warnings.append(text))

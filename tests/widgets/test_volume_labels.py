@@ -74,6 +74,7 @@ def texture_of(viewer, layer):
     return viewer.window._qt_viewer.canvas.layer_to_visual[layer].node._last_data
 
 
+@pytest.mark.long
 def test_a_worker_reads_the_finest_level(viewer, cells, readers, monkeypatch):
     colored = []
     convert = type(cells)._raw_to_displayed
@@ -126,6 +127,7 @@ def test_new_labels_are_refined_before_their_first_save(viewer, cells):
     viewer.dims.ndisplay = 2
 
 
+@pytest.mark.long
 def test_strokes_of_the_time_of_reading_are_shown(viewer, cells, gate):
     viewer.dims.ndisplay = 3
     until(gate.ready.is_set)
@@ -206,6 +208,7 @@ def mark_of(viewer):
     return None if label is None or label.isHidden() else label.text()
 
 
+@pytest.mark.long
 def test_the_canvas_names_the_level(viewer, cells):
     every = f"0 to {len(cells.data) - 1}"
     viewer.dims.ndisplay = 3
@@ -343,6 +346,7 @@ def test_the_memory_of_the_preferences_is_kept(viewer, cells):
         settings.set_volume_memory(0)
 
 
+@pytest.mark.long
 def test_back_in_2d_nothing_is_kept(viewer, cells):
     viewer.dims.ndisplay = 3
     until(lambda: is_finest(cells, cells.truth))

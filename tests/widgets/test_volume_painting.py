@@ -179,9 +179,8 @@ def test_voxels_of_any_shape(viewer, placed):
     assert click_each(viewer, layer, pixels, places) == []
 
 
-@pytest.mark.parametrize(
-    "look", [hide_label, pytest.param(select_only, marks=pytest.mark.long)]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("look", [hide_label, select_only])
 def test_what_is_transparent_takes_no_stroke(viewer, look):
     pixels = two_walls()
     layer = show(viewer, pixels)
@@ -251,7 +250,7 @@ def way_across(viewer, layer, shown, moves):
     return [(int(x), int(middle[1])) for x in across]
 
 
-@pytest.mark.default_cases("paint-30")
+@pytest.mark.long
 @pytest.mark.parametrize("moves", [30, 3])
 @pytest.mark.parametrize("mode", ["paint", "erase"])
 def test_a_long_stroke_stays_on_the_surface(viewer, mode, moves):
@@ -340,6 +339,7 @@ def test_a_finer_picture_during_a_stroke_does_not_move_it(viewer):
     assert (coarse[tuple(centres.T // 2)] > 0).all()
 
 
+@pytest.mark.long
 def test_the_picture_shows_the_label_that_is_picked(viewer):
     # Thick objects: napari draws by steps of 0.8 voxels, and leaves out thin corners.
     pixels = ball(30)
@@ -363,6 +363,7 @@ def test_the_picture_shows_the_label_that_is_picked(viewer):
         assert np.allclose(shot[y, x][:3] / 255, colors[layer.selected_label][:3])
 
 
+@pytest.mark.long
 def test_the_object_under_the_mouse_is_joined(viewer):
     pixels = two_walls()
     layer = show(viewer, pixels)

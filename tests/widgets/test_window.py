@@ -166,6 +166,7 @@ def test_an_empty_folder_named_so_is_explained(viewer: Viewer, tmp_path: Path) -
     assert "There is no OME-Zarr metadata" in told[0]
 
 
+@pytest.mark.long
 def test_several_paths_at_once(viewer: Viewer, folder: Path) -> None:
     drop_on_canvas(viewer, folder / "cells.ozx", folder / "stack.ome.zarr")
     assert len(viewer.layers) == 5 + 4
@@ -371,6 +372,7 @@ def million(tmp_path: Path) -> Path:
     return where
 
 
+@pytest.mark.long
 def test_a_million_chunks_open_with_a_read_per_level(
     viewer: Viewer, million: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

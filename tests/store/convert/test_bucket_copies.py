@@ -79,6 +79,7 @@ def is_chunk(address: str) -> bool:
     return address.rpartition("/")[2].isdecimal()
 
 
+@pytest.mark.long
 def test_the_server_copies_chunks(image, copied, monkeypatch, tmp_path) -> None:
     image.files.rm(f"{image.address}/0/0/1/1/1")
     (image.folder / "0/0/1/1/1").unlink()

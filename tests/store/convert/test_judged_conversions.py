@@ -108,6 +108,7 @@ def test_images(sources, tmp_path, capsys, case) -> None:
     assert np.array_equal(labels, root[f"labels/nuclei/{first}"][...])
 
 
+@pytest.mark.default_cases("0.5")
 @pytest.mark.parametrize("version", ["0.4", "0.5"])
 def test_plates(tmp_path, capsys, version) -> None:
     ngio = pytest.importorskip("ngio")

@@ -172,6 +172,7 @@ def test_an_archive_on_a_server(source, server, tmp_path) -> None:
     assert not made.exists()
 
 
+@pytest.mark.long
 def test_an_object_of_a_bucket(source, tmp_path) -> None:
     with bucket_server() as files:
         files.mkdir("changing")

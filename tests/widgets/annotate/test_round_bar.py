@@ -44,6 +44,7 @@ def go(bar, button):
     return bar.annotation.current_key
 
 
+@pytest.mark.long
 def test_saving_when_moving_on_is_offered_before_all_fields_are_annotated(
     viewer, tmp_path
 ):

@@ -95,6 +95,7 @@ def test_labels_that_are_restored_and_saved_are_listed(viewer, plate, monkeypatc
     until(lambda: everywhere(dock, "mitosis"))
 
 
+@pytest.mark.long
 def test_labels_that_a_script_writes_are_listed(viewer, plate, tmp_path):
     """Also those of a layer that is in no viewer, and those merged from a sidecar."""
     dock = show_field(viewer, plate)

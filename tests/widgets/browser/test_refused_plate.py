@@ -102,6 +102,7 @@ def wait_until_quiet(server):
     until(is_quiet)
 
 
+@pytest.mark.long
 def test_thumbnails_that_were_refused_come_after_the_login(viewer, drop_plate, told):
     folder, drop = drop_plate
     with serving_locked(folder, [f"Bearer {TOKEN}"], handler=PixelsHandler) as server:
@@ -124,7 +125,7 @@ def test_thumbnails_that_were_refused_come_after_the_login(viewer, drop_plate, t
         until(lambda: not fetcher.is_busy)
 
 
-@pytest.mark.default_cases("RowsHandler")
+@pytest.mark.long
 @pytest.mark.parametrize("handler", [RowsHandler, FieldsHandler])
 def test_wells_whose_documents_were_refused_come_after_the_login(
     viewer, drop_plate, told, handler

@@ -349,6 +349,7 @@ def test_infinite_values_are_drawn(dock, tmp_path):
     assert color_at(dock, "A/1") != color_at(dock, "A/2")
 
 
+@pytest.mark.long
 def test_measuring_ends_with_the_dock(viewer, dock, monkeypatch):
     begun, ended = threading.Event(), threading.Event()
 
@@ -366,6 +367,7 @@ def test_measuring_ends_with_the_dock(viewer, dock, monkeypatch):
     until(ended.is_set)
 
 
+@pytest.mark.long
 def test_buttons_stay_where_they_are(dock):
     """A double click on Measure does not save what the first click has measured."""
     bar = dock.tables

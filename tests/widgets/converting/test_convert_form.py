@@ -41,6 +41,7 @@ def options_of(person, form):
     person.sees(form.lines["crop"].isVisible)
 
 
+@pytest.mark.long
 def test_a_part_of_an_image_becomes_one_file(viewer, tmp_path):
     source = write_image(tmp_path / "cells.ome.zarr", "0.4", shape=(2, 300, 400))
     made = tmp_path / "part.ozx"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from qtpy.QtWidgets import QApplication
 
 import napari_ngff
@@ -13,6 +14,7 @@ from person import Person, button_with, needs_pointer
 pytestmark = needs_pointer
 
 
+@pytest.mark.long
 def test_an_image_gets_more_levels_and_is_opened_again(viewer, tmp_path):
     source = write_image(tmp_path / "cells.ome.zarr", "0.5", shape=(300, 400))
 

@@ -96,6 +96,7 @@ def test_the_page_and_the_server_count_the_same(viewer, page, server):
     assert int(shown(page)["Chunks from memory"].split()[0]) >= used
 
 
+@pytest.mark.long
 def test_the_page_is_renewed_only_while_it_is_visible(viewer, page, server):
     open_stack(viewer, server)
     requests = f"{len(server.asked)} ("
@@ -110,6 +111,7 @@ def test_the_page_is_renewed_only_while_it_is_visible(viewer, page, server):
     assert shown(page) != before
 
 
+@pytest.mark.long
 def test_local_files_and_other_layers(viewer, page, tmp_path):
     assert page.title.text() == HINT
     assert not page.lines
