@@ -154,7 +154,8 @@ def pytest_collection_modifyitems(
         _draw_fewer_examples(items)
     # Cases, too, so that `-m long` means all of them.
     for item in filter(_is_long, items):
-        item.add_marker("long")
+        if item.get_closest_marker("long") is None:
+            item.add_marker("long")
     seconds: dict[Path, float] = defaultdict(float)
     known = _known_seconds(config)
     # In a new checkout nothing is known of single tests, but of files.
@@ -162,7 +163,8 @@ def pytest_collection_modifyitems(
     for item in items:
         guess = 3.0 if item.get_closest_marker("slow") else 0.1
         guess = 0.0 if rough else guess
-        guess = 20.0 if item.get_closest_marker("long") else guess
+        long = item.get_closest_marker("long")
+        guess = long.kwargs.get("seconds", 20.0) if long is not None else guess
         seconds[item.path] += known.get(item.nodeid, guess)
     for path in seconds:
         seconds[path] += rough.get(path.relative_to(config.rootpath).as_posix(), 0)

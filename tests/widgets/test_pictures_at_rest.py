@@ -476,7 +476,7 @@ def test_at_rest_the_picture_is_what_is_read_at_once(
     walk_often(viewer, PLACES[kind], root, examples=1, legs=2)
 
 
-@pytest.mark.long
+@pytest.mark.long(seconds=200)
 @pytest.mark.parametrize("kind", PLACES)
 def test_at_rest_the_picture_is_so_after_many_walks(viewer, slow_reads, tmp_path, kind):
     root = tmp_path / "walked.ome.zarr"

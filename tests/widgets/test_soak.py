@@ -148,7 +148,7 @@ def home(viewer, dock):
     return counted(viewer), resident()
 
 
-@pytest.mark.long
+@pytest.mark.long(seconds=3600)
 def test_nothing_piles_up(viewer, tmp_path, monkeypatch):
     for cache in (chunks, kept_planes.kept):
         monkeypatch.setattr(cache, "limit", CACHED)

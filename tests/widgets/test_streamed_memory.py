@@ -39,7 +39,7 @@ MEGABYTES = 24
 """May come and go between two laps: a fifth of the image. All of it would be 170."""
 
 pytestmark = [
-    pytest.mark.long,
+    pytest.mark.long(seconds=600),
     pytest.mark.slow,
     pytest.mark.skipif(
         not Path("/proc/self/statm").exists(), reason="counts what Linux tells"
