@@ -237,7 +237,8 @@ class Trials:
     def check(self, where):
         """Recover, be killed in that, recover again: the same as if never killed."""
         self.check_killed(where)
-        said = self.told_last("edit")
+        # An edit whose journal failed is told of only when it is saved.
+        said = max(self.told_last("edit"), self.told_last("saved"))
         journals = self.journals()
         stages = [["rename aside", 0], ["unlink aside", 0], ["unlink chunk", 0]]
         if self.painting is not None:
