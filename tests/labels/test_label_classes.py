@@ -16,6 +16,7 @@ from napari_ngff.labels.label_classes import (
     free_color,
     load_classes,
     with_classes,
+    with_classes_in_use,
 )
 from napari_ngff.metadata.model import LabelInfo
 
@@ -120,6 +121,25 @@ def test_colours_are_told_apart_by_the_colour_blind(who):
     assert min(distances) > APART, distances
     background = rgb2lab(np.zeros(3))
     assert min(float(deltaE_ciede2000(one, background)) for one in lab) > APART
+
+
+def test_classes_in_use_keep_their_keys_and_their_colours():
+    one, two, three, four = (
+        LabelClass(value, name, PALETTE[value], STATES[1])
+        for value, name in enumerate("abcd", 1)
+    )
+    joined = with_classes_in_use([two, four], [one, two, three, four])
+    assert [item.name for item in joined] == ["a", "b", "c", "d"]
+    assert joined[2] == LabelClass(3, "c", PALETTE[3])
+    # A label that means another class there is free, and so is its colour.
+    other = LabelClass(2, "x", two.color)
+    joined = with_classes_in_use([other], [one, two])
+    assert [(item.value, item.name) for item in joined] == [
+        (1, "a"),
+        (3, "b"),
+        (2, "x"),
+    ]
+    assert len({item.color for item in joined}) == 3
 
 
 def test_a_list_goes_to_other_images():

@@ -160,6 +160,32 @@ def test_the_classes_in_the_file_of_a_field_stay(viewer, root):
     }
 
 
+def test_a_class_that_one_field_lacks_keeps_its_key(viewer, root):
+    found = begin(viewer, root)
+    classes = classes_of_layer(found.layer)
+    for name in ("interphase", "mitotic", "debris"):
+        classes.add_class(name)
+    paint(found, 1)
+    found.go_to_field("A/1/1")
+    classes = classes_of_layer(found.layer)
+    paint(found, 1)
+    classes.remove_class(2)
+    found.go_to_field("A/1/0")
+    notification_manager.records.clear()
+    found.go_to_field("A/1/1")
+    names = [item.name for item in classes_of_layer(found.layer).items]
+    assert names == ["interphase", "mitotic", "debris"]
+    assert not notification_manager.records
+    # An order of the file stays, and is reported.
+    classes = classes_of_layer(found.layer)
+    classes.move_class(3, 0)
+    found.go_to_field("A/1/0")
+    (record,) = notification_manager.records
+    text = "Key 1 is 'interphase' here and 'debris' in the field before."
+    assert text in str(record.message)
+    notification_manager.records.clear()
+
+
 def test_nothing_is_written_of_a_field_that_is_only_looked_at(viewer, root):
     found = begin(viewer, root)
     classes_of_layer(found.layer).add_class("nucleus")

@@ -13,6 +13,7 @@ from ome_zarr.reader import Reader
 from napari_ngff.cli import main
 from napari_ngff.labels.label_classes import LabelClass
 from napari_ngff.labels.label_metadata import read_label_info
+from napari_ngff.plate.tables.table import make_table
 from napari_ngff.plugin import get_reader
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.viewer.painting.layer_classes import (
@@ -20,6 +21,7 @@ from napari_ngff.viewer.painting.layer_classes import (
     classes_of_layer,
     count_voxels,
 )
+from napari_ngff.viewer.painting.layer_measuring import join_features, part_features
 from napari_ngff.viewer.samples import write_image
 
 
@@ -265,6 +267,24 @@ def test_a_list_is_shared_and_states_stay_at_home(folder):
     assert classes.find_class(5).state == "flagged"
     with pytest.raises(ValueError, match="Not JSON"):
         classes.load_json("{")
+
+
+def test_measured_values_stay_when_a_class_changes(folder):
+    layer = opened(folder)
+    frame = pd.DataFrame({"label": [1, 70], "mean": [5.0, 6.0]})
+    join_features(layer, make_table(frame, "measured", {"well": ""}))
+    classes = classes_of_layer(layer)
+    classes.add_class("nucleus", 1)
+    classes.change_class(1, name="cell")
+    rows = layer.features.set_index("index")
+    assert rows["mean"].dropna().to_dict() == {1: 5.0, 70: 6.0}
+    assert rows.loc[1, "class-name"] == "cell"
+    assert layer.saver.save_now()
+    info = read_label_info(open_node(str(folder / "labels" / "nuclei")))
+    assert info.properties[1]["class-name"] == "cell"
+    assert all("mean" not in row for row in info.properties.values())
+    part_features(layer)
+    assert "mean" not in layer.features
 
 
 def test_columns_that_somebody_added_stay(folder):

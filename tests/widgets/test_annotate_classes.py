@@ -309,6 +309,8 @@ def test_count_says_how_much_is_painted(viewer, dock, labels):
     whole = np.asarray(labels.data[0])
     assert dock.classes.table.rows.counts == {1: int((whole == 1).sum())}
     assert "painted" in dock.status.text()
+    click(viewer, world(labels, 200, 200))
+    assert dock.status.text() == "Counted before the latest strokes."
     press(dock, 0, NAME)
     QTest.mouseClick(dock.classes.buttons["Remove"], LEFT)
     assert names(dock) == []
@@ -324,6 +326,20 @@ def test_count_says_how_much_is_painted(viewer, dock, labels):
     assert dock.status.text() == ""
     dock.classes.followLink("undo")
     assert names(dock) == [], "the class was of other labels"
+
+
+def test_classes_of_labels_that_cannot_be_saved_do_not_change(viewer, dock, labels):
+    add(dock, "nucleus")
+    # As of an image on a server.
+    labels.exchange_canvas(labels.canvas, "the server takes nothing")
+    pump()
+    enabled = {name for name, one in dock.classes.buttons.items() if one.isEnabled()}
+    assert enabled == {"Count", "Export…"}
+    model = dock.classes.table.rows
+    for column in (NAME, STATE):
+        assert not model.flags(model.index(0, column)) & Qt.ItemFlag.ItemIsEditable
+    tick(dock, 0, VISIBLE)
+    assert dock.classes.classes.find_class(1).hidden, "on the screen alone"
 
 
 def click_link(label, is_done):

@@ -115,24 +115,31 @@ def color_of_new(
 def with_classes_in_use(
     existing: Sequence[LabelClass], in_use: Sequence[LabelClass]
 ) -> tuple[LabelClass, ...]:
-    """Add the classes in use to the classes of a label image.
+    """Add the classes in use to the classes of a label image, in the same order.
 
     A class of a name that is there is not added. One whose label means another class
-    here gets a free label.
+    here gets a free label, and a free colour if that class has the same.
     """
     joined = list(existing)
-    names, values = {item.name for item in existing}, {item.value for item in existing}
+    names, values = [item.name for item in existing], {item.value for item in existing}
     # Above both lists, so that no later class of `in_use` needs the same value.
     free = 1 + max(values | {item.value for item in in_use}, default=0)
+    place = 0  # behind the class before, so that number keys mean the same classes
     for item in in_use:
         if item.name in names:
+            place = names.index(item.name) + 1
             continue
-        value = item.value
+        value, color = item.value, item.color
         if value in values:
             value, free = free, free + 1
+            used = [label_class.color for label_class in joined]
+            color = free_color(joined) if color in used else color
         # The state says how far this class is annotated in its own image.
-        joined.append(replace(item, value=value, state=STATES[0]))
+        added = replace(item, value=value, color=color, state=STATES[0])
+        joined.insert(place, added)
+        names.insert(place, added.name)
         values.add(value)
+        place += 1
     return tuple(joined)
 
 

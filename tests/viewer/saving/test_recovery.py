@@ -370,11 +370,13 @@ def test_of_several_fields_one_is_restored_and_the_rest_when_one_comes_there(
     assert len(user.take_asked()) == 1
     assert (np.asarray(viewer.layers["mitosis"].data[0]) == pixels["A/1/0"]).all()
     assert "A/1/0" in told[0]
-    assert "1 other image are restored when you go there" in told[0]
+    assert "Edits of A3, field 1 are restored when you go there" in told[0]
+    assert session_of(viewer).recovery.waiting_places == ("A3, field 1",)
     browser = session_of(viewer).browser
     browser.show_field("A/3", "1")
     idle()
     assert user.take_asked() == [], "the user has decided already"
+    assert session_of(viewer).recovery.waiting_places == ()
     assert (np.asarray(viewer.layers["mitosis"].data[0]) == pixels["A/3/1"]).all()
     leave(viewer)
 

@@ -18,7 +18,7 @@ from napari_ngff.viewer.layer_plan import (
     origin_of,
 )
 from napari_ngff.viewer.layers import MOST_CHANNELS
-from napari_ngff.viewer.painting.layer_classes import classes_of_layer
+from napari_ngff.viewer.painting.layer_classes import KEYS, classes_of_layer
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.painting.painted_layers import as_layer
 
@@ -61,6 +61,11 @@ OTHER_CLASSES = (
     " Each field keeps its classes."
 )
 
+
+OTHER_KEYS = (
+    "Other keys in this field.\nKey {} is '{}' here and '{}' in the field before."
+    " Each field keeps the order of its classes."
+)
 
 COVERING = ("opaque", "translucent", "translucent_no_depth")
 """Blending of images under which others are not seen."""
@@ -354,20 +359,38 @@ class LayerSlots:
             viewer.layers.selection.active = layer
         _apply_look(layer, labels.look)
         _select_same_class(classes, labels)
-        self._report_other_classes(field_classes, labels.classes)
+        if not self._report_other_classes(field_classes, labels.classes):
+            self._report_other_keys(classes.items, labels.classes)
 
     def _report_other_classes(
         self, field_classes: Sequence[LabelClass], in_use: Sequence[LabelClass]
-    ) -> None:
+    ) -> bool:
         """Show, once, that a label means another class than in the field before."""
         before = {label_class.value: label_class.name for label_class in in_use}
         for label_class in field_classes:
             name = before.get(label_class.value, label_class.name)
             text = OTHER_CLASSES.format(label_class.value, label_class.name, name)
-            if name != label_class.name and text not in self._reported:
-                self._reported.add(text)
-                show_warning(text)
+            if name != label_class.name and self._report_once(text):
+                return True
+        return False
+
+    def _report_other_keys(
+        self, classes: Sequence[LabelClass], in_use: Sequence[LabelClass]
+    ) -> None:
+        """Show, once, that a number key means another class than before."""
+        pairs = zip(classes[:KEYS], in_use[:KEYS], strict=False)
+        for number, (label_class, earlier) in enumerate(pairs, 1):
+            text = OTHER_KEYS.format(number, label_class.name, earlier.name)
+            if label_class.name != earlier.name and self._report_once(text):
                 return
+
+    def _report_once(self, text: str) -> bool:
+        """Show a warning that was not shown before; return whether it was not."""
+        is_new = text not in self._reported
+        if is_new:
+            self._reported.add(text)
+            show_warning(text)
+        return is_new
 
     def _rename_layer(self, slot: Slot, layer: Layer, data: LayerData) -> None:
         """Rename a layer for the next field, unless the user has renamed it."""

@@ -52,7 +52,7 @@ from napari_ngff.viewer.painting.layer_measuring import (
     part_features,
 )
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
-from napari_ngff.viewer.saving.measured_tables import OLDER, MeasuredTable
+from napari_ngff.viewer.saving.measured_tables import OLDER, OUTDATED, MeasuredTable
 from napari_ngff.viewer.session import session_of
 
 if TYPE_CHECKING:
@@ -70,8 +70,6 @@ __all__ = ["PlateTables", "join_table", "labels_shown", "names_shown"]
 
 CHANGING = (TableOrigin.PLATE, TableOrigin.IMAGES, TableOrigin.COUNT)
 """Origins whose tables are read again when they are chosen again, which is slow."""
-
-OUTDATED = "This table was measured before the latest strokes: save and measure again."
 
 
 class PlateTables:

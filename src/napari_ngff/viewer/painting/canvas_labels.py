@@ -94,6 +94,9 @@ class CanvasLabels(Labels):  # type: ignore[misc]
     """Emitted when a stroke, or another group of edits, has become a step of undo, or
     was aborted; inside of napari's handler of the mouse."""
 
+    edited = Signal()
+    """Emitted when edits were made, undone or redone."""
+
     _staged_history: list[Edit]
     _is_drawing = False
 
@@ -121,9 +124,8 @@ class CanvasLabels(Labels):  # type: ignore[misc]
         return "labels"
 
     def _ensure_int_labels(self, data: Any) -> Any:
-        return (
-            data if isinstance(data, CanvasData) else super()._ensure_int_labels(data)
-        )
+        is_ours = isinstance(data, CanvasData)
+        return data if is_ours else super()._ensure_int_labels(data)
 
     def _reset_editable(self) -> None:
         self.editable = not self.read_only
@@ -430,15 +432,15 @@ class CanvasLabels(Labels):  # type: ignore[misc]
         self.check_dirty()
 
     def check_dirty(self) -> None:
-        """Let the saver emit `dirty_changed` if that has changed."""
+        """Emit `edited`, and have the saver emit `dirty_changed` if need be."""
+        self.edited.emit()
         if self.saver is not None:
             self.saver.check_dirty()
 
     def _load_history(self, before: Any, after: Any, undoing: bool = True) -> None:
         if not before or self._staged_history:
             return
-        # napari's history only counts: the canvas has the edits.
-        before.pop()
+        before.pop()  # napari's history only counts: the canvas has the edits
         edits = self.canvas.undo() if undoing else self.canvas.redo()
         after.append(edits)
         self._show_again(edits)
@@ -461,10 +463,9 @@ class CanvasLabels(Labels):  # type: ignore[misc]
             self._patch_regions(tile, regions, self._overlay_edits(self._painted_to))
 
     def _overlay_edits(self, since: int) -> Any:
-        def overlay(number: int, box: Any, block: Any) -> Any:
-            return self.canvas.overlay_edits(number, box, block, since)
-
-        return overlay
+        return lambda number, box, block: self.canvas.overlay_edits(
+            number, box, block, since
+        )
 
     def _read_box(self, number: int, box: Any, block: Any) -> Any:
         block[...] = self.canvas.read(number, box)

@@ -31,6 +31,7 @@ from napari_ngff.viewer.label_colors import recolor_labels
 from napari_ngff.viewer.label_layers import label_features
 from napari_ngff.viewer.layer_plan import origin_of
 from napari_ngff.viewer.notices import count_noun
+from napari_ngff.viewer.painting.layer_measuring import replace_own_features
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
@@ -367,7 +368,8 @@ class LayerClasses:
             layer.saver.check_dirty()  # new labels count as changed by the journal
         self._show_colors(gone)
         if self._tabulated:
-            layer.features = label_features(_file_description(layer).properties)
+            own = label_features(_file_description(layer).properties)
+            replace_own_features(layer, own)
         self._update_locked(layer)
         self.changed.emit()
 

@@ -231,6 +231,19 @@ def join_features(layer: Labels, table: WellTable) -> None:
     _set_features(layer, features.merge(rows, on=INDEX, how="outer"), names)
 
 
+def replace_own_features(layer: Labels, frame: Any) -> None:
+    """Replace the features of labels, but for joined columns."""
+    known = [c for c in layer.metadata.get(JOINED, ()) if c in layer.features]
+    joined = [column for column in known if column not in frame]
+    if not joined or INDEX not in frame:
+        layer.features = frame
+        return
+    rows = layer.features[[INDEX, *joined]]
+    if rows[INDEX].dtype == "uint64":  # ids that int64 cannot hold
+        frame = frame[frame[INDEX] >= 0].astype({INDEX: "uint64"})
+    _set_features(layer, frame.merge(rows, on=INDEX, how="outer"), joined)
+
+
 def part_features(layer: Labels) -> None:
     """Remove joined columns."""
     if layer.metadata.get(JOINED):

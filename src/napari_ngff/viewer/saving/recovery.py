@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from napari.layers.labels._labels_constants import Mode
 from napari.utils.notifications import show_warning
+from psygnal import Signal
 
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.labels.journal import delete_journal, find_journals, read_journal
@@ -166,6 +167,9 @@ class EditRecovery:
         Where layers are added.
     """
 
+    places_changed = Signal()
+    """Emitted when `waiting_places` has changed."""
+
     def __init__(self, viewer: ViewerModel) -> None:
         self._viewer = weakref.ref(viewer)
         self._nodes: dict[str, Node] = {}
@@ -173,10 +177,20 @@ class EditRecovery:
         self._begun = self._asking = False
         self._answered: set[Path] = set()
         self._waiting: tuple[KeptEdits, ...] = ()
-        self._wanted: set[Path] = set()  # to be restored when one comes there
+        # To be restored when one comes there: folders of journals, titles of images.
+        self._wanted: dict[Path, str] = {}
         self._restoring: set[Path] = set()
         self._browser: weakref.ref[Browser] | None = None
         self._tool: dict[str, Any] = {}
+
+    @property
+    def waiting_places(self) -> tuple[str, ...]:
+        """Titles of images whose edits are restored when the user goes there."""
+        return tuple(dict.fromkeys(self._wanted.values()))
+
+    def _set_wanted(self, wanted: dict[Path, str]) -> None:
+        self._wanted = wanted
+        self.places_changed.emit()
 
     # What is looked for.
 
@@ -210,6 +224,7 @@ class EditRecovery:
         older = None if self._browser is None else self._browser()
         if older is not browser:
             self._browser = weakref.ref(browser)
+            self._set_wanted({})  # those of another plate are offered with it again
             browser.position_changed.connect(self._restore_waiting)
         self.find_edits([browser.node])
 
@@ -248,7 +263,9 @@ class EditRecovery:
             # The user chose to restore these earlier, when another image was on screen:
             # no second question.
             if self._restore_edits(viewer, kept):
-                self._wanted.discard(kept.folder)
+                self._set_wanted(
+                    {k: v for k, v in self._wanted.items() if k != kept.folder}
+                )
         offered = [kept for kept in offered if kept.folder not in self._wanted]
         offered = [kept for kept in offered if kept.folder not in self._restoring]
         if not offered:
@@ -286,6 +303,8 @@ class EditRecovery:
         If their image is one of a browser's, it is shown first; of several images the
         first one, and the others when the user goes there.
         """
+        from napari_ngff.viewer.browsing.positions import inline_title
+
         viewer = self._viewer()
         if viewer is None:
             return
@@ -304,9 +323,16 @@ class EditRecovery:
         first, position = reached[0]
         self._waiting = tuple(kept for kept, field in reached if field == position)
         others = len({kept.image for kept, _ in reached}) - 1
-        self._wanted = {kept.folder for kept, field in reached if field != position}
+        self._set_wanted(
+            {
+                kept.folder: inline_title(browser.name_field(field))
+                for kept, field in reached
+                if field != position
+            }
+        )
         if others:
-            more = f"{others} other image{'s' * (others != 1)}"
+            titles = self.waiting_places
+            more = titles[0] if others == 1 else f"{others} other images"
             window_services.show_passing(
                 f"Restoring {shorten_name(first.name)}.\n"
                 f"It is in {file_of(first.image)}."

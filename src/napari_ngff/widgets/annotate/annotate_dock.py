@@ -97,6 +97,7 @@ class AnnotateDock(QWidget):
         self.status.setTextInteractionFlags(
             Qt.TextInteractionFlag.TextSelectableByMouse
             | Qt.TextInteractionFlag.LinksAccessibleByMouse
+            | Qt.TextInteractionFlag.LinksAccessibleByKeyboard
         )
         pages = (
             (self.classes, "Classes"),

@@ -37,6 +37,11 @@ __all__ = ["ClassPage"]
 FILES = "Classes (*.json)"
 EVERYTHING, BACKGROUND = "everything", "background only"
 
+KEEPING = ("Count", "Export…")
+"""Buttons that change no class, so that labels that are read-only have them too."""
+
+READ_ONLY = "These labels are read-only, and so are their classes."
+
 UNDO = "undo"
 """Link in a report by which a removed class is put back."""
 
@@ -63,6 +68,7 @@ class ClassPage(QWidget):
         self.show_only.setToolTip("Hides all other labels on the screen.")
         self.show_only.toggled.connect(self._on_show_only)
         self.buttons: dict[str, QPushButton] = {}
+        self._tips: dict[QPushButton, str] = {}
         form = QFormLayout()
         form.addRow("Draw over", self.over)
         layout = QVBoxLayout(self)
@@ -96,7 +102,7 @@ class ClassPage(QWidget):
         )
         for number, (title, tip, action) in enumerate(actions):
             button = QPushButton(title, self)
-            button.setToolTip(tip)
+            self._tips[button] = tip
             button.clicked.connect(action)
             self.buttons[title.replace("&", "")] = button
             grid.addWidget(button, number // 3, number % 3)
@@ -113,9 +119,13 @@ class ClassPage(QWidget):
             self._layer.events.show_selected_label.disconnect(
                 self._on_show_selected_label
             )
+            self._layer.events.editable.disconnect(self._on_editable)
+            self._layer.edited.disconnect(self._on_edited, missing_ok=True)
         self._layer = layer
         if layer is not None:
             layer.events.show_selected_label.connect(self._on_show_selected_label)
+            layer.events.editable.connect(self._on_editable)
+            layer.edited.connect(self._on_edited)
         self._on_show_selected_label()
         self.show_only.setEnabled(layer is not None)
         if self.classes is not None:
@@ -142,10 +152,14 @@ class ClassPage(QWidget):
         """Enable the buttons that can do something, and list what may be drawn over."""
         classes = self.classes
         any_class = classes is not None and bool(classes.items)
+        can_save = classes is not None and not classes.layer.read_only
         for title, button in self.buttons.items():
             needs = title not in ("Add class", "Import…")
             # Classes can be added to an empty list; all else needs one to work on.
-            button.setEnabled(classes is not None and (any_class or not needs))
+            enabled = classes is not None and (any_class or not needs)
+            may_press = can_save or classes is None or title in KEEPING
+            button.setEnabled(enabled and may_press)
+            button.setToolTip(self._tips[button] if may_press else READ_ONLY)
         with QSignalBlocker(self.over):
             self.over.clear()
             self.over.addItem(EVERYTHING, None)
@@ -157,6 +171,13 @@ class ClassPage(QWidget):
             self.over.setCurrentIndex(max(0, self.over.findData(only)))
         self.over.setEnabled(classes is not None)
         self.table.selectPaintedClass()
+
+    def _on_editable(self, event: Any = None) -> None:
+        self.refreshChoices()
+
+    def _on_edited(self) -> None:
+        if self.table.rows.counts:
+            self.reported.emit("Counted before the latest strokes.")
 
     def _on_show_selected_label(self, event: Any = None) -> None:
         only = self._layer is not None and self._layer.show_selected_label

@@ -131,10 +131,12 @@ class ClassModel(QAbstractTableModel):
     def flags(self, index: QModelIndex) -> Any:
         """Let names and states be edited, and two columns be ticked."""
         flags = super().flags(index)
-        if index.column() in (NAME, STATE):
-            flags |= Qt.ItemFlag.ItemIsEditable
         if index.column() in (LOCKED, VISIBLE):
             flags |= Qt.ItemFlag.ItemIsUserCheckable
+        if self.classes is None or self.classes.layer.read_only:
+            return flags  # nothing else could be saved
+        if index.column() in (NAME, STATE):
+            flags |= Qt.ItemFlag.ItemIsEditable
         return flags
 
     def data(self, index: QModelIndex, role: int = 0) -> Any:
@@ -158,7 +160,7 @@ class ClassModel(QAbstractTableModel):
         return None
 
     def _cell_text(self, label_class: LabelClass, row: int, column: int) -> str:
-        count = self.counts.get(label_class.value)
+        count = self.counts.get(label_class.value, 0) if self.counts else None
         texts = {
             KEY: str(row + 1) if row < KEYS else "",
             NAME: label_class.name,
@@ -304,6 +306,8 @@ class ClassTable(QTableView):
     def _on_double_click(self, index: QModelIndex) -> None:
         label_class, classes = self.rows.classAt(index.row()), self.rows.classes
         if index.column() != COLOR or label_class is None or classes is None:
+            return
+        if classes.layer.read_only:
             return
         alpha = QColorDialog.ColorDialogOption.ShowAlphaChannel
         chosen = QColorDialog.getColor(

@@ -16,7 +16,7 @@ from napari_ngff.viewer.painting.layer_measuring import (
     save_measured,
     unsaved_note,
 )
-from napari_ngff.viewer.saving.measured_tables import OLDER, MeasuredTable
+from napari_ngff.viewer.saving.measured_tables import OLDER, OUTDATED, MeasuredTable
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.dialogs import ask_table_file
 from napari_ngff.widgets.form_dialog import FormDialog, shown_form
@@ -80,6 +80,8 @@ class MeasureForm(Container):  # type: ignore[type-arg]
             event.connect(self._on_layers)
         # The viewer outlives the form, and would call it when its boxes are gone.
         self.native.destroyed.connect(self._disconnect_layers)
+        # Emitted after labels count as saved, with which the note would go.
+        self._tables.save_noted.connect(self._on_dirty)
         self.choose_selected()
         self.layer.changed.connect(self._on_layer_chosen)
         self._on_layer_chosen()
@@ -120,7 +122,7 @@ class MeasureForm(Container):  # type: ignore[type-arg]
         layer = self.layer.value
         self._note = unsaved_note(layer) if layer is not None else ""
         if self._is_older():
-            self._note = f"{OLDER}. Save and measure again to include them."
+            self._note = OUTDATED
         self.status.value = self._note
         self.save_button.enabled = self.measured_table() is not None
 
@@ -233,6 +235,7 @@ class MeasureForm(Container):  # type: ignore[type-arg]
     def _disconnect_layers(self, _: Any = None) -> None:
         if self._saver is not None:
             self._saver.dirty_changed.disconnect(self._on_dirty, missing_ok=True)
+        self._tables.save_noted.disconnect(self._on_dirty, missing_ok=True)
         layers = self._viewer.layers.events
         for event in (layers.inserted, layers.removed):
             event.disconnect(self._on_layers)

@@ -9,8 +9,11 @@ from qtpy.compat import isalive
 from qtpy.QtWidgets import QLabel, QMainWindow
 
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
+from napari_ngff.viewer.session import session_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from napari.components import ViewerModel
 
     from napari_ngff.viewer.saving.layer_saver import LayerSaver
@@ -20,11 +23,13 @@ __all__ = ["UnsavedSign"]
 TEXT = "Unsaved changes"
 
 MOST_NAMED = 10
-"""Layers that the tool tip lists."""
+"""Layers, and images, that the tool tip lists."""
 
 
 class UnsavedSign(QLabel):
     """Tells that a viewer has labels with unsaved changes, wherever the mouse is.
+
+    Also that edits of an earlier session wait for the user to go to their image.
 
     napari's own status names that of the selected layer, after the values under the
     mouse: of many layers, or classes, these take all of the bar.
@@ -39,6 +44,8 @@ class UnsavedSign(QLabel):
         assert bar is not None
         bar.addPermanentWidget(self)
         viewer.layers.events.removed.connect(self.showState)
+        self._recovery = session_of(viewer).recovery
+        self._recovery.places_changed.connect(self.showState)
         self.hide()
 
     def followSaver(self, saver: LayerSaver | None) -> None:
@@ -59,6 +66,15 @@ class UnsavedSign(QLabel):
             for layer in viewer.layers
             if isinstance(layer, OMEZarrLabels) and layer.saver and layer.unsaved
         ]
-        self.setVisible(bool(names))
-        lines = [*names[:MOST_NAMED], *(["…"] if len(names) > MOST_NAMED else [])]
-        self.setToolTip("\n".join(["Ctrl+S saves:", *lines]))
+        places = self._recovery.waiting_places
+        self.setVisible(bool(names or places))
+        lines = ["Ctrl+S saves:", *_shorten_list(names)] if names else []
+        if places:
+            lines += ["Restored when you go there:", *_shorten_list(places)]
+        where = places[0] if len(places) == 1 else f"{len(places)} other images"
+        self.setText(TEXT if names else f"Unsaved edits in {where}")
+        self.setToolTip("\n".join(lines))
+
+
+def _shorten_list(names: Sequence[str]) -> list[str]:
+    return [*names[:MOST_NAMED], *(["…"] if len(names) > MOST_NAMED else [])]
