@@ -93,9 +93,7 @@ def check(folder, writer, method):
     return want
 
 
-@pytest.mark.default_cases(
-    "v3-mode", "v2-nearest", "sharded-nearest", "through zarr-mode"
-)
+@pytest.mark.default_cases("v3-mode", "v2-nearest", "sharded-nearest")
 @pytest.mark.parametrize("method", ["nearest", "mode"])
 @pytest.mark.parametrize("layout", LAYOUTS)
 @given(st.data())
@@ -433,6 +431,7 @@ def test_dropped_axis_and_planes(tmp_path):
         np.testing.assert_array_equal(level, want)
 
 
+@pytest.mark.default_cases("0")
 @pytest.mark.parametrize("room", [0, 2**20])
 def test_memory_does_not_grow_with_the_edit(tmp_path, room, monkeypatch):
     shape, chunks = (2048, 2048), (128, 128)

@@ -75,6 +75,7 @@ def close(form: UrlForm) -> None:
     pump(50)
 
 
+@pytest.mark.long
 def test_address_typed_into_the_form_is_opened(
     viewer: Viewer, qtbot: QtBot, address: str
 ) -> None:

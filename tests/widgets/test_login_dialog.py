@@ -206,6 +206,7 @@ def test_the_window_is_closed_while_it_asks(viewer, server):
     pump(PATIENCE)
 
 
+@pytest.mark.long
 def test_a_login_from_the_form_of_addresses(viewer, server):
     form = show_open_url(viewer)
     form.login_button.native.click()

@@ -161,6 +161,7 @@ OLDER = (
 )
 
 
+@pytest.mark.long
 def test_labels_and_tables_are_in_one_question(viewer, layer):
     layer.paint((30, 30), 7)
     user = Replies(CANCEL)

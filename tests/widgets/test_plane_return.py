@@ -65,7 +65,7 @@ def press_dock(viewer):
     until(lambda: any(map(is_volume, viewer.layers)))
 
 
-@pytest.mark.default_cases("press_button")
+@pytest.mark.long
 @pytest.mark.parametrize("switch", [press_button, press_key, set_dims, press_dock])
 def test_the_next_stroke_is_in_the_section_of_before(viewer, spots, switch):
     section = viewer.dims.point

@@ -83,6 +83,7 @@ def test_a_drop_returns_at_once(viewer, server, askers):
     until(lambda: len(viewer.layers) == 9)
 
 
+@pytest.mark.long
 def test_a_failure_after_a_drop_is_shown(viewer, server, told):
     drop(viewer, address(server, "gone"))
     until(lambda: told)

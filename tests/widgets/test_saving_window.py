@@ -65,6 +65,7 @@ def stored(folder, level=0, name="nuclei"):
     return zarr.open_array(folder / "labels" / name / str(level), mode="r")[:]
 
 
+@pytest.mark.long
 def test_ctrl_s_saves_labels_while_an_image_is_selected(viewer, folder):
     layer = opened(viewer, folder)
     paint(viewer, layer, 77, [(40, 50), (90, 120)])

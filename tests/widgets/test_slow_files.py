@@ -222,6 +222,7 @@ def test_at_rest_the_picture_is_what_is_read_at_once(viewer, cells):
         until(lambda: is_at_rest(viewer))
 
 
+@pytest.mark.long
 def test_a_file_that_is_read_in_time_is_drawn_once(viewer, stored_cells):
     arrived = []
     stream_signals.arrived.connect(arrived.append)

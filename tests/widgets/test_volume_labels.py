@@ -141,6 +141,7 @@ def test_strokes_of_the_time_of_reading_are_shown(viewer, cells, gate):
     assert is_finest(cells, truth)
 
 
+@pytest.mark.long
 def test_a_stroke_that_is_undone_while_it_is_read_is_not_shown(viewer, cells, gate):
     cells.data_setitem((np.array([1]), np.array([3]), np.array([5])), 77)
     viewer.dims.ndisplay = 3

@@ -292,7 +292,7 @@ def test_the_next_stroke_is_on_the_paint_of_the_last(viewer):
     assert changed(layer, drawn) == [expected]
 
 
-@pytest.mark.default_cases("1")
+@pytest.mark.long
 @pytest.mark.parametrize("level", [1, 2])
 def test_a_coarser_level_is_hit_where_it_is_drawn(viewer, level):
     pixels = thin_sheet(41)[:, :40, :39]
@@ -318,6 +318,7 @@ def test_a_coarser_level_is_hit_where_it_is_drawn(viewer, level):
     assert (pixels[drawn == NEW] == label).all()
 
 
+@pytest.mark.long
 def test_a_finer_picture_during_a_stroke_does_not_move_it(viewer):
     pixels = ball()
     layer = show(viewer, pixels, [(20, 20, 20)], level=1)

@@ -584,6 +584,7 @@ def test_shard_index_without_checksum_may_point_anywhere():
         open_array(source, "a")[...]
 
 
+@pytest.mark.default_cases("zlib", "zstd", "blosc", "lz4")
 @pytest.mark.parametrize(
     "codec", ["gzip", "zlib", "bz2", "lzma", "zstd", "blosc", "lz4"]
 )

@@ -107,7 +107,7 @@ def test_a_bucket_that_may_be_written_is_told(image, files):
     assert not files.exists("nobody")
 
 
-@pytest.mark.default_cases("error1-", "error3-cannot be written")
+@pytest.mark.default_cases("error3-cannot be written")
 @pytest.mark.parametrize(
     ("error", "wanted"),
     [

@@ -60,10 +60,10 @@ def test_what_is_killed_at_a_random_moment(make_trials, name, kind):
 
 @pytest.mark.parametrize(
     ("name", "kind", "stride"),
-    [("save labels", FOLDER, 4), ("save new labels", ARCHIVE, 8)],
+    [("save labels", FOLDER, 4), ("save new labels", ARCHIVE, 16)],
 )
 def test_death_in_some_stages(make_trials, name, kind, stride):
-    """Each fourth or eighth stage; `test_death_in_every_stage` takes long."""
+    """Each fourth or sixteenth stage; `test_death_in_every_stage` takes long."""
     trials = make_trials(name, kind)
     for number, step in enumerate(list(chosen(trials.run(), 1))[::stride]):
         when = ("after", "before")[number % 2]
