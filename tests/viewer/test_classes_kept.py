@@ -92,6 +92,28 @@ def test_a_new_class_does_not_get_the_pixels_of_one_that_was_removed(folder):
     assert classes.add_class("mitotic").value == debris + 1
 
 
+def test_a_class_that_gets_the_name_of_one_that_was_removed_gets_its_pixels(folder):
+    layer = opened(folder)
+    classes = classes_of_layer(layer)
+    for name in ("nucleus", "debris"):
+        classes.add_class(name)
+    debris = classes.items[-1]
+    layer.paint((0, 5, 5), debris.value)
+    classes.remove_class(debris.value)
+    assert layer.saver.save_now()
+    new = classes.add_class().value
+    assert new != debris.value
+    classes.change_class(new, name="debris")
+    assert classes.items[-1] == debris
+    assert classes.selected == debris
+    # Not where the new class has pixels of its own by then.
+    classes.remove_class(debris.value)
+    new = classes.add_class().value
+    layer.paint((0, 15, 15), new)
+    classes.change_class(new, name="debris")
+    assert classes.items[-1].value == new
+
+
 def test_a_removed_class_leaves_the_colour_that_others_see(folder):
     layer = opened(folder)
     before = layer.get_color(1)

@@ -80,6 +80,8 @@ class LayerClasses:
         self.items: tuple[LabelClass, ...] = ()
         self._tabulated = True
         self._removed: frozenset[int] = frozenset()
+        # Classes that the user removed from these labels, by name.
+        self._former: dict[str, LabelClass] = {}
         self._read_classes(layer)
         layer.events.selected_label.connect(self._on_selected)
 
@@ -93,7 +95,7 @@ class LayerClasses:
             )
             description.classes_conflicted.connect(self.take_stored_classes)
         self.items = classes_of(info)
-        self._removed = frozenset()
+        self._removed, self._former = frozenset(), {}
         self._tabulated = len(info.properties) <= MANY
         # Colours of the file do not say "hidden": that is one of our own properties.
         if any(label_class.hidden for label_class in self.items):
@@ -210,6 +212,9 @@ class LayerClasses:
     def change_class(self, value: int, **parts: Any) -> None:
         """Change parts of a class: name, color, state, locked, hidden.
 
+        A new class that gets the name of one that was removed gets its label, too: its
+        voxels belong to that class.
+
         Raises
         ------
         ValueError
@@ -219,15 +224,32 @@ class LayerClasses:
             raise ValueError(f"There is no class of label {value}.")
         if parts.get("state", STATES[0]) not in STATES:
             raise ValueError(f"A state is one of {', '.join(STATES)}.")
+        former = self._former.get(parts.get("name", ""))
+        taken = former is None or self.find_class(former.value) is not None
+        if former is not None and not taken and self._is_unpainted(value):
+            parts |= {"value": former.value, "color": former.color}
+        is_selected = self.layer.selected_label == value
         self._set_items(
             tuple(
                 replace(item, **parts) if item.value == value else item
                 for item in self.items
             )
         )
+        if is_selected:
+            self.select_class(parts.get("value", value))
+
+    def _is_unpainted(self, value: int) -> bool:
+        """Return whether a label is new, and nothing was painted with it."""
+        saver = self.layer.saver
+        description = saver.description if saver is not None else None
+        is_stored = description is not None and value in description.info.properties
+        return not is_stored and all(e.label != value for e in self.layer.canvas.edits)
 
     def remove_class(self, value: int) -> None:
         """Remove a class from the list; its voxels stay."""
+        removed = self.find_class(value)
+        if removed is not None:
+            self._former[removed.name] = removed
         self._set_items(tuple(item for item in self.items if item.value != value))
 
     def put_back(self, removed: LabelClass, place: int) -> None:
