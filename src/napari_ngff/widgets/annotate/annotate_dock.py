@@ -79,6 +79,8 @@ class AnnotateDock(QWidget):
         self._follow_selection()
         DockPlacement(self)
         ThemeFollower(self, napari_viewer)
+        # A report of two lines must not move the buttons under the mouse.
+        self.status.setMinimumHeight(2 * self.fontMetrics().lineSpacing())
 
     def sizeHint(self) -> QSize:
         """Leave room for classes and the bar of fields, which may come later."""
