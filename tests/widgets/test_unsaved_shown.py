@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from qtpy.QtCore import QRect, qInstallMessageHandler
 
 from mouse import press_save, pump, until
 from napari_ngff.plugin import use_workers
 from napari_ngff.viewer.samples import write_image
+from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.forms import DefaultReaderOffer
 from napari_ngff.widgets.saving.unsaved_sign import UnsavedSign
 
@@ -65,9 +68,17 @@ def test_it_goes_when_changes_are_undone_or_given_up(viewer, layer):
     until(lambda: not sign_of(viewer).isVisible())
     layer.paint((20, 30), 7)
     until(lambda: is_seen(viewer))
+    # Edits of an earlier session wait in another field.
+    recovery = session_of(viewer).recovery
+    recovery._set_wanted({Path("journal"): "B3, field 0"})
+    assert sign_of(viewer).text() == "Unsaved changes"
+    assert "B3, field 0" in sign_of(viewer).toolTip()
     layer.saver.discard_edits()
     viewer.layers.remove(layer)
-    until(lambda: not sign_of(viewer).isVisible())
+    until(lambda: sign_of(viewer).text() == "Unsaved edits in B3, field 0")
+    assert is_seen(viewer)
+    recovery._set_wanted({})
+    assert not sign_of(viewer).isVisible()
 
 
 @pytest.mark.long
