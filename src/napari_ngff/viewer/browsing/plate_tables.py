@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from napari_ngff.plate.tables.table import WellTable
     from napari_ngff.viewer.browsing.browser import Browser
     from napari_ngff.viewer.latest_task import TaskTurn
+    from napari_ngff.viewer.saving.layer_saver import LayerSaver
     from napari_ngff.viewer.saving.measured_tables import MeasuredLabels
 
 __all__ = ["PlateTables", "join_table", "labels_shown", "names_shown"]
@@ -116,6 +117,7 @@ class PlateTables:
         self._filter = ""
         self.outdated_note = ""
         self._measured: dict[TableOffer, MeasuredLabels | None] = {}
+        self._followed: weakref.WeakSet[LayerSaver] = weakref.WeakSet()
         self._task = LatestTask(on_progress=self.progressed.emit)
         self._session = session_of(viewer)
         browser.layers_changed.connect(self._follow_layers)
@@ -130,7 +132,8 @@ class PlateTables:
         self.browser.layers_changed.disconnect(self._follow_layers, missing_ok=True)
         self.browser.labels_offered.disconnect(self._offer_counts, missing_ok=True)
         noted = self._session.measured.save_noted
-        noted.disconnect(self._check_outdated, missing_ok=True)
+        for signal in (noted, *(saver.dirty_changed for saver in self._followed)):
+            signal.disconnect(self._check_outdated, missing_ok=True)
 
     # Tables that can be chosen, or were read.
 
@@ -476,6 +479,7 @@ class PlateTables:
             saver = getattr(layer, "saver", None)
             if saver is not None:
                 saver.dirty_changed.connect(self._check_outdated, unique=True)
+                self._followed.add(saver)
         self._check_outdated()
         column = self.table_column
         is_class = column is not None and column.name == CLASS

@@ -163,8 +163,10 @@ class BrowserDock(BrowserPanel):
             # Behind another tab this widget is disabled, and so are its keys.
             self._map_key.setParent(self.parentWidget())
         if is_moved and self.parentWidget() is None:
-            # Else it would be called until Python's garbage is collected.
+            # Else both would be called until Python's garbage is collected, and once
+            # that has begun, in a worker, a call fails.
             self._disconnect_browser()
+            self.tables.setBrowser(self._viewer, None)
         return bool(super().event(event))
 
     def _disconnect_browser(self) -> None:
