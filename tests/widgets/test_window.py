@@ -20,7 +20,7 @@ import zarr
 from napari._qt.dialogs.qt_reader_dialog import QtReaderDialog
 from napari.layers import Image, Labels
 from napari.utils.notifications import notification_manager
-from qtpy.QtCore import QEvent, QThreadPool
+from qtpy.QtCore import QEvent, QEventLoop, QThreadPool, QTimer
 
 from mouse import drop_on_canvas, pump, until
 from napari_ngff.store.hierarchy.node import open_node
@@ -159,7 +159,11 @@ def test_foreign_data_goes_to_another_reader(
 def test_an_empty_folder_named_so_is_explained(viewer: Viewer, tmp_path: Path) -> None:
     where = tmp_path / "later.ome.zarr"
     where.mkdir()
-    drop_on_canvas(viewer, where)
+    # A user has an event loop: else napari asks for another reader, in a dialog.
+    loop = QEventLoop()
+    QTimer.singleShot(0, lambda: drop_on_canvas(viewer, where))
+    QTimer.singleShot(500, loop.quit)
+    loop.exec()
     assert len(viewer.layers) == 0
     told = [record.message for record in notification_manager.records]
     assert len(told) == 1
