@@ -450,7 +450,8 @@ def test_a_source_that_changes_is_noticed(sources, tmp_path, monkeypatch) -> Non
     shutil.copy(source / "0/0/1/0/0", tmp_path / "other")
 
     def progress(done: int, total: int) -> None:
-        if done == total:
+        # A part of no bytes, such as a document, may come after the last pixels.
+        if done == total and (tmp_path / "other").exists():
             os.replace(tmp_path / "other", first)
 
     with pytest.raises(ConflictError, match="changed while"):
