@@ -338,6 +338,8 @@ def test_classes_of_labels_that_cannot_be_saved_do_not_change(viewer, dock, labe
     model = dock.classes.table.rows
     for column in (NAME, STATE):
         assert not model.flags(model.index(0, column)) & Qt.ItemFlag.ItemIsEditable
+    tick(dock, 0, LOCKED)
+    assert not dock.classes.classes.find_class(1).locked
     tick(dock, 0, VISIBLE)
     assert dock.classes.classes.find_class(1).hidden, "on the screen alone"
 

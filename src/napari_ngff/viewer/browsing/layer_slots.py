@@ -61,7 +61,6 @@ OTHER_CLASSES = (
     " Each field keeps its classes."
 )
 
-
 OTHER_KEYS = (
     "Other keys in this field.\nKey {} is '{}' here and '{}' in the field before."
     " Each field keeps the order of its classes."

@@ -129,13 +129,15 @@ class ClassModel(QAbstractTableModel):
         return TOOLTIPS[section] if role == Qt.ItemDataRole.ToolTipRole else None
 
     def flags(self, index: QModelIndex) -> Any:
-        """Let names and states be edited, and two columns be ticked."""
-        flags = super().flags(index)
-        if index.column() in (LOCKED, VISIBLE):
+        """Let names and states be edited, and two columns be ticked.
+
+        Labels that are read-only could save none of it: they are only hidden and shown.
+        """
+        flags, column = super().flags(index), index.column()
+        can_save = self.classes is not None and not self.classes.layer.read_only
+        if column == VISIBLE or (column == LOCKED and can_save):
             flags |= Qt.ItemFlag.ItemIsUserCheckable
-        if self.classes is None or self.classes.layer.read_only:
-            return flags  # nothing else could be saved
-        if index.column() in (NAME, STATE):
+        if column in (NAME, STATE) and can_save:
             flags |= Qt.ItemFlag.ItemIsEditable
         return flags
 
