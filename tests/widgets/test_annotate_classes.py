@@ -7,6 +7,7 @@ import shutil
 
 import numpy as np
 import pytest
+from napari.utils.notifications import notification_manager
 from qtpy.QtCore import QPoint, Qt
 from qtpy.QtGui import QColor
 from qtpy.QtTest import QTest
@@ -170,14 +171,17 @@ def test_classes_are_added_named_and_painted_with_by_number_keys(viewer, dock, l
     assert voxel(labels, 300, 600) == 0
 
 
-@pytest.mark.long
-def test_a_key_without_class_keeps_what_it_is_in_napari(viewer, dock, labels):
-    add(dock, "nucleus")
-    labels.mode = "paint"
+def test_a_key_without_class_takes_no_other_tool(viewer, dock, labels):
     type_key(viewer, "5")
-    assert labels.mode == "pick"
+    assert labels.mode == "pick"  # as in napari, as long as there are no classes
+    labels.mode = "paint"
+    add(dock, "nucleus", "debris", "dividing")
+    type_key(viewer, "4")
+    assert labels.mode == "paint"
+    assert [notice.message for notice in notification_manager.records] == [
+        "No class has key 4: the last class has key 3."
+    ]
     type_key(viewer, "1")
-    assert labels.mode == "pick"
     assert labels.selected_label == 1
 
 

@@ -51,6 +51,8 @@ __all__ = [
 KEYS = 9
 """Number of classes that have a number key."""
 
+NO_CLASS = "No class has key {}: the last class has key {}."
+
 MANY = 2000
 """Labels with properties above which the table of features is not made again when a
 class changes."""
@@ -435,27 +437,41 @@ def bind_class_keys(layer: OMEZarrLabels) -> None:
 
 
 def _make_key(number: int) -> Callable[[OMEZarrLabels], Any]:
-    """Make the handler of a number key: select a class, else do what napari does."""
+    """Make the handler of a number key.
+
+    It selects a class. In a layer without classes it does what napari does.
+    """
 
     def select_class(layer: OMEZarrLabels) -> None:
         # Without classes the description is not read: that takes long for many objects.
         has_classes = layer in _classes or NAME in layer.features
-        if has_classes and classes_of_layer(layer).select_key(number):
+        items = classes_of_layer(layer).items if has_classes else ()
+        if not items:
+            _press_key_of_napari(layer, number)
+        elif classes_of_layer(layer).select_key(number):
             # A drag with the hand would move the image.
             if layer.editable and layer.mode == "pan_zoom":
                 layer.mode = "paint"
-            return
-        # The layer's own binding hides that of its class, so this calls it.
-        for owner in type(layer).__mro__:
-            for key, usual in owner.__dict__.get("class_keymap", {}).items():
-                if str(key) == str(number):
-                    # Some of napari's go on when the key is released.
-                    held = usual(layer)
-                    if isgenerator(held):
-                        next(held, None)
-                    return
+        else:
+            # The fill tool, which has key 4 in napari, would come as a surprise here.
+            show_warning(NO_CLASS.format(number, len(items)))
 
     return select_class
+
+
+def _press_key_of_napari(layer: OMEZarrLabels, number: int) -> None:
+    """Do what a number key does in napari.
+
+    A binding of the layer hides the one of the layer's type, so this calls it.
+    """
+    for owner in type(layer).__mro__:
+        for key, usual in owner.__dict__.get("class_keymap", {}).items():
+            if str(key) == str(number):
+                # Some of napari's go on when the key is released.
+                held = usual(layer)
+                if isgenerator(held):
+                    next(held, None)
+                return
 
 
 def _file_description(layer: OMEZarrLabels) -> LabelInfo:
