@@ -58,7 +58,7 @@ def pytest_runtest_setup() -> None:
     if services is not None:
         services._runner[:] = [services.run_here]
         services._later[:] = services._in_main[:] = [services.do_here]
-        services._teller[:] = [services.tell_here]
+        services._main_reporter[:] = [services.call_here]
         services._after[:], services._missing_host[:] = [services.do_after], []
         services._notifier[:] = [services.show_notification]
         services._problem_host[:] = services._drawing_hold[:] = []

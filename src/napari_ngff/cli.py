@@ -18,7 +18,7 @@ from napari_ngff.commands.command_line import (
     FAILED,
     add_command,
     add_path,
-    tell_failure,
+    report_failure,
 )
 from napari_ngff.commands.convert import add_convert
 from napari_ngff.commands.export import add_export
@@ -64,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # its end, which must not fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (OMEZarrError, OSError) as error:
-        return tell_failure(error)
+        return report_failure(error)
     # Without the traceback that Python prints.
     except KeyboardInterrupt:
         return FAILED
@@ -239,7 +239,7 @@ def _node_title(node: Node) -> str:
 
 
 def _open_in_viewer(options: argparse.Namespace) -> None:
-    # A wrong path shall be told before a window opens.
+    # A wrong path shall be reported before a window opens.
     for path in options.paths:
         open_node(path)
     _show_paths(options.paths, options.screenshot)

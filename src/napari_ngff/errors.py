@@ -322,7 +322,7 @@ class UnsupportedError(OMEZarrError, NotImplementedError):
 
 
 def may_pass(error: BaseException) -> bool:
-    """Tell whether asking again later may help: nothing says that data are wrong."""
+    """Return whether asking again later may help: nothing says that data are wrong."""
     # A chunk is damaged by default; only its cause can say that it may come.
     cause = error.__cause__ if isinstance(error, ChunkError) else error
     lasting = OMEZarrError, FileNotFoundError, PermissionError
@@ -332,7 +332,7 @@ def may_pass(error: BaseException) -> bool:
 
 
 def is_refusal(error: BaseException) -> bool:
-    """Tell whether a server refuses this user: asking again may help after a login."""
+    """Return whether a server refuses this user, so that a login may help."""
     cause = error.__cause__ if isinstance(error, ChunkError) else error
     return isinstance(cause, LoginNeededError)
 

@@ -312,7 +312,7 @@ def forget_logins() -> None:
         show_messages,
     )
 
-    def tell(failure: str | None) -> None:
+    def report_result(failure: str | None) -> None:
         if failure is None:
             show_info("Logins and addresses are forgotten.")
         else:
@@ -322,7 +322,7 @@ def forget_logins() -> None:
     forget()
     forget_secrets()
     forget_addresses()
-    run_work(partial(attempt_work, forget_kept_logins), tell)
+    run_work(partial(attempt_work, forget_kept_logins), report_result)
 
 
 def sample_cells() -> list[LayerData]:

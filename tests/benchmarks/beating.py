@@ -242,7 +242,7 @@ class Walk:
             self.viewer.open(path, plugin=plugin)
 
     def is_busy(self) -> bool:
-        """Tell whether pixels are still to come."""
+        """Return whether pixels are still to come."""
         if self.who == OURS:
             return are_pixels_coming()
         tasks = getattr(self.viewer._layer_slicer, "_layers_to_task", {})
@@ -386,7 +386,7 @@ def own_times(heartbeat: Heartbeat, end: float) -> list[float]:
 
 
 def is_own(stack: list[str]) -> bool:
-    """Tell whether a sample was taken in code of ours."""
+    """Return whether a sample was taken in code of ours."""
     for line in reversed(stack):
         if any(name in line for name in ("/napari/", "/vispy/", "/app_model/")):
             return False

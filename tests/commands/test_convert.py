@@ -114,7 +114,7 @@ def test_wrong_values_of_other_kinds(folder, tmp_path, capsys) -> None:
     assert [*tmp_path.iterdir()] == []
 
 
-def test_a_crop_beyond_the_image_is_told(folder, tmp_path, capsys) -> None:
+def test_a_crop_beyond_the_image_is_reported(folder, tmp_path, capsys) -> None:
     cells, made = folder / "cells.ome.zarr", tmp_path / "made.ome.zarr"
     command = ["convert", str(cells), str(made), "--levels", "0", "--overwrite"]
     assert main([*command, "--crop", "x=8:200,y=:64"]) == 0

@@ -249,7 +249,7 @@ def assert_kept(before, after, painted):
 
 
 def contains(whole, part):
-    """Tell whether metadata holds all that other metadata does."""
+    """Return whether metadata holds all that other metadata does."""
     if isinstance(part, dict):
         return isinstance(whole, dict) and all(
             contains(whole.get(key), value) for key, value in part.items()

@@ -346,7 +346,7 @@ def test_other_readable_spellings(document, expected):
         {"type": "inverseOf"},
     ],
 )
-def test_what_is_unusable_is_told(document):
+def test_what_is_unusable_is_reported(document):
     found, problems = parsed(document)
     assert found is None
     assert Severity.ERROR in {p.severity for p in problems}

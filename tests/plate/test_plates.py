@@ -164,7 +164,7 @@ def test_damaged_and_missing_chunks_stay_empty(tmp_path):
     assert [error.key for error in told] == ["B/2/1/1/c/0/0/0"]
 
 
-def test_fields_of_other_voxels_are_told(tmp_path):
+def test_fields_of_other_voxels_are_reported(tmp_path):
     root = write_plate(tmp_path / "p", 3, (1, 3), 1, placed=False)
     document = root / "A/2/0/zarr.json"
     document.write_text(document.read_text().replace("[1.0, 0.5, 0.5]", "[1, 1.3, 2]"))

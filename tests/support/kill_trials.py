@@ -173,7 +173,7 @@ class Trials:
         return [path for path in paths if not self.is_pyramid(path)]
 
     def is_pyramid(self, path):
-        """Whether every level is what it would be if it was made again."""
+        """Return whether every level is what it would be if it was made again."""
         levels = [one.read(whole_box(one.shape)) for one in self.levels_of(path)]
         return any(
             all(

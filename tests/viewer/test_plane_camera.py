@@ -114,7 +114,7 @@ def test_sliders_that_the_user_moves_in_3d_stay_there(viewer):
 
 
 def is_in_view(viewer, layer):
-    """Tell whether the middle of a layer is on the canvas."""
+    """Return whether the middle of a layer is on the canvas."""
     camera, size = viewer.scene.camera, np.array(viewer.canvas.size)
     middle = layer.extent.world.mean(axis=0)[list(viewer.dims.displayed)]
     off = np.abs(middle - camera.center[-2:]) * camera.zoom

@@ -203,7 +203,7 @@ def test_other_multiscales_are_hidden_layers(image, tmp_path, shown):
         save_alignment(moved, "")
 
 
-def test_a_multiscale_that_cannot_be_read_is_told(image, tmp_path, shown):
+def test_a_multiscale_that_cannot_be_read_is_reported(image, tmp_path, shown):
     path = shutil.copytree(image, tmp_path / "two.ome.zarr")
     document = json.loads((path / ".zattrs").read_text())
     lost = {**document["multiscales"][0], "name": "lost"}

@@ -42,7 +42,7 @@ def plate(tmp_path_factory):
 
 
 def making():
-    """Whether a thread makes thumbnails."""
+    """Return whether a thread makes thumbnails."""
     return any(t.name == "napari-ngff-preview" for t in threading.enumerate())
 
 

@@ -19,7 +19,7 @@ CLASSES = "nucleus", "debris", "dividing", "dead"
 
 
 def seen(widget):
-    """Tell whether a person sees a widget, not only the tab that it is behind."""
+    """Return whether a person sees a widget, not only the tab that it is behind."""
     return widget.isVisible() and not widget.visibleRegion().isEmpty()
 
 

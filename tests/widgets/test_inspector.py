@@ -285,7 +285,7 @@ def test_late_answers_are_dropped(viewer, inspector, sample, plate, monkeypatch)
 
 
 @pytest.mark.long
-def test_why_an_archive_is_not_repaired_is_told(
+def test_why_an_archive_is_not_repaired_is_reported(
     viewer, inspector, folder, tmp_path, monkeypatch
 ):
     ome(folder / "labels", lambda home: home.update(labels=["nuclei"]))
@@ -322,7 +322,7 @@ def test_a_repair_that_leaves_errors_can_be_undone(
 
 
 @pytest.mark.long
-def test_what_cannot_be_opened_is_told(viewer, inspector, tmp_path):
+def test_what_cannot_be_opened_is_reported(viewer, inspector, tmp_path):
     inspector.showPath(str(tmp_path / "gone.zarr"))
     until(lambda: "gone.zarr" in inspector.status.text())
 
@@ -518,7 +518,7 @@ def test_a_moved_layer_is_saved(viewer, inspector, tmp_path, monkeypatch):
 
 
 @pytest.mark.long
-def test_why_a_layer_cannot_be_saved_is_told(
+def test_why_a_layer_cannot_be_saved_is_reported(
     viewer, inspector, folder, plate, monkeypatch
 ):
     save_as(monkeypatch, "")

@@ -241,7 +241,7 @@ def test_a_bucket_is_asked_for_keys_a_profile_or_nothing(viewer):
 
 
 @pytest.mark.long
-def test_a_keychain_that_fails_is_told(viewer, server, keychain, monkeypatch, told):
+def test_a_keychain_that_fails_is_reported(viewer, server, keychain, monkeypatch, told):
     import keyring
 
     def fail(*_):

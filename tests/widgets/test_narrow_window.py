@@ -36,7 +36,7 @@ def text_of(widget):
 
 
 def is_cut(widget):
-    """Tell whether a person sees only a part of a text, without an ellipsis."""
+    """Return whether a person sees only a part of a text, without an ellipsis."""
     if widget.visibleRegion().isEmpty() or not text_of(widget):
         return False
     if "…" in text_of(widget) and widget.toolTip():

@@ -220,7 +220,7 @@ class Walker:
     # What is waited for.
 
     def is_busy(self):
-        """Tell whether anything is asked for that is not there."""
+        """Return whether anything is asked for that is not there."""
         return any(self.reasons().values())
 
     def reasons(self):

@@ -99,7 +99,7 @@ def corners(viewer):
 
 
 def whole(viewer):
-    """Tell whether all there is can be seen."""
+    """Return whether all there is can be seen."""
     (low, high), world = corners(viewer)
     return np.all(low < world[0]) and np.all(high > world[1])
 

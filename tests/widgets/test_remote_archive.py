@@ -96,7 +96,7 @@ def look(viewer, zoom, y, x):
 
 
 def is_true(layer, version=1):
-    """Tell whether the canvas has the pixels of the file."""
+    """Return whether the canvas has the pixels of the file."""
     (top, left), (bottom, right) = layer.corner_pixels[:, -2:]
     step = 2**layer.data_level
     true = pattern(version)[layer.metadata[KEY].channel][::step, ::step]
@@ -186,7 +186,7 @@ def test_an_address_with_a_token_is_offered_to_this_reader(viewer, server, addre
     assert is_opened(viewer)
 
 
-def test_a_failure_is_told(viewer, server, address, monkeypatch):
+def test_a_failure_is_reported(viewer, server, address, monkeypatch):
     monkeypatch.setattr("napari_ngff.store.sources.file_part.LARGEST_WHOLE", 1000)
     server.ranges = False
     form = show_open_url(viewer)

@@ -62,7 +62,7 @@ def stored(folder):
     return zarr.open_array(folder / "labels" / "nuclei" / "0", mode="r")[:]
 
 
-def test_the_button_saves_and_the_state_is_told(viewer, layer, folder):
+def test_the_button_saves_and_the_state_is_reported(viewer, layer, folder):
     notification_manager.records.clear()  # of windows of other tests
     row = controls(viewer, layer)
     assert row.isVisible()

@@ -141,7 +141,7 @@ def drawn(layer, z=0):
 
 
 def is_whole(layer, z=0):
-    """Tell whether level 0 is on the canvas, true and in its colours."""
+    """Return whether level 0 is on the canvas, true and in its colours."""
     raw, truth = drawn(layer, z)
     colors = layer._slice.image.view
     return (
@@ -223,7 +223,7 @@ def test_the_window_waits_in_vain_once_for_a_slow_codec(viewer, labels, monkeypa
 
 
 def is_there(layer, place):
-    """Tell whether the labels around a place on the diagonal are drawn, and true."""
+    """Return whether the labels around a place on the diagonal are drawn, and true."""
     first, last = layer.corner_pixels[:, -2:]
     return (first < place).all() and (last > place).all() and is_whole(layer)
 

@@ -79,7 +79,7 @@ def drawn(layer):
 
 
 def is_whole(layer):
-    """Tell whether a part of level 0 is on the canvas, true and in its colors."""
+    """Return whether a part of level 0 is on the canvas, true and in its colors."""
     raw, truth = drawn(layer)
     colors = layer._slice.image.view
     return (

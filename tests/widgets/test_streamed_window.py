@@ -83,7 +83,7 @@ def drawn(layer):
 
 
 def is_true(layer):
-    """Tell whether the canvas has the pixels of the file."""
+    """Return whether the canvas has the pixels of the file."""
     raw, level, box = drawn(layer)
     channel = layer.metadata[KEY].channel
     step = 2**level
@@ -91,7 +91,7 @@ def is_true(layer):
 
 
 def is_at_rest(viewer):
-    """Tell whether a part of level 0 is on the canvas, whole and true."""
+    """Return whether a part of level 0 is on the canvas, whole and true."""
     finest = all(layer.data_level == 0 for layer in viewer.layers)
     return finest and not fetcher.is_busy and all(map(is_true, viewer.layers))
 

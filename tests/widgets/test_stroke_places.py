@@ -173,7 +173,7 @@ class Walker:
         self.paint_overview()
 
     def is_together(self):
-        """Tell whether all images of a scene are on screen."""
+        """Return whether all images of a scene are on screen."""
         return self.browser.kind is GroupKind.SCENE and self.browser.position is None
 
     def any_field(self):

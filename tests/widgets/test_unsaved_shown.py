@@ -31,7 +31,7 @@ def sign_of(viewer):
 
 
 def is_seen(viewer):
-    """Tell whether all of the sign is inside the window."""
+    """Return whether all of the sign is inside the window."""
     sign, window = sign_of(viewer), viewer.window._qt_window
     if not sign.isVisible():
         return False

@@ -61,7 +61,7 @@ def cells(viewer, tmp_path, readers):
 
 
 def is_finest(layer, truth):
-    """Tell whether the finest level is shown, true and in its colours."""
+    """Return whether the finest level is shown, true and in its colours."""
     image = layer._slice.image
     return (
         layer.data_level == 0
@@ -246,7 +246,7 @@ def look_at(viewer, y, x, zoom):
 
 
 def is_part(layer, y, x):
-    """Tell whether a part of the finest level is shown, true and in its place."""
+    """Return whether a part of the finest level is shown, true and in its place."""
     volume = volume_slicing.prepared_of(layer)
     if volume is None or layer.data_level or not volume.place.is_part:
         return False

@@ -52,7 +52,7 @@ def test_the_later_question_is_answered(asker, workers):
     assert asker.heard == [3, 2]
 
 
-def test_what_failed_is_told(asker, workers):
+def test_what_failed_is_reported(asker, workers):
     def fail():
         raise NodeNotFoundError("gone")
 

@@ -32,7 +32,7 @@ def test_what_is_returned_arrives_in_the_main_thread(qtbot, given):
     assert [thread is main for thread in threads] == [False, True]
 
 
-def test_what_is_raised_is_told(qtbot):
+def test_what_is_raised_is_reported(qtbot):
     told = []
 
     def work():

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from napari_ngff.addresses import public_address
-from napari_ngff.commands.command_line import FAILED, add_command, tell_failure
+from napari_ngff.commands.command_line import FAILED, add_command, report_failure
 from napari_ngff.errors import (
     CorruptDataError,
     NotOMEZarrError,
@@ -94,7 +94,7 @@ def run(options: argparse.Namespace) -> int:
             if options.json:
                 print(json.dumps({"valid": False, "message": error_text(error)}))
             else:
-                tell_failure(error)
+                report_failure(error)
             continue
         counted = [f for f in findings if options.strict or is_error(f)]
         valid = valid and not counted

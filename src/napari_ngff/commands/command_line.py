@@ -27,9 +27,9 @@ __all__ = [
     "add_scheduler",
     "keeping_no_chunks",
     "print_line",
+    "report_failure",
+    "report_value_errors",
     "show_progress",
-    "tell_failure",
-    "telling_values",
 ]
 
 DELAY = 0.5
@@ -144,7 +144,7 @@ def print_line(text: str) -> None:
     print(f"napari-ngff: {text}", file=sys.stderr)
 
 
-def tell_failure(error: Exception) -> int:
+def report_failure(error: Exception) -> int:
     """Print why a command failed; returns its exit code."""
     if isinstance(error, OptionError):
         name = error.option.replace("_", "-")
@@ -158,8 +158,8 @@ def tell_failure(error: Exception) -> int:
 
 
 @contextmanager
-def telling_values() -> Iterator[None]:
-    """Turn ValueErrors of a command into errors that are told in one line.
+def report_value_errors() -> Iterator[None]:
+    """Turn ValueErrors of a command into errors that are reported in one line.
 
     Only there they say what is wrong with an input; elsewhere they are mistakes.
     """

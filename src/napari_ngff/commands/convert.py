@@ -11,8 +11,8 @@ from napari_ngff.commands.command_line import (
     add_scheduler,
     keeping_no_chunks,
     print_line,
+    report_value_errors,
     show_progress,
-    telling_values,
 )
 from napari_ngff.store.convert.conversion import convert
 from napari_ngff.store.convert.rebuild_pyramid import METHODS, rebuild
@@ -102,7 +102,7 @@ def _add_rebuild(
 
 def run_rebuild(options: argparse.Namespace) -> int:
     """Make coarser levels again; returns the exit code."""
-    with telling_values(), show_progress(name="pixels") as progress:
+    with report_value_errors(), show_progress(name="pixels") as progress:
         made = rebuild(
             options.source,
             levels=options.levels,
@@ -121,7 +121,7 @@ def run(options: argparse.Namespace) -> int:
     try:
         with (
             keeping_no_chunks(),
-            telling_values(),
+            report_value_errors(),
             show_progress(name="pixels") as progress,
         ):
             result = convert(

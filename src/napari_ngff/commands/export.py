@@ -8,7 +8,7 @@ from napari_ngff.commands.command_line import (
     WRONG_CALL,
     add_command,
     print_line,
-    telling_values,
+    report_value_errors,
 )
 from napari_ngff.errors import NotOMEZarrError, OptionError
 from napari_ngff.labels.canvas import Canvas
@@ -68,7 +68,7 @@ def run(options: argparse.Namespace) -> int:
     axes = "".join(pyramid.multiscale.axis_names)
     if not 0 <= options.level < len(canvas.levels):
         raise OptionError(f"{node} has no level {options.level}.", "level")
-    with telling_values():
+    with report_value_errors():
         level = canvas.levels[options.level]
         if options.geojson:
             count = save_outlines(options.geojson, level, axes, classes_of(image.label))

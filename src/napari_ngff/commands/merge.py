@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from napari_ngff.commands.command_line import (
     add_command,
     keeping_no_chunks,
+    report_value_errors,
     show_progress,
-    telling_values,
 )
 from napari_ngff.labels.places.merge_sidecar import merge
 
@@ -54,7 +54,7 @@ def run(options: argparse.Namespace) -> int:
     """Merge; returns the exit code."""
     with (
         keeping_no_chunks(),
-        telling_values(),
+        report_value_errors(),
         show_progress(" blocks") as goes_on,
     ):
         merged = merge(

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from napari_ngff.api import pack, unpack
 from napari_ngff.commands.command_line import (
     add_command,
+    report_value_errors,
     show_progress,
-    telling_values,
 )
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def add_pack(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
 
 def _run(convert: Callable[..., Path], options: argparse.Namespace) -> int:
     """Run one of the two; returns the exit code."""
-    with telling_values(), show_progress() as progress:
+    with report_value_errors(), show_progress() as progress:
         target = convert(
             options.source,
             options.target,

@@ -253,7 +253,7 @@ class Canvas:
             drawn._taken = 0
         end = len(edits)
         with self.lock:
-            # Equal logs share the edits themselves, so the last one tells about all of
+            # Equal logs share the edits themselves, so the last one counts for all of
             # them.
             held = 0 < end <= self.log.end and self.log.edits[end - 1] is edits[-1]
             if not held or drawn.dtype != self.dtype:

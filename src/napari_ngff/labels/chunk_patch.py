@@ -82,7 +82,7 @@ class ChunkPatch:
 
     @property
     def is_full(self) -> bool:
-        """Whether the edits cover the whole chunk."""
+        """Return whether the edits cover the whole chunk."""
         # `np.broadcast_to` gives such strides: one value in memory for all voxels.
         return self.mask is not None and 0 in self.mask.strides
 

@@ -284,7 +284,7 @@ def _place_levels(
     factors = np.ones(len(shapes[0]))
     placed = [_place_level(0, scale, translation, factors)]
     for number, (fine, coarse) in enumerate(pairwise(shapes), 1):
-        # The image's scales tell what is meant where the shapes allow two factors.
+        # The image's scales show what is meant where the shapes allow two factors.
         ratios = None
         if number < len(stated):
             finer = stated[number - 1]

@@ -98,7 +98,7 @@ def reached_mask(dab: Dab, square: float, exact: bool) -> NDArray[np.bool_]:
 
 
 def fills_box(dab: Dab, square: float) -> bool:
-    """Whether a dab reaches all of its box, that is, its farthest corner."""
+    """Return whether a dab reaches all of its box, that is, its farthest corner."""
     return bool(sum(along.max() for along in dab) <= square)
 
 

@@ -80,7 +80,7 @@ class Edit:
 
     @property
     def depends_on_labels(self) -> bool:
-        """Whether the result depends on the labels below."""
+        """Return whether the result depends on the labels below."""
         return self.source is not None or bool(self.spared)
 
     def replaced_mask(self, there: np.ndarray[Any, Any]) -> Any:

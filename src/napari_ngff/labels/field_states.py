@@ -99,7 +99,7 @@ class FieldStates:
 
     @property
     def has_any(self) -> bool:
-        """Whether a state of any field was noted."""
+        """Return whether a state of any field was noted."""
         return bool(self._known)
 
     def all_states(self) -> dict[str, str]:

@@ -177,7 +177,7 @@ class LabelWriter:
 
     @property
     def has_unsaved(self) -> bool:
-        """Whether the file differs from what the canvas shows."""
+        """Return whether the file differs from what the canvas shows."""
         log = self.canvas.log
         end, saved = log.end, self._saved
         # An edit stands at its place in the log for as long as those before it do.
@@ -275,7 +275,7 @@ class LabelWriter:
         Parameters
         ----------
         progress, cancel
-            Told how far it is; asked whether to stop.
+            Called with how far it is; asked whether to stop.
         describe
             Puts what else is to be saved with the voxels, where all is saved together.
 
@@ -353,7 +353,7 @@ class LabelWriter:
             return
         self._rules_found = True
         if self._register is not None:
-            return  # new labels have no coarser levels that could tell of another rule
+            return  # new labels have no coarser levels that could show another rule
         arrays = [reopen_array(array, self.transaction.source) for array in self.arrays]
         # As they were before our edits, which coarser levels may not contain yet.
         levels = [

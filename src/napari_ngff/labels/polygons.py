@@ -43,7 +43,7 @@ def _cut_to_frame(points: Points, frame: tuple[int, int]) -> tuple[Indices, Any,
 
 @lru_cache(maxsize=64)
 def is_large(points: Points, frame: tuple[int, int]) -> bool:
-    """Whether a polygon is too large for `polygon_runs` to be exact."""
+    """Return whether a polygon is too large for `polygon_runs` to be exact."""
     _, low, high = _cut_to_frame(points, frame)
     return int((high - low).prod()) > EXACT
 

@@ -116,11 +116,11 @@ class Stroke:
 
     @property
     def _is_exact(self) -> bool:
-        """Whether squared distances are whole numbers, whose sums are not rounded."""
+        """Return whether squared distances are whole: their sums are not rounded."""
         return set(self.weights) == {1.0}
 
     def covered_voxels(self, grid: LevelGrid, box: Box, touch: bool) -> Cover:
-        """Tell which voxels of a box of a level it covers."""
+        """Return which voxels of a box of a level it covers."""
         bounds = [grid.block_bounds(axis, span, touch) for axis, span in enumerate(box)]
         # Most chunks meet few dabs of a long stroke.
         dabs = self._pick_near(bounds)
@@ -296,7 +296,7 @@ class Polygon:
         )
 
     def covered_voxels(self, grid: LevelGrid, box: Box, touch: bool) -> Cover:
-        """Tell which voxels of a box of a level it covers.
+        """Return which voxels of a box of a level it covers.
 
         Exact at level 0. At a coarser one, of a polygon that is too large to be drawn
         as a whole, as if its outline were off by up to one voxel of level 0.
@@ -339,7 +339,7 @@ class Mask:
         return (*leading, (int(low[-2]), int(high[-1])))
 
     def covered_voxels(self, grid: LevelGrid, box: Box, touch: bool) -> Cover:
-        """Tell which voxels of a box of a level it covers."""
+        """Return which voxels of a box of a level it covers."""
         cover: Cover = cover_runs(self.runs, grid, box, touch)
         return cover
 
@@ -362,7 +362,7 @@ class Everywhere:
         return whole_box(self.frame)
 
     def covered_voxels(self, grid: LevelGrid, box: Box, touch: bool) -> Cover:
-        """Tell which voxels of a box of a level it covers: all."""
+        """Return which voxels of a box of a level it covers: all."""
         return True
 
 

@@ -42,7 +42,7 @@ class Sequence(Transformation):
 
     @property
     def is_linear(self) -> bool:
-        """Whether all steps are linear."""
+        """Return whether all steps are linear."""
         return all(step.is_linear for step in self.steps)
 
     def matrix(self, ndim: int) -> Matrix:
@@ -96,7 +96,7 @@ class ByDimension(Transformation):
 
     @property
     def is_linear(self) -> bool:
-        """Whether all parts are linear."""
+        """Return whether all parts are linear."""
         return all(part.transformation.is_linear for part in self.parts)
 
     def matrix(self, ndim: int) -> Matrix:
@@ -146,7 +146,7 @@ class Bijection(Transformation):
 
     @property
     def is_linear(self) -> bool:
-        """Whether `forward` is linear."""
+        """Return whether `forward` is linear."""
         return self.forward.is_linear
 
     def matrix(self, ndim: int) -> Matrix:
@@ -256,7 +256,7 @@ class Inverse(Transformation):
 
     @property
     def is_linear(self) -> bool:
-        """Whether there is a closed form that is linear."""
+        """Return whether there is a closed form that is linear."""
         closed = self.of.inverse()
         return closed is not None and closed.is_linear
 

@@ -39,7 +39,7 @@ class Cursor:
 
     @property
     def is_present(self) -> bool:
-        """Whether there is a value other than null."""
+        """Return whether there is a value other than null."""
         return self.value is not None
 
     def at(self, key: str) -> Cursor:

@@ -78,7 +78,7 @@ class Consequence(StrEnum):
 
     @property
     def is_loss(self) -> bool:
-        """Whether something of the file is not shown."""
+        """Return whether something of the file is not shown."""
         return self is not Consequence.IGNORED
 
 
@@ -109,7 +109,7 @@ class Problem:
 
     @property
     def is_loss(self) -> bool:
-        """Whether something of the file is not shown because of this problem."""
+        """Return whether something of the file is not shown because of this problem."""
         return isinstance(self.consequence, Consequence) and self.consequence.is_loss
 
 

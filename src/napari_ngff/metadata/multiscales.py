@@ -133,7 +133,7 @@ def parse_levels(
     """Read the levels: paths, own transformations, and those `shared` by all."""
     chains = [list(flatten_transforms(given)) for _, given in datasets]
     last = list(flatten_transforms(shared))
-    # Without axes the longest vector tells how many there are at least.
+    # Without axes the longest vector shows how many there are at least.
     ndim = len(axes) or max(map(stated_length, [*chains, last]))
     for chain in chains:
         check_order(chain)

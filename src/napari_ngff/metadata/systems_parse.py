@@ -35,8 +35,10 @@ def parse_scene(home: Cursor) -> Scene | None:
 
 
 def is_draft_scene(home: Cursor) -> bool:
-    """Tell a scene of 0.6.dev1 and dev2: transformations between images, at the group
-    itself, with the references that a field's own transformation has not.
+    """Return whether a group is a scene of 0.6.dev1 or dev2.
+
+    These have transformations between images at the group itself, with references that
+    the transformation of a field does not have.
     """
     transforms = home.at("coordinateTransformations").children()
     return any(transform.at("input").is_present for transform in transforms)

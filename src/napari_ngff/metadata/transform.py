@@ -59,7 +59,7 @@ class Transformation(ABC):
 
     @property
     def is_linear(self) -> bool:
-        """Whether it can be written as a matrix: it contains no field."""
+        """Return whether it can be written as a matrix: it contains no field."""
         return True
 
     @abstractmethod

@@ -88,7 +88,7 @@ def parse_transformation(
         return None
     stated = transform.at("type").value
     kind = stated if isinstance(stated, str) else type_by_parameters(transform)
-    # A missing type is told by the parameters; a wrong one is not guessed.
+    # A missing type follows from the parameters; a wrong one is not guessed.
     parser = PARSERS.get(kind or "")
     if parser is None or scope.depth > MAX_NESTING:
         stated = transform.at("type").describe_value()

@@ -42,23 +42,23 @@ class Version(str):
 
     @property
     def is_known(self) -> bool:
-        """Whether it is a version, or a draft of 0.6."""
+        """Return whether it is a version, or a draft of 0.6."""
         return re.fullmatch(r"0\.[1-5]|0\.6.*", self) is not None
 
     @property
     def is_draft(self) -> bool:
-        """Whether it is a draft of 0.6; "0.6rc0" is a release candidate, and none."""
+        """Return whether it is a draft of 0.6, which "0.6rc0", a candidate, is not."""
         return re.fullmatch(r"0\.6.+", self) is not None and self != "0.6rc0"
 
     def belongs_to(self, release: str) -> bool:
-        """Tell whether it is a release or one of its drafts, by its beginning."""
+        """Return whether it is a release or one of its drafts, by its beginning."""
         return self.startswith(release)
 
     # --- what a hierarchy has
 
     @property
     def has_ome_key(self) -> bool:
-        """Whether metadata are below one key "ome", which states the version (0.5)."""
+        """Return whether all is below a key "ome", which states the version (0.5)."""
         return self > "0.4"
 
     @property
@@ -68,34 +68,34 @@ class Version(str):
 
     @property
     def has_nested_chunks(self) -> bool:
-        """Whether "/" separates the numbers in the keys of chunks (0.2)."""
+        """Return whether "/" separates the numbers in the keys of chunks (0.2)."""
         return self != "0.1"
 
     @property
     def must_be_consistent(self) -> bool:
-        """Whether all of a hierarchy must state the same version (0.5)."""
+        """Return whether all of a hierarchy must state the same version (0.5)."""
         return self >= "0.5"
 
     # --- what a document has
 
     @property
     def has_part_versions(self) -> bool:
-        """Whether plates, wells and labels state the version as well (to 0.5)."""
+        """Return whether plates, wells and labels state the version too (to 0.5)."""
         return self <= "0.5"
 
     @property
     def has_axes(self) -> bool:
-        """Whether it has axes other than t, c, z, y, x (0.3)."""
+        """Return whether it has axes other than t, c, z, y, x (0.3)."""
         return not self.startswith(("0.1", "0.2"))
 
     @property
     def has_axis_names_only(self) -> bool:
-        """Whether an axis is its name, without type and unit (0.3)."""
+        """Return whether an axis is its name, without type and unit (0.3)."""
         return self == "0.3"
 
     @property
     def has_transformations(self) -> bool:
-        """Whether levels have a scale and a translation (0.4)."""
+        """Return whether levels have a scale and a translation (0.4)."""
         return self >= "0.4"
 
     @property
@@ -105,17 +105,17 @@ class Version(str):
 
     @property
     def has_systems(self) -> bool:
-        """Whether it has named coordinate systems, and all transformations (0.6)."""
+        """Return whether it has named systems, and all transformations (0.6)."""
         return self >= "0.6"
 
     @property
     def has_well_indices(self) -> bool:
-        """Whether wells state row and column as numbers (0.4)."""
+        """Return whether wells state row and column as numbers (0.4)."""
         return self >= "0.4"
 
     @property
     def has_complete_label_list(self) -> bool:
-        """Whether the list of labels names all label images of the group (0.4)."""
+        """Return whether the list of labels names all of the group (0.4)."""
         return self >= "0.4"
 
 

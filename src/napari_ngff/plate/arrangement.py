@@ -297,7 +297,7 @@ class ScreenArrangements:
                 image = self.screen.open_image(well, listed[index].path)
                 if first_levels and not index:
                     image.open_levels()
-                # Its document has the size, and tells now whether pixels can be read.
+                # Its document has the size, and shows now whether pixels can be read.
                 image.open_level(0)
                 opened[index] = image
             except (OMEZarrError, OSError) as error:

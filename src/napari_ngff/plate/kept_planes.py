@@ -145,11 +145,11 @@ class LevelPlanes:
 
     @property
     def keeps_whole(self) -> bool:
-        """Whether planes are kept whole."""
+        """Return whether planes are kept whole."""
         return self._plane_bytes(self.shape) <= PLANE_BYTES
 
     def is_small_enough(self, box: Box) -> bool:
-        """Whether a rectangle is small enough to be kept."""
+        """Return whether a rectangle is small enough to be kept."""
         return self._plane_bytes(box_shape(box)) <= PART_BYTES
 
     def _plane_bytes(self, shape: Sequence[int]) -> int:

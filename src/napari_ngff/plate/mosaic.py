@@ -118,7 +118,7 @@ def open_mosaic(
     choice
         What to show.
     on_error
-        Told of each chunk that cannot be read, and once of each broken well.
+        Called for each chunk that cannot be read, and once for each broken well.
     cell
         Height and width of a cell in voxels, as in the mosaic of the images; by default
         there is room for all wells that were read.

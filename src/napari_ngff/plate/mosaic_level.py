@@ -296,7 +296,7 @@ class MosaicLevel:
         return self.tiles.defer if main else None
 
     def _read_deferred(self, numbers: list[int], box: Box) -> bool:
-        """Ask for tiles to be drawn in a worker; tell whether they will be."""
+        """Ask for tiles to be drawn in a worker; return whether they will be."""
         defer = self._defer
         quick = self.planes.keeps_whole and self._is_quick(numbers)
         return defer is not None and not quick and defer(self, box)

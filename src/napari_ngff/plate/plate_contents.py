@@ -85,7 +85,7 @@ class FieldImage:
         if opened is None or self.is_opened(level):
             return self.open_level(level)
         # Equal documents of arrays give the same layout object (see `parse_array`), so
-        # its identity tells whether levels 0 are stored alike.
+        # its identity shows whether levels 0 are stored alike.
         first = opened.layout
         known = self._kin.get((level, id(first)))
         if known is not None:
@@ -263,7 +263,7 @@ class PlateContents:
     def _read_fields(self, well: str | None) -> tuple[WellField, ...]:
         raw, node = b"", self.node
         if well is not None:
-            # One request tells that there is no well; `child` would make several.
+            # One request shows that there is no well; `child` would make several.
             location = self.node.location.join_path(well)
             name = DOCUMENTS[self.node.zarr_format]
             document = location.source.get(location.object_key(name))

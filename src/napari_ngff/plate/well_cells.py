@@ -97,7 +97,7 @@ class WellCells:
     defer: Defer | None = None
     misfits: dict[str | None, str] = field(default_factory=dict)
     grid: dict[tuple[int, int], list[int]] = field(init=False, default_factory=dict)
-    _told: set[str | None] = field(default_factory=set)
+    _reported: set[str | None] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
@@ -189,8 +189,8 @@ class WellCells:
         self.arrangements.note_reason(tile.well, str(error), passing=passing)
         # Many chunks of a well may fail at the same time, in several threads.
         with self._lock:
-            new = tile.well not in self._told
-            self._told.add(tile.well)
+            new = tile.well not in self._reported
+            self._reported.add(tile.well)
         if new and on_error is not None:
             on_error(self._well_error(tile, error))
 

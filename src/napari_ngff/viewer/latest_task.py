@@ -46,7 +46,7 @@ class TaskTurn:
     def report_progress(self, count: int, total: int) -> bool:
         """Report the number of parts that are done; return whether to continue."""
         if self.is_newest():
-            window_services.tell_main(
+            window_services.report_to_main(
                 self.counter, lambda: self._show_progress(count, total)
             )
         return self.is_newest()

@@ -68,7 +68,7 @@ def whole_corners(layer: Any) -> Any:
 
 
 def is_opened_by_user() -> bool:
-    """Tell whether napari opens a path that was dropped, chosen or given in a shell.
+    """Return whether napari opens a path that was dropped, chosen or given in a shell.
 
     Then nobody needs its layers at once, as a script does (napari 0.7 to 0.9).
     """

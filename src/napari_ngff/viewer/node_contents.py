@@ -168,7 +168,7 @@ def _open_plain(
 ) -> LayerGroup | None:
     """Open an image and its labels, or a label image, as they are.
 
-    `opened` is the image if it was opened already; `others` tells whether its other
+    `opened` is the image if it was opened already; `others` says whether its other
     multiscales are shown, too.
     """
     opened = opened or open_images([node], reading.on_error)[0]

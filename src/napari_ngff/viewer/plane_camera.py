@@ -70,7 +70,7 @@ class PlaneCamera:
 
 
 def is_ours(layer: Layer) -> bool:
-    """Tell whether a layer is of an OME-Zarr, a region of one, or painted labels."""
+    """Return whether a layer is of an OME-Zarr, a region of one, or painted labels."""
     return KEY in layer.metadata or is_volume(layer) or hasattr(layer, "canvas")
 
 

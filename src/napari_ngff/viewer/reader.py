@@ -50,7 +50,7 @@ __all__ = [
 
 
 def get_reader(path: str | Sequence[str]) -> Callable[[Any], list[LayerData]] | None:
-    """Tell napari whether we read a path; looks at metadata alone.
+    """Return whether we read a path, for napari; looks at metadata alone.
 
     Returns
     -------
@@ -171,7 +171,7 @@ def read_layers(path: str | Path | Sequence[str]) -> list[Layer]:
 
 @beyond_limits()
 def read_node(node: Node) -> list[LayerData]:
-    """Make the layers of a node, and tell the user what was left out.
+    """Make the layers of a node, and show the user what was left out.
 
     Raises
     ------

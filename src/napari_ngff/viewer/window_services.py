@@ -42,6 +42,7 @@ __all__ = [
     "is_open",
     "name_taken",
     "offer_edits",
+    "report_to_main",
     "resolve_unsaved",
     "run_after",
     "run_here",
@@ -61,7 +62,6 @@ __all__ = [
     "show_messages",
     "show_passing",
     "show_problems",
-    "tell_main",
     "watch_copy",
     "watch_labels",
     "watch_save",
@@ -90,7 +90,7 @@ _later: list[Callable[[Callable[[], Any]], None]] = [do_here]
 _in_main: list[Callable[[Callable[[], Any]], None]] = [do_here]
 
 
-def tell_here(_: object, call: Callable[[], Any]) -> None:
+def call_here(_: object, call: Callable[[], Any]) -> None:
     """Call at once, in this thread."""
     call()
 
@@ -102,14 +102,14 @@ def do_after(seconds: float, work: Callable[[], Any]) -> None:
 
 _after: list[Callable[[float, Callable[[], Any]], None]] = [do_after]
 
-_teller: list[Callable[[object, Callable[[], Any]], None]] = [tell_here]
+_main_reporter: list[Callable[[object, Callable[[], Any]], None]] = [call_here]
 
 
 def set_runner(
     runner: Runner,
     later: Callable[[Callable[[], Any]], None] = do_here,
     in_main: Callable[[Callable[[], Any]], None] = do_here,
-    teller: Callable[[object, Callable[[], Any]], None] = tell_here,
+    main_reporter: Callable[[object, Callable[[], Any]], None] = call_here,
     after: Callable[[float, Callable[[], Any]], None] = do_after,
 ) -> None:
     """Choose where work that reads data runs.
@@ -122,14 +122,14 @@ def set_runner(
         See `run_later`.
     in_main
         See `run_in_main`.
-    teller
-        See `tell_main`.
+    main_reporter
+        See `report_to_main`.
     after
         See `run_after`.
     """
     _after[0] = after
     _runner[0], _later[0] = runner, later
-    _in_main[0], _teller[0] = in_main, teller
+    _in_main[0], _main_reporter[0] = in_main, main_reporter
 
 
 def current_runner() -> Runner:
@@ -145,7 +145,7 @@ def run_work(work: Callable[[], Any], done: Callable[[Any], None]) -> None:
 def attempt_work(work: Callable[[], Any]) -> Any:
     """Do some work; return what it gives, or in words why it failed.
 
-    Whatever fails: who waits for the answer must get one, and tell the user.
+    Whatever fails: who waits for the answer must get one, and show it.
     """
     try:
         return work()
@@ -168,13 +168,13 @@ def run_in_main(call: Callable[[], Any]) -> None:
     _in_main[0](call)
 
 
-def tell_main(key: object, call: Callable[[], Any]) -> None:
-    """Call something in the main thread, from a worker that tells how far it is.
+def report_to_main(key: object, call: Callable[[], Any]) -> None:
+    """Call something in the main thread, from a worker that reports how far it is.
 
-    Of what was told with the same key and not called yet, only the newest is called,
-    so a worker may tell as often as it likes.
+    Of calls with the same key that wait, only the newest is made, so a worker may
+    report as often as it likes.
     """
-    _teller[0](key, call)
+    _main_reporter[0](key, call)
 
 
 class WindowServices(Protocol):
@@ -184,7 +184,7 @@ class WindowServices(Protocol):
         """Look after labels that a viewer just got; None for a measured table."""
 
     def can_ask(self, viewer: Any) -> bool:
-        """Tell whether a viewer has a window in which the user can be asked."""
+        """Return whether a viewer has a window in which the user can be asked."""
 
     def resolve_unsaved(self, viewer: Any, layers: Iterable[Any]) -> bool:
         """Ask what to do with unsaved edits of layers that are about to go."""
@@ -268,7 +268,7 @@ def set_window_check(is_alive: Callable[[Any], bool]) -> None:
 
 
 def is_open(viewer: ViewerModel) -> bool:
-    """Tell whether layers of a viewer may change: its window was not closed."""
+    """Return whether layers of a viewer may change: its window was not closed."""
     return all(is_alive(viewer) for is_alive in _window_check)
 
 
@@ -308,7 +308,7 @@ def resolve_unsaved(viewer: ViewerModel, layers: Iterable[Any]) -> bool:
 
 
 def can_ask(viewer: ViewerModel) -> bool:
-    """Tell whether the viewer has a window in which the user can be asked."""
+    """Return whether the viewer has a window in which the user can be asked."""
     return bool(_attendant) and _attendant[0].can_ask(viewer)
 
 
@@ -438,7 +438,7 @@ Failures = tuple[FailureKind, str]
 
 
 class ErrorReport:
-    """Tells the user of unreadable chunks: soon after the first, and no flood after it.
+    """Reports unreadable chunks to the user: soon after the first, then seldom.
 
     One for each file that is opened; called from any thread.
     """

@@ -152,7 +152,7 @@ def docks_beside(window: QMainWindow, dock: QDockWidget) -> list[QDockWidget]:
 
 
 def is_ours(dock: QDockWidget) -> bool:
-    """Tell whether a dock is one of ours, placed by `DockPlacement`."""
+    """Return whether a dock is one of ours, placed by `DockPlacement`."""
     widget = dock.widget()
     flat = Qt.FindChildOption.FindDirectChildrenOnly
     return (

@@ -135,7 +135,7 @@ def main_window(viewer: Any) -> QWidget:
 
 
 def is_window_open(viewer: Any) -> bool:
-    """Tell whether napari's window of a viewer was not closed meanwhile."""
+    """Return whether napari's window of a viewer was not closed meanwhile."""
     window = qt_window_of(viewer)
     return window is not None and bool(isalive(window))  # type: ignore[no-untyped-call]
 

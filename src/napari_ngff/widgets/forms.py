@@ -160,7 +160,7 @@ class UrlForm(Container):  # type: ignore[type-arg]
             self.status.value = text
 
     def _is_alive(self) -> bool:
-        """Tell whether the form was not closed meanwhile."""
+        """Return whether the form was not closed meanwhile."""
         return bool(isalive(self.native))  # type: ignore[no-untyped-call]
 
 

@@ -172,12 +172,12 @@ class NoticeArea(QObject):
 
 
 def is_read(notice: NapariQtNotification) -> bool:
-    """Tell whether a user reads a notice just now."""
+    """Return whether a user reads a notice just now."""
     return bool(notice.underMouse() or notice.property("expanded"))
 
 
 def has_actions(notice: NapariQtNotification) -> bool:
-    """Tell whether a notice has buttons of its own."""
+    """Return whether a notice has buttons of its own."""
     return not notice.row2_widget.isHidden()
 
 
@@ -292,12 +292,12 @@ class LaterNotice(QObject):
 
 
 def is_window_shown(viewer: Any) -> bool:
-    """Tell whether the window of a viewer is on the screen."""
+    """Return whether the window of a viewer is on the screen."""
     window = qt_window_of(viewer)
     return window is not None and bool(isalive(window)) and window.isVisible()  # type: ignore[no-untyped-call]
 
 
 def is_event_loop_running() -> bool:
-    """Tell whether a user acts: a script runs outside of the event loop."""
+    """Return whether a user acts: a script runs outside of the event loop."""
     thread = QThread.currentThread()
     return thread is not None and thread.loopLevel() > 0

@@ -46,7 +46,7 @@ class WidgetTasks:
 
 
 def alive_check(widget: QWidget) -> Callable[[], bool]:
-    """Return a function that tells whether a widget is still there.
+    """Return a function that returns whether a widget is still there.
 
     It does not keep the widget alive.
     """

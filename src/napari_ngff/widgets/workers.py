@@ -147,7 +147,7 @@ def main_calls() -> MainCalls:
 
 
 def has_application_ended() -> bool:
-    """Tell whether there was an application, and is none any more."""
+    """Return whether there was an application, and is none any more."""
     return bool(_calls) and QApplication.instance() is None
 
 

@@ -54,7 +54,7 @@ def test_a_valid_label_image_stays_so(label):
     assert problems_after(label) == ()
 
 
-def test_what_became_invalid_is_told(label):
+def test_what_became_invalid_is_reported(label):
     first, *_ = problems_after(label, lambda: spoil(label))
     assert first.where.endswith(":ome/multiscales/0/axes/0")
 

@@ -120,7 +120,7 @@ def test_numbers_inside_of_other_transformations_are_loaded(tmp_path):
         ({"type": "identity", "input": {"name": "x", "path": "../../.."}}, "x"),
     ],
 )
-def test_what_cannot_be_used_is_told(tmp_path, link, reason):
+def test_what_cannot_be_used_is_reported(tmp_path, link, reason):
     node = write(
         tmp_path / "image.zarr",
         link,

@@ -83,7 +83,7 @@ def test_older_links_of_neuroglancer():
     ],
     ids=lambda link: link[len(GLANCE) : len(GLANCE) + 40],
 )
-def test_neuroglancer_without_zarr_is_told(link):
+def test_neuroglancer_without_zarr_is_reported(link):
     with pytest.raises(NotOMEZarrError, match=r"neuroglancer-demo.appspot.com/ names"):
         data_address(link)
 

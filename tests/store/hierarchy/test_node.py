@@ -140,7 +140,7 @@ def test_series_of_a_collection(tmp_path):
 @pytest.mark.parametrize(
     "text", ["", "{", '{"a": ', "[" * 100_000, "[1, 2]", "3", '"x"', "\xff"]
 )
-def test_metadata_that_is_no_object_is_told(tmp_path, text):
+def test_metadata_that_is_no_object_is_reported(tmp_path, text):
     group(tmp_path / "a", IMAGE)
     (tmp_path / "a" / ".zattrs").write_text(text, encoding="latin-1")
     with pytest.raises(CorruptDataError, match=r"a/\.zattrs"):

@@ -57,7 +57,7 @@ def no_keys(monkeypatch, tmp_path):
 
 @pytest.fixture
 def asked(buckets, monkeypatch):
-    """Whether each object was read without credentials."""
+    """Return whether each object was read without credentials."""
     found = []
     read = type(buckets)._call_s3
 

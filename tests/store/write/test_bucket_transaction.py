@@ -98,7 +98,7 @@ def download(files, tmp_path):
     return fetch
 
 
-def test_a_bucket_that_may_be_written_is_told(image, files):
+def test_a_bucket_that_may_be_written_is_reported(image, files):
     for address, wanted in ((ADDRESS, ""), ("s3://nobody/a.zarr", "cannot be written")):
         source = RemoteSource(address)
         source.ask_writable().result()

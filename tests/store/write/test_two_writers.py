@@ -158,7 +158,7 @@ def check_painted(place, path, writers):
         np.testing.assert_array_equal(got, want)
 
 
-def check_told(refused):
+def check_reported(refused):
     """Who gives way is told which object it is about, and what became of it."""
     for message in refused:
         assert re.search(r"image\.(zarr|ozx)", message), message
@@ -180,7 +180,7 @@ def test_different_labels(make_place, kind):
 def test_the_same_labels(make_place, kind):
     place = make_place(kind)
     for refused in run_both(place, (PATH, PATH)):
-        check_told(refused)
+        check_reported(refused)
     check_painted(place, PATH, [0, 1])
 
 
@@ -223,7 +223,7 @@ def test_another_program_that_rewrites_the_same_chunks(make_place, kind):
     for one in (ours, theirs):
         one.join(60)
         assert one.exitcode == 0
-    check_told(refused)
+    check_reported(refused)
     found = read_levels(place, PATH)[0]
     for (row, column), value in last.items():
         block = found[row * 16 : row * 16 + 16, column * 16 : column * 16 + 16]

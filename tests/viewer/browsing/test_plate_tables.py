@@ -127,7 +127,7 @@ def test_a_wrong_line_says_why_and_hides_nothing(loaded, tables):
     assert "Choose a table first" in loaded.filter_problem
 
 
-def test_a_wrong_file_is_told(tables, tmp_path):
+def test_a_wrong_file_is_reported(tables, tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("plate,dose\n1,2\n")
     tables.load_file(str(path))

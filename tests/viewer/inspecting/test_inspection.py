@@ -95,7 +95,7 @@ def test_an_array_in_a_folder_of_its_own_belongs_to_its_image(tmp_path):
     assert "128 bytes" in dict(describe_entry(array).facts)["Size"]
 
 
-def test_what_cannot_be_read_is_told(image):
+def test_what_cannot_be_read_is_reported(image):
     whole = entry_of(image)
     gone = TreeEntry(
         whole.location.join_path("gone"), whole.zarr_format, "gone", "label"

@@ -176,7 +176,7 @@ def test_registered_images_bend_into_each_other(tmp_path, messages):
 
 
 @pytest.mark.parametrize("size", [16, 8])
-def test_a_field_that_is_too_small_is_told(tmp_path, messages, size):
+def test_a_field_that_is_too_small_is_reported(tmp_path, messages, size):
     bend = {"type": "displacements", "path": "d"}
     scene(
         tmp_path,

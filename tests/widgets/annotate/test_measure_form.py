@@ -94,7 +94,7 @@ def test_labels_get_features_and_the_table_of_the_command(viewer, tmp_path):
 
 
 @pytest.mark.long
-def test_selected_labels_are_chosen_and_unsaved_edits_are_told(viewer, tmp_path):
+def test_selected_labels_are_chosen_and_unsaved_edits_are_reported(viewer, tmp_path):
     where = write_image(tmp_path / "a.ome.zarr", shape=SHAPE)
     viewer.open(str(where), plugin="napari-ngff")
     nuclei = next(x for x in viewer.layers if isinstance(x, Labels))

@@ -242,7 +242,7 @@ def test_the_legend_is_pulled(dropped):
 
 
 @pytest.mark.long
-def test_a_wrong_table_is_told(dock, tmp_path):
+def test_a_wrong_table_is_reported(dock, tmp_path):
     path = tmp_path / "odd.csv"
     path.write_text("plate,dose\n1,2\n")
     drop(dock, path)

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 __all__ = ["GoesOn", "LabelCopy", "copy_labels", "decoded_size"]
 
 GoesOn = Callable[[int, int], bool]
-"""Told how many objects are done, and of how many; returns whether to go on."""
+"""Called with how many objects are done, and of how many; returns whether to go on."""
 
 
 def decoded_size(label: Node) -> int:
@@ -99,12 +99,12 @@ def copy_labels(
     limit
         Bytes of decoded voxels that are copied at most; None for any number.
     goes_on
-        Told of progress; returns whether to go on.
+        Called with the progress; returns whether to go on.
 
     Returns
     -------
     Node or None
-        The copy; None where it was told not to go on, and nothing is left.
+        The copy; None where it was cancelled, and nothing is left.
 
     Raises
     ------
@@ -183,7 +183,7 @@ class LabelCopy:
         Returns
         -------
         bool
-            Whether it was told to go on to the end.
+            Whether it was let go on to the end.
 
         Raises
         ------

@@ -103,7 +103,7 @@ def merge(
     remove
         Remove from the sidecar what was merged, and an empty sidecar.
     goes_on
-        Told of progress for each label image; returns whether to go on.
+        Called with the progress of each label image; returns whether to go on.
 
     Returns
     -------
@@ -328,7 +328,7 @@ def _remove_merged(item: LabelMerge) -> None:
     root = read_node(Location(source))
     home = LabelLocation(source, "", root.metadata.version or UNSTATED)
     # All files that are not of this label image. New labels in another window may not
-    # be listed yet, so the list alone does not tell whether it was the last.
+    # be listed yet, so the list alone does not show whether it was the last.
     others = {
         file
         for folder, _, files in os.walk(source.name)

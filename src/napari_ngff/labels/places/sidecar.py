@@ -246,7 +246,7 @@ def _choose_path(address: Address, folder: str | os.PathLike[str] | None) -> Pat
 def _open_sidecar(path: Path, address: Address) -> Node:
     """Open a sidecar, and refuse one of another hierarchy."""
     root = read_node(Location(FolderSource(str(path))))
-    # The first one tells: all labels of a sidecar are of one hierarchy.
+    # The first one shows it: all labels of a sidecar are of one hierarchy.
     labels = root.children((root.metadata.labels or ())[:1]).nodes
     if any(
         not _leads_to(label, address.path_of(image_path(label))) for label in labels

@@ -31,7 +31,7 @@ def folder_identity(store: str) -> list[int] | None:
     -------
     list or None
         Identifier of the file system, and number of the folder there (inode); None
-        where the system does not tell, and for a store that is no file.
+        where the system does not say, and for a store that is no file.
     """
     above = os.path.dirname(os.path.abspath(store))
     # Windows has none.
@@ -53,7 +53,7 @@ def remove_orphans(home: Path, edits: str, now: float | None = None) -> None:
     home
         Folder of all journals.
     edits
-        Name of the file of a journal whose first line tells its place.
+        Name of the file of a journal whose first line names its place.
     now
         In seconds since 1970.
     """

@@ -152,7 +152,7 @@ class JournalContent:
 
     @property
     def is_unsaved(self) -> bool:
-        """Whether the file lacks anything that is in the journal."""
+        """Return whether the file lacks anything that is in the journal."""
         return self.classes.unsaved or bool(self.unsaved_count)
 
     @property

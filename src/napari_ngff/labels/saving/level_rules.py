@@ -73,7 +73,7 @@ def find_rules(
         As they are in the file, axes of the file.
     stated
         From each level to the next, as the metadata say: kept where it fits, and
-        where no block tells.
+        where no block shows it.
     near
         Boxes of level 0 that are about to change.
 
@@ -216,7 +216,7 @@ def _find_borders(level: ArraySource) -> list[list[float]]:
         return []
     differs = _mark_borders(pixels)
     positions = np.flatnonzero(differs)
-    # Spread over all of them: neighbours would tell of the same object.
+    # Spread over all of them: neighbours would show the same object.
     some = positions[
         np.linspace(0, len(positions) - 1, min(PLACES, len(positions))).astype(int)
     ]

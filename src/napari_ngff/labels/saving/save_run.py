@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 __all__ = ["ARCHIVE", "Progress", "SaveOutcome", "SaveRun", "count_common"]
 
 Progress = Callable[[int, int, int], None]
-"""Told of the level, how many of its objects are done, and of how many; or of `ARCHIVE`
-and bytes."""
+"""Called with the level, how many of its objects are done, and of how many; or with
+`ARCHIVE` and bytes."""
 
 ARCHIVE = -1
 """In place of a level: the archive that holds all of them is written anew."""

@@ -57,7 +57,7 @@ UNFORBIDDEN = {"window-empty": 6, "transform-overflow": 6, "scale-zero": 5}
 """Code of an error in reading -> last version whose text does not forbid the value."""
 
 GENERIC = ("wrong-value", "missing-key")
-"""Codes that do not tell what is wrong, since they are reported for any key."""
+"""Codes that do not say what is wrong, since they are reported for any key."""
 
 OF_READING = (
     *GENERIC,
@@ -65,7 +65,7 @@ OF_READING = (
     "transform-not-applied",
     "transform-parameters",
 )
-"""Codes of reading that are dropped where a rule of transformations tells more."""
+"""Codes of reading that are dropped where a rule of transformations says more."""
 
 
 def list_versions(home: Cursor) -> Iterator[Cursor]:

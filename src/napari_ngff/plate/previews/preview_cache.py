@@ -96,14 +96,14 @@ class PreviewCache:
     def open_entry(self, source: Source, name: str) -> Iterator[CacheEntry]:
         """Look a thumbnail up; at the end of the block, keep what the caller set.
 
-        Nothing is kept of a store in memory, whose name tells it from no other.
+        Nothing is kept of a store in memory, whose name is not its own.
 
         Parameters
         ----------
         source
             Where its files are.
         name
-            Tells it from others of the source.
+            Distinguishes it from others of the source.
         """
         # The name of the file: same place, plane and channels, same entry.
         key = f"{FORMAT} {source.name} {name}"

@@ -44,7 +44,7 @@ SEPARATORS = ",;\t"
 WRITTEN = (".csv", ".parquet")
 QUOTED = re.compile(r"\"[^\"]*\"")
 HINT = re.compile(r"\"?sep=(.)\"?[ \r]*", re.IGNORECASE)
-"""First line that tells Excel which character separates the columns."""
+"""First line that names to Excel the character which separates the columns."""
 
 NO_PARQUET = "Tables in Parquet need pyarrow. Run: pip install 'napari-ngff[tables]'"
 NO_ANNDATA = "{} is kept as AnnData. Run: pip install 'napari-ngff[tables]'"

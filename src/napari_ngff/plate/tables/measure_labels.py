@@ -250,7 +250,7 @@ def measure(
         Address of a scheduler of dask.distributed ("tcp://..."), whose workers see
         the same paths; by default threads of this process.
     goes_on
-        Told how many of how many tasks are done; False gives up.
+        Called with how many of how many tasks are done; False gives up.
     task
         What is done to each field; a single image is always measured.
 

@@ -172,7 +172,7 @@ class ArrayLayout:
                 if name == "crc32c":
                     data = verify_crc32c(data)
                 else:
-                    # Each decoder is told how many bytes belong there, so a hostile
+                    # Each decoder gets how many bytes belong there, so a hostile
                     # chunk cannot fill the memory.
                     data = DECODERS[name](data, size)
             require_size(len(data), self.chunk_nbytes)

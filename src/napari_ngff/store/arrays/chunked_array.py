@@ -189,12 +189,12 @@ class ChunkedArray:
 
     @property
     def direct(self) -> bool:
-        """Whether chunks are decoded here, not by zarr-python."""
+        """Return whether chunks are decoded here, not by zarr-python."""
         return self._reader is None
 
     @property
     def has_lent_layout(self) -> bool:
-        """Whether the layout is that of another array; see the parameter `lent`."""
+        """Return whether the layout is that of another array; see `lent`."""
         return self._objects.lent
 
     @property
@@ -290,7 +290,7 @@ class ChunkedArray:
 
     @property
     def has_failed(self) -> bool:
-        """Whether there are chunks that could not be read."""
+        """Return whether there are chunks that could not be read."""
         return bool(self._objects.failed)
 
     def failed_parts(self, box: Box) -> dict[Box, ChunkError]:

@@ -94,7 +94,7 @@ class ArrayWindow:
 
     @property
     def is_plain(self) -> bool:
-        """Whether a box of the window is the same box of the source."""
+        """Return whether a box of the window is the same box of the source."""
         ndim = len(self.box)
         kept = self.order == tuple(range(ndim)) and self.steps == (1,) * ndim
         return kept and not any(start for start, _ in self.box)

@@ -138,7 +138,7 @@ class RegionRead:
             self.objects.counts.add_found(self._token, self._found)
         if self._missing:
             # A missing chunk is usual and means fill values. Only one question per read
-            # then tells a sparse array from a deleted one.
+            # then distinguishes a sparse array from a deleted one.
             self._check_array()
 
     def read_by(self, reader: ZarrReader) -> None:

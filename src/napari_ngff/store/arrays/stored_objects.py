@@ -149,7 +149,7 @@ class ArrayObjects:
         full_key = join_key(self.path, key)
         most = max(LARGE, self.layout.most_stored)
         if isinstance(self.source, FolderSource):
-            # One byte more tells that it is too large, without asking for its size.
+            # One byte more shows that it is too large, without asking for its size.
             data = self.source.get(full_key, 0, most + 1)
             if data is None or len(data) <= most:
                 return data

@@ -187,7 +187,7 @@ def well_of(plate: PlateMetadata) -> Callable[[Node], Iterator[Problem]]:
             yield Problem("field-count", Severity.WARNING, "well/images", text)
         for index, field in enumerate(fields):
             where = f"well/images/{index}"
-            # With one acquisition there is nothing to tell apart, so the key may be
+            # With one acquisition there is nothing to distinguish, so the key may be
             # missing.
             if field.acquisition is None and len(runs) > 1:
                 text = (

@@ -127,7 +127,7 @@ def rebuild_level(
     kept
         Path at which the old level is kept; of several repairs the oldest state.
     progress
-        Told of each written object's level.
+        Called with the level of each written object.
     """
 
     def change(box: Box, voxels: npt.NDArray[Any]) -> bool:

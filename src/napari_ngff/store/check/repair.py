@@ -42,7 +42,7 @@ __all__ = ["REPAIRS", "RepairedFile", "put_back", "repair_problems"]
 
 SUFFIX = ".before-repair"
 
-Told = Callable[[str], None]
+ReportStep = Callable[[str], None]
 Change = Callable[["JSON", "Node"], None]
 """Corrects what a document has under ``ome``, or at its root, in place."""
 
@@ -87,7 +87,7 @@ def repair_problems(
     node: Node,
     code: str,
     *,
-    progress: Told | None = None,
+    progress: ReportStep | None = None,
     cancel: Callable[[], bool] | None = None,
 ) -> tuple[RepairedFile, ...]:
     """Repair every problem of one code in a group and below it.
@@ -322,7 +322,7 @@ def version_above(group: Node) -> str | None:
 
 
 def rebuild_labels(
-    node: Node, progress: Told | None, cancel: Callable[[], bool] | None
+    node: Node, progress: ReportStep | None, cancel: Callable[[], bool] | None
 ) -> tuple[RepairedFile, ...]:
     """Make the coarser levels of labels again where they hold strange ids."""
     findings = check_hierarchy(node, progress=progress, cancel=cancel, pixels=True)
@@ -341,7 +341,7 @@ def rebuild_labels(
 def rebuild_levels(
     node: Node,
     keys: list[str],
-    progress: Told | None,
+    progress: ReportStep | None,
     cancel: Callable[[], bool] | None,
 ) -> Iterator[RepairedFile]:
     """Make the levels again from the first strange one on."""

@@ -64,7 +64,7 @@ class CheckState:
     zarr_format
         Of that group.
     progress
-        Told of the path of each group before it is read.
+        Called with the path of each group before it is read.
     cancel
         Asked before each group whether to stop.
     threads
@@ -118,7 +118,7 @@ def check_hierarchy(
     node
         Where to begin: a root, or any group in it.
     progress
-        Told of each group's path when its turn comes; from another thread where the
+        Called with each group's path when its turn comes; from another thread where the
         source is remote.
     cancel
         Asked before each group; nothing more is yielded once it is True.

@@ -150,7 +150,7 @@ class CopyTask:
         return 1
 
     def unit_bytes(self, index: int) -> int:
-        """Return 0: only reading would tell the size."""
+        """Return 0: only reading would show the size."""
         del index
         return 0
 

@@ -108,7 +108,7 @@ class ConversionPreview:
 
     @property
     def is_tight(self) -> bool:
-        """Whether the disk may be too full."""
+        """Return whether the disk may be too full."""
         estimate = self.estimate
         if estimate is None or self.free is None:
             return False

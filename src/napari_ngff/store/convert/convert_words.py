@@ -83,12 +83,12 @@ class ConvertWords:
 
     @property
     def changes_nothing(self) -> bool:
-        """Whether nothing but the version is asked for."""
+        """Return whether nothing but the version is asked for."""
         return not any(getattr(self, name) for name in PARSERS)
 
     @property
     def skips(self) -> bool:
-        """Whether chunks that cannot be read are left out."""
+        """Return whether chunks that cannot be read are left out."""
         return self.unreadable == "skip"
 
     def find_mistakes(self) -> dict[str, str]:

@@ -68,7 +68,7 @@ class NewMultiscale:
 
     @property
     def is_cropped(self) -> bool:
-        """Whether any level begins elsewhere."""
+        """Return whether any level begins elsewhere."""
         return any(any(shift) for shift in self.shifts.values())
 
     def place_levels(self) -> Multiscale:

@@ -235,7 +235,7 @@ class Storage:
 
     @property
     def changes_arrays(self) -> bool:
-        """Whether anything is asked for."""
+        """Return whether anything is asked for."""
         return bool(
             self.chunks or self.shards or self.auto_shards or self.codec is not None
         )

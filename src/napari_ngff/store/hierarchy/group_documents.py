@@ -51,7 +51,7 @@ class GroupDocuments:
         self._ahead = ReadAhead(location.source)
 
     def ask_first(self, zarr_format: int | None) -> None:
-        """Ask a server at once for all that tells whether there is a group."""
+        """Ask a server at once for all that shows whether there is a group."""
         self.ask(FIRST[zarr_format])
 
     def ask(self, names: Iterable[str]) -> None:

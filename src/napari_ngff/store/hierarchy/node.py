@@ -117,7 +117,7 @@ class Node:
 
     @property
     def claims_ome_zarr(self) -> bool:
-        """Whether it is OME-Zarr, or claims to be: then its errors are reported."""
+        """Return whether it is OME-Zarr or claims to be: its errors are reported."""
         return self.kind is not None or not CLAIMS.isdisjoint(self.attributes)
 
     @property
@@ -337,7 +337,7 @@ def open_node(where: Any, **options: Any) -> Node:
         Where there is no zarr group, or neither it nor the group above has OME
         metadata.
     NodeNotFoundError
-        Where nothing is there, as far as a server tells.
+        Where nothing is there, as far as a server says.
     AccessError, CorruptDataError, UnsupportedError
         As their names say.
     """

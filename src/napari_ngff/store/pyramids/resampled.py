@@ -272,7 +272,7 @@ class BentImage:
 
     @property
     def is_covered(self) -> bool:
-        """Whether the field has vectors for the whole grid, except for one voxel."""
+        """Return whether the field has vectors for the whole grid, or all but one."""
         domain = domain_of(self.pull)
         if domain is None:
             return True

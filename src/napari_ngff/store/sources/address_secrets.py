@@ -63,7 +63,7 @@ class AddressSecrets:
 
     @property
     def has_credentials(self) -> bool:
-        """Whether they say who asks; other options do not."""
+        """Return whether they say who asks; other options do not."""
         own = self.login or self.query or self.token
         named = LOGIN_NAMES & {*self.options} or any(_secret_values(self.options))
         return bool(own or named)

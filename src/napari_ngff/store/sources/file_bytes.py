@@ -37,7 +37,7 @@ class FileBytes(Protocol):
 
     @property
     def is_pinned(self) -> bool:
-        """Whether all that is read is of `revision`."""
+        """Return whether all that is read is of `revision`."""
 
     @property
     def concurrency(self) -> int:

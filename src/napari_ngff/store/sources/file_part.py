@@ -79,7 +79,7 @@ class FileVersion:
         return self.tag or (self.modified if self.is_old else "")
 
     def may_be(self, other: FileVersion) -> bool:
-        """Tell whether another answer may be of the same version."""
+        """Return whether another answer may be of the same version."""
         if None not in (self.size, other.size) and self.size != other.size:
             return False
         # Answers with a part need not repeat both.

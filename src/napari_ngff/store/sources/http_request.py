@@ -230,7 +230,7 @@ def _own_settings(files: Any, request: HttpRequest) -> dict[str, Any]:
 
 
 def _is_same_server(url: Any, other: Any) -> bool:
-    """Tell whether a server that gets a login may get it again at another address."""
+    """Return whether a server that gets a login may get it again at another address."""
     if url.origin() == other.origin():
         return True
     # The same host, now encrypted.

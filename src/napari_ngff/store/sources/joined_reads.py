@@ -60,7 +60,7 @@ class JoinedSpan:
         self.data: Future[bytes] = Future()
 
     def takes(self, other: AskedSpan) -> bool:
-        """Tell whether another part, which does not begin before, is read along."""
+        """Return whether another part, which does not begin before, is read along."""
         if other.start > self.stop + GAP:
             return False
         stop = max(self.stop, other.stop)

@@ -60,7 +60,7 @@ class KeptChunks:
         self._keeps_private = keeps_private
 
     def may_keep(self, access: ServerAccess, key: str) -> bool:
-        """Tell whether an object may be kept; documents are always asked for."""
+        """Return whether an object may be kept; documents are always asked for."""
         return not is_document(key) and (self._keeps_private or access.is_public)
 
     def load(self, name: str) -> KeptBytes | None:

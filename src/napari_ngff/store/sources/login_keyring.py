@@ -131,7 +131,7 @@ def _read_entry(name: str) -> Any:
 
 
 def _delete_entry(name: str) -> bool:
-    """Delete an entry, and tell whether it is gone."""
+    """Delete an entry, and return whether it is gone."""
     import keyring
 
     try:

@@ -209,7 +209,7 @@ class RemoteSource:
 
     @property
     def writable(self) -> bool:
-        """Whether objects can be put: in a bucket of S3 where this user may write.
+        """Return whether objects can be put: in a bucket where this user may write.
 
         Without an answer in time it is True; then a save reports the refusal.
         """
@@ -462,7 +462,7 @@ class RemoteSource:
             )  # fmt: skip
             reading = fetch_http_part(access.files, access.guest_files, asked)
             return self._wait_for(reading, seconds)
-        # Other file systems tell no versions that a request could name.
+        # Other file systems give no versions that a request could name.
         known = version.size if version else None
         size: int = access.files.info(address)["size"] if known is None else known
         first = max(0, size + start) if start < 0 else start
@@ -512,7 +512,7 @@ class RemoteSource:
                 self._scope.discard(answer)
 
     def has_folder(self, path: str) -> bool | None:
-        """Tell whether there is a folder; asked where it has no document of zarr.
+        """Return whether there is a folder; asked where it has no document of zarr.
 
         False from HTTP may also mean that the server shows no folders; None where it
         does not say.

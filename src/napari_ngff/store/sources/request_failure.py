@@ -1,4 +1,4 @@
-"""What errors of fsspec's file systems say: whether to ask again, and what to tell.
+"""What errors of fsspec's file systems say: whether to ask again, and what to report.
 
 Each file system raises its own kinds. aiohttp and botocore may not be installed, so
 that theirs are known by the names of their classes.

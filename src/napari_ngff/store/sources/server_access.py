@@ -45,7 +45,7 @@ class ServerAccess:
 
     @property
     def is_public(self) -> bool:
-        """Whether anyone may read what it reads, as far as is known."""
+        """Return whether anyone may read what it reads, as far as is known."""
         if self.bucket:
             mark = (self.bucket, str(self.files._fs_token))
             return self.guest_files is not None and mark not in _locked

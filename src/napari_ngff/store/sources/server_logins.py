@@ -63,13 +63,13 @@ def set_login(address: str, login: AddressSecrets) -> None:
     """Use a login for a server from now on, also by what is open of it."""
     server = server_of(address)
     _logins[server] = login
-    for tell in _listeners:
-        tell(server)
+    for listener in _listeners:
+        listener(server)
 
 
-def call_after_login(tell: Callable[[str], None]) -> None:
+def call_after_login(listener: Callable[[str], None]) -> None:
     """Have a function called with each server that gets a login; in any thread."""
-    _listeners.append(tell)
+    _listeners.append(listener)
 
 
 def find_login(address: str) -> AddressSecrets | None:

@@ -90,7 +90,7 @@ class ZipSource:
 
     @property
     def is_local(self) -> bool:
-        """Whether the archive is a file of this computer."""
+        """Return whether the archive is a file of this computer."""
         return self._remote is None
 
     @property

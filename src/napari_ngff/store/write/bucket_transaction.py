@@ -138,7 +138,7 @@ class ObjectBucket:
         given = self._call_server("put_object", key, Body=data, **condition)["ETag"]
         tag = revision_of(data).tag
         if given != tag:
-            # The caller was told the MD5 while the object waited; it stays the revision
+            # The caller got the MD5 while the object waited; it stays the revision
             # from now on.
             self._tags[given] = tag
 

@@ -98,7 +98,7 @@ class FolderTransaction:
 
     @property
     def uncommitted(self) -> bool:
-        """Whether something waits."""
+        """Return whether something waits."""
         return bool(self._waiting)
 
     def find_path(self, key: str) -> str:

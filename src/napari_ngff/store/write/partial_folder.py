@@ -215,7 +215,7 @@ class PartialFolder:
             raise ConflictError(msg, remedy="Wait until it has ended.")
         if found is not Unfinished.NOTHING:
             if not isinstance(self.target, Path):
-                # What others have put there cannot be told from what is ours.
+                # What others have put there looks like what is ours.
                 msg = f"Parts of a conversion stay in {self.root}."
                 raise UnsupportedError(msg, remedy="Remove them in the bucket.")
             shutil.rmtree(self.path, ignore_errors=True)

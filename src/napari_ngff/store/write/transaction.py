@@ -96,7 +96,7 @@ class Transaction(Protocol):
 
     @property
     def uncommitted(self) -> bool:
-        """Whether objects wait for `commit`."""
+        """Return whether objects wait for `commit`."""
 
     def expect_revision(self, key: str, revision: Revision | None) -> None:
         """Replace an object only if it still has this revision then.

@@ -174,7 +174,7 @@ class WaitingTransaction(ABC):
 
     @property
     def uncommitted(self) -> bool:
-        """Whether objects wait."""
+        """Return whether objects wait."""
         return bool(self._staged)
 
     def get(

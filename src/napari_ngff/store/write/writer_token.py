@@ -50,8 +50,8 @@ _numbers = itertools.count()
 
 def new_token() -> str:
     """Make the token of a writer in this process."""
-    # The random part tells apart two writers of one process, and processes that got the
-    # same number.
+    # The random part distinguishes two writers of one process, and processes that got
+    # the same number.
     return f"{_machine_code()}p{os.getpid():x}r{secrets.token_hex(4)}"
 
 

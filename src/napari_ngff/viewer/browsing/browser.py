@@ -178,7 +178,7 @@ class Browser:
 
     @property
     def is_drawing(self) -> bool:
-        """Whether wells of an overview are still being read."""
+        """Return whether wells of an overview are still being read."""
         return self._display.is_drawing
 
     @property

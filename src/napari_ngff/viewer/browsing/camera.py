@@ -124,7 +124,7 @@ def is_fitted(viewer: ViewerModel) -> bool:
     """
     camera = camera_of(viewer)
     zoom, center, angles = camera.zoom, camera.center, camera.angles
-    # napari tells no one where it would put the camera: it is let do so, and put back.
+    # napari does not say where it would put the camera: let it, then put it back.
     viewer.reset_view()
     centers = [camera.center]
     turned = not np.allclose(angles, camera.angles)

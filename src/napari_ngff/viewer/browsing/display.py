@@ -168,7 +168,7 @@ class Display:
 
     @property
     def is_drawing(self) -> bool:
-        """Whether wells of an overview are still being read."""
+        """Return whether wells of an overview are still being read."""
         return self._stream.is_busy
 
     @property
@@ -241,7 +241,7 @@ class Display:
         # A worker may ask for a wider overview after the browser was closed.
         if self._is_closed:
             return
-        # Before `wanted` is set: it tells whether something else is on its way.
+        # Before `wanted` is set: it shows whether something else is on its way.
         seen, wanted = self._look_at_layers(), self._state.with_choices(asked)
         self._state.wanted = wanted
         saves_before = len(self._saved_images)

@@ -445,7 +445,7 @@ def is_painted(layer: Layer) -> TypeGuard[OMEZarrLabels]:
 
 
 def is_overview(metadata: Mapping[str, Any]) -> bool:
-    """Tell whether a layer with these metadata shows many fields as one image."""
+    """Return whether a layer with these metadata shows many fields as one image."""
     origin = origin_in(metadata)
     image = origin.picture if origin is not None else None
     return image is not None and is_joined(image)

@@ -61,7 +61,7 @@ class WellStream:
 
     @property
     def is_busy(self) -> bool:
-        """Whether something is still to be drawn."""
+        """Return whether something is still to be drawn."""
         return self._running
 
     def connect_wells(self, tiles: Iterable[WellCells]) -> None:
@@ -144,7 +144,7 @@ class WellStream:
 
 
 def is_slicing() -> bool:
-    """Tell whether napari is slicing a layer, to draw it, in the calling thread.
+    """Return whether napari is slicing a layer, to draw it, in the calling thread.
 
     napari has no other sign of it: a script that runs in the main thread asks the same
     array for the same part.
@@ -193,7 +193,7 @@ _tried: list[tuple[object, bool]] = []
 
 
 def at_once() -> bool:
-    """Tell whether there are no worker threads."""
+    """Return whether there are no worker threads."""
     runner = window_services.current_runner()
     if not _tried or _tried[0][0] is not runner:
         ran: list[bool] = []
@@ -213,7 +213,7 @@ class OversizedWells:
         self._tried: set[Misfit] = set()
 
     def try_new(self, mosaics: Sequence[WellCells]) -> bool:
-        """Tell whether wells need room for the first time; they count as tried then."""
+        """Return whether wells need room for the first time; then they are tried."""
         new = {misfit for misfit, _ in _misfits_of(mosaics)} - self._tried
         self._tried |= new
         return bool(new)

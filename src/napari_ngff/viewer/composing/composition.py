@@ -96,7 +96,7 @@ def compose_layers(layers: Sequence[LayerData], name: str) -> LayerComposition:
     layers
         As ``Layer.as_layer_data_tuple`` gives them: images and labels.
     name
-        Of the image, where the names of several layers do not tell.
+        Of the image, where the names of several layers do not say.
 
     Raises
     ------

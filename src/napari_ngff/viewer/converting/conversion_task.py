@@ -98,7 +98,7 @@ class ConversionTask(FormTask):
 
     @property
     def can_start(self) -> bool:
-        """Whether there is nothing to be changed before."""
+        """Return whether there is nothing to be changed before."""
         return (
             not self.is_running
             and self.facts is not None
@@ -108,7 +108,7 @@ class ConversionTask(FormTask):
 
     @property
     def is_resumable(self) -> bool:
-        """Whether the same conversion was begun, and stopped."""
+        """Return whether the same conversion was begun, and stopped."""
         preview = self.preview
         return preview is not None and preview.unfinished is Unfinished.SAME
 

@@ -74,7 +74,7 @@ class FormTask:
 
     @property
     def is_running(self) -> bool:
-        """Whether its work runs."""
+        """Return whether its work runs."""
         return self.job is not None
 
     @classmethod

@@ -62,7 +62,7 @@ class LongJob:
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether it was cancelled."""
+        """Return whether it was cancelled."""
         return self._stop.is_set()
 
     def start(self) -> None:
@@ -90,7 +90,7 @@ class LongJob:
             msg = "It was cancelled."
             raise InterruptedError(msg)
         if step is not None:
-            window_services.tell_main(self, lambda: self._show_step(step))
+            window_services.report_to_main(self, lambda: self._show_step(step))
 
     def _show_step(self, step: ConversionStep) -> None:
         # What was reported before the end may arrive after it.

@@ -55,7 +55,7 @@ class RebuildTask(FormTask):
 
     @property
     def can_start(self) -> bool:
-        """Whether there is nothing to be changed before."""
+        """Return whether there is nothing to be changed before."""
         preview = self.preview
         return not self.is_running and preview is not None and not preview.mistakes
 
@@ -132,7 +132,7 @@ class RebuildTask(FormTask):
 
     @property
     def is_browsed(self) -> bool:
-        """Whether the browser of a plate owns layers of the image."""
+        """Return whether the browser of a plate owns layers of the image."""
         viewer = self.viewer
         browser = None if viewer is None else session_of(viewer).browser
         owned = browser is not None and any(map(browser.owns_layer, self.open_layers()))

@@ -100,7 +100,7 @@ class TreeEntry:
 
     @property
     def is_array(self) -> bool:
-        """Whether it is an array, which has nothing below it."""
+        """Return whether it is an array, which has nothing below it."""
         return self.kind == "array"
 
     def read_node(self) -> Node:

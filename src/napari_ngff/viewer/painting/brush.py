@@ -35,9 +35,9 @@ __all__ = [
     "draw_along",
     "labelled_voxel",
     "pick_label",
+    "report_hidden",
     "resize_brush",
     "shown_value",
-    "tell_hidden",
 ]
 
 PAINTING = (Mode.PAINT, Mode.ERASE, Mode.FILL, Mode.POLYGON)
@@ -146,7 +146,7 @@ class SolidPen:
 
 
 def is_same_voxel(hit: VoxelHit, other: VoxelHit | None) -> bool:
-    """Tell whether the mouse is still over one voxel."""
+    """Return whether the mouse is still over one voxel."""
     return other is not None and np.array_equal(hit.voxel, other.voxel)
 
 
@@ -185,14 +185,14 @@ def _is_filled(layer: Any, last: Any, voxel: Any) -> bool:
     return bool(same and layer._mode == Mode.FILL)
 
 
-def tell_hidden(layer: Any, event: Any) -> None:
+def report_hidden(layer: Any, event: Any) -> None:
     """Show a message, once, if the user tries to paint on hidden labels."""
     if layer.visible:
-        layer.told_hidden = False
+        layer.hidden_reported = False
     elif event.button == 1 and Mode(layer._visible_mode or "pan_zoom") in PAINTING:
-        if not layer.told_hidden:
+        if not layer.hidden_reported:
             show_info(f"These labels are hidden.\nShow {layer.name!r} to paint.")
-        layer.told_hidden = True
+        layer.hidden_reported = True
 
 
 def _label_to_paint(layer: Any, event: Any) -> int:

@@ -114,7 +114,7 @@ def _to_number(array: Any) -> Any:
 
 
 def _is_value(other: object) -> bool:
-    """Tell whether voxels are compared, not lists of levels."""
+    """Return whether voxels are compared, not lists of levels."""
     dask_array = dask_array_type()
     kinds = (Number, np.ndarray, np.generic)
     return isinstance(other, kinds if dask_array is None else (*kinds, dask_array))

@@ -185,19 +185,19 @@ class CanvasLabels(Labels):  # type: ignore[misc]
 
     @property
     def unsaved(self) -> bool:
-        """Whether there are edits that are not in the file."""
+        """Return whether there are edits that are not in the file."""
         if self.saver is not None:
             return self.saver.has_unsaved(self)
         return self.canvas.log.end > 0
 
     @property
     def is_painting(self) -> bool:
-        """Whether a stroke is being drawn that is not a step of undo yet."""
+        """Return whether a stroke is being drawn that is not a step of undo yet."""
         return bool(self._block_history)
 
     @property
     def _block_history(self) -> bool:
-        """Whether edits are grouped; napari sets it as a stroke begins and ends."""
+        """Return whether edits are grouped: from the begin of a stroke to its end."""
         return self._is_drawing
 
     @_block_history.setter
@@ -224,7 +224,7 @@ class CanvasLabels(Labels):  # type: ignore[misc]
         return [text for text in found if not text.startswith(f"{PLACE}: ")]
 
     def _is_coming(self, number: int, box: Box) -> bool:
-        """Whether labels of a coarser level are drawn in a part of a level."""
+        """Return whether labels of a coarser level are drawn in a part of a level."""
         drawn = self.canvas.drawn
         if drawn is None or self._slicing_state.volume is not None:
             return False

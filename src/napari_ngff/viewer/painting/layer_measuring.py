@@ -141,7 +141,7 @@ class LayerMeasuring:
 
 
 def is_measurable(layer: Layer) -> bool:
-    """Tell whether a layer shows labels of one image, or will after its first save."""
+    """Return whether a layer shows labels of one image, or will once it is saved."""
     if _is_never_saved(layer):
         return True
     try:
@@ -159,7 +159,7 @@ def unsaved_note(layer: Layer) -> str:
 
 
 def _is_never_saved(layer: Layer) -> bool:
-    """Tell whether a layer has new labels of an image that no save has written."""
+    """Return whether a layer has new labels of an image that no save has written."""
     target = layer.metadata.get(TARGET)
     if not isinstance(target, LabelTarget) or origin_of(layer) is not None:
         return False

@@ -179,7 +179,7 @@ class DrawnSurface:
         return cls(part, raw, view, layer.colormap) if raw.shape == (*sides,) else None
 
     def is_place_of(self, other: DrawnSurface) -> bool:
-        """Tell whether another surface is on the same axes, at the same time point."""
+        """Return whether another surface is on the same axes, at the same time."""
         here, there = self.part, other.part
         if here.displayed != there.displayed:
             return False

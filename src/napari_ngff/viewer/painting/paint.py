@@ -26,9 +26,9 @@ from napari_ngff.viewer.painting.brush import (
     draw_along,
     labelled_voxel,
     pick_label,
+    report_hidden,
     resize_brush,
     shown_value,
-    tell_hidden,
 )
 from napari_ngff.viewer.painting.canvas_labels import CanvasLabels
 
@@ -70,7 +70,7 @@ class OMEZarrLabels(CanvasLabels):
     only_over
         The label that the tools draw over, None for any. Where it is the background,
         the eraser still erases.
-    told_hidden
+    hidden_reported
         Whether the message that hidden labels take no paint was shown.
     """
 
@@ -93,11 +93,11 @@ class OMEZarrLabels(CanvasLabels):
         # Voxels of level 0 per pixel of the screen; None until the layer is drawn.
         self._pixel_size: float | None = None
         self._pixels: float | None = FIRST_BRUSH
-        self.told_hidden = False
+        self.hidden_reported = False
         super().__init__(canvas, read_only=read_only, **keywords)
         # A callback, not a mode: napari switches to pan and zoom while a layer is
         # hidden.
-        self.mouse_drag_callbacks.append(tell_hidden)
+        self.mouse_drag_callbacks.append(report_hidden)
 
     def _mode_setter_helper(self, mode: Any) -> Any:
         """Keep a tool for hidden labels until they are shown; explain a refused one."""

@@ -141,7 +141,7 @@ def move_layers(layers: Iterable[Layer], system: Reference) -> tuple[Layer, ...]
 
 
 def _is_new(layer: Layer) -> bool:
-    """Tell whether labels were made in this session: no file says where they lie."""
+    """Return whether labels were made in this session: no file says where they lie."""
     origin = origin_of(layer)
     return TARGET in layer.metadata and (origin is None or origin.picture is None)
 

@@ -82,7 +82,7 @@ def unit_name(unit: str | None) -> str | None:
     if unit is None:
         return None
     text = unit.strip()
-    if len(text) > SHORT:  # of short ones the case tells: "Mm" is no millimetre
+    if len(text) > SHORT:  # of short ones the case counts: "Mm" is no millimetre
         text = text.lower().removesuffix("s")
         text = re.sub("metre$", "meter", text)
     name = ALIASES.get(text, text)

@@ -1,1 +1,1 @@
-"""When and how painted labels are saved, and what the user is told of it."""
+"""When and how painted labels are saved, and what is shown of it."""

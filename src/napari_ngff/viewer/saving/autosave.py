@@ -38,7 +38,7 @@ class AutoSaver:
         self._viewer = weakref.ref(viewer)
         # When each layer was saved last, or first seen with unsaved edits.
         self._since: weakref.WeakKeyDictionary[Any, float] = weakref.WeakKeyDictionary()
-        self._told: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._reported: weakref.WeakSet[Any] = weakref.WeakSet()
 
     def save_due(self, now: float) -> None:
         """Save layers that are due; called every few seconds, in the main thread.
@@ -70,8 +70,8 @@ class AutoSaver:
         size = 0 if archive is None else archive.stat().st_size
         if archive is None or size < LARGE:
             layer.saver.save(quiet=True)
-        elif layer not in self._told:
-            self._told.add(layer)
+        elif layer not in self._reported:
+            self._reported.add(layer)
             name = shorten_name(layer.name)
             show_info(LEFT.format(name, f"{size / 1e6:,.0f}", archive.name))
 

@@ -73,7 +73,7 @@ class LayerDescription:
 
     @property
     def is_changed(self) -> bool:
-        """Whether colours or properties were changed since they were saved."""
+        """Return whether colours or properties were changed since they were saved."""
         return self._changed
 
     @is_changed.setter

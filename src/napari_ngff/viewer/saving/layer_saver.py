@@ -152,12 +152,12 @@ class LayerSaver(SaverSignals):
 
     @property
     def is_copy(self) -> bool:
-        """Whether the layer is a copy of labels, which has no place in a file."""
+        """Return whether the layer is a copy of labels, without a place in a file."""
         return self.writer is None and self._create is None
 
     @property
     def is_unpainted(self) -> bool:
-        """Whether these are new labels without a stroke, which are in no file."""
+        """Return whether these are new labels without a stroke, in no file yet."""
         is_new = self.writer is None and not self.is_copy
         return is_new and not self.journal.canvas.log.end
 
@@ -174,7 +174,7 @@ class LayerSaver(SaverSignals):
 
     @property
     def has_unsaved_strokes(self) -> bool:
-        """Whether the file differs from what the layer shows, apart from colours."""
+        """Return whether the file lacks what the layer shows, apart from colours."""
         layer = self._layer()
         if layer is None:
             return False

@@ -111,12 +111,12 @@ class SaveResult:
 
     @property
     def had_nothing(self) -> bool:
-        """Whether there was nothing to save."""
+        """Return whether there was nothing to save."""
         return self.outcome is not None and self.outcome.idle and not self.written_text
 
     @property
     def is_complete(self) -> bool:
-        """Whether all that was to be saved is in the file."""
+        """Return whether all that was to be saved is in the file."""
         done = self.outcome
         whole = done is not None and not (done.refused or done.cancelled)
         return whole and self.unsaid is None

@@ -118,7 +118,7 @@ class SidecarCopy:
     """Copies the label image of a read-only layer into a sidecar, in a worker.
 
     A layer that can be painted then replaces the read-only one. However it ends, the
-    user is told.
+    result is shown.
 
     Parameters
     ----------
@@ -229,11 +229,11 @@ class SidecarCopy:
 
     def _goes_on(self, done: int, total: int) -> bool:
         self.done, self.total = done, total
-        window_services.tell_main(self, self._show_part)
+        window_services.report_to_main(self, self._show_part)
         return not self._stopped_by
 
     def _show_part(self) -> None:
-        # What was told before the end may arrive after it.
+        # What was reported before the end may arrive after it.
         if not self.is_running:
             return
         layer = self._find_layer()

@@ -77,7 +77,7 @@ class MissingPart:
 
     @property
     def is_damaged(self) -> bool:
-        """Whether asking again does not help."""
+        """Return whether asking again does not help."""
         return self.kind is FailureKind.DAMAGED
 
 
@@ -137,12 +137,12 @@ COMING = FailureKind.UNREACHED, FailureKind.REFUSED
 
 
 def is_lacking(views: Sequence[StreamedView], array: ChunkedArray, box: Box) -> bool:
-    """Tell whether any view lacks pixels of a box of an array."""
+    """Return whether any view lacks pixels of a box of an array."""
     return any(view.level.array is array and view.lacks_any(box) for view in views)
 
 
 def is_volume_shown(layer: Layer) -> bool:
-    """Tell whether a layer shows a volume that was prepared."""
+    """Return whether a layer shows a volume that was prepared."""
     is_3d: bool = layer._slice_input.ndisplay == 3
     return is_3d and prepared_of(layer) is not None
 
@@ -162,7 +162,7 @@ def list_missing(viewer: ViewerModel) -> list[MissingPart]:
 
 
 def has_failed(viewer: ViewerModel) -> bool:
-    """Tell whether any chunk of the images of a viewer could not be read."""
+    """Return whether any chunk of the images of a viewer could not be read."""
     return any(
         array.has_failed
         for layer in viewer.layers
@@ -209,7 +209,7 @@ def screen_views(layer: Layer, stream: ImageStream) -> list[StreamedView]:
 
 
 def is_same_place(box: Box, other: Box) -> bool:
-    """Tell whether two boxes are of one plane, or of one volume."""
+    """Return whether two boxes are of one plane, or of one volume."""
     return all(
         one == two or min(one[1] - one[0], two[1] - two[0]) > 1
         for one, two in zip(box, other, strict=True)

@@ -137,17 +137,17 @@ class MissingRetry:
 
 
 def is_streamed(layer: Layer) -> bool:
-    """Tell whether a layer on the screen asks for its chunks by itself."""
+    """Return whether a layer on the screen asks for its chunks by itself."""
     return stream_of(layer) is not None and not is_volume_shown(layer)
 
 
 def is_lost(chunk: LostChunk) -> bool:
-    """Tell whether a chunk was not read since it was listed."""
+    """Return whether a chunk was not read since it was listed."""
     return chunk.box in chunk.array.failed_parts(chunk.box)
 
 
 def read_parts(parts: Sequence[ArrayPart]) -> int:
-    """Read chunks in a worker, and return how many were answered; tells nobody."""
+    """Read chunks in a worker, without a notice; return how many were answered."""
     answered: list[ArrayPart] = []
 
     def read(part: ArrayPart) -> None:
@@ -160,7 +160,7 @@ def read_parts(parts: Sequence[ArrayPart]) -> int:
 
 
 def can_read(array: ChunkedArray, box: Box) -> bool:
-    """Read a chunk, and tell whether that went well."""
+    """Read a chunk, and return whether that went well."""
     errors: list[ChunkError] = []
     # One voxel: the whole chunk is read for it, and of a shard no other one.
     voxel = tuple((start, start + 1) for start, _ in box)

@@ -124,7 +124,7 @@ class OutageWatch:
 
 
 class LoginFollower(Protocol):
-    """What is told of logins."""
+    """What is called after logins."""
 
     def follow_login(self, server: str) -> None:
         """Ask again for what this server refused; called in the main thread."""
@@ -134,7 +134,7 @@ _followers: weakref.WeakSet[LoginFollower] = weakref.WeakSet()
 
 
 def follow_logins(follower: LoginFollower) -> None:
-    """Tell an object of each server that gets a login, as long as it exists."""
+    """Call an object after each login to a server, as long as it exists."""
     _followers.add(follower)
 
 
@@ -153,7 +153,7 @@ def _ask_in_main(reference: weakref.ref[OutageWatch]) -> None:
 
 
 def can_read_chunk(view: StreamedView, cell: Cell) -> bool:
-    """Read a chunk of a view, and tell whether that went well; tells nobody else."""
+    """Read a chunk of a view without a notice; return whether that went well."""
     errors: list[ChunkError] = []
     try:
         view.level.array.read(view.area_of(cell), errors.append, keep=view.keeps)

@@ -99,7 +99,7 @@ class PixelFetcher:
 
     @property
     def is_busy(self) -> bool:
-        """Whether pixels are still to come."""
+        """Return whether pixels are still to come."""
         return self._running
 
     def fetch_view(self, stream: PixelStream, view: StreamedView) -> None:
@@ -187,7 +187,7 @@ class PixelFetcher:
         now = time.monotonic()
         if now - self._shown > REDRAW_INTERVAL and is_redrawn(view):
             self._shown = now
-            window_services.tell_main(
+            window_services.report_to_main(
                 (self, id(stream)), lambda: self._show_pixels(stream)
             )
 
@@ -254,7 +254,7 @@ class LocalFetcher(PixelFetcher):
 
     @property
     def is_busy(self) -> bool:
-        """Whether pixels are still to come."""
+        """Return whether pixels are still to come."""
         return self._readers > 0 or bool(self._late)
 
     def read_soon(
@@ -386,7 +386,7 @@ class WaitBudget:
 
 
 def is_redrawn(view: Any) -> bool:
-    """Tell whether a view is drawn again before all of it is there."""
+    """Return whether a view is drawn again before all of it is there."""
     return view.pixels.nbytes <= REDRAWN or not view.missing
 
 

@@ -88,7 +88,7 @@ class AheadReader:
 
     @property
     def is_running(self) -> bool:
-        """Whether a worker reads ahead."""
+        """Return whether a worker reads ahead."""
         return self._is_running
 
     def read_around(self, stream: RestingStream) -> None:
@@ -216,7 +216,7 @@ def distance_of(cell: Cell, view: StreamedView) -> float:
 
 
 def read_chunk(chunk: ChunkAhead) -> None:
-    """Read a chunk into the cache; tells nobody if it cannot be read."""
+    """Read a chunk into the cache, without a notice if it cannot be read."""
     array = chunk.level.array
     errors: list[ChunkError] = []
     try:

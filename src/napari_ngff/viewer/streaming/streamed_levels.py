@@ -140,7 +140,7 @@ class ImageStream:
         return view.pixels.copy() if view.missing else view.pixels
 
     def _is_current(self, view: StreamedView) -> bool:
-        """Tell whether a view need not be read again."""
+        """Return whether a view need not be read again."""
         if view.token != view.level.array.token:
             return False
         is_coming = bool(view.missing) or self.fetcher.is_showing
@@ -148,7 +148,7 @@ class ImageStream:
 
     @property
     def _is_cached(self) -> bool:
-        """Whether chunks are looked up each time, as without a stream.
+        """Return whether chunks are looked up each time, as without a stream.
 
         Chunks of local files are soon found, and a shard may have been replaced; those
         that zarr reads are in no cache.
@@ -204,7 +204,7 @@ class ImageStream:
             self.fetcher.finish_views(self, views, seconds)
 
     def is_true(self, number: int, box: Box) -> bool:
-        """Tell whether what was drawn last of a rectangle of a level is all true."""
+        """Return whether what was drawn last of a rectangle of a level is all true."""
         holding = [
             view
             for view in self.drawn_views
@@ -279,7 +279,7 @@ class StreamedCanvas:
         return self.windows[number].read(box) if is_drawn() else None
 
     def is_true(self, number: int, box: Box) -> bool:
-        """Tell whether what was drawn of a box of the canvas is all true."""
+        """Return whether what was drawn of a box of the canvas is all true."""
         return self.stream.is_true(number, stored_box(self.windows[number], box))
 
     def note_change(self) -> TimedLabels:
@@ -306,7 +306,7 @@ def drawing() -> Iterator[None]:
 
 
 def holds_chunks(level: LevelSource, box: Box) -> bool:
-    """Tell whether all chunks of a rectangle are in memory."""
+    """Return whether all chunks of a rectangle are in memory."""
     array = level.array
     return array.direct and all(
         array.cached_chunk(cell) is not None for cell in cells_in(box, level.chunks)
@@ -314,13 +314,13 @@ def holds_chunks(level: LevelSource, box: Box) -> bool:
 
 
 def is_drawn() -> bool:
-    """Tell whether pixels are asked for to be drawn, and workers can read them."""
+    """Return whether pixels are asked for to be drawn, and workers can read them."""
     main = threading.current_thread() is threading.main_thread()
     return main and (bool(_drawing) or is_slicing()) and not at_once()
 
 
 def is_followed() -> bool:
-    """Tell whether anybody draws what comes in."""
+    """Return whether anybody draws what comes in."""
     return len(stream_signals.arrived) > 0
 
 
@@ -393,7 +393,7 @@ def stored_box(source: ArraySource, box: Box) -> Box:
 
 
 def is_remote(source: LevelSource) -> bool:
-    """Tell whether reading a level waits for a server."""
+    """Return whether reading a level waits for a server."""
     return source.array.source.concurrency > LOCAL_CONCURRENCY
 
 
@@ -415,5 +415,5 @@ def timed_labels_of(layer: Any) -> TimedLabels | None:
 
 
 def are_pixels_coming() -> bool:
-    """Tell whether workers read pixels that are still to be drawn."""
+    """Return whether workers read pixels that are still to be drawn."""
     return fetcher.is_busy or local_fetcher.is_busy or are_labels_coming()

@@ -72,7 +72,7 @@ class DrawnPicture:
 
     @property
     def is_true(self) -> bool:
-        """Whether all of it are pixels of the file."""
+        """Return whether all of it are pixels of the file."""
         return not any(part.absent for part in self.parts)
 
 
@@ -131,7 +131,7 @@ class ValueGuard:
     def _is_coming(
         self, layer: Image, picture: DrawnPicture | None, position: Any
     ) -> bool:
-        """Tell whether a pixel of the picture is not known to be true."""
+        """Return whether a pixel of the picture is not known to be true."""
         raw = layer._slice.image.raw
         shape = raw.shape
         if picture is None or picture.raw() is not raw:

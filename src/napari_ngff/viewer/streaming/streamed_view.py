@@ -168,11 +168,11 @@ class StreamedView:
 
     @property
     def is_whole(self) -> bool:
-        """Whether all of it are true pixels."""
+        """Return whether all of it are true pixels."""
         return not self.missing and not self.failed
 
     def lacks_any(self, box: Box) -> bool:
-        """Tell whether true pixels of a box are not here."""
+        """Return whether true pixels of a box are not here."""
         if self.is_whole:
             return False
         common = intersect_boxes(box, self.box)
@@ -205,14 +205,14 @@ class StreamedView:
                         self._take_seen(other, area)
 
     def _shows_more(self, other: StreamedView) -> bool:
-        """Tell whether another view of the same level shows a part of this one."""
+        """Return whether another view of the same level shows a part of this one."""
         if not self._shows_same(other) or (other.missing and not other._based):
             return False
         common = intersect_boxes(self.box, other.box)
         return all(start < stop for start, stop in common)
 
     def _shows_same(self, other: StreamedView) -> bool:
-        """Tell whether another view is of the same level, and of the same sections."""
+        """Return whether another view is of the same level and sections."""
         if other.number != self.number or other.join != self.join:
             return False
         axes = () if self.join is None else self.join.axes
@@ -317,7 +317,7 @@ class StreamedView:
         return [cell for cell, at in self.failed.copy().items() if at < UNTIL_LOGIN]
 
     def unlock_refused(self) -> bool:
-        """Let chunks be asked for again that need a login; tell whether there are."""
+        """Let chunks that need a login be asked for again; return whether there are."""
         refused = [cell for cell, at in self.failed.copy().items() if at == UNTIL_LOGIN]
         self.failed.update(dict.fromkeys(refused, -UNTIL_LOGIN))
         return bool(refused)

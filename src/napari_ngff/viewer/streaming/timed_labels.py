@@ -71,7 +71,7 @@ _coming: set[LabelRead] = set()
 
 
 def are_labels_coming() -> bool:
-    """Tell whether workers read labels that are still to be drawn."""
+    """Return whether workers read labels that are still to be drawn."""
     return bool(_coming)
 
 
@@ -132,12 +132,12 @@ class LabelRead:
 
     @property
     def holds(self) -> bool:
-        """Whether the level is still what was read."""
+        """Return whether the level is still what was read."""
         return self._state == self._state_of(self.level)
 
     @property
     def is_whole(self) -> bool:
-        """Whether all of it was read."""
+        """Return whether all of it was read."""
         return self.ended.is_set() and self.error is None and not self.is_left
 
     def run(self) -> None:
@@ -176,12 +176,12 @@ class LabelRead:
             self._note(self)
 
     def _has(self, chunk: Chunk, area: Box, other: LabelRead) -> bool:
-        """Tell whether it has read a part of a chunk for another read."""
+        """Return whether it has read a part of a chunk for another read."""
         is_same = self._state == other._state and self.level is other.level
         return is_same and chunk in self.done and covers_box(self.box, area)
 
     def is_true(self, box: Box) -> bool:
-        """Tell whether all labels of a part of it were read."""
+        """Return whether all labels of a part of it were read."""
         return self.is_whole or self.done.issuperset(cells_in(box, self.level.chunks))
 
     def compose_picture(self, others: Sequence[LabelRead]) -> Pixels:
@@ -238,7 +238,7 @@ class TimedLabels:
     canvas
         Over levels of files.
     is_drawn
-        Tells whether labels are asked for to be drawn.
+        Whether labels are asked for to be drawn.
     """
 
     def __init__(self, canvas: Canvas, is_drawn: Callable[[], bool]) -> None:
@@ -336,7 +336,7 @@ class TimedLabels:
             window_services.show_messages((error,), "Labels incomplete.")
 
     def is_true(self, number: int, box: Box) -> bool:
-        """Tell whether what was drawn of a box of a level is all true."""
+        """Return whether what was drawn of a box of a level is all true."""
         holding = [
             read
             for read in tuple(self._reads.values())
@@ -355,7 +355,7 @@ class TimedLabels:
 
     def show_soon(self) -> None:
         """Have the labels drawn again; called in any thread."""
-        window_services.tell_main(self, self._show_labels)
+        window_services.report_to_main(self, self._show_labels)
 
     def note_change(self) -> TimedLabels:
         """Go on with changed files: each read knows what it has read."""
@@ -370,7 +370,7 @@ class UnsavedLabels:
     canvas
         Over blank levels.
     is_drawn
-        Tells whether labels are asked for to be drawn.
+        Whether labels are asked for to be drawn.
     """
 
     def __init__(self, canvas: Canvas, is_drawn: Callable[[], bool]) -> None:
@@ -382,7 +382,7 @@ class UnsavedLabels:
         return None
 
     def is_true(self, number: int, box: Box) -> bool:
-        """Tell that all labels are true."""
+        """Return that all labels are true."""
         return True
 
     def note_change(self) -> TimedLabels | None:
@@ -408,10 +408,10 @@ def array_below(level: CanvasLevel) -> ChunkedArray | None:
 
 
 def covers_box(box: Box, part: Box) -> bool:
-    """Tell whether a box holds all of another one."""
+    """Return whether a box holds all of another one."""
     return intersect_boxes(box, part) == part
 
 
 def is_whole_plane(level: CanvasLevel, box: Box) -> bool:
-    """Tell whether a box is as large as its level along the last two axes."""
+    """Return whether a box is as large as its level along the last two axes."""
     return box_shape(box)[-2:] == level.shape[-2:]

@@ -52,13 +52,13 @@ def level_text(layers: Iterable[Layer]) -> str:
 
 
 def is_part(layer: Layer) -> bool:
-    """Tell whether only a part of a layer is shown."""
+    """Return whether only a part of a layer is shown."""
     volume = prepared_of(layer)
     return volume is not None and volume.place.is_part
 
 
 def is_marked(viewer: ViewerModel) -> bool:
-    """Tell whether a viewer was in 3D."""
+    """Return whether a viewer was in 3D."""
     return viewer in _shown
 
 

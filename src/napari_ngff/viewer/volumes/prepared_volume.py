@@ -90,7 +90,7 @@ class LabelLook:
         return cls(colormap, colormap.selection if colormap.use_selection else None)
 
     def is_same(self, other: LabelLook | None) -> bool:
-        """Tell whether labels get the same numbers."""
+        """Return whether labels get the same numbers."""
         return (
             other is not None
             and self.colormap is other.colormap
@@ -160,7 +160,7 @@ class VolumeReading:
         return cls(place, array, look, canvas, layer._data)
 
     def is_same(self, other: VolumeReading) -> bool:
-        """Tell whether the same is read for the same layer."""
+        """Return whether the same is read for the same layer."""
         is_look = self.look is other.look or (
             self.look is not None and self.look.is_same(other.look)
         )

@@ -115,7 +115,7 @@ def level_part(
 
 
 def covers_part(layer: Layer, place: VolumePlace, part: Sequence[Span] | None) -> bool:
-    """Tell whether a volume shows all of a part of its layer."""
+    """Return whether a volume shows all of a part of its layer."""
     if not place.is_part:
         return True
     if part is None:

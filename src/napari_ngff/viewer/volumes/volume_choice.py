@@ -87,7 +87,7 @@ def place_of(
 
 
 def fits_budget(layer: Layer, place: VolumePlace, budget: TextureBudget) -> bool:
-    """Tell whether a volume fits into the memory, and its sides into a texture."""
+    """Return whether a volume fits into the memory, and its sides into a texture."""
     size = math.prod(place.shape) * voxel_bytes(layer)
     return size <= budget.memory and max(place.shape) <= budget.side
 

@@ -296,7 +296,7 @@ def show_finest(viewer: ViewerModel, layer: Layer, budget: TextureBudget) -> Non
 def is_like(
     layer: Layer, known: VolumePlace, place: VolumePlace, part: Sequence[Span] | None
 ) -> bool:
-    """Tell whether a part that is shown is as good as another one of its level."""
+    """Return whether a part that is shown is as good as another one of its level."""
     hidden = set(range(len(place.box))) - set(place.displayed)
     return (
         (known.level, known.displayed) == (place.level, place.displayed)
@@ -395,7 +395,7 @@ def take_volume(viewer: ViewerModel, layer: Layer, volume: Any) -> None:
 
 
 def is_moving() -> bool:
-    """Tell whether a camera was moved a moment ago."""
+    """Return whether a camera was moved a moment ago."""
     return time.monotonic() < _moved[0] + CAMERA_REST
 
 

@@ -156,7 +156,7 @@ def corners_of(place: VolumePlace) -> Any:
 
 
 def holds_volume(layer: Layer, volume: PreparedVolume) -> bool:
-    """Tell whether a volume has the values and colours of its layer, or soon has them.
+    """Return whether a volume has its layer's values and colours, or soon has them.
 
     The edits of a few strokes are put onto it when it is shown.
     """
@@ -177,7 +177,7 @@ def holds_volume(layer: Layer, volume: PreparedVolume) -> bool:
 
 
 def is_awaited(layer: Layer, level: int, displayed: Any) -> bool:
-    """Tell whether reading a level in 3D would hold the window: a worker reads it."""
+    """Return whether reading a level in 3D would hold the window: a worker reads it."""
     if at_once():
         return False
     most = READ_AT_ONCE if layer._type_string == "labels" else DRAWN_AT_ONCE
@@ -186,7 +186,7 @@ def is_awaited(layer: Layer, level: int, displayed: Any) -> bool:
 
 
 def is_thick(projection: Any, thick: Any, displayed: Any) -> bool:
-    """Tell whether several places of other axes are projected onto the picture.
+    """Return whether several places of other axes are projected onto the picture.
 
     Parameters
     ----------
@@ -203,7 +203,7 @@ def is_thick(projection: Any, thick: Any, displayed: Any) -> bool:
 
 
 def is_asked(volume: PreparedVolume, asked: dict[str, Any]) -> bool:
-    """Tell whether a volume is what a request asks for."""
+    """Return whether a volume is what a request asks for."""
     place, shown = volume.place, asked["slice_input"]
     if asked["data_level"] != place.level or tuple(shown.displayed) != place.displayed:
         return False

@@ -86,7 +86,7 @@ def margin_of(viewer: Any) -> float:
 
 
 def window_alive(viewer: Any) -> bool:
-    """Tell whether a viewer's window was not closed meanwhile."""
+    """Return whether a viewer's window was not closed meanwhile."""
     window = qt_window_of(viewer)
     return window is not None and bool(isalive(window))  # type: ignore[no-untyped-call]
 

@@ -146,7 +146,7 @@ class BrowserPanel(DropTarget):
             self._waited.start(PATIENCE)
 
     def isBusy(self) -> bool:
-        """Tell whether something is being read, shown or not yet."""
+        """Return whether something is being read, shown or not yet."""
         return self._waited.isActive() or self.progress.isVisible()
 
     def _show_progress(self) -> None:

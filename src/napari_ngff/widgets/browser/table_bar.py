@@ -49,7 +49,7 @@ FILES = f"Tables ({' '.join('*' + suffix for suffix in SUFFIXES)})"
 
 
 def is_table(path: str) -> bool:
-    """Tell whether a file is read as a table, by its name."""
+    """Return whether a file is read as a table, by its name."""
     return path.lower().endswith(SUFFIXES)
 
 

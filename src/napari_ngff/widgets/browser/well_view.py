@@ -31,7 +31,7 @@ OVERLAP = 0.5
 
 
 def can_be_mapped(fields: Sequence[FieldPlace]) -> bool:
-    """Tell whether all fields can be seen, and clicked, at their positions."""
+    """Return whether all fields can be seen, and clicked, at their positions."""
     if len(fields) > MOST_MAPPED or any(field.problem for field in fields):
         return False
     return not any(

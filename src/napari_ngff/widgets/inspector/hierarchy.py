@@ -121,14 +121,14 @@ class HierarchyModel(QAbstractItemModel):
         return len(TITLES)
 
     def hasChildren(self, parent: QModelIndex = NOWHERE) -> bool:
-        """Tell whether rows are below; true for a group that was not read yet."""
+        """Return whether rows are below; true for a group that was not read yet."""
         row = self._row_at(parent)
         if row is None or row.known:
             return self.rowCount(parent) > 0
         return not row.entry.is_array
 
     def canFetchMore(self, parent: QModelIndex) -> bool:
-        """Tell whether the rows below a group are still to be read."""
+        """Return whether the rows below a group are still to be read."""
         row = self._row_at(parent)
         return row is not None and not row.asked and not row.entry.is_array
 
@@ -200,6 +200,6 @@ def list_or_explain(entry: TreeEntry) -> tuple[TreeEntry, ...] | str:
 
 
 def is_towards(entry: TreeEntry, path: str) -> bool:
-    """Tell whether a path is an entry, or below it."""
+    """Return whether a path is an entry, or below it."""
     entry_path = entry.location.path
     return path == entry_path or path.startswith(f"{entry_path}/")

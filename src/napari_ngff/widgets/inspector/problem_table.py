@@ -33,7 +33,7 @@ MOST = 500
 
 
 def is_warning(finding: Finding) -> bool:
-    """Tell whether a finding is a warning; these are listed last."""
+    """Return whether a finding is a warning; these are listed last."""
     return finding[1].severity is not Severity.ERROR
 
 

@@ -331,7 +331,7 @@ class _QtWindowServices:
     """Asks about, and saves, the labels of all windows; see `window_services`."""
 
     def __init__(self) -> None:
-        self._progress = SaveProgress(_tell_status, _note_save)
+        self._progress = SaveProgress(_show_save_status, _note_save)
 
     def watch_labels(self, viewer: ViewerModel, layer: Any) -> None:
         """Guard the window of a viewer, if it has one."""
@@ -349,7 +349,7 @@ class _QtWindowServices:
         return ask_to_restore(watching.parent(), edits, partial(_field_title, viewer))
 
     def can_ask(self, viewer: ViewerModel) -> bool:
-        """Tell whether a viewer has a window."""
+        """Return whether a viewer has a window."""
         return _guard_of(viewer) is not None
 
     def resolve_unsaved(self, viewer: ViewerModel, layers: Iterable[Any]) -> bool:
@@ -401,7 +401,7 @@ def _find_guards() -> Iterator[WindowGuard]:
         yield from window.findChildren(WindowGuard, options=DIRECT)
 
 
-def _tell_status(saver: LayerSaver) -> None:
+def _show_save_status(saver: LayerSaver) -> None:
     """Show in the status bar what was saved, wherever the mouse is."""
     for watching in _find_guards():
         viewer = watching.viewer

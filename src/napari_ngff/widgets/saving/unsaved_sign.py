@@ -27,7 +27,7 @@ MOST_NAMED = 10
 
 
 class UnsavedSign(QLabel):
-    """Tells that a viewer has labels with unsaved changes, wherever the mouse is.
+    """Shows that a viewer has labels with unsaved changes, wherever the mouse is.
 
     Also that edits of an earlier session wait for the user to go to their image.
 

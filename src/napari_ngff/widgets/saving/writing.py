@@ -65,7 +65,7 @@ def write_in_window(path: str, layers: Sequence[LayerData]) -> Path:
 
 
 def _is_asked_by_user() -> bool:
-    """Tell whether a user acts: a script runs outside of the event loop."""
+    """Return whether a user acts: a script runs outside of the event loop."""
     thread = QThread.currentThread()
     return thread is not None and thread.loopLevel() > 0
 

@@ -100,7 +100,7 @@ def test_conflicts_and_other_refusals_say_what_to_do(told):
     assert "Fix the problem and save again." in told[1][1]
 
 
-def test_colours_that_were_not_saved_are_told(told):
+def test_colours_that_were_not_saved_are_reported(told):
     SaveReporter().report_save(
         "a", SaveResult(SaveOutcome(1), unsaid=OSError("Disk is full."))
     )
