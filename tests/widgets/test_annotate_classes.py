@@ -179,7 +179,7 @@ def test_a_key_without_class_takes_no_other_tool(viewer, dock, labels):
     type_key(viewer, "4")
     assert labels.mode == "paint"
     assert [notice.message for notice in notification_manager.records] == [
-        "No class has key 4.\nThe last class has key 3."
+        "This key has no class.\nKey 4 is free: the last class has key 3."
     ]
     type_key(viewer, "1")
     assert labels.selected_label == 1

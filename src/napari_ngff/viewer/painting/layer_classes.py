@@ -51,7 +51,7 @@ __all__ = [
 KEYS = 9
 """Number of classes that have a number key."""
 
-NO_CLASS = "No class has key {}.\nThe last class has key {}."
+NO_CLASS = "This key has no class.\nKey {} is free: the last class has key {}."
 
 MANY = 2000
 """Labels with properties above which the table of features is not made again when a
