@@ -257,7 +257,7 @@ def _show_notes(viewer: Any, node: Node, node_contents: NodeContents) -> None:
 
 
 def find_browsable(node: Node) -> tuple[Node, tuple[str, ...] | None] | None:
-    """Find what can be walked from a node, without reading more than what is above.
+    """Find what can be browsed from a node, without reading more than what is above.
 
     Returns
     -------

@@ -216,7 +216,7 @@ _browser_host: list[Callable[[Any], Any]] = []
 
 
 def set_browser_host(host: Callable[[Any], Any]) -> None:
-    """Choose who shows the browser of a viewer that has something to walk.
+    """Choose who shows the browser of a viewer that has something to browse.
 
     Called with the viewer, in any thread.
     """
