@@ -93,14 +93,19 @@ class AnnotateDock(QWidget):
         """Bring the page about 3D to the front."""
         self.tabs.setCurrentIndex(self.tabs.count() - 1)
 
+    def showReport(self, text: str) -> None:
+        """Show what happened; Tab goes there only while there is a link."""
+        flags = Qt.TextInteractionFlag.TextSelectableByMouse
+        if "<a " in text:
+            flags |= Qt.TextInteractionFlag.LinksAccessibleByMouse
+            flags |= Qt.TextInteractionFlag.LinksAccessibleByKeyboard
+        self.status.setTextInteractionFlags(flags)
+        self.status.setText(text)
+
     def _build_layout(self) -> None:
         self.title.setWordWrap(True)
         self.status.setWordWrap(True)
-        self.status.setTextInteractionFlags(
-            Qt.TextInteractionFlag.TextSelectableByMouse
-            | Qt.TextInteractionFlag.LinksAccessibleByMouse
-            | Qt.TextInteractionFlag.LinksAccessibleByKeyboard
-        )
+        self.showReport("")
         pages = (
             (self.classes, "Classes"),
             (self.objects, "Objects"),
@@ -140,7 +145,7 @@ class AnnotateDock(QWidget):
             self.volume,
             self.round,
         ):
-            page.reported.connect(self.status.setText)
+            page.reported.connect(self.showReport)
         self.status.linkActivated.connect(self.classes.followLink)
         self._viewer.layers.selection.events.active.connect(self._follow_selection)
         # Labels are deselected before they are gone.
@@ -174,7 +179,7 @@ class AnnotateDock(QWidget):
             layer.events.data.connect(self._on_data)
             self.saving = SaveControls(layer, self)
             self._head.insertWidget(1, self.saving)
-        self.status.setText("")
+        self.showReport("")
         # The page about 3D looks up the layers itself.
         for page in (self.classes, self.objects, self.bridge):
             page.setLayer(layer)
