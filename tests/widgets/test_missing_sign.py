@@ -157,6 +157,7 @@ def test_a_damaged_chunk_of_a_local_file_is_shown_as_such(viewer, tmp_path, pain
     until(lambda: len(viewer.layers))
     pump(300)
     until(lambda: sign_text(viewer) == "1 chunk damaged")
+    until(messages)  # which waits a moment for further chunks
     place = "cells.ome.zarr/labels/nuclei" if painted else "cells.ome.zarr"
     assert f"{place}: 1 chunk is damaged. It stays empty." in messages()[-1]
     entries = menu_of(viewer)

@@ -24,6 +24,7 @@ from napari_ngff.viewer.browsing.table_offers import (
     TableOffer,
     TableOrigin,
 )
+from napari_ngff.viewer.saving.measured_tables import OUTDATED
 from napari_ngff.widgets.browser.browser_dock import BrowserDock
 from plates import write_plate
 
@@ -296,7 +297,7 @@ def test_measured_as_by_the_command(viewer, dock, tmp_path):
 
 
 @pytest.mark.long
-def test_unsaved_edits_are_told_of_while_labels_are_measured(viewer, dock):
+def test_unsaved_edits_are_reported_while_labels_are_measured(viewer, dock):
     dock.browser().show_field("A/2", "1")
     until(lambda: dock.browser().position is not None)
     layer = next(x for x in viewer.layers if isinstance(x, Labels))
@@ -311,8 +312,9 @@ def test_unsaved_edits_are_told_of_while_labels_are_measured(viewer, dock):
     assert note.startswith("Unsaved edits are not measured; save them first. Measured")
     assert dock.tables.note.isVisible()
     QTest.keyClicks(dock.controls.filter, "A")
-    assert not dock.tables.note.isVisible()
+    assert dock.tables.note.text() == OUTDATED
     layer.undo()
+    until(lambda: not dock.tables.note.isVisible())
 
 
 @pytest.mark.long

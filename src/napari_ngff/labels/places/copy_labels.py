@@ -183,7 +183,7 @@ class LabelCopy:
         Returns
         -------
         bool
-            Whether it was let go on to the end.
+            Whether nobody cancelled it.
 
         Raises
         ------

@@ -96,7 +96,7 @@ class PreviewCache:
     def open_entry(self, source: Source, name: str) -> Iterator[CacheEntry]:
         """Look a thumbnail up; at the end of the block, keep what the caller set.
 
-        Nothing is kept of a store in memory, whose name is not its own.
+        Nothing is kept of a store in memory, whose name others have too.
 
         Parameters
         ----------

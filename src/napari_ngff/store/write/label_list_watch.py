@@ -1,4 +1,4 @@
-"""Calls who listens after the list of label images of an image was saved.
+"""Calls listeners after the list of label images of an image was saved.
 
 All changes of a hierarchy go through its transactions, so each list that this process
 saves is announced: by a save, a merge, a repair or a script.
