@@ -5,19 +5,12 @@ from __future__ import annotations
 import itertools
 import math
 import operator
-import threading
-import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from napari_ngff.errors import (
-    ChunkError,
-    CorruptDataError,
-    ServerError,
-    UnsupportedError,
-)
+from napari_ngff.errors import ChunkError, CorruptDataError, UnsupportedError
 from napari_ngff.store.arrays.boxes import box_of, box_shape, cell_ranges
 from napari_ngff.store.arrays.chunk_layout import ABSENT, Shape
 from napari_ngff.store.arrays.stored_objects import DOCUMENTS, ArrayObjects, ShardChunks
@@ -49,15 +42,6 @@ CacheKey = tuple[int, Shape, "Revision | None"]
 it."""
 
 Item = TypeVar("Item")
-
-refused: ByteCache[tuple[float, str, str]] = ByteCache(2**20)
-"""Time of the last failed request for a chunk, its address and the reason."""
-
-SOON = 5.0
-"""Seconds in which the main thread does not ask for such chunks again.
-
-napari reads what it shows in the main thread, more than once, and the window would wait
-each time."""
 
 ATTEMPTS = 5
 """Attempts to read a chunk of a shard that is replaced again and again."""
@@ -237,8 +221,6 @@ class RegionRead:
         try:
             if index is None:
                 stored = cell
-                # Before the request, which could hold the window for a whole timeout.
-                spare_main_thread(key)
                 data = self.objects.read_object(cell)
                 if data is None:
                     self._missing = True
@@ -260,10 +242,6 @@ class RegionRead:
             self._note_read(cell)
             return chunk
         except (CorruptDataError, UnsupportedError, OSError) as error:
-            if isinstance(error, ServerError):
-                # Only errors of a server: a damaged local file is read again at once,
-                # in case it was repaired.
-                refused.put(key, (time.monotonic(), error.address, error.reason), 0)
             self._add_failure(self.objects.object_key(stored), error, cell)
             return None
 
@@ -361,16 +339,6 @@ def use_cached(objects: ArrayObjects, cell: Shape) -> Array | None:
 def shard_of(cell: Shape, grid: Shape) -> Shape:
     """Return the position of the shard of a chunk; `grid` is its number of chunks."""
     return tuple(c // n for c, n in zip(cell, grid, strict=True))
-
-
-def spare_main_thread(key: CacheKey) -> None:
-    """Raise the last error of a chunk again, in the main thread and for `SOON`."""
-    refusal = refused.get(key)
-    if refusal is None or threading.current_thread() is not threading.main_thread():
-        return
-    when, address, reason = refusal
-    if time.monotonic() - when < SOON:
-        raise ServerError(address, reason)
 
 
 def cell_spans(box: Box, lengths: Shape) -> list[list[CellSpan]]:
