@@ -340,7 +340,10 @@ class PlateTables:
         wells: tuple[str, ...] | None = None,
         note: str = "",
     ) -> None:
-        """Read each image in a worker; a note is shown at once, and in the end."""
+        """Read each image in a worker.
+
+        A note is shown at once, and in the end unless the outdated note says the same.
+        """
         node = self.browser.node
         measured = self._begin_measuring(offer.name, places, wells)
 
@@ -350,7 +353,8 @@ class PlateTables:
                 if offer.source is TableOrigin.MEASURED:
                     self._keep_measured(offer, gathered.table, measured)
                 self._take_table(offer, gathered.table)
-                self.message_sent.emit(f"{note} {gathered.summary}".strip())
+                last_note = "" if self.outdated_note else note
+                self.message_sent.emit(f"{last_note} {gathered.summary}".strip())
                 if gathered.problems:
                     # napari shows the first line, and the rest on a click.
                     count = f"Left out: {len(gathered.problems):,}."
