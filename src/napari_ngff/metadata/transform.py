@@ -27,7 +27,6 @@ __all__ = [
     "Stored",
     "Transformation",
     "Translation",
-    "affine_of",
 ]
 
 Matrix = npt.NDArray[np.float64]
@@ -297,13 +296,6 @@ class Stored(Transformation):
     def inverse(self) -> None:
         """Return None: the numbers are not loaded."""
         return
-
-
-def affine_of(
-    scale: tuple[float, ...], translation: tuple[float, ...]
-) -> Transformation:
-    """Return y = scale x + translation."""
-    return Affine.from_matrix(join_matrix(np.diag(scale), np.array(translation)))
 
 
 def check_ndim(transformation: Transformation, takes: int, ndim: int) -> int:
