@@ -310,7 +310,8 @@ def test_unsaved_edits_are_reported_while_labels_are_measured(viewer, dock):
     until(lambda: dock.tables.tables().table is not None)
     until(lambda: not dock.tables.progress.isVisible())
     note = dock.tables.note.text()
-    assert note.startswith("Measured") and note.endswith(OUTDATED)
+    assert note.startswith("Measured")
+    assert note.endswith(OUTDATED)
     assert dock.tables.note.isVisible()
     QTest.keyClicks(dock.controls.filter, "A")
     assert dock.tables.note.text() == OUTDATED
