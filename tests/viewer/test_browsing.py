@@ -814,6 +814,18 @@ def test_pins_stand_beside_and_share_the_contrast(root, viewer):
     assert len(viewer.layers) == 3
 
 
+def test_a_well_is_compared_at_the_field_on_screen(root, viewer):
+    browser = browse(viewer, root)
+    browser.show_field("A/1", "2")
+    browser.toggle_pin("C/4")
+    assert browser.pinned_fields == (Position("C/4", "2", 0),)
+    browser.show_field("A/1", "1")
+    browser.toggle_pin("C/4")
+    assert browser.pinned_fields == (), "again removes it, whatever field is on screen"
+    browser.toggle_pin("C/4")
+    assert browser.pinned_fields == (Position("C/4", "1", 0),)
+
+
 def test_keys_go_on_walking_when_an_image_is_pinned(root, viewer):
     browser = browse(viewer, root)
     browser.show_field("A/1")

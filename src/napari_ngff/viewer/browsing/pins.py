@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,7 @@ from napari_ngff.viewer.layer_plan import KEY
 from napari_ngff.viewer.painting.painted_layers import as_layer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping
 
     from napari.components import ViewerModel
     from napari.layers import Layer
@@ -109,10 +110,16 @@ class PinnedFields:
     def toggle_pin(
         self, viewer: ViewerModel, well: str | None, field: str | None
     ) -> None:
-        """Pin a field to the right of all others, or remove it if it is pinned."""
+        """Pin a field to the right of all others, or remove it if it is pinned.
+
+        Without a field: the field of the well that is like the one on screen, or all
+        that are pinned of this well.
+        """
+        pinned = [p.field for p in self.pinned_positions(viewer) if p.well == well]
+        fields = pinned if field is None and pinned else [field]
         # All that was asked for and is not there yet: none gives way to the next.
-        self._wanted.append((well, field))
-        wanted, runs = tuple(self._wanted), self._display.shown.acquisitions
+        self._wanted += [(well, each) for each in fields]
+        wanted, shown = tuple(self._wanted), self._display.shown
 
         def prepare_pins(
             _: TaskTurn,
@@ -120,7 +127,7 @@ class PinnedFields:
             acts, failed = [], {}
             for pin in wanted:
                 try:
-                    acts.append(self._prepare_pin(pin, runs))
+                    acts.append(self._prepare_pin(pin, shown))
                 except (OMEZarrError, OSError) as error:
                     failed[Position(pin[0], pin[1] or "")] = str(error)
             return acts, failed
@@ -174,11 +181,19 @@ class PinnedFields:
         self._before = self._fitted = None
 
     def _prepare_pin(
-        self, wanted: Wanted, runs: Sequence[int]
+        self, wanted: Wanted, shown: ShownFields
     ) -> tuple[Position, PreparedFields]:
         resolver = self._display.resolver
-        position = resolver.route.find_entry(*wanted, runs)
-        groups = resolver.open_field(self._title(position), position)
+        (well, field), runs = wanted, shown.acquisitions
+        position = groups = None
+        if field is None and shown.position is not None:
+            # Where that field cannot be read, the first that can be, as for a click.
+            with suppress(OMEZarrError, OSError):
+                position = resolver.route.find_alike(well, shown.position, runs)
+                groups = resolver.open_field(self._title(position), position)
+        if position is None or groups is None:
+            position = resolver.route.find_entry(well, field, runs)
+            groups = resolver.open_field(self._title(position), position)
         return position, prepare_layers(
             ShownFields(position=position), groups, estimate=False
         )
