@@ -824,6 +824,10 @@ def test_a_well_is_compared_at_the_field_on_screen(root, viewer):
     assert browser.pinned_fields == (), "again removes it, whatever field is on screen"
     browser.toggle_pin("C/4")
     assert browser.pinned_fields == (Position("C/4", "1", 0),)
+    browser.unpin_all()
+    browser.show_field("C/4", "1")
+    browser.toggle_pin("A/1")
+    assert "A1 - field 1: cells" in [layer.name for layer in viewer.layers]
 
 
 def test_keys_go_on_walking_when_an_image_is_pinned(root, viewer):

@@ -212,6 +212,8 @@ class PinnedFields:
             levels, keywords, name = data
             origin = replace(keywords["metadata"][KEY], is_compared=True)
             keywords = {**keywords, "metadata": {KEY: origin}}
+            if kind == "labels":  # as channels are named: "B3 - field 1: nuclei"
+                keywords["name"] = f"{self._title(position)}: {keywords['name']}"
             # Two layers that save into one file would be in each other's way.
             layer = as_layer((levels, keywords, name), read_only=COMPARED)
             if not made:
