@@ -33,7 +33,7 @@ def run(capsys, *arguments):
     return code, out, err
 
 
-def test_info_tells_a_person_what_it_is(capsys, image):
+def test_info_shows_a_person_what_it_is(capsys, image):
     code, out, err = run(capsys, "info", image)
     assert (code, err) == (0, "")
     assert "image, OME-Zarr 0.4, zarr format 2" in out
@@ -79,7 +79,7 @@ def test_info_lists_problems_with_their_consequence(capsys, image):
     assert "It is left out." in out
 
 
-def test_tree_walks_by_metadata_and_to_the_depth(capsys, plate):
+def test_tree_goes_by_metadata_and_to_the_depth(capsys, plate):
     _, out, _ = run(capsys, "tree", plate)
     lines = out.splitlines()
     assert lines[0].endswith("plate.ozx  plate")

@@ -92,7 +92,9 @@ def test_check(capsys, image, tmp_path):
     assert "Traceback" not in err
 
 
-def test_a_file_without_parts_is_told_in_a_sentence(capsys, image, server, monkeypatch):
+def test_a_file_without_parts_is_reported_in_a_sentence(
+    capsys, image, server, monkeypatch
+):
     monkeypatch.setattr("napari_ngff.store.sources.file_part.LARGEST_WHOLE", 100)
     server.ranges = False
     code, _, err = run(capsys, "info", image)
@@ -194,9 +196,11 @@ def test_a_bucket(files, bucket, tmp_path, monkeypatch):
     again = open_node(str(node))
     put_image(tmp_path, 2, LARGE)
     files.put(f"{tmp_path}/cells.ozx", "archives/deep/cells.ozx")
-    with pytest.raises((FileChangedError, ValueError), match="two versions") as told:
+    with pytest.raises(
+        (FileChangedError, ValueError), match="two versions"
+    ) as reported:
         read_all(open_pyramid(again).levels[0])
-    assert "s3cret" not in str(told.value) + repr(again.location.source)
+    assert "s3cret" not in str(reported.value) + repr(again.location.source)
     fresh = open_pyramid(open_node(str(node)))
     np.testing.assert_array_equal(read_all(fresh.levels[0]), pixels(2, LARGE))
     with pytest.raises(FileNotFoundError, match=r"no file s3://archives/deep/b\.ozx"):

@@ -357,11 +357,11 @@ def walk(data: Path, source: str, who: str) -> Values:
             if step == "paint" and window.who != OURS:
                 continue
             heartbeat, end = window.do(action)
-            told = heartbeat.until(end)
+            reported = heartbeat.until(end)
             if window.is_sampled:
-                told = own_times(heartbeat, end)
-            found[f"{source}: {step}"] = max(told)
-            gaps += told
+                reported = own_times(heartbeat, end)
+            found[f"{source}: {step}"] = max(reported)
+            gaps += reported
             show_stacks(step, heartbeat)
         assert len(window.viewer.layers) >= CHANNELS, window.viewer.layers
         window.viewer.close()
@@ -400,11 +400,11 @@ def show_stacks(step: str, heartbeat: Heartbeat) -> None:
     for gap, at, stacks in heartbeat.stacks:
         if gap < 50 or not os.environ.get("BEAT_STACKS"):
             continue
-        told = Counter(holder_of(stack) for _, stack in stacks)
+        reported = Counter(holder_of(stack) for _, stack in stacks)
         garbage = heartbeat.collecting(at - gap / 1000, at)
         text = f"== {step}: {gap:.0f} ms, {garbage:.0f} of them for collecting garbage"
         print(f"{text}, {len(stacks)} samples", file=sys.stderr)
-        for lines, count in told.most_common(6):
+        for lines, count in reported.most_common(6):
             print(f"  {count}x {lines}", file=sys.stderr)
 
 

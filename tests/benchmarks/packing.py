@@ -167,8 +167,8 @@ def main() -> None:
     for kibibytes in CHUNKS:
         for case in CASES.values():
             row = case(Path(data), 1, kibibytes, megabytes)["time"]
-            told = {who: round(min(seconds), 2) for who, seconds in row.items()}
-            print(case.__name__, kibibytes, told)
+            reported = {who: round(min(seconds), 2) for who, seconds in row.items()}
+            print(case.__name__, kibibytes, reported)
 
 
 if __name__ == "__main__":

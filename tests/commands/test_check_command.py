@@ -131,7 +131,7 @@ def test_a_repair_that_makes_it_valid_leaves_nothing_behind(capsys, image):
     assert run(capsys, "--strict", image)[0] == 0
 
 
-def test_a_repair_of_what_stays_invalid_tells_the_way_back(capsys, image):
+def test_a_repair_of_what_stays_invalid_names_the_way_back(capsys, image):
     edit(image / "labels", lambda c: c["labels"].append("ghost"))
     edit(image, lambda c: c["multiscales"][0]["axes"].reverse())
     before = (image / "labels" / "zarr.json").read_bytes()

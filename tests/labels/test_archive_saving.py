@@ -142,19 +142,19 @@ def test_a_save_that_is_stopped_leaves_the_archive_and_is_finished_by_the_next(a
     before = archive.read_bytes()
     writer = archive_writer(archive)
     writer.canvas.add_edit(blob((5, 7), (20, 30), 9))
-    told = []
+    reported = []
 
     def progress(level, done, total):
-        told.append((level, done, total))
+        reported.append((level, done, total))
 
-    outcome = writer.save(progress, lambda: bool(told) and told[-1][0] == -1)
+    outcome = writer.save(progress, lambda: bool(reported) and reported[-1][0] == -1)
     assert outcome.cancelled
     assert writer.has_unsaved
     assert archive.read_bytes() == before
     assert not writer.save(progress).cancelled
     assert not writer.has_unsaved
     assert (read_archive(archive)[0][5:25, 7:37] == 9).all()
-    level, done, total = told[-1]
+    level, done, total = reported[-1]
     assert level == -1
     assert done == total
 

@@ -1,4 +1,4 @@
-"""What goes wrong while labels are saved: it is told, and nothing is lost by it."""
+"""What goes wrong while labels are saved: it is reported, and nothing is lost by it."""
 
 import errno
 import os
@@ -262,7 +262,7 @@ REMOVALS = [remove_array, remove_document, remove_all]
 
 
 def check_gone(label, copy, writer, caught):
-    """See what is told, that nothing was made anew, and that a copy mends it."""
+    """See what is reported, that nothing was made anew, and that a copy mends it."""
     assert f"Array missing: {label}/" in str(caught.value)
     assert "Restore it" in str(caught.value)
     check_kept(writer)

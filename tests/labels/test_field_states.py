@@ -107,11 +107,11 @@ def test_the_file_disturbs_nobody(plate, capsys):
     def looked_at():
         """What others make of the plate and of the folder it is in."""
         assert main(["check", "--strict", str(plate)]) == 0, capsys.readouterr().out
-        told = capsys.readouterr().out
+        reported = capsys.readouterr().out
         first = next(iter(Reader(parse_url(str(plate)))()))
         kinds = [type(spec).__name__ for spec in first.specs]
         return (
-            told,
+            reported,
             kinds,
             [level.shape for level in first.data],
             first.metadata["name"],

@@ -151,7 +151,7 @@ def test_other_libraries_accept_and_read_it(saved):
 
 
 @pytest.mark.parametrize("make", [change, widen, create])
-def test_consolidated_metadata_tell_the_truth(image, make):
+def test_consolidated_metadata_are_true(image, make):
     consolidated(image)
     writer, name = make(image)
     writer.save()

@@ -108,7 +108,7 @@ APART = 10
 
 
 @pytest.mark.parametrize("who", BLIND)
-def test_colours_are_told_apart_by_the_colour_blind(who):
+def test_colours_are_distinguished_by_the_colour_blind(who):
     rgb = np.array(PALETTE)[:, :3] / 255
     linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
     seen = np.clip(linear @ np.transpose(BLIND[who]), 0, 1)

@@ -87,7 +87,7 @@ STEPS = st.lists(
 def level(root):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(kept_planes, "PLANE_BYTES", 4096)
-        found = mosaic(root, told=[]).pyramid.levels[0]
+        found = mosaic(root, reported=[]).pyramid.levels[0]
         assert found.shape == (2, 96, 120)
         yield found
 

@@ -192,11 +192,11 @@ def damage(root):
     return {"C/1": (2, 0), "C/2": (2, 1), "C/3": (2, 2)}
 
 
-def test_what_is_broken_stays_empty_and_is_told_once(tmp_path):
+def test_what_is_broken_stays_empty_and_is_reported_once(tmp_path):
     root = write_plate(tmp_path / "p", grid=(3, 3), fields=1, levels=2)
     seen = damage(root)
-    told = []
-    joined = mosaic(root, told=told)
+    reported = []
+    joined = mosaic(root, reported=reported)
     for _ in range(2):
         picture = whole(joined.pyramid.levels[0])
         assert not picture[:, :16].any()
@@ -204,7 +204,7 @@ def test_what_is_broken_stays_empty_and_is_told_once(tmp_path):
     for path, (row, column) in seen.items():
         part = picture[:, row * 8 : row * 8 + 8, column * 8 : column * 8 + 8]
         np.testing.assert_array_equal(part, stored(root / path / "0"))
-    broken = sorted(error.key for error in told)
+    broken = sorted(error.key for error in reported)
     assert broken == ["A/2", "A/3", "B/1"]
     problems = joined.tiles.arrangements.problems
     assert sorted(problems) == ["A/1", "A/2", "A/3", "B/1", "B/2", "B/3"]

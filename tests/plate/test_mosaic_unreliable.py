@@ -34,10 +34,10 @@ def node(server):
     return open_node(f"{server.address}/p")
 
 
-def mosaic_of(node, told, count=None, inside=""):
+def mosaic_of(node, reported, count=None, inside=""):
     arrangements = ScreenArrangements(PlateContents(node))
     wells = map_plate(node.metadata.plate).wells[:count]
-    mosaic = open_mosaic(arrangements, wells, WellChoice(None, inside), told.append)
+    mosaic = open_mosaic(arrangements, wells, WellChoice(None, inside), reported.append)
     return mosaic.pyramid.levels[-1], arrangements
 
 
@@ -56,13 +56,13 @@ def whole(level):
 )
 def test_what_failed_comes_when_it_is_asked_for_again(server, node, part):
     expected = whole(mosaic_of(node, [])[0])
-    told = []
-    level, arrangements = mosaic_of(node, told)
+    reported = []
+    level, arrangements = mosaic_of(node, reported)
     server.answer = lambda path: BUSY if path == part else OK
     assert (whole(level) == 0).any()
     assert list(arrangements.problems) == ["B/3"]
     assert "503" in arrangements.problems["B/3"]
-    assert len(told) == 1
+    assert len(reported) == 1
     server.answer = lambda path: OK
     assert (whole(level) == 0).any()  # a redraw does not ask
     assert arrangements.retry_wells(["A/1"]) is False

@@ -143,8 +143,8 @@ def test_alike_fields_that_are_stored_otherwise(tmp_path, zarr_format):
         coarse, data=data, chunks=(1, 8, 8), zarr_format=zarr_format, overwrite=True
     )
     shutil.rmtree(root / "B/3/0/1")
-    told = []
-    joined = mosaic(root, told=told)
+    reported = []
+    joined = mosaic(root, reported=reported)
     picture = whole(joined.pyramid.levels[1])
     np.testing.assert_array_equal(picture[:, 16:, 16:32], data)
     np.testing.assert_array_equal(picture[:, :16, 32:], stored(root / "A/3/0", 1))
@@ -155,13 +155,13 @@ def test_damaged_and_missing_chunks_stay_empty(tmp_path):
     root = write_plate(tmp_path / "p", 3, (2, 3), 4)
     (root / "B/2/1/1/c/0/0/0").write_bytes(b"short")
     (root / "B/3/2/1/c/0/0/0").unlink()
-    told = []
-    joined = mosaic(root, told=told)
+    reported = []
+    joined = mosaic(root, reported=reported)
     picture = whole(joined.pyramid.levels[1])
     assert not picture[:, 8:12, 12:16].any()
     assert not picture[:, 12:16, 16:20].any()
     assert np.count_nonzero(picture) == picture.size - 2 * 16
-    assert [error.key for error in told] == ["B/2/1/1/c/0/0/0"]
+    assert [error.key for error in reported] == ["B/2/1/1/c/0/0/0"]
 
 
 def test_fields_of_other_voxels_are_reported(tmp_path):

@@ -415,7 +415,7 @@ def writer_of(place, painting, canvas, journal):
     return writer
 
 
-told: list[Callable[[str], None]] = [lambda text: None]
+reported: list[Callable[[str], None]] = [lambda text: None]
 """To whom it is told what is in the journal, and what is saved."""
 
 
@@ -440,7 +440,7 @@ class PaintingUser:
             self.number += 1
             self.due = self.number % BETWEEN == 0
             self.journal.sync()
-            told[0](f"edit {self.number}")
+            reported[0](f"edit {self.number}")
             if self.due:
                 self.save()
 
@@ -452,7 +452,7 @@ class PaintingUser:
         assert self.writer.save().refused == ()
         assert not self.writer.has_unsaved
         self.due = False
-        told[0](f"saved {self.number}")
+        reported[0](f"saved {self.number}")
 
 
 class LayerUser(PaintingUser):
@@ -489,7 +489,7 @@ class LayerUser(PaintingUser):
                 raise error
         assert not self.layer.unsaved
         self.due = False
-        told[0](f"saved {self.number}")
+        reported[0](f"saved {self.number}")
 
 
 _users: dict[Painting, PaintingUser] = {}
@@ -526,7 +526,7 @@ def recover_painted(painting):
         writer.adopt_journal(journal.content)
         assert writer.save().refused == ()
         assert not writer.has_unsaved
-        told[0](f"recovered {len(canvas.edits)}")
+        reported[0](f"recovered {len(canvas.edits)}")
         journal.remove()
 
     return recover

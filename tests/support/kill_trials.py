@@ -61,7 +61,7 @@ class Trials:
 
     def begin(self):
         """Put all back as it was."""
-        self.told = []
+        self.reported = []
         shutil.rmtree(self.place.folder, ignore_errors=True)
         shutil.copytree(self.original, self.place.folder)
         (self.place.folder / "tmp").mkdir()
@@ -108,7 +108,7 @@ class Trials:
             if word == "end":
                 end = json.loads(more)
             else:
-                self.told.append((word, int(more)))
+                self.reported.append((word, int(more)))
         self.files.invalidate_cache()
         return end
 
@@ -123,28 +123,30 @@ class Trials:
         """
         for _ in range(5):
             self.begin()
-            told = self.start(step=step, when=when)
-            if told is None or told["failed"]:
-                return step, told
-            step = step[0], told["steps"][step[0]] - 1
+            reported = self.start(step=step, when=when)
+            if reported is None or reported["failed"]:
+                return step, reported
+            step = step[0], reported["steps"][step[0]] - 1
         pytest.fail(f"{step} was never reached")
 
     def told_last(self, word):
-        return max((number for kind, number in self.told if kind == word), default=0)
+        return max(
+            (number for kind, number in self.reported if kind == word), default=0
+        )
 
     def run(self):
         """Let it come to its end; return its steps."""
         self.begin()
         began = time.monotonic()
-        told = self.start()
+        reported = self.start()
         self.seconds = time.monotonic() - began
-        assert told["failures"] == [], told
+        assert reported["failures"] == [], reported
         self.after = state_of(self.place)
         assert self.after != self.before
         self.valid.append(self.errors())
         self.exempt += self.odd_labels() if self.caller.odd else []
         self.check_whole()
-        return told["steps"]
+        return reported["steps"]
 
     def run_and_kill(self, seconds):
         pid = self.send(waits=True)
@@ -237,7 +239,7 @@ class Trials:
     def check(self, where):
         """Recover, be killed in that, recover again: the same as if never killed."""
         self.check_killed(where)
-        # An edit whose journal failed is told of only when it is saved.
+        # An edit whose journal failed is reported only when it is saved.
         said = max(self.told_last("edit"), self.told_last("saved"))
         journals = self.journals()
         stages = [["rename aside", 0], ["unlink aside", 0], ["unlink chunk", 0]]
@@ -250,8 +252,8 @@ class Trials:
         self.checks += 1
         step = stages[self.checks % len(stages)]
         self.start(recovers=True, step=step, when="after")
-        told = self.start(recovers=True)
-        assert told["failures"] == [], where
+        reported = self.start(recovers=True)
+        assert reported["failures"] == [], where
         assert self.left_aside() == [], where
         assert self.errors() in self.valid, where
         assert set(self.odd_labels()) <= set(self.exempt), where
@@ -264,8 +266,8 @@ class Trials:
             assert now.get(path) in states, (where, path)
         self.check_trees(now, where)
         if now != self.after:
-            told = self.start()
-            assert told["failures"] == [], (where, told)
+            reported = self.start()
+            assert reported["failures"] == [], (where, reported)
             assert differing(state_of(self.place), self.after) == {}, where
         self.check_whole()
 

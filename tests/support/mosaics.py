@@ -12,14 +12,14 @@ from napari_ngff.plate.plate_layout import map_plate
 from napari_ngff.plate.well_cells import WellChoice
 
 
-def mosaic(root, wells=None, told=None, **choice):
-    """Join all wells of a plate, or some; `told` gets what cannot be read."""
+def mosaic(root, wells=None, reported=None, **choice):
+    """Join all wells of a plate, or some; `reported` gets what cannot be read."""
     node = open_node(root)
     found = map_plate(node.metadata.plate).wells
     chosen = [w for w in found if wells is None or w.path in wells]
-    told = told.append if told is not None else None
+    reported = reported.append if reported is not None else None
     return open_mosaic(
-        ScreenArrangements(PlateContents(node)), chosen, WellChoice(**choice), told
+        ScreenArrangements(PlateContents(node)), chosen, WellChoice(**choice), reported
     )
 
 

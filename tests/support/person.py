@@ -66,14 +66,14 @@ class Listener(QObject):
     def __init__(self, kind, place):
         super().__init__()
         self.kind, self.place = kind, place
-        self.told = kind is None or (place is not None and QCursor.pos() == place)
+        self.reported = kind is None or (place is not None and QCursor.pos() == place)
         QApplication.instance().installEventFilter(self)
 
     def eventFilter(self, watched, event):
         if event.type() == self.kind and (
             self.place is None or event.globalPosition().toPoint() == self.place
         ):
-            self.told = True
+            self.reported = True
         return False
 
 
@@ -236,7 +236,7 @@ class Person:
         subprocess.run(
             ["xdotool", *map(str, command)], check=True, timeout=patience.PATIENCE
         )
-        self.sees(lambda: self._listener.told)
+        self.sees(lambda: self._listener.reported)
         self.look(self._end_listening)
         self.rest(0.03)  # napari's canvas holds moves back for 5 ms
 

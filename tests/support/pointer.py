@@ -25,13 +25,13 @@ class Listener(QObject):
 
     def __init__(self, kind, place=None):
         super().__init__()
-        self.kind, self.place, self.told = kind, place, False
+        self.kind, self.place, self.reported = kind, place, False
 
     def eventFilter(self, watched, event):
         if event.type() == self.kind and (
             self.place is None or event.globalPosition().toPoint() == self.place
         ):
-            self.told = True
+            self.reported = True
         return False
 
 
@@ -43,11 +43,11 @@ def x(*command):
     name, *rest = command
     place = QPoint(*rest) if name == "mousemove" else None
     listener = Listener(KINDS.get(name), place)
-    listener.told = name not in KINDS or QCursor.pos() == place
+    listener.reported = name not in KINDS or QCursor.pos() == place
     QApplication.instance().installEventFilter(listener)
     try:
         subprocess.run(["xdotool", *map(str, command)], check=True, timeout=PATIENCE)
-        until(lambda: listener.told)
+        until(lambda: listener.reported)
     finally:
         QApplication.instance().removeEventFilter(listener)
     pump(30)  # napari's canvas holds moves back for 5 ms

@@ -217,26 +217,26 @@ def run(job: dict) -> None:
     folder = Path(job["folder"])
     os.environ.update(job["environment"], XDG_DATA_HOME=str(folder / "data"))
     tempfile.tempdir = str(folder / "tmp")
-    callers.told[:] = [tell]
+    callers.reported[:] = [tell]
     place = callers.Place(job["kind"], folder)
     caller = callers.CALLERS[job["caller"]]
     steps = Steps(job)
     steps.install()
     tell(f"ready {os.getpid()}")
-    told: dict = {"failures": [], "remedies": []}
+    reported: dict = {"failures": [], "remedies": []}
     # Once more after a failure, in the same process.
     for _ in range(2 if job.get("when", "").startswith("E") else 1):
         try:
             (caller.recover if job.get("recovers") else caller.make)(place)
         except Exception as error:  # noqa: BLE001
-            told["failures"].append(error_text(error))
-            told["remedies"].append(remedy_of(error))
-            told["trace"] = traceback.format_exc()
+            reported["failures"].append(error_text(error))
+            reported["remedies"].append(remedy_of(error))
+            reported["trace"] = traceback.format_exc()
         else:
             break
-        told["states"] = callers.state_of(place)
-    told |= {"steps": dict(steps.done), "failed": steps.failed}
-    tell(f"end {json.dumps(told)}")
+        reported["states"] = callers.state_of(place)
+    reported |= {"steps": dict(steps.done), "failed": steps.failed}
+    tell(f"end {json.dumps(reported)}")
     if job.get("waits"):
         signal.pause()
     os._exit(0)

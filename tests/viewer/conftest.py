@@ -12,8 +12,8 @@ def no_workers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def told(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Give what the user is told of saves."""
+def reported(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Give what is reported to the user of saves."""
     messages: list[str] = []
     for name in ("show_error", "show_warning"):
         monkeypatch.setattr(

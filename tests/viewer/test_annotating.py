@@ -214,10 +214,10 @@ def test_classes_without_a_stroke_go_along_until_they_are_saved(viewer, root):
 
 def test_states_are_kept_and_lead_to_what_is_to_do(viewer, root):
     found = begin(viewer, root)
-    told = []
-    found.changed.connect(lambda: told.append(found.state))
+    reported = []
+    found.changed.connect(lambda: reported.append(found.state))
     found.set_state("done")
-    assert told == ["done"]
+    assert reported == ["done"]
     found.next_to_do()
     assert found.current_key == "A/1/1"
     found.set_state("flagged")
@@ -280,6 +280,6 @@ def test_a_broken_well_is_left_out(viewer, root):
     assert found.fields == ("A/1/0", "A/1/1", "B/1/0", "B/1/1")
 
 
-def test_it_needs_something_to_walk(viewer):
+def test_it_needs_something_to_show(viewer):
     with pytest.raises(ValueError, match="Open a plate"):
         begin_annotation(viewer, "cells")

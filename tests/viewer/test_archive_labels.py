@@ -75,7 +75,7 @@ def new_layer(model, name="mine"):
 
 @pytest.mark.default_cases("0.4.ozx", "0.6.ozx", "nested.zip")
 @pytest.mark.parametrize("name", ["0.4.ozx", "0.5.ozx", "0.6.ozx", "nested.zip"])
-def test_labels_of_an_archive_are_painted_and_saved(copy, name, told):
+def test_labels_of_an_archive_are_painted_and_saved(copy, name, reported):
     path = copy(name)
     before = objects(path)
     model = layers_of(path)
@@ -84,7 +84,7 @@ def test_labels_of_an_archive_are_painted_and_saved(copy, name, told):
     image = np.asarray(model.layers[0].data[0][..., :40, :40])
     where = (10,) * layer.ndim if layer.ndim == 2 else (0, 10, 10)
     layer.paint(where, 7)
-    assert layer.saver.save_now(), told
+    assert layer.saver.save_now(), reported
     after = objects(path)
     root = "cells.ome.zarr/" if name == "nested.zip" else ""
     changed = {key for key in before if before[key] != after.get(key)}
@@ -94,7 +94,7 @@ def test_labels_of_an_archive_are_painted_and_saved(copy, name, told):
     # What was open goes on.
     np.testing.assert_array_equal(model.layers[0].data[0][..., :40, :40], image)
     layer.paint((*where[:-1], 30), 8)
-    assert layer.saver.save_now(), told
+    assert layer.saver.save_now(), reported
     assert read(path, f"{root}labels/nuclei/0")[..., 10, 30].max() == 8
     again = layers_of(path).layers["nuclei"]
     assert again.data[where] == 7
@@ -113,21 +113,21 @@ def written(monkeypatch):
     return calls
 
 
-def test_voxels_colors_and_properties_come_with_one_writing(copy, told, written):
+def test_voxels_colors_and_properties_come_with_one_writing(copy, reported, written):
     path = copy("0.5.ozx")
     layer = layers_of(path).layers["nuclei"]
     layer.paint((*[0] * (layer.ndim - 2), 10, 10), 7)
     colors = {**layer.colormap.color_dict, 7: (1.0, 0.0, 0.0, 1.0)}
     layer.colormap = DirectLabelColormap(color_dict=colors)
     layer.features = {"index": [7], "cell": ["T"]}
-    assert layer.saver.save_now(), told
+    assert layer.saver.save_now(), reported
     assert len(written) == 1
     label = open_node(str(path)).child("labels/nuclei").metadata.image.label
     assert label.colors[7] == (255, 0, 0, 255)
     assert label.properties[7]["cell"] == "T"
     assert read(path, "labels/nuclei/0")[..., 10, 10].max() == 7
     layer.features = {"index": [7], "cell": ["B"]}
-    assert layer.saver.save_now(), told
+    assert layer.saver.save_now(), reported
     assert len(written) == 2
     label = open_node(str(path)).child("labels/nuclei").metadata.image.label
     assert label.properties[7]["cell"] == "B"
@@ -136,26 +136,26 @@ def test_voxels_colors_and_properties_come_with_one_writing(copy, told, written)
     assert len(written) == 2
 
 
-def test_properties_that_cannot_be_written_keep_no_voxel_back(copy, told, written):
+def test_properties_that_cannot_be_written_keep_no_voxel_back(copy, reported, written):
     path = copy("0.5.ozx")
     for layer in (layers_of(path).layers["nuclei"], new_layer(layers_of(path))):
         layer.paint((*[0] * (layer.ndim - 2), 10, 10), 7)
         layer.features = {"index": [7], "cell": [object()]}
         layer.saver.save_now()
-        assert "JSON" in str(told[-1])
+        assert "JSON" in str(reported[-1])
         assert read(path, f"labels/{layer.name}/0")[..., 10, 10].max() == 7
     assert len(written) == 2
 
 
 @pytest.mark.parametrize("version", ["0.4", "0.5", "0.6"])
 def test_new_labels_come_with_one_writing_of_the_archive(
-    copy, version, told, written, capsys
+    copy, version, reported, written, capsys
 ):
     path = copy(f"{version}.ozx")
     before = objects(path)
     layer = new_layer(layers_of(path))
     layer.features = {"index": [300], "cell": ["T"]}
-    assert layer.saver.save_now(), told
+    assert layer.saver.save_now(), reported
     assert len(written) == 1
     after = objects(path)
     document = "labels/.zattrs" if version == "0.4" else "labels/zarr.json"
@@ -175,14 +175,14 @@ def test_new_labels_come_with_one_writing_of_the_archive(
 
 
 @pytest.mark.parametrize("version", ["0.4", "0.5"])
-def test_new_labels_of_an_archive_are_few_entries(tmp_path, told, version):
+def test_new_labels_of_an_archive_are_few_entries(tmp_path, reported, version):
     path = tmp_path / "a.ozx"
     zipped(many_chunks(tmp_path / "a.ome.zarr", version), path)
     layer = new_layer(layers_of(path))
     for row in range(4):
         layer.paint((20 + 60 * row, 128), 9 + row)
     wanted = np.asarray(layer.data[0])
-    assert layer.saver.save_now(), told
+    assert layer.saver.save_now(), reported
     np.testing.assert_array_equal(read(path, "labels/mine/0"), wanted)
     chunks = [
         name
@@ -198,7 +198,7 @@ def test_new_labels_of_an_archive_are_few_entries(tmp_path, told, version):
     layer.paint((20, 128), 0)
     layer.paint((128, 20), 77)
     wanted = np.asarray(layer.data[0])
-    assert layer.saver.save_now(), told
+    assert layer.saver.save_now(), reported
     np.testing.assert_array_equal(read(path, "labels/mine/0"), wanted)
     again = layers_of(path).layers["mine"]
     np.testing.assert_array_equal(np.asarray(again.data[0]), wanted)
@@ -210,18 +210,18 @@ def many_chunks(folder, version):
     return write_plain_image(folder, shapes, chunks, version)
 
 
-def test_fields_of_a_plate_in_an_archive_get_labels(copy, told):
+def test_fields_of_a_plate_in_an_archive_get_labels(copy, reported):
     path = copy("plate.ozx")
     field = "A/1/0"
     layer = new_layer(layers_of(f"{path}/{field}"))
-    assert layer.saver.save_now(), told
+    assert layer.saver.save_now(), reported
     listed = json.loads(objects(path)[f"{field}/labels/zarr.json"])
     assert "mine" in listed["attributes"]["ome"]["labels"]
     with path.open("rb") as file:  # RFC-9 order: the root first, no matter what came
         assert file.read(39)[30:] == b"zarr.json"
 
 
-def test_a_taken_name_is_told_and_can_be_replaced(copy, told):
+def test_a_taken_name_is_reported_and_can_be_replaced(copy, reported):
     path = copy("0.5.ozx")
     before = path.read_bytes()
     model = layers_of(path)
@@ -229,26 +229,28 @@ def test_a_taken_name_is_told_and_can_be_replaced(copy, told):
     del model.layers["nuclei"]
     layer.name = "nuclei"
     assert not layer.saver.save_now()
-    assert "nuclei-2 is free" in str(told[-1])
+    assert "nuclei-2 is free" in str(reported[-1])
     assert path.read_bytes() == before
     layer.saver.replaces = "nuclei"
-    assert layer.saver.save_now(), told
+    assert layer.saver.save_now(), reported
     assert (read(path, "labels/nuclei/0") == 300).sum() > 10
     listed = json.loads(objects(path)["labels/zarr.json"])
     assert listed["attributes"]["ome"]["labels"].count("nuclei") == 1
 
 
-def test_new_labels_of_two_windows_are_both_listed(copy, told):
+def test_new_labels_of_two_windows_are_both_listed(copy, reported):
     path = copy("0.5.ozx")
     first = new_layer(layers_of(path), "first")
     second = new_layer(layers_of(path), "second")
     for layer in (first, second):
-        assert layer.saver.save_now(), told
+        assert layer.saver.save_now(), reported
     listed = json.loads(objects(path)["labels/zarr.json"])
     assert {"first", "second"} <= set(listed["attributes"]["ome"]["labels"])
 
 
-def test_a_disk_that_is_too_small_is_told_with_the_numbers(copy, told, monkeypatch):
+def test_a_disk_that_is_too_small_is_reported_with_the_numbers(
+    copy, reported, monkeypatch
+):
     path = copy("0.5.ozx")
     before = path.read_bytes()
     layer = layers_of(path).layers["nuclei"]
@@ -257,8 +259,8 @@ def test_a_disk_that_is_too_small_is_told_with_the_numbers(copy, told, monkeypat
     with monkeypatch.context() as patch:
         patch.setattr(shutil, "disk_usage", lambda _: usage)
         assert not layer.saver.save_now()
-    assert "1 MB free, and" in str(told[-1])
-    assert "MB are needed" in str(told[-1])
+    assert "1 MB free, and" in str(reported[-1])
+    assert "MB are needed" in str(reported[-1])
     assert path.read_bytes() == before
     assert os.listdir(path.parent) == [path.name]
     assert layer.unsaved
@@ -275,7 +277,7 @@ def test_an_archive_that_may_not_be_written_is_read_only_with_the_reason(
 
 
 @pytest.mark.parametrize("label", [0, 5])
-def test_new_labels_that_are_refused_once_come_into_the_list(copy, told, label):
+def test_new_labels_that_are_refused_once_come_into_the_list(copy, reported, label):
     path = copy("0.5.ozx")
     model = layers_of(path)
     layer = new_labels(model.layers[0], "mine")
@@ -292,7 +294,7 @@ def test_new_labels_that_are_refused_once_come_into_the_list(copy, told, label):
 
     layer.saver._put_description = put
     assert not layer.saver.save_now()
-    assert "was changed by another program" in told[-1]
+    assert "was changed by another program" in reported[-1]
     assert layer.saver.save_now()
     names = [node.name for node in open_node(path).labels().nodes]
     assert names == ["nuclei", "cells", "theirs", "mine"]

@@ -94,7 +94,7 @@ def build(path):
 
 @pytest.fixture
 def notes():
-    """Give what the user is told from now on."""
+    """Give what is reported to the user from now on."""
     seen = len(notification_manager.records)
     return lambda: [str(r.message) for r in notification_manager.records[seen:]]
 
@@ -382,7 +382,7 @@ def test_one_encrypted_document_leaves_the_rest_of_an_archive(archive, notes, ca
     assert "encrypted" in printed
 
 
-def test_labels_of_an_archive_with_an_encrypted_entry_stay_unsaved(archive, told):
+def test_labels_of_an_archive_with_an_encrypted_entry_stay_unsaved(archive, reported):
     encrypt(archive, "0/c/0/1")
     before = archive.read_bytes()
     opened = get_reader(str(archive))(str(archive))
@@ -390,7 +390,7 @@ def test_labels_of_an_archive_with_an_encrypted_entry_stay_unsaved(archive, told
     layers[1].paint((3, 3), 7)
     assert not layers[1].saver.save_now()
     assert layers[1].unsaved
-    assert any("encrypted" in str(message) for message in told)
+    assert any("encrypted" in str(message) for message in reported)
     assert archive.read_bytes() == before
 
 
@@ -443,7 +443,7 @@ def test_no_permission(open_path, capsys, closed):
         with as_stranger():
             with pytest.raises(OMEZarrError, match=r"[Pp]ermission") as raised:
                 read_paths(str(root))
-            # Of an image without pixels at least the metadata is told.
+            # Of an image without pixels at least the metadata is shown.
             assert main(["info", str(root)]) == int("0" not in closed)
     finally:
         (root / closed).chmod(0o755)
@@ -596,7 +596,7 @@ def test_levels_that_grow_though_their_voxels_do_are_left_out(tmp_path, capsys, 
     assert "levels-unordered" not in printed
 
 
-def test_labels_say_which_levels_a_save_leaves(tmp_path, notes, told):
+def test_labels_say_which_levels_a_save_leaves(tmp_path, notes, reported):
     root = write_image(tmp_path / "a.zarr", pixels(20, 40), pixels(10, 20))
     write_group(root / "labels", {"labels": ["cells"]})
     padded = np.zeros((32, 32), "u2")
@@ -609,7 +609,7 @@ def test_labels_say_which_levels_a_save_leaves(tmp_path, notes, told):
         for note in notes()
     )
     layers[1].paint((15, 30), 9)
-    assert layers[1].saver.save_now(), told
+    assert layers[1].saver.save_now(), reported
     found = [zarr.open_array(root / f"labels/cells/{k}")[...] for k in (0, 1)]
     assert found[0][15, 30] == 9
     assert not found[1].any()

@@ -51,7 +51,7 @@ def root(pristine, tmp_path):
 
 
 @pytest.fixture
-def told(monkeypatch):
+def reported(monkeypatch):
     messages = []
     monkeypatch.setattr(
         window_services,
@@ -108,7 +108,7 @@ def test_the_mosaic_shows_all_wells_or_some(root, viewer):
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
-def test_an_overview_shows_float_labels_rounded(root, viewer, told, dtype):
+def test_an_overview_shows_float_labels_rounded(root, viewer, reported, dtype):
     masks = {}
     for field in sorted(root.glob("[AB]/[12]/[0-3]")):
         shutil.rmtree(field / "labels/cells")
@@ -121,7 +121,7 @@ def test_an_overview_shows_float_labels_rounded(root, viewer, told, dtype):
     browser.choose_labels("cells")
     browser.show_mosaic(["A/1", "A/2", "B/1"])
     labels = viewer.layers["cells"]
-    (note,) = (line for line in told if "not integers" in line)
+    (note,) = (line for line in reported if "not integers" in line)
     assert f"float{8 * int(dtype[1])}, not integers. It is shown rounded" in note
     found = np.asarray(labels.data[0])
     assert found.dtype.kind == "i"
@@ -233,7 +233,7 @@ def test_the_camera_follows_a_field_to_its_place(root, viewer):
     assert viewer.scene.camera.center == (0, 9.0, 10.0)
 
 
-def test_wells_and_fields_are_walked_over_gaps_and_borders(root, viewer):
+def test_wells_and_fields_are_browsed_over_gaps_and_borders(root, viewer):
     browser = browse(viewer, root)
     browser.show_field("B/2", "3")
     browser.step_well(0, 1)
@@ -290,7 +290,7 @@ def test_slider_positions_stay(viewer, tmp_path):
     assert viewer.dims.current_step[:2] == (2, 1)
 
 
-def test_broken_wells_are_told_and_stop_nothing(root, viewer, told):
+def test_broken_wells_are_reported_and_stop_nothing(root, viewer, reported):
     (root / "A/1/zarr.json").write_text("{")
     shutil.rmtree(root / "A/2")
     browser = browse(viewer, root)
@@ -300,30 +300,30 @@ def test_broken_wells_are_told_and_stop_nothing(root, viewer, told):
     assert set(changes[-1]) == {"A/1", "A/2"}
     before = shown(viewer)
     browser.show_field("A/1")
-    assert "A/1" in told[-1]
+    assert "A/1" in reported[-1]
     assert browser.position is None
     np.testing.assert_array_equal(shown(viewer)[0], before[0])
     browser.show_field("A/3", "nothing")
-    assert "nothing" in told[-1]
+    assert "nothing" in reported[-1]
 
 
-def test_a_well_is_shown_though_its_first_field_is_broken(root, viewer, told):
+def test_a_well_is_shown_though_its_first_field_is_broken(root, viewer, reported):
     (root / "B/2/0/zarr.json").write_text("{")
     browser = browse(viewer, root)
     browser.show_field("B/2")
     assert browser.position == Position("B/2", "1", 0)
-    assert told[0] == "Not readable: B2, field 0"
-    assert "B/2/0" in told[1]
-    told.clear()
+    assert reported[0] == "Not readable: B2, field 0"
+    assert "B/2/0" in reported[1]
+    reported.clear()
     browser.show_field("A/1")
     browser.show_field("B/2")
-    assert not told, "once is enough"
+    assert not reported, "once is enough"
     browser.show_field("B/2", "0")
-    assert "B/2/0" in told[-1]
+    assert "B/2/0" in reported[-1]
     for field in "123":
         shutil.rmtree(root / "B/2" / field)
     browse(viewer, root).show_field("B/2")
-    assert len(told) == 4, "two messages of a result and a reason"
+    assert len(reported) == 4, "two messages of a result and a reason"
 
 
 def test_edits_are_settled_before_their_field_goes(root, viewer, monkeypatch):
@@ -513,18 +513,18 @@ def test_a_well_without_the_chosen_acquisition_says_so(tmp_path, viewer, monkeyp
     document = json.loads((root / "A/2/zarr.json").read_text())
     document["attributes"]["ome"]["well"]["images"].pop()
     (root / "A/2/zarr.json").write_text(json.dumps(document))
-    told = []
+    reported = []
     monkeypatch.setattr(
-        window_services, "show_messages", lambda *a: a[0] and told.append(a)
+        window_services, "show_messages", lambda *a: a[0] and reported.append(a)
     )
     browser = browse(viewer, root)
     browser.choose_acquisitions([1])
     browser.show_field("A/1")
-    assert told == []
+    assert reported == []
     for _ in range(2):
         browser.show_field("A/2")
         assert browser.position == Position("A/2", "0", 0)
-    ((reasons, result),) = told
+    ((reasons, result),) = reported
     assert result == "Shown: A2, field 0, round 0"
     assert reasons == ("This well has no image of the chosen acquisition.",)
     # Back to the acquisition that was chosen.
@@ -830,7 +830,7 @@ def test_a_well_is_compared_at_the_field_on_screen(root, viewer):
     assert "A1 - field 1: cells" in [layer.name for layer in viewer.layers]
 
 
-def test_keys_go_on_walking_when_an_image_is_pinned(root, viewer):
+def test_keys_go_on_browsing_when_an_image_is_pinned(root, viewer):
     browser = browse(viewer, root)
     browser.show_field("A/1")
     own, count = viewer.layers.selection.active, len(viewer.layers)
@@ -874,7 +874,7 @@ def test_what_is_pinned_is_seen_on_a_light_canvas(root, viewer):
     assert (first.blending, second.blending) == ("translucent_no_depth", "additive")
 
 
-def test_the_status_tells_of_the_next_field_whatever_is_selected(root, viewer):
+def test_the_status_names_the_next_field_whatever_is_selected(root, viewer):
     browser = browse(viewer, root)
     browser.show_field("A/1")
     for selected in (list(viewer.layers), [], list(viewer.layers)[:1]):
@@ -921,7 +921,7 @@ def test_where_the_cursor_is_stands_on_the_canvas_and_in_the_status(root, viewer
     assert not overlay.visible
 
 
-def test_keys_walk_unless_another_layer_is_selected(root, viewer):
+def test_keys_browse_unless_another_layer_is_selected(root, viewer):
     browser = browse(viewer, root)
     browser.show_field("A/1")
     viewer.layers.selection.active = viewer.layers[0]
@@ -998,7 +998,7 @@ def test_a_second_plate_takes_over(root, viewer, tmp_path):
         ("A/2/0/labels", None, None),
     ],
 )
-def test_what_is_walked_when_something_is_dropped(root, path, walked, wells):
+def test_what_is_browsed_when_something_is_dropped(root, path, walked, wells):
     node = open_node(root / path)
     found = find_browsable(node)
     if walked is None:
@@ -1008,7 +1008,7 @@ def test_what_is_walked_when_something_is_dropped(root, path, walked, wells):
         assert found[1] == wells
 
 
-def test_a_well_alone_and_a_collection_are_walked(root, viewer, tmp_path):
+def test_a_well_alone_and_a_collection_are_browsed(root, viewer, tmp_path):
     well = shutil.copytree(root / "A/1", tmp_path / "well")
     browser = browse(viewer, well)
     assert browser.map.wells == ()

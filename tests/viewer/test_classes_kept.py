@@ -168,15 +168,15 @@ def test_a_new_class_does_not_get_pixels_that_have_no_class(folder):
 def test_keys_paint_with_the_class_of_their_place(folder):
     layer = opened(folder)
     classes = classes_of_layer(layer)
-    told = []
-    classes.changed.connect(lambda: told.append(classes.selected))
+    reported = []
+    classes.changed.connect(lambda: reported.append(classes.selected))
     first = classes.add_class("a", 30)
     second = classes.add_class("b")
     assert second.value == 31
     assert second.color != first.color
     assert classes.select_key(1)
     assert layer.selected_label == 30
-    assert told[-1] == first
+    assert reported[-1] == first
     assert not classes.select_key(3)
     with pytest.raises(ValueError, match="taken"):
         classes.add_class("c", 30)

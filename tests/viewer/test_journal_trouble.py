@@ -72,7 +72,9 @@ def journaled(layer):
     return len(read_journal(layer.saver.journal.folder).edits)
 
 
-def test_labels_as_numpy_integers_come_to_the_journal_and_the_file(data, path, told):
+def test_labels_as_numpy_integers_come_to_the_journal_and_the_file(
+    data, path, reported
+):
     layer = opened(path)
     layer.paint((0, 20, 20), np.uint16(77))
     layer.replace_label(np.uint16(77), np.int64(78))
@@ -82,13 +84,13 @@ def test_labels_as_numpy_integers_come_to_the_journal_and_the_file(data, path, t
     layer.fill((0, 0, 0), np.uint64(80))
     until(lambda: journaled(layer) == 4)
     pixels = np.asarray(layer.data[0])
-    assert layer.saver.save_now(), told
+    assert layer.saver.save_now(), reported
     stored = zarr.open_array(path / "labels" / "nuclei" / "0", mode="r")[:]
     assert (stored == pixels).all()
     assert layer.next_label() == int(pixels.max()) + 1
 
 
-def test_no_error_of_one_journal_ends_the_others(data, path, told, monkeypatch):
+def test_no_error_of_one_journal_ends_the_others(data, path, reported, monkeypatch):
     bad, good = opened(path), opened(path)
 
     def broken():
@@ -98,15 +100,15 @@ def test_no_error_of_one_journal_ends_the_others(data, path, told, monkeypatch):
     bad.paint((0, 20, 20), 77)
     good.paint((0, 40, 40), 78)
     until(lambda: journaled(good) == 1)
-    until(lambda: told)
+    until(lambda: reported)
     good.paint((0, 50, 50), 79)
     until(lambda: journaled(good) == 2)
-    (message,) = told
+    (message,) = reported
     assert message.startswith("Edits are not protected from a crash.\n")
     assert "anything" in message
 
 
-def test_a_report_that_fails_does_not_end_the_others(data, path, told, monkeypatch):
+def test_a_report_that_fails_does_not_end_the_others(data, path, reported, monkeypatch):
     """The window that would show it may be gone."""
     bad, good = opened(path), opened(path)
     raised = []
@@ -126,38 +128,38 @@ def test_a_report_that_fails_does_not_end_the_others(data, path, told, monkeypat
 
 
 def test_without_a_place_for_journals_that_is_reported_and_labels_are_saved(
-    data, path, told
+    data, path, reported
 ):
     data.write_text("no folder can be made here")
     layer = opened(path)
     layer.paint((0, 20, 20), 77)
-    until(lambda: told)
+    until(lambda: reported)
     layer.paint((0, 40, 40), 78)
     for _ in range(3):
         layer.saver.journal.sync_if_changed()
-    (message,) = told
+    (message,) = reported
     assert message.startswith("Edits are not protected from a crash.\n")
     assert str(journal_home()) in message
     pixels = np.asarray(layer.data[0])
-    assert layer.saver.save_now(), told
+    assert layer.saver.save_now(), reported
     stored = zarr.open_array(path / "labels" / "nuclei" / "0", mode="r")[:]
     assert (stored == pixels).all()
     # Undo still reaches over the save.
     layer.undo()
     layer.undo()
-    assert layer.saver.save_now(), told
+    assert layer.saver.save_now(), reported
     stored = zarr.open_array(path / "labels" / "nuclei" / "0", mode="r")[:]
     assert not np.isin(stored, (77, 78)).any()
 
 
-def test_edits_that_cannot_be_kept_for_later_stay_on_the_screen(data, path, told):
+def test_edits_that_cannot_be_kept_for_later_stay_on_the_screen(data, path, reported):
     data.write_text("no folder can be made here")
     layer = opened(path)
     layer.paint((0, 20, 20), 77)
-    until(lambda: told)
-    told.clear()
+    until(lambda: reported)
+    reported.clear()
     assert not layer.saver.can_keep()
-    (message,) = told
+    (message,) = reported
     assert message.startswith("Not kept: nuclei.\n")
     data.unlink()
     assert layer.saver.can_keep()
@@ -166,7 +168,9 @@ def test_edits_that_cannot_be_kept_for_later_stay_on_the_screen(data, path, told
     assert read_journal(folder).unsaved_count == 1
 
 
-def test_after_a_save_on_a_full_disk_nothing_is_offered(data, path, told, monkeypatch):
+def test_after_a_save_on_a_full_disk_nothing_is_offered(
+    data, path, reported, monkeypatch
+):
     layer = opened(path)
     layer.paint((0, 20, 20), 77)
     journal = layer.saver.journal
@@ -181,8 +185,8 @@ def test_after_a_save_on_a_full_disk_nothing_is_offered(data, path, told, monkey
 
     monkeypatch.setattr(AppendLog, "append", full)
     layer.paint((0, 40, 40), 78)
-    assert layer.saver.save_now(), told
-    assert len([one for one in told if "No space left" in one]) == 1
+    assert layer.saver.save_now(), reported
+    assert len([one for one in reported if "No space left" in one]) == 1
     monkeypatch.undo()
     layer.paint((0, 50, 50), 79)
     journal.sync()
@@ -194,7 +198,7 @@ def test_after_a_save_on_a_full_disk_nothing_is_offered(data, path, told, monkey
 
 
 def test_a_full_disk_of_journals_is_shown_once_and_labels_are_saved(
-    small_disk, path, told, monkeypatch
+    small_disk, path, reported, monkeypatch
 ):
     monkeypatch.setenv("XDG_DATA_HOME", str(small_disk))
     save_report.journal_reports.clear()
@@ -204,13 +208,13 @@ def test_a_full_disk_of_journals_is_shown_once_and_labels_are_saved(
     ballast = fill(small_disk)
     for row in range(20, 40):
         layer.paint((0, row, 30), row)
-    until(lambda: told)
+    until(lambda: reported)
     for _ in range(3):
         layer.saver.journal.sync_if_changed()
-    (message,) = told
+    (message,) = reported
     assert "No space left on device" in message
     pixels = np.asarray(layer.data[0])
-    assert layer.saver.save_now(), told
+    assert layer.saver.save_now(), reported
     stored = zarr.open_array(path / "labels" / "nuclei" / "0", mode="r")[:]
     assert (stored == pixels).all()
     ballast.unlink()
@@ -219,6 +223,6 @@ def test_a_full_disk_of_journals_is_shown_once_and_labels_are_saved(
     assert read_journal(layer.saver.journal.folder).unsaved_count == 1
     while layer.canvas.log.end:
         layer.undo()
-    assert layer.saver.save_now(), told
+    assert layer.saver.save_now(), reported
     stored = zarr.open_array(path / "labels" / "nuclei" / "0", mode="r")[:]
     assert not np.isin(stored, (77, 99)).any()

@@ -24,8 +24,8 @@ def turn(waiting):
 
 @pytest.fixture
 def acting():
-    made = LayerTask(lambda busy: made.told.append(busy))
-    made.told, made.log = [], []
+    made = LayerTask(lambda busy: made.reported.append(busy))
+    made.reported, made.log = [], []
     return made
 
 
@@ -46,7 +46,7 @@ def test_what_has_begun_ends_before_the_next(waiting, acting):
     while waiting:
         turn(waiting)
     assert acting.log == ["a1", "a2", "a3", "b1", "b2", "b3"]
-    assert acting.told == [True, True, False]
+    assert acting.reported == [True, True, False]
 
 
 @pytest.mark.parametrize("begun", [True, False])
@@ -73,7 +73,7 @@ def test_a_failure_stops_nothing_that_has_begun(waiting, acting):
         turn(waiting)
     assert acting.log == ["a1", "a2", "a3"]
     assert shown == ["no such well"]
-    assert acting.told[-1] is False
+    assert acting.reported[-1] is False
 
 
 def test_what_fails_is_over(waiting, acting):
@@ -85,12 +85,12 @@ def test_what_fails_is_over(waiting, acting):
     turn(waiting)
     with pytest.raises(ZeroDivisionError):
         turn(waiting)
-    assert acting.told == [True, False]
+    assert acting.reported == [True, False]
     act(acting, "b")
     while waiting:
         turn(waiting)
     assert acting.log == ["b1", "b2", "b3"]
-    assert acting.told == [True, False, True, False]
+    assert acting.reported == [True, False, True, False]
 
 
 @pytest.mark.parametrize("begun", [True, False])

@@ -71,11 +71,11 @@ def found(path, name="mine"):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_labels_are_valid_and_hold_what_was_painted(copy, version, told, capsys):
+def test_labels_are_valid_and_hold_what_was_painted(copy, version, reported, capsys):
     path = copy(f"{version}.ome.zarr")
     before = open_node(path)
     layer = painted(path)
-    assert layer.saver.save_now(), told
+    assert layer.saver.save_now(), reported
     multiscale, arrays = found(path)
     whole = np.asarray(layer.data[0])
     np.testing.assert_array_equal(arrays[0], whole)
@@ -104,10 +104,10 @@ def test_labels_are_valid_and_hold_what_was_painted(copy, version, told, capsys)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_other_libraries_agree(copy, version, told):
+def test_other_libraries_agree(copy, version, reported):
     path = copy(f"{version}.ome.zarr")
     layer = painted(path)
-    assert layer.saver.save_now(), told
+    assert layer.saver.save_now(), reported
     whole = np.asarray(layer.data[0])
     label = path / "labels/mine"
     with warnings.catch_warnings():
@@ -121,11 +121,11 @@ def test_other_libraries_agree(copy, version, told):
             assert (by_ngio.get_label("mine").get_array() == whole).all()
 
 
-def test_fields_of_plates_get_labels(copy, told):
+def test_fields_of_plates_get_labels(copy, reported):
     path = copy("plate.ome.zarr")
     field = next(p.parent for p in path.rglob("labels"))
     layer = painted(field)
-    assert layer.saver.save_now(), told
+    assert layer.saver.save_now(), reported
     np.testing.assert_array_equal(found(field)[1][0], np.asarray(layer.data[0]))
     assert main(["check", str(path)]) == 0
 
@@ -137,10 +137,10 @@ def test_a_plate_overview_refuses_labels(copy):
             painted(overview)
 
 
-def test_a_stack_and_its_finest_level(copy, told):
+def test_a_stack_and_its_finest_level(copy, reported):
     path = copy("stack.ome.zarr")
     layer = painted(path, level=1)
-    assert layer.saver.save_now(), told
+    assert layer.saver.save_now(), reported
     multiscale, arrays = found(path)
     image = open_node(path).metadata.image.multiscales[0]
     assert len(arrays) == len(image.levels)
@@ -149,29 +149,29 @@ def test_a_stack_and_its_finest_level(copy, told):
     assert main(["check", str(path)]) == 0
 
 
-def test_a_taken_name_is_refused_and_a_free_one_offered(copy, told):
+def test_a_taken_name_is_refused_and_a_free_one_offered(copy, reported):
     path = copy("0.5.ome.zarr")
     first, second = painted(path), painted(path)
-    assert first.saver.save_now(), told
+    assert first.saver.save_now(), reported
     before = found(path)[1][0]
     assert not second.saver.save_now()
-    assert "mine-2 is free" in told[-1]
-    assert "Rename the layer" in told[-1]
+    assert "mine-2 is free" in reported[-1]
+    assert "Rename the layer" in reported[-1]
     assert second.unsaved
     assert (found(path)[1][0] == before).all()
     second.name = "mine [1]"  # by napari, since there is another
     assert not second.saver.save_now()
     second.name = "mine-2"
-    assert second.saver.save_now(), told
+    assert second.saver.save_now(), reported
     whole = np.asarray(second.data[0])
     np.testing.assert_array_equal(found(path, "mine-2")[1][0], whole)
     assert len([n.name for n in open_node(path).labels().nodes]) == 4
 
 
-def test_labels_of_older_versions_go_to_a_sidecar(copy, told, tmp_path):
+def test_labels_of_older_versions_go_to_a_sidecar(copy, reported, tmp_path):
     path = copy("old.ome.zarr")
     layer = painted(path)
-    assert layer.saver.save_now(), told
+    assert layer.saver.save_now(), reported
     assert not (path / "labels/mine").exists()
     assert main(["check", str(tmp_path / "old.labels.ome.zarr")]) == 0
     again = layers_of(path).layers["mine"]
@@ -195,38 +195,38 @@ def test_strokes_outside_of_the_image_alone_are_not_saved(copy, tmp_path, sideca
     assert layer.saver.note.startswith("Saved ")
 
 
-def test_in_the_image_older_versions_are_told_to_convert(copy):
+def test_in_the_image_older_versions_are_advised_to_convert(copy):
     path = copy("old.ome.zarr")
     with pytest.raises(UnsupportedError, match=r"Convert it to 0\.4 or newer"):
         painted(path, sidecar=False)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_the_list_keeps_what_others_wrote(copy, version, told):
+def test_the_list_keeps_what_others_wrote(copy, version, reported):
     path = copy(f"{version}.ome.zarr")
     name = ".zattrs" if version == "0.4" else "zarr.json"
     document = path / "labels" / name
     content = json.loads(document.read_text())
     content["mine too"] = {"a": 1}
     document.write_text(json.dumps(content))
-    assert painted(path).saver.save_now(), told
+    assert painted(path).saver.save_now(), reported
     after = json.loads(document.read_text())
     home = after if version == "0.4" else after["attributes"]["ome"]
     assert home["labels"] == ["nuclei", "cells", "mine"]
     assert after["mine too"] == {"a": 1}
 
 
-def test_the_first_labels_of_an_image_make_the_list(copy, told):
+def test_the_first_labels_of_an_image_make_the_list(copy, reported):
     for version in VERSIONS:
         path = copy(f"{version}.ome.zarr")
         shutil.rmtree(path / "labels")
-        assert painted(path).saver.save_now(), told
+        assert painted(path).saver.save_now(), reported
         assert [n.name for n in open_node(path).labels().nodes] == ["mine"]
         assert main(["check", str(path)]) == 0
 
 
 def test_an_interrupted_creation_is_no_label_and_does_not_hinder(
-    copy, told, monkeypatch
+    copy, reported, monkeypatch
 ):
     path = copy("0.5.ome.zarr")
 
@@ -241,7 +241,7 @@ def test_an_interrupted_creation_is_no_label_and_does_not_hinder(
     assert [n.name for n in open_node(path).labels().nodes] == ["nuclei", "cells"]
     monkeypatch.undo()
     other = painted(path)  # as after a crash: nobody knows of the first
-    assert other.saver.save_now(), told
+    assert other.saver.save_now(), reported
     np.testing.assert_array_equal(found(path)[1][0], np.asarray(other.data[0]))
 
 
@@ -266,7 +266,7 @@ def scales_only(path, shape=(1000, 1003), levels=5):
     return path
 
 
-def test_labels_of_a_coarse_level_stay_on_what_they_were_painted_on(tmp_path, told):
+def test_labels_of_a_coarse_level_stay_on_what_they_were_painted_on(tmp_path, reported):
     path = scales_only(tmp_path / "a.ome.zarr")
     model = layers_of(path)
     layer = new_labels(model.layers[0], "mine", level=4)
@@ -276,7 +276,7 @@ def test_labels_of_a_coarse_level_stay_on_what_they_were_painted_on(tmp_path, to
     np.testing.assert_allclose(voxel, [40, 20], atol=1e-6)
     layer.brush_size = 1
     layer.paint((40, 20), 3)
-    assert layer.saver.save_now(), told
+    assert layer.saver.save_now(), reported
     again = layers_of(path).layers["mine"]
     np.testing.assert_allclose(again.data_to_world((40, 20)), spot)
     np.testing.assert_allclose(
@@ -289,10 +289,10 @@ def test_labels_of_a_coarse_level_stay_on_what_they_were_painted_on(tmp_path, to
     assert main(["check", str(path)]) == 0
 
 
-def test_labels_of_a_level_that_a_flat_image_lacks(tmp_path, told):
+def test_labels_of_a_level_that_a_flat_image_lacks(tmp_path, reported):
     path = scales_only(tmp_path / "a.ome.zarr", (1500, 1501), levels=1)
     layer = painted(path, level=1)
-    assert layer.saver.save_now(), told
+    assert layer.saver.save_now(), reported
     level = found(path)[0].levels[0]
     np.testing.assert_allclose(level.scale, [1, 0.5], rtol=1e-2)
     again = layers_of(path).layers["mine"]
@@ -300,7 +300,7 @@ def test_labels_of_a_level_that_a_flat_image_lacks(tmp_path, told):
 
 
 @pytest.mark.parametrize("dtype", ["bool", "complex64"])
-def test_labels_of_an_image_that_is_shown_as_other_numbers(tmp_path, told, dtype):
+def test_labels_of_an_image_that_is_shown_as_other_numbers(tmp_path, reported, dtype):
     path = scales_only(tmp_path / "a.ome.zarr", (64, 65), levels=2)
     for k in range(2):
         shutil.rmtree(path / str(k))
@@ -312,7 +312,7 @@ def test_labels_of_an_image_that_is_shown_as_other_numbers(tmp_path, told, dtype
     assert shown.dtype == {"bool": "uint8", "complex64": "float32"}[dtype]
     assert shown[0, :4].tolist() == ([0, 1, 1, 0] if dtype == "bool" else [0, 1, 2, 0])
     layer = painted(path)
-    assert layer.saver.save_now(), told
+    assert layer.saver.save_now(), reported
     whole = np.asarray(layer.data[0])
     assert whole.any()
     np.testing.assert_array_equal(found(path)[1][0], whole)

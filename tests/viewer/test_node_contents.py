@@ -24,7 +24,7 @@ def test_colours_and_properties_of_one_field_are_not_given_to_others(
     assert well.labels[0].label == own.label
 
 
-def test_a_well_tells_which_acquisition_it_shows(tmp_path: Path) -> None:
+def test_a_well_names_the_acquisition_it_shows(tmp_path: Path) -> None:
     where = write_tiny_plate(tmp_path / "x", grid=(1, 1), fields=1, acquisitions=2)
     found = open_contents(open_node(where / "A/1"))
     assert found.notes == (

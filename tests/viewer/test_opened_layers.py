@@ -13,7 +13,7 @@ from napari_ngff.viewer.session import session_of
 
 
 @pytest.fixture
-def told(monkeypatch):
+def reported(monkeypatch):
     messages = []
     monkeypatch.setattr(opened_layers, "show_info", messages.append)
     return messages
@@ -28,17 +28,17 @@ def viewer(tmp_path):
     return viewer
 
 
-def test_a_notice_is_shown_once(viewer, told):
+def test_a_notice_is_shown_once(viewer, reported):
     viewer._new_labels()
     viewer._new_labels()
-    (text,) = told
+    (text,) = reported
     assert text.splitlines()[0] == "Only in memory: labels without a file."
     assert "Save as" in text
     assert "New labels" in text
 
 
-def test_other_labels_are_not_spoken_of(viewer, told):
+def test_other_labels_are_not_spoken_of(viewer, reported):
     viewer.add_labels(np.zeros((64, 64), "u2"), name="segmented")
     viewer.layers.clear()
     viewer._new_labels()
-    assert told == []
+    assert reported == []

@@ -27,7 +27,7 @@ def viewer():
 
 
 @pytest.fixture
-def told(monkeypatch):
+def reported(monkeypatch):
     messages = []
     monkeypatch.setattr(
         window_services, "show_messages", lambda found, _: messages.extend(found)
@@ -171,7 +171,9 @@ def test_an_acquisition_does_not_call_off_what_was_asked(viewer, workers, tmp_pa
     assert browser.position == Position("A/2", "0", 0)
 
 
-def test_all_wells_that_are_pinned_quickly_are_there(viewer, workers, told, tmp_path):
+def test_all_wells_that_are_pinned_quickly_are_there(
+    viewer, workers, reported, tmp_path
+):
     root = write_plate(tmp_path / "p", grid=(1, 6), fields=1)
     browser = browse(viewer, root)
     browser.show_field("A/1")
@@ -181,10 +183,10 @@ def test_all_wells_that_are_pinned_quickly_are_there(viewer, workers, told, tmp_
     workers.finish()
     assert browser.position == Position("A/1", "0", 0)
     assert [place.well for place in browser.pinned_fields] == ["A/3", "A/5"]
-    assert "no image 77" in told[0]
+    assert "no image 77" in reported[0]
 
 
-def test_an_error_of_any_kind_ends_an_action(viewer, workers, told, tmp_path):
+def test_an_error_of_any_kind_ends_an_action(viewer, workers, reported, tmp_path):
     root = write_plate(tmp_path / "p", grid=(1, 2), fields=1)
     browser = browse(viewer, root)
     browser._display.resolver.open_field = lambda *_: [][0]
@@ -193,7 +195,7 @@ def test_an_error_of_any_kind_ends_an_action(viewer, workers, told, tmp_path):
     browser.show_field("A/1")
     workers.finish()
     assert busy == [True, False]
-    assert "IndexError" in told[0]
+    assert "IndexError" in reported[0]
 
 
 def test_a_browser_that_was_left_shows_nothing(viewer, workers, tmp_path):
@@ -403,7 +405,7 @@ def test_the_next_field_has_all_acquisitions_that_were_chosen(viewer, tmp_path):
         np.testing.assert_array_equal(image, pixels(number, (8, 8)))
 
 
-def test_a_well_that_lacks_an_acquisition(viewer, told, tmp_path):
+def test_a_well_that_lacks_an_acquisition(viewer, reported, tmp_path):
     root = write_plate(tmp_path / "p", grid=(1, 3), fields=2, acquisitions=2)
     without(root, "A/2", lambda image: image["acquisition"] == 1)
     browser = browse(viewer, root)
@@ -419,7 +421,7 @@ def test_a_well_that_lacks_an_acquisition(viewer, told, tmp_path):
     first, second = shown(viewer)
     assert not first.any()  # no other acquisition takes its place
     np.testing.assert_array_equal(second, pixels(52, (8, 8)))
-    assert told == ["This well has no image of the chosen acquisition."]
+    assert reported == ["This well has no image of the chosen acquisition."]
 
 
 def test_a_place_that_was_imaged_once_is_paired_with_no_other(viewer, tmp_path):
@@ -438,7 +440,7 @@ def test_a_place_that_was_imaged_once_is_paired_with_no_other(viewer, tmp_path):
 
 
 @pytest.mark.parametrize("broken", ["document", "fields", "image"])
-def test_arrows_lead_past_a_broken_well(viewer, told, tmp_path, broken):
+def test_arrows_lead_past_a_broken_well(viewer, reported, tmp_path, broken):
     root = write_plate(tmp_path / "p", grid=(1, 3), fields=1)
     if broken == "document":
         (root / "A/2/zarr.json").unlink()
@@ -452,10 +454,10 @@ def test_arrows_lead_past_a_broken_well(viewer, told, tmp_path, broken):
     if broken == "image":
         # Only opening it tells.
         assert browser.position == Position("A/1", "0", 0)
-        assert "A/2/0" in told.pop()
+        assert "A/2/0" in reported.pop()
         browser.step_well(0, 1)
     assert browser.position == Position("A/3", "0", 0)
-    assert told == []
+    assert reported == []
 
 
 def test_at_the_border_nothing_happens(viewer, tmp_path, monkeypatch):

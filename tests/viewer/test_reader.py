@@ -35,7 +35,7 @@ def plate(tmp_path_factory):
 
 @pytest.fixture
 def shown(monkeypatch):
-    """Catch what the user is told."""
+    """Catch what is reported to the user."""
     notification_manager.records.clear()
     messages = []
     monkeypatch.setattr(reader, "show_left_out", messages.extend)
@@ -214,7 +214,7 @@ def test_a_multiscale_that_cannot_be_read_is_reported(image, tmp_path, shown):
     assert any("nowhere" in message for message in shown)
 
 
-def test_a_broken_label_is_told_and_the_image_opens(image, tmp_path, shown):
+def test_a_broken_label_is_reported_and_the_image_opens(image, tmp_path, shown):
     copy = shutil.copytree(image, tmp_path / "cells.ome.zarr")
     shutil.rmtree(copy / "labels" / "nuclei" / "0")
     shutil.rmtree(copy / "labels" / "cells")

@@ -36,9 +36,9 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture
 def messages(monkeypatch):
-    told = []
-    monkeypatch.setattr(reader, "show_left_out", told.extend)
-    return told
+    reported = []
+    monkeypatch.setattr(reader, "show_left_out", reported.extend)
+    return reported
 
 
 def fields(shape):

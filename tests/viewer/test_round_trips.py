@@ -211,7 +211,7 @@ def consolidate(folder, zarr_format):
 @pytest.mark.default_cases("0.4-layers", "0.5-viewer")
 @pytest.mark.filterwarnings("ignore:Consolidated metadata is currently not part")
 @pytest.mark.parametrize("call", [read_layers, view], ids=["layers", "viewer"])
-def test_copies_tell_what_can_be_asked_for_together(
+def test_copies_show_what_can_be_asked_for_together(
     tmp_path, server, zarr_format, call
 ):
     write_image(
@@ -228,7 +228,7 @@ def test_copies_tell_what_can_be_asked_for_together(
 
 @pytest.mark.default_cases("0.5")
 @pytest.mark.filterwarnings("ignore:Consolidated metadata is currently not part")
-def test_copies_of_a_plate_tell_what_its_wells_have(tmp_path, server, zarr_format):
+def test_copies_of_a_plate_show_what_its_wells_have(tmp_path, server, zarr_format):
     folder = write_wells(tmp_path / "a.zarr", zarr_format, (4, 8))
     for row in "ABCD":
         # zarr-python finds nothing below a folder that is no group.

@@ -291,7 +291,7 @@ def test_zarr_v2_is_neither_one_file_nor_sharded(tmp_path: Path, name: str, opti
 
 
 @pytest.mark.parametrize("name", ["x.zarr", "x.ozx"])
-def test_nothing_is_overwritten_unless_told(tmp_path: Path, name: str):
+def test_nothing_is_overwritten_unless_asked_to(tmp_path: Path, name: str):
     where = write_image(tmp_path / name, shape=(32, 32))
     with pytest.raises(FileExistsError, match="already exists"):
         write_image(where, shape=(32, 32))

@@ -1,4 +1,4 @@
-"""What the user is told of a save."""
+"""What is reported to the user of a save."""
 
 import re
 
@@ -16,7 +16,7 @@ PROBLEM = Problem(
 
 
 @pytest.fixture
-def told(monkeypatch):
+def reported(monkeypatch):
     messages = []
     for name in ("show_error", "show_warning"):
 
@@ -34,14 +34,14 @@ def check_first_line(text):
     assert "/" not in first
 
 
-def test_a_save_stands_in_the_controls_and_is_no_message(told):
+def test_a_save_stands_in_the_controls_and_is_no_message(reported):
     note = SaveReporter().report_save("nuclei", SaveResult(SaveOutcome(312)))
     assert re.fullmatch(r"Saved \d\d:\d\d", note.text)
     assert note.detail == "312 chunks written."
-    assert told == []
+    assert reported == []
 
 
-def test_one_chunk_is_no_chunks(told):
+def test_one_chunk_is_no_chunks(reported):
     assert (
         SaveReporter().report_save("a", SaveResult(SaveOutcome(1))).detail
         == "1 chunk written."
@@ -49,14 +49,14 @@ def test_one_chunk_is_no_chunks(told):
     SaveReporter().report_save(
         "a", SaveResult(SaveOutcome(1, refused=("0/1 is damaged.",)))
     )
-    assert told[-1][1].startswith("Not saved: 1 chunk.\n")
+    assert reported[-1][1].startswith("Not saved: 1 chunk.\n")
 
 
-def test_new_problems_are_told_with_code_and_consequence(told):
+def test_new_problems_are_reported_with_code_and_consequence(reported):
     note = SaveReporter().report_save(
         "nuclei", SaveResult(SaveOutcome(3, problems=(PROBLEM,)))
     )
-    ((kind, text),) = told
+    ((kind, text),) = reported
     assert kind == "show_warning"
     check_first_line(text)
     for part in ("axis-missing", "labels/a:multiscales", "No axes.", "Not shown."):
@@ -65,7 +65,7 @@ def test_new_problems_are_told_with_code_and_consequence(told):
 
 
 @pytest.mark.parametrize("name", ["a", "mitotic figures of the second reading"])
-def test_failures_begin_with_the_result(told, name):
+def test_failures_begin_with_the_result(reported, name):
     path = "/a/very/long/path/to/cells.ome.zarr"
     results = (
         SaveResult(error=OSError(28, "No space left on device", path)),
@@ -74,56 +74,58 @@ def test_failures_begin_with_the_result(told, name):
     )
     for result in results:
         SaveReporter().report_save(name, result)
-        _, text = told.pop()
+        _, text = reported.pop()
         check_first_line(text)
         assert text.startswith("Not saved: ")
         assert "Your edits are kept. Fix the problem and save again." in text
         assert path in text
 
 
-def test_many_problems_are_no_flood(told):
+def test_many_problems_are_no_flood(reported):
     SaveReporter().report_save(
         "nuclei", SaveResult(SaveOutcome(3, problems=(PROBLEM,) * 40))
     )
-    assert told[0][1].count("axis-missing") == 5
-    assert "... and 35 more" in told[0][1]
+    assert reported[0][1].count("axis-missing") == 5
+    assert "... and 35 more" in reported[0][1]
 
 
-def test_conflicts_and_other_refusals_say_what_to_do(told):
+def test_conflicts_and_other_refusals_say_what_to_do(reported):
     refused = tuple(f"0/{i} was changed by another program." for i in range(9))
     note = SaveReporter().report_save(
         "a", SaveResult(SaveOutcome(1, refused=refused, conflict=True))
     )
-    assert "read again, with your edits on top" in told[0][1]
+    assert "read again, with your edits on top" in reported[0][1]
     assert note.text.endswith(" except 9 chunks")
     SaveReporter().report_save("a", SaveResult(SaveOutcome(1, refused=refused)))
-    assert "Fix the problem and save again." in told[1][1]
+    assert "Fix the problem and save again." in reported[1][1]
 
 
-def test_colours_that_were_not_saved_are_reported(told):
+def test_colours_that_were_not_saved_are_reported(reported):
     SaveReporter().report_save(
         "a", SaveResult(SaveOutcome(1), unsaid=OSError("Disk is full."))
     )
-    assert told[0][1].startswith("Not saved: colours, properties.\na: Disk is full. ")
+    assert reported[0][1].startswith(
+        "Not saved: colours, properties.\na: Disk is full. "
+    )
 
 
-def test_a_taken_name_is_told_with_what_to_do(told):
+def test_a_taken_name_is_reported_with_what_to_do(reported):
     error = NameTakenError("There is a already. a-2 is free.", "a", "a-2")
     note = SaveReporter().report_save("a", SaveResult(error=error))
-    kind, text = told[0]
+    kind, text = reported[0]
     assert kind == "show_error"
     assert "a-2 is free. Rename the layer and save again." in text
     assert note.text.startswith("Not saved")
 
 
-def test_what_nobody_asked_for_is_told_once_and_only_if_it_fails(told):
+def test_what_nobody_asked_for_is_reported_once_and_only_if_it_fails(reported):
     reporter = SaveReporter()
     failed = SaveResult(error=OSError("Disk is full."))
     for result in (SaveResult(SaveOutcome(3)), failed, failed):
         reporter.report_save("a", result, quiet=True)
-    assert len(told) == 1
+    assert len(reported) == 1
     reporter.report_save("a", failed)  # who asks is told
-    assert len(told) == 2
+    assert len(reported) == 2
     reporter.report_save("a", SaveResult(SaveOutcome(3)), quiet=True)
     reporter.report_save("a", failed, quiet=True)
-    assert len(told) == 3
+    assert len(reported) == 3

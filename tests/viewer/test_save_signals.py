@@ -36,7 +36,7 @@ def heard(layer):
     return events
 
 
-def test_edits_make_it_dirty_and_a_save_clean(layer, heard, told):
+def test_edits_make_it_dirty_and_a_save_clean(layer, heard, reported):
     layer.paint((0, 20, 20), 77)
     layer.paint((0, 30, 20), 77)
     layer.undo()
@@ -52,7 +52,7 @@ def test_edits_make_it_dirty_and_a_save_clean(layer, heard, told):
     assert heard == [("dirty", True), ("dirty", False), ("saved", False)]
 
 
-def test_a_save_that_fails_says_so_once(layer, heard, told, monkeypatch):
+def test_a_save_that_fails_says_so_once(layer, heard, reported, monkeypatch):
     def full(*_, **__):
         raise OSError(28, "No space left on device")
 
@@ -66,7 +66,7 @@ def test_a_save_that_fails_says_so_once(layer, heard, told, monkeypatch):
     assert heard == [("failed", False), ("dirty", False), ("saved", False)]
 
 
-def test_progress_goes_from_nothing_to_an_end(layer, told):
+def test_progress_goes_from_nothing_to_an_end(layer, reported):
     parts, threads = [], set()
     layer.saver.progressed.connect(parts.append)
     layer.saver.progressed.connect(lambda _: threads.add(threading.get_ident()))

@@ -162,7 +162,7 @@ def test_many_broken_chunks_make_few_messages(monkeypatch):
     assert shown[1][0] == "a.zarr: 10 chunks are damaged. They stay empty."
 
 
-def test_a_second_outage_is_told_again(monkeypatch):
+def test_a_second_outage_is_reported_again(monkeypatch):
     shown, now = [], [100.0]
     monkeypatch.setattr(
         window_services, "show_messages", lambda found, result: shown.append(result)
@@ -183,10 +183,10 @@ def test_a_second_outage_is_told_again(monkeypatch):
         " It is asked for again by itself."
     )
     assert broken == "a.zarr/B/2/0: 1 chunk is damaged. It stays empty."
-    assert shown[2:] == [lost], "what is damaged stays so, and was told"
+    assert shown[2:] == [lost], "what is damaged stays so, and was reported"
 
 
-def test_a_broken_well_is_told_with_one_advice(monkeypatch):
+def test_a_broken_well_is_reported_with_one_advice(monkeypatch):
     shown = []
     monkeypatch.setattr(
         window_services, "show_messages", lambda found, _: shown.extend(found)

@@ -1,4 +1,4 @@
-"""Preferences: what they are at first, where they are kept, who is told."""
+"""Preferences: what they are at first, where they are kept, who is notified."""
 
 from __future__ import annotations
 
@@ -71,32 +71,32 @@ def test_other_sizes_of_volumes_are_refused(mebibytes):
     assert settings.volume_memory() == 0
 
 
-def test_whoever_listens_is_told_of_the_second_group_too():
+def test_listeners_hear_of_the_second_group_too():
     from napari.settings import get_plugin_settings
 
     settings.volume_memory()
-    told = []
-    settings.changed.connect(lambda *what: told.append(what))
+    reported = []
+    settings.changed.connect(lambda *what: reported.append(what))
     try:
         get_plugin_settings("napari-ngff").viewing.volume_memory = 300
     finally:
         settings.changed.disconnect()
-    assert told == [("volume_memory", 300)]
+    assert reported == [("volume_memory", 300)]
     assert settings.volume_memory() == 300
 
 
-def test_after_plugins_changed_it_is_still_told():
+def test_after_plugins_changed_it_is_still_reported():
     from napari.settings import _clear_plugin_settings_cache
 
     settings.autosave_minutes()
     _clear_plugin_settings_cache()
-    told = []
-    settings.changed.connect(lambda *what: told.append(what))
+    reported = []
+    settings.changed.connect(lambda *what: reported.append(what))
     try:
         settings.set_autosave_minutes(9)
     finally:
         settings.changed.disconnect()
-    assert told == [("autosave", 9)]
+    assert reported == [("autosave", 9)]
 
 
 def test_the_last_addresses_are_kept_without_secrets():

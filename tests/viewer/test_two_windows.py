@@ -67,14 +67,16 @@ def shown(folder, name):
 @pytest.mark.default_cases("one window-", "two windows-mine")
 @pytest.mark.parametrize("replaces", ["", "mine"])
 @pytest.mark.parametrize("same", [True, False], ids=["one window", "two windows"])
-def test_new_labels_that_another_has_begun_to_save_stay(folder, told, same, replaces):
+def test_new_labels_that_another_has_begun_to_save_stay(
+    folder, reported, same, replaces
+):
     one = window(folder)
     first = painted(one, 7)
     second = painted(one if same else window(folder), 8)
     begin(first)
     second.saver.replaces = replaces
     assert not second.saver.save_now()
-    assert "There is something named mine" in told[-1]
+    assert "There is something named mine" in reported[-1]
     assert first.saver.save_now()
     assert shown(folder, "mine") == {0, 7}
     second.name = "mine-2"
@@ -83,12 +85,12 @@ def test_new_labels_that_another_has_begun_to_save_stay(folder, told, same, repl
     assert not list(folder.rglob("*.aside"))
 
 
-def test_the_place_is_free_when_the_layer_goes(folder, told):
+def test_the_place_is_free_when_the_layer_goes(folder, reported):
     one, two = window(folder), window(folder)
     first, second = painted(one, 7), painted(two, 8)
     begin(first)
     first.saver.discard_edits()
-    assert second.saver.save_now(), told
+    assert second.saver.save_now(), reported
     assert shown(folder, "mine") == {0, 8}
 
 
@@ -114,8 +116,8 @@ def test_edits_that_another_window_recovers_are_not_deleted(folder):
 
 
 def test_a_label_that_another_made_a_class_keeps_that_class(folder, monkeypatch):
-    told, place = [], "napari_ngff.viewer.painting.layer_classes.show_warning"
-    monkeypatch.setattr(place, told.append)
+    reported, place = [], "napari_ngff.viewer.painting.layer_classes.show_warning"
+    monkeypatch.setattr(place, reported.append)
     first, second = opened(folder), opened(folder)
     classes_of_layer(first).add_class("from A")
     value = classes_of_layer(second).add_class("from B").value
@@ -129,7 +131,7 @@ def test_a_label_that_another_made_a_class_keeps_that_class(folder, monkeypatch)
     stored = read_label_info(open_node(str(folder / "labels" / "nuclei")))
     assert stored.properties[value]["class-name"] == "from B"
     assert first.saver.save_now()
-    (text,) = told
+    (text,) = reported
     assert f"Label {value} is 'from B' in the file" in text
     # What is seen is what the file has.
     for layer in (first, opened(folder)):
@@ -141,4 +143,4 @@ def test_a_label_that_another_made_a_class_keeps_that_class(folder, monkeypatch)
     for layer in (first, second):
         classes_of_layer(layer).change_class(value, name="both")
         layer.saver.save_now()
-    assert len(told) == 1
+    assert len(reported) == 1

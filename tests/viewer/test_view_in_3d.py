@@ -22,7 +22,7 @@ REGION = (0, 3), (2, 3), (4, 20), (10, 50)
 
 
 @pytest.fixture
-def told(monkeypatch):
+def reported(monkeypatch):
     messages = []
     monkeypatch.setattr(window_services, "show_passing", messages.append)
     return messages
@@ -142,7 +142,7 @@ def replace_pixels(layer):
     ("number", "change"),
     [(1, paint_copy), (0, write_pixels), (0, rename_copy), (0, replace_pixels)],
 )
-def test_a_copy_that_was_changed_stays(viewer, told, number, change):
+def test_a_copy_that_was_changed_stays(viewer, reported, number, change):
     layers = list(viewer.layers)
     shown = view_in_3d(viewer, layers, REGION)
     change(shown[number])
@@ -150,7 +150,7 @@ def test_a_copy_that_was_changed_stays(viewer, told, number, change):
     kept = shown[number]
     assert list(viewer.layers) == [*layers, kept]
     assert not kept.visible
-    assert told == [f"A changed copy is kept, hidden.\n{kept.name}"]
+    assert reported == [f"A changed copy is kept, hidden.\n{kept.name}"]
     (again,) = view_in_3d(viewer, [layers[0]], REGION)
     viewer.dims.ndisplay = 2
     assert list(viewer.layers) == [*layers, kept]

@@ -341,27 +341,27 @@ def test_0_4_has_no_single_files_and_no_shards(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_it_can_be_stopped_and_tells_how_far_it_is(tmp_path):
-    told = []
+def test_it_can_be_stopped_and_shows_how_far_it_is(tmp_path):
+    reported = []
     layer = Image(pixels(shape=(40, 600, 600)))
     with pytest.raises(InterruptedError, match="Nothing was written"):
         write(
             tmp_path / "a",
             [layer],
-            progress=lambda done, total: told.append((done, total)),
-            cancel=lambda: len(told) > 4,
+            progress=lambda done, total: reported.append((done, total)),
+            cancel=lambda: len(reported) > 4,
         )
     assert list(tmp_path.iterdir()) == []
-    told.clear()
+    reported.clear()
     lock = threading.Lock()
 
     def progress(done, total):
         with lock:
-            told.append(done / total)
+            reported.append(done / total)
 
     write(tmp_path / "a", [layer], progress=progress)
-    assert len(told) == 160
-    assert max(told) == 1
+    assert len(reported) == 160
+    assert max(reported) == 1
 
 
 def test_an_error_of_the_data_leaves_nothing(tmp_path):

@@ -110,7 +110,7 @@ def askers(monkeypatch: pytest.MonkeyPatch) -> set[Thread]:
 
 
 @pytest.fixture
-def told(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
+def reported(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
     """Messages to the user: the result, and then the texts."""
     from napari_ngff.viewer import window_services
 

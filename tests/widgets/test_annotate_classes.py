@@ -359,7 +359,7 @@ def click_link(label, is_done):
 
 
 @pytest.mark.long
-def test_everything_is_reached_and_told_without_a_mouse(viewer, dock, labels):
+def test_everything_is_reached_and_reported_without_a_mouse(viewer, dock, labels):
     camera(viewer)
     for page in (dock.classes, dock.objects, dock.bridge, dock.round):
         for button in page.findChildren(type(dock.make)):

@@ -177,7 +177,7 @@ def test_the_memory_shown_follows_the_view(viewer, dock, labels):
 
 
 @pytest.mark.long
-def test_what_cannot_be_merged_is_said(viewer, dock, labels):
+def test_what_cannot_be_merged_is_reported(viewer, dock, labels):
     dock.tabs.setCurrentIndex(2)
     viewer.add_labels(np.ones((3, 3), "u1"), translate=(1e6, 1e6), name="far")
     viewer.layers.selection.active = labels

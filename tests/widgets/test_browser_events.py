@@ -45,7 +45,7 @@ def shows(dock, well, field):
     return place is not None and (place.well, place.field) == (well, field)
 
 
-def test_keys_walk_with_the_dock_focused(viewer, dock, qtbot):
+def test_keys_browse_with_the_dock_focused(viewer, dock, qtbot):
     dock.browser().show_field("B/2", "0")
     qtbot.waitUntil(lambda: shows(dock, "B/2", "0"), timeout=PATIENCE)
     layers = list(viewer.layers)
@@ -68,7 +68,7 @@ def test_keys_walk_with_the_dock_focused(viewer, dock, qtbot):
 
 
 @pytest.mark.long
-def test_keys_go_on_walking_when_a_button_was_clicked(viewer, dock, qtbot):
+def test_keys_go_on_browsing_when_a_button_was_clicked(viewer, dock, qtbot):
     viewer.window.activate()
     click_well(dock, "B/2")
     qtbot.waitUntil(dock.map.hasFocus, timeout=PATIENCE)
@@ -141,7 +141,7 @@ def test_labels_of_wells_that_were_seen_are_offered(viewer, tmp_path, qtbot):
 
 
 @pytest.mark.long
-def test_a_well_whose_fields_can_be_listed_is_said_to_be_no_other(
+def test_a_well_whose_fields_can_be_listed_is_reported_to_be_no_other(
     viewer, tmp_path, qtbot
 ):
     where = write_plate(tmp_path / "q.ome.zarr", grid=(2, 2), fields=2)
@@ -194,8 +194,8 @@ def test_enter_selects_what_the_filter_leaves(viewer, dock, qtbot):
 def test_a_pin_that_fails_leaves_no_half_of_a_field(viewer, dock, qtbot, monkeypatch):
     monkeypatch.setattr("napari_ngff.viewer.latest_task.STEP_SECONDS", -1)
     browser = dock.browser()
-    told = []
-    browser.busy.connect(told.append)
+    reported = []
+    browser.busy.connect(reported.append)
     browser.show_field("A/2", "1")
     shown = "A/2/1"
 
@@ -208,7 +208,7 @@ def test_a_pin_that_fails_leaves_no_half_of_a_field(viewer, dock, qtbot, monkeyp
         window_services, "show_messages", lambda found, _: messages.extend(found)
     )
     browser.toggle_pin("A/2", "77")
-    qtbot.waitUntil(lambda: told[-1:] == [False], timeout=PATIENCE)
+    qtbot.waitUntil(lambda: reported[-1:] == [False], timeout=PATIENCE)
     assert "no image 77" in messages[0]
     qtbot.waitUntil(lambda: shows(dock, "A/2", "1"), timeout=PATIENCE)
     assert all(o.endswith(shown) for o in origins())

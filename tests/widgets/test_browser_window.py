@@ -143,7 +143,7 @@ def test_a_click_shows_a_field(viewer, dock):
     assert [np.asarray(layer.data[0]).shape for layer in shown] == [(32, 32)] * 2
 
 
-def test_layers_stay_when_fields_are_walked(viewer, dock):
+def test_layers_stay_when_fields_are_browsed(viewer, dock):
     click(dock, "A/1")
     at(dock, "A/1", "0")
     before = images(viewer)

@@ -193,7 +193,7 @@ def test_a_broken_image_is_named(viewer, dock, folder, tmp_path):
 
 @pytest.mark.default_cases("nothing")
 @pytest.mark.parametrize("name", ["a.ome.zarr", "nothing", "notes.txt"])
-def test_what_cannot_be_walked_is_said(viewer, dock, folder, name):
+def test_what_cannot_be_visited_is_reported(viewer, dock, folder, name):
     dock.showPath(str(folder / name))
     until(lambda: name in dock.status.text())
     assert not viewer.layers

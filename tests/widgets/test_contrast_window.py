@@ -272,7 +272,7 @@ def mark(view, sign, path):
     pump(10)
 
 
-def test_wells_without_a_picture_are_told_from_empty_places(plate_map):
+def test_wells_without_a_picture_are_distinguished_from_empty_places(plate_map):
     plate_map.setMap(
         map_plate(PlateMetadata("plate", ("A", "B"), ("1", "2"), WELLS[:3]))
     )

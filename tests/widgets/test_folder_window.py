@@ -59,7 +59,7 @@ def test_other_folders_are_left_to_others(viewer, tmp_path):
     assert get_reader([str(tmp_path), str(tmp_path)]) is None
 
 
-def test_a_large_folder_is_not_walked(viewer, tmp_path, monkeypatch):
+def test_a_large_folder_is_not_searched(viewer, tmp_path, monkeypatch):
     for i in range(40):
         (tmp_path / f"{i}.tif").touch()
         (tmp_path / f"{i}").mkdir()

@@ -92,7 +92,7 @@ def test_address_typed_into_the_form_is_opened(
     assert {layer.source.reader_plugin for layer in viewer.layers} == {"napari-ngff"}
 
 
-def test_wrong_address_is_told_in_the_form(viewer: Viewer, address: str) -> None:
+def test_wrong_address_is_reported_in_the_form(viewer: Viewer, address: str) -> None:
     form = url_form(viewer)
     form.address.value = f"{address}/nothing.ome.zarr"
     form.button.native.click()

@@ -53,7 +53,7 @@ def labels(viewer):
 
 
 @pytest.fixture
-def told(monkeypatch):
+def reported(monkeypatch):
     messages = []
     for module in (canvas_labels, paint):
         monkeypatch.setattr(module, "show_warning", messages.append)
@@ -138,7 +138,7 @@ def test_alt_erases_and_does_not_resize(viewer, labels):
     assert [voxel(labels, at(0, x)) for x in (-40, 5, 40)] == [1, 0, 1]
 
 
-def test_bucket_picker_and_eraser_by_mouse(viewer, labels, told):
+def test_bucket_picker_and_eraser_by_mouse(viewer, labels, reported):
     at = look(viewer, 0.05)
     labels.brush_size = 100
     ring = [at(80 * np.cos(a), 80 * np.sin(a)) for a in np.linspace(0, 6.4, 50)]
@@ -149,7 +149,7 @@ def test_bucket_picker_and_eraser_by_mouse(viewer, labels, told):
     assert voxel(labels, at(0, 110)) == 0
     same_after_reslicing(viewer, labels)
     click(viewer, at(0, 140))
-    assert "larger than" in told[0]
+    assert "larger than" in reported[0]
     assert voxel(labels, at(0, 140)) == 0
     labels.mode = "pick"
     click(viewer, at(80, 0))
@@ -275,23 +275,23 @@ def test_ctrl_erases_as_alt_does(viewer, labels):
 
 
 @pytest.mark.long
-def test_one_click_of_the_bucket_warns_once(viewer, labels, told):
+def test_one_click_of_the_bucket_warns_once(viewer, labels, reported):
     at = look(viewer, 1.0)
     labels.mode, labels.selected_label = "fill", 4
     click(viewer, at(0, 0))
-    assert len(told) == 1
-    assert told[0].startswith("Nothing was filled.")
+    assert len(reported) == 1
+    assert reported[0].startswith("Nothing was filled.")
 
 
 def test_hidden_labels_say_once_why_they_take_no_paint(viewer, labels, monkeypatch):
     at = look(viewer, 1.0)
-    told = []
-    monkeypatch.setattr(brush, "show_info", told.append)
+    reported = []
+    monkeypatch.setattr(brush, "show_info", reported.append)
     line = [at(0, 0), at(0, 30)]
     labels.visible = False
     drag(viewer, line)
     drag(viewer, line)
-    assert told == ["These labels are hidden.\nShow 'labels' to paint."]
+    assert reported == ["These labels are hidden.\nShow 'labels' to paint."]
     assert not labels.unsaved
     labels.visible = True
     assert labels.mode == "paint"
@@ -300,28 +300,28 @@ def test_hidden_labels_say_once_why_they_take_no_paint(viewer, labels, monkeypat
     labels.mode = "pan_zoom"
     labels.visible = False
     drag(viewer, line)
-    assert len(told) == 1  # who only moves about is not told
+    assert len(reported) == 1  # who only moves about is not told
     labels.mode = "erase"
     drag(viewer, line)
-    assert len(told) == 2
+    assert len(reported) == 2
     labels.visible = True
     assert labels.mode == "erase"
 
 
-def test_a_level_that_no_texture_holds_is_refused(viewer, labels, told):
+def test_a_level_that_no_texture_holds_is_refused(viewer, labels, reported):
     controls = viewer.window._qt_viewer.controls.widgets[labels]
     box = controls._multiscale_level_control.level_combobox
     box.setCurrentIndex(3)
     assert labels.locked_data_level is None
     assert box.currentIndex() == 0
-    assert "25000 voxels" in told[0]
+    assert "25000 voxels" in reported[0]
     box.setCurrentIndex(9)
     assert labels.locked_data_level == 8
 
 
 def test_a_label_beyond_the_type_widens_it(viewer, monkeypatch):
-    told = []
-    monkeypatch.setattr(canvas_labels, "show_info", told.append)
+    reported = []
+    monkeypatch.setattr(canvas_labels, "show_info", reported.append)
     use_workers()
     layer = viewer.add_layer(OMEZarrLabels(wide("u1")))
     layer.mode, layer.brush_size = "paint", 30
@@ -337,7 +337,7 @@ def test_a_label_beyond_the_type_widens_it(viewer, monkeypatch):
         assert controls._label_control.selection_spinbox.maximum() >= label
         same_after_reslicing(viewer, layer)
     assert voxel(layer, at(-50, 20)) == 1
-    assert len(told) == 2
+    assert len(reported) == 2
 
 
 @pytest.mark.long

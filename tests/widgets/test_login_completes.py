@@ -75,21 +75,21 @@ def is_true(layer, number):
     return layer.data_level == 0 and np.array_equal(raw, part)
 
 
-def refuse_pixels(viewer, server, told):
+def refuse_pixels(viewer, server, reported):
     """Look at pixels that are refused."""
     server.wanted = [NEW]
     look(viewer, 1, 1000, 1000)
-    until(lambda: viewer.layers[0].data_level == 0 and told)
+    until(lambda: viewer.layers[0].data_level == 0 and reported)
     until(lambda: not fetcher.is_busy)
     pump(100)
     assert not is_true(viewer.layers[0], 0)
 
 
-def test_pixels_come_after_the_login(viewer, server, told):
-    refuse_pixels(viewer, server, told)
+def test_pixels_come_after_the_login(viewer, server, reported):
+    refuse_pixels(viewer, server, reported)
     raw = viewer.layers[0]._slice.image.raw
     assert raw.min() > 0, "coarser pixels stay there"
-    (result, text) = told[0]
+    (result, text) = reported[0]
     host = server.address.removeprefix("http://")
     assert result.startswith(f"cells.ome.zarr: {host} refuses ")
     assert result.endswith(" They are asked for again after a login.")
@@ -117,15 +117,15 @@ def test_pixels_come_after_the_login(viewer, server, told):
 
 
 @pytest.mark.long
-def test_a_wrong_login_asks_once(viewer, server, told):
-    refuse_pixels(viewer, server, told)
-    refused, messages = len(server.refused), len(told)
+def test_a_wrong_login_asks_once(viewer, server, reported):
+    refuse_pixels(viewer, server, reported)
+    refused, messages = len(server.refused), len(reported)
     set_login(server.address, make_login(token="wr0ng"))
     until(lambda: len(server.refused) > refused)
     until(lambda: not fetcher.is_busy)
     pump(800)
     until(lambda: not fetcher.is_busy)
     assert max(Counter(server.refused).values()) == 2
-    assert len(told) == messages
+    assert len(reported) == messages
     set_login(server.address, make_login(token="n3w"))
     until(lambda: all(map(is_true, viewer.layers, (0, 1))))

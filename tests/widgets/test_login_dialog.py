@@ -161,12 +161,12 @@ def test_user_and_password_are_kept_in_the_keychain(viewer, server, keychain):
     assert recent_addresses() == []
 
 
-def test_a_dialog_that_is_cancelled(viewer, server, told):
+def test_a_dialog_that_is_cancelled(viewer, server, reported):
     drop(viewer, server.url)
     press(wait_for_dialog(viewer), "Cancel")
-    until(lambda: told)
-    assert told[0][0] == "Not opened: cells.zarr"
-    assert "refuses" in told[0][1]
+    until(lambda: reported)
+    assert reported[0][0] == "Not opened: cells.zarr"
+    assert "refuses" in reported[0][1]
     when_asked(viewer, lambda dialog: press(dialog, "Cancel"))
     with pytest.raises(LoginNeededError):
         viewer.open(server.url, plugin="napari-ngff")
@@ -241,7 +241,9 @@ def test_a_bucket_is_asked_for_keys_a_profile_or_nothing(viewer):
 
 
 @pytest.mark.long
-def test_a_keychain_that_fails_is_reported(viewer, server, keychain, monkeypatch, told):
+def test_a_keychain_that_fails_is_reported(
+    viewer, server, keychain, monkeypatch, reported
+):
     import keyring
 
     def fail(*_):
@@ -252,7 +254,7 @@ def test_a_keychain_that_fails_is_reported(viewer, server, keychain, monkeypatch
     monkeypatch.setattr(login_dialog, "show_messages", window_services.show_messages)
     drop(viewer, server.url)
     dialog = wait_for_dialog(viewer)
-    assert told == [
+    assert reported == [
         (
             "The login was not found.",
             "The keychain cannot be read (RuntimeError). Unlock it, and try again.",
@@ -260,8 +262,8 @@ def test_a_keychain_that_fails_is_reported(viewer, server, keychain, monkeypatch
     ]
     dialog.keep.setChecked(True)
     open_with(dialog, token=TOKEN)
-    until(lambda: "The login is not kept." in [first for first, *_ in told])
+    until(lambda: "The login is not kept." in [first for first, *_ in reported])
     until(lambda: len(viewer.layers) == 3)
     forget_logins()
-    until(lambda: "Some logins are not forgotten." in [first for first, *_ in told])
-    assert TOKEN not in repr(told)
+    until(lambda: "Some logins are not forgotten." in [first for first, *_ in reported])
+    assert TOKEN not in repr(reported)

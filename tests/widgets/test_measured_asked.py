@@ -120,10 +120,10 @@ def test_closing_asks_about_a_measured_table_and_saves_it(viewer, layer, tmp_pat
 @pytest.mark.long
 def test_a_table_that_cannot_be_written_keeps_the_window(viewer, layer, tmp_path):
     (tmp_path / "taken.csv").mkdir()
-    told = []
+    reported = []
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(
-            "napari_ngff.widgets.saving.unsaved_question.show_error", told.append
+            "napari_ngff.widgets.saving.unsaved_question.show_error", reported.append
         )
         patched.setattr(
             "napari_ngff.widgets.saving.unsaved_question.ask_table_file",
@@ -132,7 +132,7 @@ def test_a_table_that_cannot_be_written_keeps_the_window(viewer, layer, tmp_path
         user = Replies(SAVE)
         assert not close_window(viewer)
     assert user.asked
-    assert "it is a folder" in told[0]
+    assert "it is a folder" in reported[0]
     session_of(viewer).measured = type(session_of(viewer).measured)()
 
 

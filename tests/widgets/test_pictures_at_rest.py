@@ -478,6 +478,8 @@ def test_at_rest_the_picture_is_what_is_read_at_once(
 
 @pytest.mark.long(seconds=200)
 @pytest.mark.parametrize("kind", PLACES)
-def test_at_rest_the_picture_is_so_after_many_walks(viewer, slow_reads, tmp_path, kind):
+def test_at_rest_the_picture_is_so_after_many_random_walks(
+    viewer, slow_reads, tmp_path, kind
+):
     root = tmp_path / "walked.ome.zarr"
     walk_often(viewer, PLACES[kind], root, examples=EXAMPLES, legs=3)

@@ -51,11 +51,11 @@ def settled(viewer, browser):
 
 def go(browser, action):
     """Act, and wait until all is shown."""
-    told = []
-    browser.busy.connect(told.append)
+    reported = []
+    browser.busy.connect(reported.append)
     action()
-    until(lambda: told[-1:] == [False])
-    browser.busy.disconnect(told.append)
+    until(lambda: reported[-1:] == [False])
+    browser.busy.disconnect(reported.append)
 
 
 def test_the_wells_of_a_dropped_plate_come_in(viewer, root):
@@ -149,7 +149,7 @@ def test_whoever_looks_at_a_place_stays_there_when_the_browser_opens(viewer, roo
 
 
 @pytest.mark.long
-def test_arrows_and_points_walk_with_the_canvas_focused(viewer, browser, qtbot):
+def test_arrows_and_points_browse_with_the_canvas_focused(viewer, browser, qtbot):
     images = list(viewer.layers[:2])
     viewer.layers.selection.active = images[0]
     images[0].contrast_limits = (5, 500)
@@ -188,7 +188,7 @@ def waited(monkeypatch):
     return waited
 
 
-def test_walking_waits_for_no_file_in_the_main_thread(viewer, browser, waited):
+def test_browsing_waits_for_no_file_in_the_main_thread(viewer, browser, waited):
     go(browser, lambda: browser.show_field("A/2"))
     waited.clear()  # nothing was known of what is in view
     # On, to another well, far away, and back: prepared in advance or not.
@@ -322,7 +322,7 @@ def files():
 
 
 @pytest.mark.long
-def test_a_long_walk_leaves_nothing_behind(viewer, browser):
+def test_long_browsing_leaves_nothing_behind(viewer, browser):
     random = np.random.default_rng(1)
     wells = [well.path for well in browser.map.wells]
 

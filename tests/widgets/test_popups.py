@@ -11,11 +11,11 @@ class Listener(QObject):
 
     def __init__(self):
         super().__init__()
-        self.told = []
+        self.reported = []
 
     def eventFilter(self, watched, event):
         if event.type() == QEvent.Type.StyleChange:
-            self.told.append(watched)
+            self.reported.append(watched)
         return False
 
 
@@ -30,11 +30,11 @@ def test_popups_get_no_style_when_their_dock_is_closed(viewer):
     for box in boxes:
         box.view().parentWidget().installEventFilter(listener)
     viewer.theme = "light"
-    assert len(set(listener.told)) == 2
-    listener.told.clear()
+    assert len(set(listener.reported)) == 2
+    listener.reported.clear()
     viewer.window.remove_dock_widget(dock)
-    assert not listener.told
+    assert not listener.reported
     dock = viewer.window.add_dock_widget(widget)
-    assert len(set(listener.told)) == 2
+    assert len(set(listener.reported)) == 2
     viewer.window.remove_dock_widget(dock)
     widget.deleteLater()

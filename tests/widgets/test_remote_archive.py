@@ -201,8 +201,8 @@ def test_a_failure_is_reported(viewer, server, address, monkeypatch):
 
 
 @pytest.mark.long
-def test_a_file_that_is_replaced_is_told_and_never_mixed(
-    viewer, server, address, tmp_path, told, stored_cells
+def test_a_file_that_is_replaced_is_reported_and_never_mixed(
+    viewer, server, address, tmp_path, reported, stored_cells
 ):
     viewer.open(address, plugin="napari-ngff")
     pump(300)
@@ -210,11 +210,11 @@ def test_a_file_that_is_replaced_is_told_and_never_mixed(
     shutil.copy2(stored_cells(2) / "cells.ozx", tmp_path)
     assert viewer.layers[0].data_level > 0
     look(viewer, 2, 400, 500)
-    until(lambda: told)
+    until(lambda: reported)
     until(lambda: not fetcher.is_busy)
-    assert "was changed on the server while it was open" in told[0][1]
-    assert told[0][1].endswith("Close it, and open it again.")
-    assert len(told) < 4
+    assert "was changed on the server while it was open" in reported[0][1]
+    assert reported[0][1].endswith("Close it, and open it again.")
+    assert len(reported) < 4
     raw = viewer.layers[0]._slice.image.raw
     assert pattern(1)[0].max() < pattern(2)[0].min()
     assert raw.max() <= pattern(1)[0].max()

@@ -84,16 +84,16 @@ def test_a_drop_returns_at_once(viewer, server, askers):
 
 
 @pytest.mark.long
-def test_a_failure_after_a_drop_is_shown(viewer, server, told):
+def test_a_failure_after_a_drop_is_shown(viewer, server, reported):
     drop(viewer, address(server, "gone"))
-    until(lambda: told)
-    assert told[0][0] == "Not opened: gone.ome.zarr"
-    assert f"answered 404 Not Found for {address(server, 'gone')}." in told[0][1]
+    until(lambda: reported)
+    assert reported[0][0] == "Not opened: gone.ome.zarr"
+    assert f"answered 404 Not Found for {address(server, 'gone')}." in reported[0][1]
     with pytest.raises((OMEZarrError, ValueError)):
         viewer.open(address(server, "gone"), plugin="napari-ngff")
 
 
-def test_an_opening_can_be_cancelled(viewer, server, told):
+def test_an_opening_can_be_cancelled(viewer, server, reported):
     server.answer = lambda path: HANG
 
     def bars():
@@ -103,8 +103,8 @@ def test_an_opening_can_be_cancelled(viewer, server, told):
     until(bars)
     assert bars()[0].desc.startswith("Opening cells.ome.zarr")
     bars()[0].cancel()
-    until(lambda: told)
-    assert "cancelled" in told[0][1]
+    until(lambda: reported)
+    assert "cancelled" in reported[0][1]
     assert not viewer.layers
     assert not bars()
     # One does not cancel the others, nor those that come later.

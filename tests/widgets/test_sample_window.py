@@ -16,7 +16,7 @@ PLUGIN = "napari-ngff"
 
 
 @pytest.fixture
-def told(monkeypatch, tmp_path):
+def reported(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     messages = []
     monkeypatch.setattr("napari.utils.notifications.show_info", messages.append)
@@ -29,7 +29,7 @@ def told(monkeypatch, tmp_path):
     ("key", "path"), [("cells", cells_path), ("stack", stack_path)]
 )
 def test_labels_of_a_sample_are_painted_undone_and_saved(
-    viewer, told, tmp_path, key, path
+    viewer, reported, tmp_path, key, path
 ):
     added = viewer.open_sample(PLUGIN, key)
     where = path()
@@ -38,7 +38,7 @@ def test_labels_of_a_sample_are_painted_undone_and_saved(
     nuclei = viewer.layers["nuclei"]
     assert isinstance(nuclei, OMEZarrLabels)
     assert nuclei.editable
-    assert str(where) in told[0]
+    assert str(where) in reported[0]
     pump(200)
     names = [layer.name for layer in viewer.layers]
     assert names[-2:] == ["nuclei", "cells"], "labels lie on top"
@@ -63,7 +63,7 @@ def test_labels_of_a_sample_are_painted_undone_and_saved(
 
 
 @pytest.mark.long
-def test_labels_of_the_plate_say_where_to_paint(viewer, told):
+def test_labels_of_the_plate_say_where_to_paint(viewer, reported):
     viewer.open_sample(PLUGIN, "plate")
     assert plate_path().exists()
     labels = [x for x in viewer.layers if isinstance(x, OMEZarrLabels)]
@@ -71,4 +71,4 @@ def test_labels_of_the_plate_say_where_to_paint(viewer, told):
     assert not any(layer.editable for layer in labels)
     status = labels[0].get_status((0,) * labels[0].ndim)["coordinates"]
     assert painted_layers.OVERVIEW in status
-    assert not told
+    assert not reported

@@ -148,8 +148,8 @@ def test_the_window_stays_where_saving_fails(viewer, folder, monkeypatch):
     def full(self, *_):
         raise OSError(28, "No space left on device")
 
-    told = []
-    monkeypatch.setattr(save_report, "show_error", told.append)
+    reported = []
+    monkeypatch.setattr(save_report, "show_error", reported.append)
     monkeypatch.setattr(
         "napari_ngff.store.arrays.array_writer.ArrayWriter.update_cells", full
     )
@@ -160,7 +160,7 @@ def test_the_window_stays_where_saving_fails(viewer, folder, monkeypatch):
     window.close(quit_app=False, confirm_need=True)
     assert user.asked
     assert window.isVisible()
-    assert "No space left" in told[0]
+    assert "No space left" in reported[0]
     assert layer.unsaved
     user = Answer(SAVE)
     monkeypatch.undo()
@@ -255,7 +255,7 @@ def test_a_name_that_was_taken_meanwhile_is_asked_for_at_the_first_save(viewer, 
 
 
 def test_two_windows_on_one_label_lose_nothing(viewer, folder, make_napari_viewer):
-    told = []
+    reported = []
     mine = opened(viewer, folder)
     second = make_napari_viewer(show=True)
     yours = opened(second, folder)
@@ -265,13 +265,13 @@ def test_two_windows_on_one_label_lose_nothing(viewer, folder, make_napari_viewe
     both = np.where(np.asarray(yours.data[0]) == 88, 88, np.asarray(mine.data[0]))
     assert mine.saver.save_now()
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(save_report, "show_warning", told.append)
+        patched.setattr(save_report, "show_warning", reported.append)
         assert not yours.saver.save_now()
     assert (
         "Another program changed voxels that you edited. They were read again"
-        in told[0]
+        in reported[0]
     )
-    assert "changed by another program" in told[0]
+    assert "changed by another program" in reported[0]
     assert (stored(folder) == np.asarray(mine.data[0])).all()
     # What was read again lies below the edits, and is there to be looked at.
     assert (np.asarray(yours.data[0]) == both).all()
@@ -316,12 +316,12 @@ def test_edits_come_to_the_disk_and_outlive_a_killed_napari(viewer, folder):
     try:
         until(lambda: napari.poll() is not None or journal_lines(folder))
         assert napari.poll() is None
-        told = []
+        reported = []
         while (line := napari.stdout.readline()) != "done\n":
             assert line
-            told.append(int(line))
-            until(lambda: journal_lines(folder) >= told[-1])
-        assert told == [1, 2, 3, 4]
+            reported.append(int(line))
+            until(lambda: journal_lines(folder) >= reported[-1])
+        assert reported == [1, 2, 3, 4]
         # What was looked at in the middle of a stroke is in pieces for that long.
         time.sleep(2 * INTERVAL)
         until(lambda: journal_lines(folder) == 4)

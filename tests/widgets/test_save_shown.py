@@ -85,7 +85,7 @@ def test_the_button_saves_and_the_state_is_reported(viewer, layer, folder):
 
 @pytest.mark.long
 @pytest.mark.parametrize("over", [True, False], ids=["on canvas", "elsewhere"])
-def test_the_status_bar_tells_of_a_save_wherever_the_mouse_is(viewer, layer, over):
+def test_the_status_bar_reports_a_save_wherever_the_mouse_is(viewer, layer, over):
     paint(viewer, layer)
     viewer.mouse_over_canvas = over
     viewer.status = "something else"

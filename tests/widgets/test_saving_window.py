@@ -182,17 +182,17 @@ def test_nothing_is_asked_where_all_is_saved(viewer, painted, monkeypatch):
     assert painted not in viewer.layers
 
 
-def test_failure_is_told_with_its_reason(viewer, painted, folder, monkeypatch):
-    told = []
-    monkeypatch.setattr(save_report, "show_error", told.append)
+def test_failure_is_reported_with_its_reason(viewer, painted, folder, monkeypatch):
+    reported = []
+    monkeypatch.setattr(save_report, "show_error", reported.append)
 
     def full(path, data, token, flush):
         raise OSError(28, "No space left on device", path)
 
     monkeypatch.setattr("napari_ngff.store.write.folder_transaction.write_aside", full)
     assert not painted.saver.save_now()
-    assert told[0].startswith("Not saved: nuclei.\n")
-    assert "No space left on device" in told[0]
+    assert reported[0].startswith("Not saved: nuclei.\n")
+    assert "No space left on device" in reported[0]
     assert painted.unsaved
     monkeypatch.undo()
     assert painted.saver.save_now()

@@ -305,8 +305,8 @@ def test_strokes_on_coarse_labels_stay_when_the_true_ones_come(viewer, labels):
 
 @pytest.mark.long
 @pytest.mark.parametrize("labels", ["codec"], indirect=True)
-def test_labels_that_cannot_be_decoded_are_told_once_and_read_again(
-    viewer, labels, monkeypatch, told
+def test_labels_that_cannot_be_decoded_are_reported_once_and_read_again(
+    viewer, labels, monkeypatch, reported
 ):
     def fail(self, buf, out=None):
         time.sleep(DELAY)
@@ -314,9 +314,9 @@ def test_labels_that_cannot_be_decoded_are_told_once_and_read_again(
 
     monkeypatch.setattr(LabelCodec, "decode", fail)
     look(viewer, 1300, 1300)
-    until(lambda: told and not are_pixels_coming())
+    until(lambda: reported and not are_pixels_coming())
     pump(200)
-    assert len([one for one in told if "no such key" in str(one)]) == 1
+    assert len([one for one in reported if "no such key" in str(one)]) == 1
     monkeypatch.undo()
     for place in (500, 1300):
         look(viewer, place, place)

@@ -120,6 +120,6 @@ def test_the_status_bar_names_the_level(viewer, stack):
     until(lambda: is_true(viewer, stack, 0))
     viewer.layers.selection.active = stack
     status = stack.get_status((0, 0, 0, 0), world=True)
-    told = {"value": "0, 57", "coordinates": "stack [0 1 2]: 0, 57"}
-    viewer.status = {**status, **told}
+    reported = {"value": "0, 57", "coordinates": "stack [0 1 2]: 0, 57"}
+    viewer.status = {**status, **reported}
     assert viewer.status["coordinates"] == "stack [0 1 2]: 57; level 0 of 0 to 2"

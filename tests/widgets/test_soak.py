@@ -174,10 +174,10 @@ def test_nothing_piles_up(viewer, tmp_path, monkeypatch):
         laps.append(home(viewer, dock))
     half = len(laps) // 2
     for name in laps[0][0]:
-        told = [numbers[name] for numbers, _ in laps]
-        LOG.info("%s: %s", name, told)
+        counts = [numbers[name] for numbers, _ in laps]
+        LOG.info("%s: %s", name, counts)
         slack = SLACK.get(name, 0)
-        assert min(told[half:]) <= min(told[:half]) + slack, f"{name}: {told}"
+        assert min(counts[half:]) <= min(counts[:half]) + slack, f"{name}: {counts}"
     # The first laps still see each well for the first time.
     memory = [megabytes for _, megabytes in laps[len(laps) // 3 :]]
     slope = np.polyfit(range(len(memory)), memory, 1)[0] / (SECONDS / 12)

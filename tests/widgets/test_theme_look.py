@@ -8,10 +8,10 @@ from napari_ngff.viewer import settings
 from napari_ngff.widgets.theme_look import ThemeFollower
 
 
-def closed(viewer, told):
+def closed(viewer, reported):
     """Make a widget with its look, and delete both as the end of a dock does."""
     widget = QWidget()
-    ThemeFollower(widget, viewer, told.append)
+    ThemeFollower(widget, viewer, reported.append)
     widget.deleteLater()
     del widget
     QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
@@ -20,10 +20,10 @@ def closed(viewer, told):
 
 @pytest.mark.long
 def test_nobody_goes_on_calling_what_is_closed(viewer):
-    told = []
-    closed(viewer, told)
+    reported = []
+    closed(viewer, reported)
     viewer.theme = "light"
-    assert len(told) == 1
+    assert len(reported) == 1
 
 
 @pytest.mark.long

@@ -42,7 +42,7 @@ def server(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def told(monkeypatch):
+def reported(monkeypatch):
     messages = []
 
     def show(texts, result=""):
@@ -78,7 +78,7 @@ def wells_of(viewer, grid):
 
 @pytest.mark.long
 def test_a_well_comes_when_it_is_clicked_after_the_server_is_back(
-    viewer, server, told, tmp_path
+    viewer, server, reported, tmp_path
 ):
     server.answer = lambda path: BUSY if path.startswith("/p.zarr/B/2/") else OK
     dock = browsed(viewer, server, tmp_path, grid=(3, 4))
@@ -88,13 +88,13 @@ def test_a_well_comes_when_it_is_clicked_after_the_server_is_back(
     text = dock.map.problems()["B/2"]
     assert f"{server.address}/p.zarr/B/2/" in text
     assert "503 Service Unavailable" in text
-    until(lambda: told)  # once no more failures come
+    until(lambda: reported)  # once no more failures come
     pump(500)
-    assert len(told) == 1  # not one for each chunk
+    assert len(reported) == 1  # not one for each chunk
 
     click(dock, "B/2")
-    until(lambda: len(told) == 2)
-    assert "503" in told[-1]
+    until(lambda: len(reported) == 2)
+    assert "503" in reported[-1]
     calm(dock)
     assert dock.browser().position is None
 
@@ -107,11 +107,13 @@ def test_a_well_comes_when_it_is_clicked_after_the_server_is_back(
     until(lambda: len(dock.browser().shown_wells) == 12)
     calm(dock)
     assert wells_of(viewer, (3, 4)).all()
-    assert len(told) == 2
+    assert len(reported) == 2
 
 
 @pytest.mark.long
-def test_an_arrow_tries_a_well_again_that_did_not_come(viewer, server, told, tmp_path):
+def test_an_arrow_tries_a_well_again_that_did_not_come(
+    viewer, server, reported, tmp_path
+):
     dock = browsed(viewer, server, tmp_path, grid=(1, 6), fields=1)
     calm(dock)
     browser = dock.browser()
@@ -122,9 +124,9 @@ def test_an_arrow_tries_a_well_again_that_did_not_come(viewer, server, told, tmp
     browser.step_well(0, 1)  # it was read ahead
     until(lambda: browser.position.well == "A/4")
     calm(dock)
-    told.clear()
+    reported.clear()
     browser.step_well(0, 1)
-    until(lambda: told)
+    until(lambda: reported)
     calm(dock)
     assert browser.position.well == "A/4"
     server.answer = lambda path: OK
@@ -135,7 +137,7 @@ def test_an_arrow_tries_a_well_again_that_did_not_come(viewer, server, told, tmp
 
 @pytest.mark.long
 def test_a_double_click_reads_a_well_of_the_mosaic_again(
-    viewer, server, told, tmp_path
+    viewer, server, reported, tmp_path
 ):
     part = "/p.zarr/B/2/1/1/c/0/0/0"
     server.answer = lambda path: BUSY if path == part else OK
@@ -153,7 +155,7 @@ def test_a_double_click_reads_a_well_of_the_mosaic_again(
 
 
 @pytest.mark.long
-def test_labels_of_a_plate_come_together(viewer, server, told, tmp_path):
+def test_labels_of_a_plate_come_together(viewer, server, reported, tmp_path):
     drawn = []
     plate = {"grid": (3, 4), "labelled": lambda well: ("nuclei",)}
     dock = browsed(viewer, server, tmp_path, **plate)
@@ -170,7 +172,7 @@ def test_labels_of_a_plate_come_together(viewer, server, told, tmp_path):
 
 @pytest.mark.long
 def test_nobody_waits_for_a_server_when_the_last_window_closes(
-    viewer, server, told, tmp_path
+    viewer, server, reported, tmp_path
 ):
     dock = browsed(viewer, server, tmp_path, grid=(3, 4))
     calm(dock)
@@ -190,7 +192,7 @@ def test_nobody_waits_for_a_server_when_the_last_window_closes(
     until(lambda: dock.browser().position == Position("C/3", "0", 0))
 
 
-def test_new_labels_do_not_wait_for_a_server(viewer, server, told, tmp_path):
+def test_new_labels_do_not_wait_for_a_server(viewer, server, reported, tmp_path):
     write_image(tmp_path / "cells.zarr", "0.5", shape=(2, 64, 64))
     viewer.open(f"{server.address}/cells.zarr", plugin="napari-ngff")
     image = next(x for x in viewer.layers if x._type_string == "image")

@@ -165,9 +165,9 @@ def test_an_empty_folder_named_so_is_explained(viewer: Viewer, tmp_path: Path) -
     QTimer.singleShot(500, loop.quit)
     loop.exec()
     assert len(viewer.layers) == 0
-    told = [record.message for record in notification_manager.records]
-    assert len(told) == 1
-    assert "There is no OME-Zarr metadata" in told[0]
+    reported = [record.message for record in notification_manager.records]
+    assert len(reported) == 1
+    assert "There is no OME-Zarr metadata" in reported[0]
 
 
 @pytest.mark.long
@@ -306,7 +306,7 @@ def test_layers_arrive_in_asynchronous_mode(
     until(lambda: centre() == (255, 255, 0))
 
 
-def test_corrupt_chunk_is_told_once_and_the_rest_is_shown(
+def test_corrupt_chunk_is_reported_once_and_the_rest_is_shown(
     viewer: Viewer, tmp_path: Path
 ) -> None:
     where = write_image(tmp_path / "x.ome.zarr", shape=(4, 64, 64))
@@ -318,10 +318,10 @@ def test_corrupt_chunk_is_told_once_and_the_rest_is_shown(
     for t in (1, 2, 1, 3):
         viewer.dims.set_current_step(0, t)
         pump(50)
-    told = [record.message for record in notification_manager.records]
-    assert len(told) == 1
-    assert f"{where}/" in told[0]
-    assert "cannot be read" in told[0]
+    reported = [record.message for record in notification_manager.records]
+    assert len(reported) == 1
+    assert f"{where}/" in reported[0]
+    assert "cannot be read" in reported[0]
     assert viewer.layers[0]._slice.image.view.max() > 0
     viewer.dims.set_current_step(0, 1)
     assert viewer.layers[0]._slice.image.view.max() == 0
@@ -542,7 +542,7 @@ def test_folder_dragged_with_the_mouse(
 
             def over() -> bool:
                 mouse("mousemove", next(steps), 300)
-                return listener.told
+                return listener.reported
 
             qapp.installEventFilter(listener)
             until(over)

@@ -33,14 +33,14 @@ def test_what_is_returned_arrives_in_the_main_thread(qtbot, given):
 
 
 def test_what_is_raised_is_reported(qtbot):
-    told = []
+    reported = []
 
     def work():
         raise OSError("raised")
 
-    run_in_worker(work, pytest.fail, told.append)
+    run_in_worker(work, pytest.fail, reported.append)
     qtbot.waitUntil(
-        lambda: [str(error) for error in told] == ["raised"], timeout=20_000
+        lambda: [str(error) for error in reported] == ["raised"], timeout=20_000
     )
 
 
@@ -82,14 +82,14 @@ def test_what_nobody_waits_for_comes_after_what_is_asked_for(qtbot):
 class Told(QObject):
     """Something of a window that a worker knows."""
 
-    told = Signal(int)
+    reported = Signal(int)
 
 
 @pytest.mark.parametrize(
     "touch",
     [
         lambda widget: widget.objectName(),
-        lambda widget: widget.told.emit(1),
+        lambda widget: widget.reported.emit(1),
         lambda widget: threading.Thread(target=lambda: widget.objectName()).start(),
     ],
     ids=["a method", "a signal", "from another thread"],
@@ -101,7 +101,7 @@ def test_a_worker_that_touches_a_widget_is_found(qtbot, worker_watch, touch):
     worker_watch.found.clear()
 
 
-def test_the_newest_that_a_worker_tells_arrives(qtbot):
+def test_the_newest_that_a_worker_reports_arrives(qtbot):
     """A worker that tells much neither fills the event loop nor hides its last word."""
     calls, heard, threads, ended = main_calls(), [], set(), []
 

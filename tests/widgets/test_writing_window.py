@@ -127,7 +127,7 @@ def test_a_script_is_not_asked(viewer, layers, tmp_path, monkeypatch):
 
 
 @pytest.mark.long
-def test_what_cannot_be_saved_is_said(viewer, layers, tmp_path, monkeypatch):
+def test_what_cannot_be_saved_is_reported(viewer, layers, tmp_path, monkeypatch):
     viewer.add_image(np.ones((5, 6)), name="other")
     viewer.layers.select_all()
     error = in_dialog(viewer, monkeypatch, tmp_path / "a.zarr")
@@ -146,11 +146,11 @@ def test_a_long_save_shows_how_far_it_is_and_can_be_stopped(
     write = writing.write
 
     def slow(*arguments, progress, **keywords):
-        def told(done, total):
+        def reported(done, total):
             progress(done, total)
             shown.wait(PATIENCE)
 
-        return write(*arguments, progress=told, **keywords)
+        return write(*arguments, progress=reported, **keywords)
 
     shown = threading.Event()
     monkeypatch.setattr(writing, "write", slow)

@@ -59,7 +59,7 @@ def main(package, write, read, judge=None):
     Parameters
     ----------
     package
-        Distribution whose version is told.
+        Distribution whose version is printed.
     write
         Fills the folder; returns the finest level by the path of each group, and the
         paths of the plates.

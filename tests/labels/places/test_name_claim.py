@@ -34,7 +34,7 @@ def replaced(folder, **options):
     return create_labels(open_node(str(folder)), "nuclei", U1, **options)
 
 
-def test_a_name_that_is_taken_is_refused_and_a_free_one_told(folder):
+def test_a_name_that_is_taken_is_refused_and_a_free_one_proposed(folder):
     before = files(folder)
     with pytest.raises(NameTakenError, match="nuclei-2 is free") as caught:
         replaced(folder)

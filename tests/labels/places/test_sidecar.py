@@ -279,17 +279,17 @@ def test_a_copy_that_did_not_get_into_the_list_is_made_anew(copy, monkeypatch):
 def test_what_another_window_copies_is_left_alone(copy):
     image = open_node(copy("0.5.ome.zarr"))
     label = image.child("labels/nuclei")
-    told = []
+    reported = []
 
     def other(done, total):
-        if not told:
+        if not reported:
             with pytest.raises(FileExistsError) as caught:
                 copy_labels(label, image)
-            told.append(str(caught.value))
+            reported.append(str(caught.value))
         return True
 
     made = copy_labels(label, image, goes_on=other)
-    assert "is being copied" in told[0]
+    assert "is being copied" in reported[0]
     np.testing.assert_array_equal(pixels(made), pixels(label))
 
 
@@ -305,7 +305,7 @@ def test_new_labels_that_are_not_saved_yet_are_not_copied_over(copy):
 
     with pytest.raises(FileExistsError, match="something named nuclei"):
         copy_labels(image.child("labels/nuclei"), image, goes_on=count)
-    assert not calls  # told before hours of copying
+    assert not calls  # reported before hours of copying
     new.register()
     assert attached_names(str(image)) == ["nuclei"]
 

@@ -1,4 +1,4 @@
-"""After a save the metadata are judged, and what became invalid is told."""
+"""After a save the metadata are judged, and what became invalid is reported."""
 
 import json
 
@@ -59,7 +59,7 @@ def test_what_became_invalid_is_reported(label):
     assert first.where.endswith(":ome/multiscales/0/axes/0")
 
 
-def test_what_was_invalid_before_is_not_told_again(label):
+def test_what_was_invalid_before_is_not_reported_again(label):
     spoil(label)
     assert find_errors(FolderSource(str(label)), "0")
     assert problems_after(label) == ()

@@ -219,7 +219,7 @@ def test_contrast_of_the_file_is_kept():
 
 
 class Scripted:
-    """A reader that waits to be told, and notes who was read."""
+    """A reader that waits until it may go on, and notes who was read."""
 
     alike = True
     concurrency = 1
@@ -294,7 +294,7 @@ def test_threads_end_when_nothing_is_wanted(samples):
 
 def test_a_closed_queue_gives_nothing():
     previews = Scripted()
-    queue = PreviewQueue(previews, lambda: pytest.fail("told after the end"))
+    queue = PreviewQueue(previews, lambda: pytest.fail("reported after the end"))
     queue.request_places([PreviewPlace("a"), PreviewPlace("b"), PreviewPlace("c")])
     until(lambda: len(previews.order) >= 2)
     queue.close()
@@ -308,8 +308,8 @@ def test_no_error_ends_the_others(monkeypatch):
     """Whatever a thumbnail, drawing it or the map raises, the rest comes."""
     from napari_ngff.plate.previews import preview_queue as module
 
-    told = []
-    monkeypatch.setattr(threading, "excepthook", lambda found: told.append(found))
+    reported = []
+    monkeypatch.setattr(threading, "excepthook", lambda found: reported.append(found))
     drawn = []
 
     def draw(preview, limits):
@@ -331,7 +331,7 @@ def test_no_error_ends_the_others(monkeypatch):
     queue.request_places([PreviewPlace("b")])
     assert drain(queue, 1)[PreviewPlace("b")].pixels.max() == 255
     until(lambda: not queue._running)
-    assert {str(one.exc_value) for one in told} == {"the map"}
+    assert {str(one.exc_value) for one in reported} == {"the map"}
     queue.close()
 
 

@@ -480,7 +480,7 @@ def broken_task(*_):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("default")
-def test_workers_that_fail_are_told_of(plate):
+def test_workers_that_fail_are_reported(plate):
     distributed = pytest.importorskip("distributed")
     with distributed.LocalCluster(
         n_workers=1,

@@ -312,7 +312,7 @@ def test_files_of_any_spreadsheet(tmp_path, text):
     }
 
 
-def test_columns_of_one_name_are_told_apart(tmp_path):
+def test_columns_of_one_name_are_distinguished(tmp_path):
     path = tmp_path / "twice.csv"
     path.write_text("well,dose,dose ,dose\nA1,1,2,3\n")
     found = read_table(path)
@@ -408,7 +408,7 @@ def test_tables_of_ngio(tmp_path, backend):
         ("out", r"written as \.csv or \.parquet"),
     ],
 )
-def test_where_no_table_can_be_is_said_at_once(tmp_path, name, message):
+def test_where_no_table_can_be_is_reported_at_once(tmp_path, name, message):
     (tmp_path / "taken.csv").mkdir()
     (tmp_path / "shut").mkdir(mode=0o555)
     if name.startswith("shut") and os.access(tmp_path / "shut", os.W_OK):

@@ -510,7 +510,7 @@ def test_a_server_that_cannot_be_listed(sample):
             server.shutdown()
 
 
-def test_progress_is_told_and_it_can_be_cancelled(sample):
+def test_progress_is_reported_and_it_can_be_cancelled(sample):
     path = sample("plate", "0.5")
     (path / "A/1/1/zarr.json").unlink()
     places = []
@@ -525,7 +525,7 @@ def test_progress_is_told_and_it_can_be_cancelled(sample):
 @pytest.mark.skipif(
     not CORPORA.is_dir(), reason=f"no public test cases at {CORPORA} (NGFF_CORPORA)"
 )
-def test_hierarchies_of_drafts_are_walked():
+def test_hierarchies_of_drafts_are_visited():
     roots = sorted((CORPORA / "rfc5-2d").rglob("*.zarr"))
     assert len(roots) > 5
     for path in roots:

@@ -153,7 +153,7 @@ def test_a_file_of_a_web_server(source, server, tmp_path, version, ranges) -> No
         convert(address, tmp_path / "other.ome.zarr", progress=change)
 
 
-def test_a_server_that_tells_nothing(source, server, tmp_path) -> None:
+def test_a_server_that_reports_nothing(source, server, tmp_path) -> None:
     server.version = ""
     made = tmp_path / "made.ome.zarr"
     convert(f"{server.address}/cells.ome.zarr", made)

@@ -34,7 +34,7 @@ def test_a_document_that_is_no_object_is_an_error_with_its_place(tmp_path, text)
         documents_of(tmp_path).read("zarr.json")
 
 
-def test_a_server_is_asked_at_once_for_what_tells_whether_there_is_a_group(tmp_path):
+def test_a_server_is_asked_at_once_for_what_shows_whether_there_is_a_group(tmp_path):
     pytest.importorskip("aiohttp", reason="needs the extra [remote]")
     (tmp_path / "a.zarr").mkdir()
     (tmp_path / "a.zarr" / ".zattrs").write_text(json.dumps({"a": 1}))

@@ -71,7 +71,7 @@ def test_wells_beyond_any_plate_are_left_out(tmp_path):
     assert len(long) == 2
 
 
-def test_a_check_tells_of_each_kind_no_more_than_anybody_reads(tmp_path):
+def test_a_check_names_each_kind_no_more_than_anybody_reads(tmp_path):
     image(tmp_path / "a")
     change(tmp_path / "a", repeat_channels)
     node = open_node(str(tmp_path / "a"))

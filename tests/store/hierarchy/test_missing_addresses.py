@@ -77,7 +77,7 @@ def bucket():
         yield files
 
 
-def test_a_bucket_tells_whether_there_is_a_folder(bucket, no_logins):
+def test_a_bucket_answers_whether_there_is_a_folder(bucket, no_logins):
     with pytest.raises(NodeNotFoundError, match=r"nothing at s3://cells/gone.zarr"):
         open_node("s3://cells/gone.zarr")
     with pytest.raises(NotOMEZarrError, match="no OME-Zarr metadata at s3://"):

@@ -190,14 +190,14 @@ def test_what_cannot_be_a_picture_is_refused(tmp_path, shape, axes):
         open_pyramid(open_node(folder))
 
 
-def test_a_broken_chunk_is_told_or_raised(tmp_path):
+def test_a_broken_chunk_is_reported_or_raised(tmp_path):
     folder = write(tmp_path / "a", [(8, 8)])
     (folder / "0" / "0.0").write_bytes(b"nonsense")
-    told = []
-    pyramid = open_pyramid(open_node(folder), on_error=told.append)
+    reported = []
+    pyramid = open_pyramid(open_node(folder), on_error=reported.append)
     assert not read(pyramid.levels[0]).any()
-    assert [error.key for error in told] == ["0/0.0"]
-    assert "0/0.0" in str(told[0])
+    assert [error.key for error in reported] == ["0/0.0"]
+    assert "0/0.0" in str(reported[0])
     with pytest.raises(ChunkError, match=r"0/0\.0"):
         read(open_pyramid(open_node(folder)).levels[0])
 

@@ -281,9 +281,9 @@ def test_two_versions_are_never_mixed(server, tmp_path, version, heeds):
     other = {**usual(), "0/c/1": FILLING[::-1], "0/c/0": BYTES[::-1]}
     put_zip(tmp_path, other, seconds=OLD + 60)
     for start in (None, 20):
-        with pytest.raises(FileChangedError) as told:
+        with pytest.raises(FileChangedError) as reported:
             source.get("0/c/1", start, start and 10)
-    assert str(told.value) == (
+    assert str(reported.value) == (
         f"{server.address}/a.ozx was changed on the server while it was open. Pixels"
         " of two versions are never mixed, so nothing more of it is read. Close it, and"
         " open it again."
@@ -326,7 +326,7 @@ def test_a_file_of_another_length_is_another_one(server, tmp_path, change):
         source.get("0/c/1")
 
 
-def test_a_chunk_of_a_changed_file_tells_to_open_it_again(server, tmp_path):
+def test_a_chunk_of_a_changed_file_advises_to_open_it_again(server, tmp_path):
     document = array_document((1000, 800), (1000, 400))
     entries = {"zarr.json": GROUP, "0/zarr.json": document, "0/c/0/0": FILLING}
     put_zip(tmp_path, {**entries, "0/c/0/1": FILLING, "x": FILLING})
@@ -334,9 +334,9 @@ def test_a_chunk_of_a_changed_file_tells_to_open_it_again(server, tmp_path):
     put_zip(
         tmp_path, {**entries, "0/c/0/1": FILLING[::-1], "x": FILLING}, seconds=OLD + 9
     )
-    with pytest.raises(ChunkError) as told:
+    with pytest.raises(ChunkError) as reported:
         read_plane(array)
-    text = str(told.value)
+    text = str(reported.value)
     assert "was changed on the server while it was open" in text
     assert text.endswith("Close it, and open it again.")
     assert text.count(server.address) == 1
@@ -373,10 +373,10 @@ def test_a_large_file_needs_parts(server, tmp_path, monkeypatch, length):
     server.ranges = False
     put_zip(tmp_path, {**usual(), "x": bytes(3 << 20)})
     server.lies = {"Content-Length": None} if length == "not stated" else {}
-    with pytest.raises(UnsupportedError) as told:
+    with pytest.raises(UnsupportedError) as reported:
         archive_of(server)
     size = "3 MB" if length == "stated" else "more than 64 MB"
-    assert str(told.value) == (
+    assert str(reported.value) == (
         f"{server.address}/a.ozx has {size}, and the server sends no parts of files, by"
         " which a zipped OME-Zarr is read. Download the file and open it, or have it"
         " unpacked on the server."
@@ -398,9 +398,9 @@ def test_a_web_page(server, tmp_path, ranges):
     server.ranges = ranges
     server.content_type = "text/html; charset=utf-8"
     put(tmp_path, b"<!doctype html><title>Log in</title>" * 100)
-    with pytest.raises(CorruptDataError) as told:
+    with pytest.raises(CorruptDataError) as reported:
         archive_of(server)
-    assert str(told.value) == (
+    assert str(reported.value) == (
         f"{server.address}/a.ozx is not a zip archive, or its end is missing. The"
         " server sent a web page: check the address, which must lead to the file itself"
         " and may need a login or a token."
@@ -410,9 +410,9 @@ def test_a_web_page(server, tmp_path, ranges):
 def peak_of(call):
     tracemalloc.start()
     try:
-        with pytest.raises(OMEZarrError) as told:
+        with pytest.raises(OMEZarrError) as reported:
             call()
-        return tracemalloc.get_traced_memory()[1], told.value
+        return tracemalloc.get_traced_memory()[1], reported.value
     finally:
         tracemalloc.stop()
 
@@ -472,12 +472,12 @@ def test_what_is_not_there_or_not_allowed(server, tmp_path):
     assert source.get("0/c/1") == FILLING
     assert "s3cret" not in source.name + repr(source)
     server.query = "token=other"
-    with pytest.raises(AccessError) as told:
+    with pytest.raises(AccessError) as reported:
         source.get("0/c/1")
-    assert "s3cret" not in str(told.value)
+    assert "s3cret" not in str(reported.value)
 
 
-def test_a_server_that_fails_is_told_and_asked_again(server, tmp_path):
+def test_a_server_that_fails_is_reported_and_asked_again(server, tmp_path):
     put_zip(tmp_path, usual())
     source = archive_of(server)
     folder, server.folder = server.folder, None

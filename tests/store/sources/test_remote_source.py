@@ -74,7 +74,7 @@ def test_what_a_server_has_not_is_asked_for_once(server, source):
     assert len(server.asked) == 2
 
 
-def test_no_answer_is_told_after_a_while(server, monkeypatch):
+def test_no_answer_is_reported_after_a_while(server, monkeypatch):
     monkeypatch.setattr(remote, "TIMEOUT", 0.2)
     server.answer = lambda path: HANG
     with pytest.raises(ServerError, match=r"no answer within 0\.2 seconds"):
@@ -97,9 +97,9 @@ def test_an_answer_without_an_end_is_given_up(server, source, monkeypatch, answe
     server.answer = lambda path: answer
     with pytest.raises(
         ServerError, match=r"complete after 0\.5 s|Got more than"
-    ) as told:
+    ) as reported:
         source.get("thing")
-    assert may_pass(told.value)
+    assert may_pass(reported.value)
 
 
 def test_more_time_can_be_allowed(server, source, monkeypatch):
@@ -151,7 +151,7 @@ def test_stopping_ends_what_waits_for_a_server(server, source):
     assert source.get("thing") == b"content"
 
 
-def test_a_chunk_tells_to_ask_again_and_not_for_a_copy(server, source):
+def test_a_chunk_advises_to_ask_again_and_not_for_a_copy(server, source):
     array = open_array(source, "0")
     server.answer = lambda path: BUSY
     with pytest.raises(ChunkError) as caught:

@@ -394,18 +394,18 @@ def test_a_stop_leaves_the_old_archive_and_what_waits(path):
     before = path.read_bytes()
     transaction = begin_transaction(ZipSource(path))
     transaction.put("0/c/0", b"new")
-    told = []
+    reported = []
 
     def goes_on(done, total):
-        told.append((done, total))
+        reported.append((done, total))
         return False
 
     assert transaction.commit(goes_on) is False
     assert path.read_bytes() == before
     assert transaction.uncommitted
-    assert transaction.commit(lambda done, total: not told.append((done, total)))
+    assert transaction.commit(lambda done, total: not reported.append((done, total)))
     assert content(path)["0/c/0"] == b"new"
-    assert told[-1][0] == told[-1][1]
+    assert reported[-1][0] == reported[-1][1]
     assert os.listdir(path.parent) == ["a.ozx"]
 
 

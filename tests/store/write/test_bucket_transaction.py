@@ -143,9 +143,9 @@ def test_the_main_thread_waits_for_no_server(image, monkeypatch):
     assert why_not_written(source) == ""
     assert not answers.is_set()
     with ThreadPoolExecutor() as pool:
-        told = pool.submit(why_not_written, source)
+        reported = pool.submit(why_not_written, source)
         answers.set()
-        assert "cannot be written" in told.result()
+        assert "cannot be written" in reported.result()
     assert "cannot be written" in why_not_written(source)
 
 
@@ -245,7 +245,9 @@ def test_labels_are_saved_as_into_a_folder(image, download):
 
 
 @pytest.mark.long
-def test_another_program_keeps_its_chunk_and_the_save_tells(image, files, download):
+def test_another_program_keeps_its_chunk_and_the_save_reports_it(
+    image, files, download
+):
     writer = open_labels(open_node(f"{ADDRESS}/labels/nuclei"))
     add(writer, (2, 3), (10, 10), 7)
     writer.canvas.read(0, ((0, 48), (0, 64)))

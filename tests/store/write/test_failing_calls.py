@@ -20,14 +20,14 @@ def test_a_call_that_fails_once(make_trials, name, kind):
     """What failed is named, all is old or new, and to do it again is enough."""
     trials = make_trials(name, kind)
     for number, step in enumerate(chosen(trials.run(), 2)):
-        step, told = trials.start_at(step, ERRORS[number % len(ERRORS)])
-        assert told is not None
-        where = step, told["failures"], told.get("trace")
+        step, reported = trials.start_at(step, ERRORS[number % len(ERRORS)])
+        assert reported is not None
+        where = step, reported["failures"], reported.get("trace")
         # All may be there where the system would not flush the last name.
-        assert not told["failures"][1:] or told["states"] == trials.after, where
-        assert all(told["remedies"][:1]), where
-        for failure in told["failures"]:
-            check_named(failure, told["failed"], where)
+        assert not reported["failures"][1:] or reported["states"] == trials.after, where
+        assert all(reported["remedies"][:1]), where
+        for failure in reported["failures"]:
+            check_named(failure, reported["failed"], where)
         # What the system would not remove, the next one removes.
         if not step[0].startswith(("unlink", "rmdir", "delete_object other")):
             assert trials.left_aside() == [], where

@@ -33,6 +33,6 @@ def test_death_in_every_stage(make_trials, name, kind, swaps):
         assert steps.keys() >= STAGES.get(name, set())
     for number, step in enumerate(chosen(steps, 2)):
         when = ("after", "before")[number % 2]
-        step, told = trials.start_at(step, when)
-        assert told is None
+        step, reported = trials.start_at(step, when)
+        assert reported is None
         trials.check((step, when))

@@ -35,9 +35,9 @@ def test_each_caller_says_what_it_writes():
 @pytest.mark.parametrize(("name", "kind"), REFUSED)
 def test_what_a_caller_refuses_is_left_as_it_was(make_trials, name, kind):
     trials = make_trials(name, kind)
-    told = trials.start()
+    reported = trials.start()
     if CALLERS[name].painting is None:
-        assert CALLERS[name].refuses[kind] in told["failures"][0]
+        assert CALLERS[name].refuses[kind] in reported["failures"][0]
         assert state_of(trials.place) == trials.before
 
 
@@ -67,6 +67,6 @@ def test_death_in_some_stages(make_trials, name, kind, stride):
     trials = make_trials(name, kind)
     for number, step in enumerate(list(chosen(trials.run(), 1))[::stride]):
         when = ("after", "before")[number % 2]
-        step, told = trials.start_at(step, when)
-        assert told is None
+        step, reported = trials.start_at(step, when)
+        assert reported is None
         trials.check((step, when))

@@ -48,7 +48,7 @@ def corner_of(writer, number):
     return row * CHUNKS[0] + 8 * writer, column * CHUNKS[1]
 
 
-def save_rounds(place, path, writer, start, told):
+def save_rounds(place, path, writer, start, reported):
     """Paint and save, once more where another was there first; tell what was said."""
     canvas, refused = open_canvas(place, path), []
     labels = LabelWriter(canvas, BeforeImages(), "nearest")
@@ -59,7 +59,7 @@ def save_rounds(place, path, writer, start, told):
         while found := labels.save().refused:
             refused += found
             assert "changed by another" in found[0], found
-    told.put(refused)
+    reported.put(refused)
 
 
 def rewrite(place, key, block):
@@ -80,7 +80,7 @@ def rewrite(place, key, block):
     os.replace(beside, place.root)
 
 
-def rewrite_rounds(place, start, told):
+def rewrite_rounds(place, start, reported):
     """Rewrite chunks while the other saves; tell what was written last."""
     last = {}
     start.wait()
@@ -88,7 +88,7 @@ def rewrite_rounds(place, start, told):
         key = divmod(number % (GRID[0] * GRID[1]), GRID[1])
         rewrite(place, key, np.full(CHUNKS, number, "u2"))
         last[key] = number
-    told.put(last)
+    reported.put(last)
 
 
 @pytest.fixture(scope="module")
@@ -125,14 +125,14 @@ CONTEXT = multiprocessing.get_context("spawn")
 
 def run_both(place, paths):
     """Let two of ours save; return what each was refused."""
-    start, told = CONTEXT.Barrier(2), CONTEXT.Queue()
+    start, reported = CONTEXT.Barrier(2), CONTEXT.Queue()
     processes = [
-        CONTEXT.Process(target=save_rounds, args=(place, path, number, start, told))
+        CONTEXT.Process(target=save_rounds, args=(place, path, number, start, reported))
         for number, path in enumerate(paths)
     ]
     for one in processes:
         one.start()
-    refused = [told.get(timeout=100) for _ in processes]
+    refused = [reported.get(timeout=100) for _ in processes]
     for one in processes:
         one.join(60)
         assert one.exitcode == 0
@@ -213,12 +213,12 @@ def test_what_comes_while_a_chunk_is_saved_for_the_first_time_stays(
 def test_another_program_that_rewrites_the_same_chunks(make_place, kind):
     """What it wrote last is there, but where ours painted on top of that."""
     place = make_place(kind)
-    start, told, written = CONTEXT.Barrier(2), CONTEXT.Queue(), CONTEXT.Queue()
-    ours = CONTEXT.Process(target=save_rounds, args=(place, PATH, 1, start, told))
+    start, reported, written = CONTEXT.Barrier(2), CONTEXT.Queue(), CONTEXT.Queue()
+    ours = CONTEXT.Process(target=save_rounds, args=(place, PATH, 1, start, reported))
     theirs = CONTEXT.Process(target=rewrite_rounds, args=(place, start, written))
     for one in (ours, theirs):
         one.start()
-    refused = told.get(timeout=100)
+    refused = reported.get(timeout=100)
     last = written.get(timeout=60)
     for one in (ours, theirs):
         one.join(60)

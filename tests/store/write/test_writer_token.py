@@ -25,7 +25,7 @@ def test_only_what_a_dead_process_left_is_left(tmp_path):
     assert not is_left(made(tmp_path, f".0.{new_token()}-1f.aside", age=3600))
 
 
-def test_of_another_machine_time_tells(tmp_path):
+def test_of_another_machine_time_decides(tmp_path):
     for token in ("0a1b2c3d", "0a1b2c3dp1r0a1b2c3d"):
         assert not is_left(made(tmp_path, f".0.{token}-1.aside"))
         assert is_left(made(tmp_path, f".0.{token}-1.aside", age=120))

@@ -61,7 +61,7 @@ def test_refuses_zarr_v2_and_leaves_nothing(tmp_path: Path):
     assert [path.name for path in tmp_path.iterdir()] == ["in"]
 
 
-def test_keeps_a_file_that_is_there_unless_told(tmp_path: Path):
+def test_keeps_a_file_that_is_there_unless_asked_to(tmp_path: Path):
     folder, file = make_hierarchy(tmp_path / "in"), tmp_path / "out.ozx"
     file.write_text("mine")
     with pytest.raises(FileExistsError, match=r"out\.ozx"):

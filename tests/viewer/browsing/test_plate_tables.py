@@ -446,18 +446,18 @@ def test_classes_have_the_same_colours_on_canvas_and_map(tables, tmp_path):
     # Also where no labels are shown, until a field with other colours is.
     tables.browser.show_mosaic()
     assert tables.color_map().category_colors == shown.category_colors
-    told = []
-    tables.changed.connect(lambda: told.append(tables.color_map().category_colors))
+    reported = []
+    tables.changed.connect(lambda: reported.append(tables.color_map().category_colors))
     classes.change_class(1, color=(1, 2, 3, 255))
     assert layer.saver.save_now()
     tables.browser.show_field("A/1", "0")
-    assert (1, 2, 3) in told[-1]
+    assert (1, 2, 3) in reported[-1]
     # A word in another column is no class.
     tables.color_by("drug", "mean")
     assert tables.color_map().class_colors == {}
 
 
-def test_more_categories_than_can_be_told_apart_are_one(tables, tmp_path):
+def test_more_categories_than_can_be_distinguished_are_one(tables, tmp_path):
     path = tmp_path / "names.csv"
     wells = [f"{row}{column}" for row in "AB" for column in (1, 2, 3)]
     lines = [f"{wells[i % 6]},c{i}" for i in range(6)]
@@ -522,14 +522,14 @@ def test_tables_are_joined_by_their_wells(loaded, tmp_path):
     assert loaded.color_map().values["A/2"] == 0.5
     assert loaded.color_map().values["A/1"] is None
     loaded.filter_wells("")
-    told = dict(loaded.describe_well("A/1"))
-    assert dict(told["conditions.csv"]) == {"dose": "0.1", "drug": "dmso", "n": "4"}
-    assert dict(told["nuclei, measured"])["area"] == "0.25 (mean of 512)"
+    reported = dict(loaded.describe_well("A/1"))
+    assert dict(reported["conditions.csv"]) == {"dose": "0.1", "drug": "dmso", "n": "4"}
+    assert dict(reported["nuclei, measured"])["area"] == "0.25 (mean of 512)"
     assert [title for title, _ in loaded.describe_well("B/1")] == ["conditions.csv"]
     assert loaded.describe_well("B/2") == ()
 
 
-def test_columns_of_one_name_are_told_apart_by_their_tables(loaded, tmp_path):
+def test_columns_of_one_name_are_distinguished_by_their_tables(loaded, tmp_path):
     path = tmp_path / "more.csv"
     path.write_text("well,dose\nA1,7\n")
     loaded.load_file(str(path))

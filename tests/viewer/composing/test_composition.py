@@ -159,6 +159,6 @@ def test_an_affine_that_only_scales_needs_no_affine():
     assert (place.scale, place.affine) == ((20, 30), None)
 
 
-def test_types_follow_from_the_place_where_nothing_else_tells():
+def test_types_follow_from_the_place_where_nothing_else_states_them():
     keywords = {"axis_labels": ("phase", "up", "right")}
     assert [axis.type for axis in layer_axes(keywords, 3)] == [None, "space", "space"]

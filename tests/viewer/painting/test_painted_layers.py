@@ -35,7 +35,7 @@ def image(tmp_path_factory):
 
 
 @pytest.fixture
-def told(monkeypatch):
+def reported(monkeypatch):
     messages = []
     monkeypatch.setattr(canvas_labels, "show_info", messages.append)
     monkeypatch.setattr(canvas_labels, "show_warning", messages.append)
@@ -74,7 +74,7 @@ def test_the_reader_gives_labels_that_can_be_painted(image):
     assert not (np.asarray(nuclei.data)[1] != before[1]).any()
 
 
-def test_unsaved_edits_are_told_until_they_are_undone(image):
+def test_unsaved_edits_are_reported_until_they_are_undone(image):
     layer = painted(image)[0]
     at = layer.data_to_world((0, 30, 40))
     assert "unsaved" not in layer.get_status(at, world=True)["coordinates"]
@@ -147,7 +147,7 @@ def test_it_passes_for_labels_with_the_rest_of_napari(tmp_path):
         _layer_actions._convert_dtype(viewer.layers, "uint8")
 
 
-def test_what_cannot_be_done_is_refused_with_what_to_do(told):
+def test_what_cannot_be_done_is_refused_with_what_to_do(reported):
     layer = OMEZarrLabels(Canvas([Empty((100_000,) * 2), Empty((500, 500))]))
     with pytest.raises(MemoryError, match="coarser level"):
         np.asarray(layer.data)
@@ -161,11 +161,11 @@ def test_what_cannot_be_done_is_refused_with_what_to_do(told):
     assert layer.locked_data_level is None
     layer.fill((50, 50), 2)
     assert layer.canvas.edits == ()
-    assert len(told) == 2
-    assert "polygon" in told[1]
+    assert len(reported) == 2
+    assert "polygon" in reported[1]
 
 
-def test_a_label_that_overflows_widens_the_type(told):
+def test_a_label_that_overflows_widens_the_type(reported):
     layer = OMEZarrLabels(small("u1"))
     layer.selected_label = 255
     assert layer.dtype == "uint8"
@@ -175,8 +175,8 @@ def test_a_label_that_overflows_widens_the_type(told):
     assert layer.dtype == "uint32"
     assert np.asarray(layer.data)[5, 5] == 70_000
     assert np.asarray(layer.data)[30, 30] == 3
-    assert len(told) == 2
-    assert "uint16" in told[0]
+    assert len(reported) == 2
+    assert "uint16" in reported[0]
 
 
 def test_labels_of_true_and_false_can_be_painted(tmp_path):

@@ -33,9 +33,9 @@ SHEAR = [[1, 0.5, 9], [0, 2, 8]]
 
 @pytest.fixture
 def messages(monkeypatch):
-    told = []
-    monkeypatch.setattr(reader, "show_left_out", told.extend)
-    return told
+    reported = []
+    monkeypatch.setattr(reader, "show_left_out", reported.extend)
+    return reported
 
 
 def opened(folder):
@@ -286,10 +286,10 @@ def test_what_cannot_be_reached_is_shown_and_named(tmp_path, messages):
     assert [units(layers[n])[0] for n in ("a", "lost", "flat")] == [UM, UM, NM]
     assert sorted(layers) == ["a", "flat", "lost"]
     assert tuple(layers["lost"].translate) == (3, 3)
-    told = " ".join(messages)
-    assert "lost is shown in its own" in told
-    assert "flat is shown in its own" in told
-    assert "a is shown in its own" not in told
+    reported = " ".join(messages)
+    assert "lost is shown in its own" in reported
+    assert "flat is shown in its own" in reported
+    assert "a is shown in its own" not in reported
 
 
 def test_scenes_of_the_drafts(tmp_path, messages):
@@ -594,7 +594,7 @@ def test_painted_labels_are_made_anew_where_their_data_change(tmp_path, messages
     assert viewer.layers[1] is labels
 
 
-def test_choices_tell_which_images_cannot_come_along(tmp_path, messages):
+def test_choices_show_which_images_cannot_come_along(tmp_path, messages):
     scene(
         tmp_path,
         [
@@ -627,12 +627,12 @@ def test_the_session_shows_all_layers_in_a_system(tmp_path, messages):
         image(tmp_path / name, "yx", numbered(4, 5))
     viewer, layers = opened(tmp_path)
     session = session_of(viewer)
-    told = []
-    session.system_shown.connect(told.append)
+    reported = []
+    session.system_shown.connect(reported.append)
     physical = Reference("a", "physical")
     assert session.systems()[physical] == ("b",)
     assert session.show_system(physical) == ("b",)
-    assert told == [physical]
+    assert reported == [physical]
     np.testing.assert_allclose(layers["a"].extent.world, [[0, 0], [3, 4]])
     assert session.show_system(Reference("", "world")) == ("b",)
     np.testing.assert_allclose(layers["a"].extent.world, [[0, 0], [27, 36]])

@@ -25,9 +25,9 @@ TURN = np.array([[0.8, 0.6, 3.0], [-0.6, 0.8, -7.0], [0, 0, 1]])
 
 @pytest.fixture(autouse=True)
 def messages(monkeypatch):
-    told = []
-    monkeypatch.setattr(reader, "show_left_out", told.extend)
-    return told
+    reported = []
+    monkeypatch.setattr(reader, "show_left_out", reported.extend)
+    return reported
 
 
 def axes():

@@ -40,7 +40,7 @@ def stored(folder, name="nuclei"):
     return zarr.open_array(folder / "labels" / name / "0", mode="r")[:]
 
 
-def test_what_is_unsaved_for_so_long_is_saved(viewer, folder, told):
+def test_what_is_unsaved_for_so_long_is_saved(viewer, folder, reported):
     layer, autosave = viewer.layers["nuclei"], AutoSaver(viewer)
     layer.paint((0, 20, 20), 77)
     autosave.save_due(1000)
@@ -49,7 +49,7 @@ def test_what_is_unsaved_for_so_long_is_saved(viewer, folder, told):
     autosave.save_due(1300)
     assert not layer.unsaved
     assert (stored(folder) == 77).any()
-    assert told == []
+    assert reported == []
     # From the next edit on it begins anew.
     autosave.save_due(1500)
     layer.paint((0, 40, 40), 78)
@@ -80,7 +80,9 @@ def test_a_stroke_is_never_cut(viewer):
     assert not layer.unsaved
 
 
-def test_a_failure_is_told_once_until_it_is_mended(viewer, folder, told, monkeypatch):
+def test_a_failure_is_reported_once_until_it_is_repaired(
+    viewer, folder, reported, monkeypatch
+):
     def full(self, *_):
         raise OSError(28, "No space left on device")
 
@@ -92,14 +94,14 @@ def test_a_failure_is_told_once_until_it_is_mended(viewer, folder, told, monkeyp
         )
         for minute in range(30):
             autosave.save_due(60 * minute)
-    assert len(told) == 1
-    assert "No space left" in told[0]
+    assert len(reported) == 1
+    assert "No space left" in reported[0]
     autosave.save_due(60 * 35)
     assert not layer.unsaved
-    assert len(told) == 1
+    assert len(reported) == 1
 
 
-def test_new_labels_whose_name_is_taken_ask_nothing(viewer, folder, told):
+def test_new_labels_whose_name_is_taken_ask_nothing(viewer, folder, reported):
     image = viewer.layers[0]
     layers = [viewer.add_layer(new_labels(image, name)) for name in ("mine", "yours")]
     layers[1].name = "mine"
@@ -114,13 +116,13 @@ def test_new_labels_whose_name_is_taken_ask_nothing(viewer, folder, told):
     autosave.save_due(300)
     assert (stored(folder, "mine") == 5).any()
     assert (stored(folder, "nuclei") == before).all()
-    assert len(told) == 1
-    assert "nuclei-2 is free" in told[0]
+    assert len(reported) == 1
+    assert "nuclei-2 is free" in reported[0]
 
 
 @pytest.mark.parametrize("new", [False, True])
-def test_a_large_archive_is_left_alone_and_that_is_told_once(
-    tmp_path, viewer, folder, told, monkeypatch, new
+def test_a_large_archive_is_left_alone_and_that_is_reported_once(
+    tmp_path, viewer, folder, reported, monkeypatch, new
 ):
     path = tmp_path / "cells.ozx"
     pack_hierarchy(folder, path)
@@ -132,13 +134,13 @@ def test_a_large_archive_is_left_alone_and_that_is_told_once(
         model.add_layer(layer)
     layer.paint((0, 20, 20)[-layer.ndim :], 77)
     monkeypatch.setattr(module, "LARGE", path.stat().st_size)
-    monkeypatch.setattr(module, "show_info", told.append)
+    monkeypatch.setattr(module, "show_info", reported.append)
     before, autosave = path.read_bytes(), AutoSaver(model)
     for now in (0, 300, 600, 900):
         autosave.save_due(now)
     assert layer.unsaved
     assert path.read_bytes() == before
-    (text,) = told
+    (text,) = reported
     assert "MB of cells.ozx" in text
     assert "Ctrl+S" in text
     monkeypatch.setattr(module, "LARGE", path.stat().st_size + 1)

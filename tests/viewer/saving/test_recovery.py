@@ -27,7 +27,7 @@ def user(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def told(monkeypatch):
+def reported(monkeypatch):
     messages = []
     monkeypatch.setattr(recovery, "show_warning", messages.append)
     monkeypatch.setattr(window_services, "show_passing", messages.append)
@@ -69,7 +69,7 @@ def painted_new(viewer, name="mitosis", **options):
 
 
 @pytest.mark.parametrize("options", [{}, {"level": 1}, {"dtype": "uint8"}])
-def test_labels_that_were_never_saved(cells, user, told, monkeypatch, options):
+def test_labels_that_were_never_saved(cells, user, reported, monkeypatch, options):
     pixels = painted_new(opened(cells, monkeypatch), **options)
     opened(cells, monkeypatch)
     ((text,),) = user.take_asked()
@@ -84,7 +84,9 @@ def test_labels_that_were_never_saved(cells, user, told, monkeypatch, options):
     assert layer.unsaved
     assert (np.asarray(layer.data[0]) == pixels).all()
     assert layer.data[0].dtype == pixels.dtype
-    assert told == ["Restored: mitosis.\n2 edits of 'mitosis'. Press Ctrl+S to save."]
+    assert reported == [
+        "Restored: mitosis.\n2 edits of 'mitosis'. Press Ctrl+S to save."
+    ]
     assert layer.saver.save_now()
     stored = zarr.open_array(cells / "labels" / "mitosis" / "0", mode="r")[:]
     assert (stored == pixels).all()
@@ -112,7 +114,7 @@ def test_classes_come_back_with_the_edits(cells, user, monkeypatch):
 
 
 def test_classes_of_new_labels_without_a_stroke_come_back(
-    cells, user, told, monkeypatch
+    cells, user, reported, monkeypatch
 ):
     viewer = opened(cells, monkeypatch)
     layer = viewer.add_layer(new_labels(image_of(viewer), "mitosis"))
@@ -141,7 +143,7 @@ def test_classes_of_new_labels_without_a_stroke_come_back(
 
 
 def test_a_change_of_classes_alone_is_offered_and_comes_back(
-    cells, user, told, monkeypatch
+    cells, user, reported, monkeypatch
 ):
     viewer = opened(cells, monkeypatch)
     layer = viewer.add_layer(new_labels(image_of(viewer), "mitosis"))
@@ -171,7 +173,7 @@ def test_a_change_of_classes_alone_is_offered_and_comes_back(
     assert text.startswith("Changed classes of 'mitosis' (cells.ome.zarr, today ")
     user.answer = window_services.RESTORE
     layer = opened(cells, monkeypatch).layers["mitosis"]
-    assert told == [
+    assert reported == [
         "Restored: mitosis.\nChanged classes of 'mitosis'. Press Ctrl+S to save."
     ]
     assert classes_of_layer(layer).items == before
@@ -329,7 +331,7 @@ def test_labels_in_an_archive(cells, user, monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("where", ["", "A/1", "A/1/0"])
-def test_a_field_of_a_plate(plate, user, told, monkeypatch, where):
+def test_a_field_of_a_plate(plate, user, reported, monkeypatch, where):
     pixels = painted_new(opened(plate / "A/1/0", monkeypatch))
     user.answer = window_services.RESTORE
     viewer = opened(plate / where, monkeypatch)
@@ -346,7 +348,7 @@ def test_a_field_of_a_plate(plate, user, told, monkeypatch, where):
 
 
 def test_of_several_fields_one_is_restored_and_the_rest_when_one_comes_there(
-    plate, user, told, monkeypatch
+    plate, user, reported, monkeypatch
 ):
     pixels = {
         field: painted_new(opened(plate / field, monkeypatch))
@@ -369,8 +371,8 @@ def test_of_several_fields_one_is_restored_and_the_rest_when_one_comes_there(
     viewer = opened(plate, monkeypatch)
     assert len(user.take_asked()) == 1
     assert (np.asarray(viewer.layers["mitosis"].data[0]) == pixels["A/1/0"]).all()
-    assert "A/1/0" in told[0]
-    assert "Edits of A3, field 1 are restored when you go there" in told[0]
+    assert "A/1/0" in reported[0]
+    assert "Edits of A3, field 1 are restored when you go there" in reported[0]
     assert session_of(viewer).recovery.waiting_places == ("A3, field 1",)
     browser = session_of(viewer).browser
     browser.show_field("A/3", "1")
@@ -406,7 +408,7 @@ def test_journals_of_older_versions_are_found_by_their_place(
 
 
 def test_what_was_painted_on_an_overview_is_never_silent(
-    plate, user, told, monkeypatch
+    plate, user, reported, monkeypatch
 ):
     painted_new(opened(plate / "A/1/0", monkeypatch), "labels")
     (folder,) = journal_home().glob("*/*")
@@ -415,7 +417,7 @@ def test_what_was_painted_on_an_overview_is_never_silent(
     viewer = opened(plate, monkeypatch)
     ((text,),) = user.take_asked()
     assert text.startswith("2 edits of 'labels' (plate.ome.zarr A/1/0, today ")
-    (message,) = told
+    (message,) = reported
     assert message.startswith("Not restored: labels.\nKept: 2 edits of 'labels'. ")
     assert "1 x 1024 x 3072 pixels" in message
     assert "to restore them" in message

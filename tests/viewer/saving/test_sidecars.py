@@ -74,7 +74,7 @@ def data(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def told(monkeypatch):
+def reported(monkeypatch):
     messages = []
     for name in ("show_error", "show_warning", "show_info"):
         monkeypatch.setattr(notifications, name, messages.append)
@@ -132,7 +132,7 @@ def bucket(samples, monkeypatch):
 @pytest.mark.long
 @pytest.mark.parametrize("version", VERSIONS)
 def test_labels_of_an_image_in_a_bucket_are_there_again(
-    bucket, version, told, samples, monkeypatch
+    bucket, version, reported, samples, monkeypatch
 ):
     # The server has no users: what one who may only read is told.
     monkeypatch.setattr(RemoteSource, "writable", False)
@@ -148,7 +148,7 @@ def test_labels_of_an_image_in_a_bucket_are_there_again(
 
 @pytest.mark.long
 @pytest.mark.slow
-def test_labels_in_a_bucket_are_saved_there(bucket, told, samples):
+def test_labels_in_a_bucket_are_saved_there(bucket, reported, samples):
     model = opened(f"{bucket}/0.5.ome.zarr")
     nuclei = model.layers["nuclei"]
     assert not nuclei.read_only
@@ -165,7 +165,7 @@ def test_labels_in_a_bucket_are_saved_there(bucket, told, samples):
 
 @pytest.mark.default_cases("0.5")
 @pytest.mark.parametrize("version", VERSIONS)
-def test_labels_of_a_remote_image_are_there_again(server, version, told):
+def test_labels_of_a_remote_image_are_there_again(server, version, reported):
     check_there_again(url(server, f"{version}.ome.zarr"), version)
 
 
@@ -192,7 +192,7 @@ def check_there_again(address, version):
     np.testing.assert_array_equal(whole(opened(address).layers["mine"]), whole(layer))
 
 
-def test_own_labels_of_a_remote_image_are_shown_and_selected(server, told):
+def test_own_labels_of_a_remote_image_are_shown_and_selected(server, reported):
     address = url(server, "0.5.ome.zarr")
     painted(address, "first")
     place = next(sidecar_folder().iterdir())
@@ -207,7 +207,7 @@ def test_own_labels_of_a_remote_image_are_shown_and_selected(server, told):
     assert viewer.layers.selection.active.name == "second"
 
 
-def test_looking_for_a_sidecar_asks_the_server_nothing(server, told):
+def test_looking_for_a_sidecar_asks_the_server_nothing(server, reported):
     address = url(server, "0.5.ome.zarr")
     opened(address)
     server.asked.clear()
@@ -229,7 +229,7 @@ def test_opening_writes_nothing(samples, server, tmp_path):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_other_libraries_open_it(samples, tmp_path, version, told):
+def test_other_libraries_open_it(samples, tmp_path, version, reported):
     path = shutil.copytree(samples / f"{version}.ome.zarr", tmp_path / "a.ome.zarr")
     layer = painted(path, sidecar=True)
     place = tmp_path / "a.labels.ome.zarr"
@@ -250,7 +250,7 @@ def test_other_libraries_open_it(samples, tmp_path, version, told):
     assert found["a.ome.zarr"][-1].shape
 
 
-def test_read_only_labels_say_why_and_become_a_copy(server, told):
+def test_read_only_labels_say_why_and_become_a_copy(server, reported):
     address = url(server, "0.5.ome.zarr")
     model = opened(address)
     layer = model.layers["nuclei"]
@@ -271,37 +271,37 @@ def test_read_only_labels_say_why_and_become_a_copy(server, told):
     assert made.colormap.color_dict.keys() == layer.colormap.color_dict.keys()
     np.testing.assert_allclose(made.scale, layer.scale)
     np.testing.assert_array_equal(whole(made), before)
-    assert told[-1].startswith("Ready to paint: nuclei\n")
+    assert reported[-1].startswith("Ready to paint: nuclei\n")
     made.paint((0, 50, 50), 77)
     assert made.saver.save_now()
     names = [layer.name for layer in model.layers]
     again = opened(address)
     assert [layer.name for layer in again.layers] == names
     np.testing.assert_array_equal(whole(again.layers["nuclei"]), whole(made))
-    assert any("not as in the image" in message for message in told)
+    assert any("not as in the image" in message for message in reported)
     (place,) = sidecar_folder().iterdir()
     assert main(["check", str(place)]) == 0
 
 
-def test_a_copy_is_refused_where_it_makes_no_sense(samples, server, tmp_path, told):
+def test_a_copy_is_refused_where_it_makes_no_sense(samples, server, tmp_path, reported):
     address = url(server, "0.5.ome.zarr")
     model = opened(address)
     copy = edit_copy(model, model.layers["cells"], limit=1000)
     assert copy.made is None
-    assert "in new labels" in told[-1]
+    assert "in new labels" in reported[-1]
     assert model.layers["cells"].read_only.startswith("http")
     assert edit_copy(model, model.layers[0]) is None
-    assert "is not a label image" in told[-1]
+    assert "is not a label image" in reported[-1]
     plate = opened(url(server, "plate.ome.zarr"))
     assert edit_copy(plate, plate.layers["nuclei"]) is None
     path = shutil.copytree(samples / "0.5.ome.zarr", tmp_path / "a.ome.zarr")
     local = opened(path)
     assert edit_copy(local, local.layers["nuclei"]) is None
-    assert "where it is" in told[-1]
+    assert "where it is" in reported[-1]
     assert not sidecar_folder().exists()
 
 
-def test_removing_the_layer_stops_the_copy(server, told, monkeypatch):
+def test_removing_the_layer_stops_the_copy(server, reported, monkeypatch):
     from napari_ngff.viewer import window_services
 
     model = opened(url(server, "0.5.ome.zarr"))
@@ -318,7 +318,7 @@ def test_removing_the_layer_stops_the_copy(server, told, monkeypatch):
     assert not list(sidecar_folder().rglob("*"))
 
 
-def test_an_archive_and_a_field_of_a_plate(samples, tmp_path, told):
+def test_an_archive_and_a_field_of_a_plate(samples, tmp_path, reported):
     pack_hierarchy(samples / "0.5.ome.zarr", tmp_path / "cells.ozx")
     layer = painted(tmp_path / "cells.ozx", sidecar=True)
     assert (tmp_path / "cells.ozx.labels.ome.zarr" / "mine").is_dir()
@@ -336,7 +336,7 @@ def test_an_archive_and_a_field_of_a_plate(samples, tmp_path, told):
     assert main(["check", str(plate)]) == 0
 
 
-def test_a_folder_of_the_users_and_names_that_are_taken(samples, tmp_path, told):
+def test_a_folder_of_the_users_and_names_that_are_taken(samples, tmp_path, reported):
     path = shutil.copytree(samples / "0.5.ome.zarr", tmp_path / "a.ome.zarr")
     chosen = tmp_path / "mine"
     layer = painted(path, sidecar=chosen)
@@ -356,7 +356,7 @@ def test_a_folder_of_the_users_and_names_that_are_taken(samples, tmp_path, told)
     assert {"mine", "other"} <= {one.name for one in opened(path).layers}
 
 
-def test_what_was_not_saved_is_recovered(server, told):
+def test_what_was_not_saved_is_recovered(server, reported):
     address = url(server, "0.5.ome.zarr")
     painted(address)
     first = opened(address).layers["mine"]

@@ -85,9 +85,9 @@ def picture(color):
 
 
 def test_a_click_chooses_a_well(view, qtbot):
-    with qtbot.waitSignal(view.chosen) as told:
+    with qtbot.waitSignal(view.chosen) as reported:
         click(view, "C/7")
-    assert told.args == ["C/7"]
+    assert reported.args == ["C/7"]
     assert view.selected() == ("C/7",)
     with qtbot.assertNotEmitted(view.chosen):
         rect = view.rectOf("D/4")
@@ -102,16 +102,16 @@ def test_control_adds_and_shift_pins(view, qtbot):
     assert view.selected() == ("A/1", "B/2")
     click(view, "A/1", CONTROL)
     assert view.selected() == ("B/2",)
-    with qtbot.waitSignal(view.pinned) as told, qtbot.assertNotEmitted(view.chosen):
+    with qtbot.waitSignal(view.pinned) as reported, qtbot.assertNotEmitted(view.chosen):
         click(view, "H/12", SHIFT)
-    assert told.args == ["H/12"]
+    assert reported.args == ["H/12"]
     assert view.selected() == ("B/2",)
 
 
 def test_a_double_click_asks_to_be_brought_there(view, qtbot):
-    with qtbot.waitSignal(view.approached) as told:
+    with qtbot.waitSignal(view.approached) as reported:
         QTest.mouseDClick(view.viewport(), LEFT, PLAIN, centre(view, "E/5"))
-    assert told.args == ["E/5"]
+    assert reported.args == ["E/5"]
 
 
 def test_a_band_selects_many(view):
@@ -142,15 +142,15 @@ def test_arrows_step(view, qtbot):
         (Qt.Key.Key_Left, [0, -1]),
         (Qt.Key.Key_Right, [0, 1]),
     ):
-        with qtbot.waitSignal(view.stepped) as told:
+        with qtbot.waitSignal(view.stepped) as reported:
             QTest.keyClick(view, key)
-        assert told.args == step
+        assert reported.args == step
 
 
-def test_the_mouse_tells_where_it_is(view, qtbot):
-    with qtbot.waitSignal(view.hovered) as told:
+def test_the_mouse_shows_where_it_is(view, qtbot):
+    with qtbot.waitSignal(view.hovered) as reported:
         move(view, centre(view, "B/3"))
-    assert told.args == ["B/3"]
+    assert reported.args == ["B/3"]
     view.setProblems({"B/3": "The well is gone."})
     assert view.tipAt(centre(view, "B/3")) == "B3\nThe well is gone."
     assert view.tipAt(centre(view, "B/4")) == "B4"
@@ -158,7 +158,7 @@ def test_the_mouse_tells_where_it_is(view, qtbot):
     assert view.tipAt(rect.center() + QPoint(rect.width(), 0)) == ""
 
 
-def test_wells_gaps_and_pictures_are_told_apart(view):
+def test_wells_gaps_and_pictures_are_distinguished(view):
     colors = ThemeColors.from_theme("light")
     view.setColors(colors)
     rect = view.rectOf("D/4")
@@ -220,9 +220,9 @@ def test_it_fits_and_scrolls_when_it_is_enlarged(view, qtbot):
     with qtbot.waitSignal(view.scrolled):
         view.setCurrent("H/12")
     assert "H/12" in view.visibleWells()
-    with qtbot.waitSignal(view.chosen) as told:
+    with qtbot.waitSignal(view.chosen) as reported:
         click(view, "H/12")
-    assert told.args == ["H/12"]
+    assert reported.args == ["H/12"]
 
 
 def test_rows_past_z_have_two_letters(view):

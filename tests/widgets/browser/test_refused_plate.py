@@ -73,7 +73,7 @@ def dialogs(viewer):
     return [dialog for dialog in found if dialog.isVisible()]
 
 
-def test_the_login_is_asked_for_at_the_first_refused_well(viewer, drop_plate, told):
+def test_the_login_is_asked_for_at_the_first_refused_well(viewer, drop_plate, reported):
     folder, drop = drop_plate
     with serving_locked(folder, [f"Bearer {TOKEN}"], handler=WellsHandler) as server:
         drop(server)
@@ -87,7 +87,7 @@ def test_the_login_is_asked_for_at_the_first_refused_well(viewer, drop_plate, to
         until(lambda: len(browser_of(viewer).map._state.pictures) == 24)
         until(lambda: not fetcher.is_busy)
         pump(200)
-        assert told == []
+        assert reported == []
         assert not dialogs(viewer)
 
 
@@ -103,7 +103,9 @@ def wait_until_quiet(server):
 
 
 @pytest.mark.long
-def test_thumbnails_that_were_refused_come_after_the_login(viewer, drop_plate, told):
+def test_thumbnails_that_were_refused_come_after_the_login(
+    viewer, drop_plate, reported
+):
     folder, drop = drop_plate
     with serving_locked(folder, [f"Bearer {TOKEN}"], handler=PixelsHandler) as server:
         drop(server)
@@ -128,7 +130,7 @@ def test_thumbnails_that_were_refused_come_after_the_login(viewer, drop_plate, t
 @pytest.mark.long
 @pytest.mark.parametrize("handler", [RowsHandler, FieldsHandler])
 def test_wells_whose_documents_were_refused_come_after_the_login(
-    viewer, drop_plate, told, handler
+    viewer, drop_plate, reported, handler
 ):
     folder, drop = drop_plate
     with serving_locked(folder, [f"Bearer {TOKEN}"], handler=handler) as server:

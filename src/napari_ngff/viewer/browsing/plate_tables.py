@@ -340,10 +340,7 @@ class PlateTables:
         wells: tuple[str, ...] | None = None,
         note: str = "",
     ) -> None:
-        """Read each image in a worker.
-
-        A note is shown at once, and in the end unless the outdated note says the same.
-        """
+        """Read each image in a worker; a note is shown meanwhile."""
         node = self.browser.node
         measured = self._begin_measuring(offer.name, places, wells)
 
@@ -353,8 +350,7 @@ class PlateTables:
                 if offer.source is TableOrigin.MEASURED:
                     self._keep_measured(offer, gathered.table, measured)
                 self._take_table(offer, gathered.table)
-                last_note = "" if self.outdated_note else note
-                self.message_sent.emit(f"{last_note} {gathered.summary}".strip())
+                self.message_sent.emit(gathered.summary)
                 if gathered.problems:
                     # napari shows the first line, and the rest on a click.
                     count = f"Left out: {len(gathered.problems):,}."
