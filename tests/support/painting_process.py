@@ -2,7 +2,8 @@
 
     echo '{"path": ..., "scenario": "new", "seed": 1}' | python painting_process.py
 
-The journal is written by its own thread; now and then it is made to, and that is reported.
+The journal is written by its own thread; now and then it is made to, and
+that is reported.
 """
 
 from __future__ import annotations
