@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 from qtpy.QtCore import QEvent, QMimeData, QPoint, QPointF, Qt, QThreadPool, QUrl
 from qtpy.QtGui import (
     QDragEnterEvent,
@@ -89,7 +91,10 @@ def drop(widget, *paths):
     data.setUrls(urls)
     data.setText("\n".join(url.toString() for url in urls))  # as file managers do
     rest = Qt.DropAction.CopyAction, data, LEFT, PLAIN
-    over = QDragEnterEvent(at, *rest)
+    with warnings.catch_warnings():
+        # Qt 6.12 wants a QPointF here, which earlier releases refuse.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        over = QDragEnterEvent(at, *rest)
     QApplication.sendEvent(widget, over)
     assert over.isAccepted()
     QApplication.sendEvent(widget, QDropEvent(QPointF(at), *rest))
