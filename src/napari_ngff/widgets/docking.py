@@ -10,6 +10,7 @@ from qtpy.QtCore import QEvent, QObject, Qt, QTimer
 from qtpy.QtWidgets import QDockWidget, QMainWindow, QWidget
 
 from napari_ngff.viewer import settings
+from napari_ngff.widgets.event_watcher import EventWatcher
 
 if TYPE_CHECKING:
     from qtpy.QtCore import QSize
@@ -41,7 +42,7 @@ COMMANDS = {
 """Docks by their names in the manifest, and the commands there that make them."""
 
 
-class DockPlacement(QObject):
+class DockPlacement(EventWatcher):
     """Finds a place for a dock of ours when it comes into a window.
 
     If the docks of its side want more height than there is, it becomes a tab beside
@@ -62,9 +63,9 @@ class DockPlacement(QObject):
         self._is_placed = False
         widget.installEventFilter(self)
 
-    def eventFilter(self, watched: QObject | None, event: QEvent | None) -> bool:
+    def watchEvent(self, watched: QObject, event: QEvent) -> bool:
         """Follow the widget into its dock and window, and place the dock when shown."""
-        kind = event.type() if event is not None else None
+        kind = event.type()
         parent = watched.parent() if isinstance(watched, QWidget) else None
         if kind == QEvent.Type.ParentChange:
             if isinstance(parent, QDockWidget):

@@ -21,6 +21,7 @@ from napari_ngff.viewer.napari_private import qt_window_of
 from napari_ngff.viewer.notices import notice_kind
 from napari_ngff.viewer.session import session_of
 from napari_ngff.viewer.window_services import run_in_main, show_notification
+from napari_ngff.widgets.event_watcher import EventWatcher
 from napari_ngff.widgets.workers import has_application_ended
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def show_in_area(notice: NapariQtNotification) -> None:
     area.addNotice(notice)
 
 
-class NoticeArea(QObject):
+class NoticeArea(EventWatcher):
     """The notices of one canvas."""
 
     def __init__(self, canvas: QWidget) -> None:
@@ -116,9 +117,9 @@ class NoticeArea(QObject):
         _show(notice)
         PassingNotice(notice)
 
-    def eventFilter(self, watched: QObject | None, event: QEvent | None) -> bool:
+    def watchEvent(self, watched: QObject, event: QEvent) -> bool:
         """Keep the notices where they belong."""
-        kind = event.type() if event is not None else None
+        kind = event.type()
         if kind == QEvent.Type.Resize and watched is self._canvas:
             for notice in self.notices:
                 self._fit_notice(notice)
@@ -268,7 +269,7 @@ def hidden_window() -> QMainWindow | None:
     return window if is_hidden else None
 
 
-class LaterNotice(QObject):
+class LaterNotice(EventWatcher):
     """Shows one notification when a window has been shown."""
 
     def __init__(self, window: QMainWindow, text: str, *, is_warning: bool) -> None:
@@ -276,12 +277,11 @@ class LaterNotice(QObject):
         self._text, self._is_warning = text, is_warning
         window.installEventFilter(self)
 
-    def eventFilter(self, watched: QObject | None, event: QEvent | None) -> bool:
+    def watchEvent(self, watched: QObject, event: QEvent) -> bool:
         """Wait for the window."""
-        if event is not None and event.type() == QEvent.Type.Show:
-            if watched is not None:
-                # A window is also shown when it was minimised.
-                watched.removeEventFilter(self)
+        if event.type() == QEvent.Type.Show:
+            # A window is also shown when it was minimised.
+            watched.removeEventFilter(self)
             QTimer.singleShot(SETTLED, self._show_notice)
         return False
 

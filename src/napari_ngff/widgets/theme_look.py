@@ -15,6 +15,7 @@ from qtpy.QtWidgets import QComboBox, QSizePolicy, QWidget
 
 from napari_ngff.viewer import settings
 from napari_ngff.widgets.colors import ThemeColors, mix_colors
+from napari_ngff.widgets.event_watcher import EventWatcher
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -106,7 +107,7 @@ def wrap_label(label: Label) -> None:
     label.native.setSizePolicy(usual, usual)
 
 
-class ComboPopups(QObject):
+class ComboPopups(EventWatcher):
     """Keeps popups of combo boxes from getting a style while their dock closes.
 
     To close a dock, napari first takes the widget out of its window, so that all in it
@@ -124,9 +125,9 @@ class ComboPopups(QObject):
         self._widget = widget
         widget.installEventFilter(self)
 
-    def eventFilter(self, watched: QObject | None, event: QEvent | None) -> bool:
+    def watchEvent(self, watched: QObject, event: QEvent) -> bool:
         """Drop the events by which popups outside of a window get a new style."""
-        kind = event.type() if event is not None else None
+        kind = event.type()
         if watched is not self._widget:
             return kind == QEvent.Type.StyleChange and self._widget.parent() is None
         if kind == QEvent.Type.ParentAboutToChange and self._widget.parent():

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from qtpy.QtCore import QEvent, QObject, QPoint, Qt, Signal  # type: ignore[attr-defined]
 
 from napari_ngff.widgets.browser.legend_painting import ColorScale, legend_height
+from napari_ngff.widgets.event_watcher import EventWatcher
 
 if TYPE_CHECKING:
     from qtpy.QtGui import QMouseEvent
@@ -18,7 +19,7 @@ __all__ = ["LegendWatcher"]
 Limits = tuple[float, float]
 
 
-class LegendWatcher(QObject):
+class LegendWatcher(EventWatcher):
     """Follows the mouse at the bottom of a map, where the legend is drawn.
 
     Dragging in the left half moves the lower limit, in the right half the upper one;
@@ -51,9 +52,9 @@ class LegendWatcher(QObject):
             self._pulled = None
             self._port.unsetCursor()
 
-    def eventFilter(self, watched: QObject | None, event: QEvent | None) -> bool:
+    def watchEvent(self, watched: QObject, event: QEvent) -> bool:
         """Handle the mouse on the legend; all other events go to the map."""
-        if self._scale is None or event is None:
+        if self._scale is None:
             return False
         kinds = QEvent.Type
         if event.type() == kinds.MouseButtonRelease and self._pulled is not None:

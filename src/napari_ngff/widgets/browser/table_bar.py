@@ -33,6 +33,7 @@ from napari_ngff.widgets.browser.controls import make_caption
 from napari_ngff.widgets.browser.legend import LegendWatcher
 from napari_ngff.widgets.browser.legend_painting import CategoryScale, ColorScale
 from napari_ngff.widgets.dialogs import ask_table_file
+from napari_ngff.widgets.event_watcher import EventWatcher
 from napari_ngff.widgets.wrapping_row import WrappingRow
 
 if TYPE_CHECKING:
@@ -381,7 +382,7 @@ class TableBar(QWidget):
             self.log.setEnabled(any(value > 0 for value in known))
 
 
-class TableDrops(QObject):
+class TableDrops(EventWatcher):
     """Takes dropped tables before napari does, which would open them as layers.
 
     Parameters
@@ -399,9 +400,9 @@ class TableDrops(QObject):
         if view is not None:
             view.installEventFilter(self)
 
-    def eventFilter(self, watched: QObject | None, event: QEvent | None) -> bool:
+    def watchEvent(self, watched: QObject, event: QEvent) -> bool:
         """Load a table; leave all other files to napari."""
-        if event is None or event.type() != QEvent.Type.Drop:
+        if event.type() != QEvent.Type.Drop:
             return False
         dropped: QDropEvent = event  # type: ignore[assignment]
         data = dropped.mimeData()

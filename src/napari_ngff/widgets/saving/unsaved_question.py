@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from napari.utils.notifications import show_error
-from qtpy.QtCore import QEvent, QEventLoop, QObject, Qt, QTimer
+from qtpy.QtCore import QEvent, QEventLoop, Qt, QTimer
 from qtpy.QtWidgets import QApplication
 
 from napari_ngff.plate.tables.files import write_frame
@@ -24,6 +24,7 @@ from napari_ngff.viewer.saving.recovery import position_of
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets import dialogs
 from napari_ngff.widgets.dialogs import CANCEL, DISCARD, KEEP, SAVE, ask_table_file
+from napari_ngff.widgets.event_watcher import EventWatcher
 from napari_ngff.widgets.saving.copy_progress import watch_copy
 from napari_ngff.widgets.saving.restore_dialog import ask_to_restore
 from napari_ngff.widgets.saving.save_progress import SaveProgress, wait_for_saves
@@ -53,7 +54,7 @@ AUTOSAVE = 5_000
 """Milliseconds between two checks whether autosave is due."""
 
 
-class WindowGuard(QObject):
+class WindowGuard(EventWatcher):
     """Asks about unsaved work in one window of napari, and saves labels by Ctrl+S.
 
     Scripts are not asked: `viewer.close()`, `del viewer.layers[0]`.
@@ -102,7 +103,7 @@ class WindowGuard(QObject):
         if viewer is not None and self.resolve_unsaved(viewer.layers.selection):
             type(viewer.layers).remove_selected(viewer.layers)
 
-    def eventFilter(self, watched: Any, event: Any) -> bool:
+    def watchEvent(self, watched: Any, event: Any) -> bool:
         """Ask before the window is closed; let Ctrl+S save painted labels."""
         kind = event.type()
         if kind == QEvent.Type.Close and event.spontaneous() and self._is_unsaved():
