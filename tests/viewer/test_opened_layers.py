@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from napari.components import ViewerModel
+from napari.layers import Image
 
 from napari_ngff.viewer import opened_layers
+from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.reader import read_paths
 from napari_ngff.viewer.samples import write_image
 from napari_ngff.viewer.session import session_of
@@ -42,3 +44,12 @@ def test_other_labels_are_not_spoken_of(viewer, reported):
     viewer.layers.clear()
     viewer._new_labels()
     assert reported == []
+
+
+def test_the_value_of_new_labels_is_shown_without_a_level(viewer):
+    labels = new_labels(next(x for x in viewer.layers if isinstance(x, Image)))
+    viewer.add_layer(labels)
+    viewer.layers.selection.active = labels
+    status = labels.get_status((0, 0, 0), world=True)
+    viewer.status = {**status, "value": "0, 7", "coordinates": "mine [0 1]: 0, 7"}
+    assert viewer.status["coordinates"] == "mine [0 1]: 7"

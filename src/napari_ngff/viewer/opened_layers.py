@@ -69,7 +69,7 @@ def show_value_alone(viewer: ViewerModel) -> None:
     status, layer = viewer.status, viewer.layers.selection.active
     if layer is None or not layer.multiscale or not isinstance(status, dict):
         return
-    if origin_of(layer) is None:
+    if origin_of(layer) is None and not hasattr(layer, "saver"):
         return
     line = before = str(status.get("coordinates", ""))
     both = str(status.get("value", ""))
