@@ -13,11 +13,11 @@ from psygnal import Signal, SignalGroup
 
 from napari_ngff.errors import AGAIN, LOG_IN, OMEZarrError, error_text, remedy_of
 from napari_ngff.store.arrays.boxes import box_shape
-from napari_ngff.store.threads import CORES, share_work
+from napari_ngff.store.threads import CORES, MOST, share_work
 from napari_ngff.viewer import window_services
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from napari_ngff.errors import ChunkError
     from napari_ngff.store.arrays.boxes import Box, Cell
@@ -80,9 +80,16 @@ stream_signals = StreamSignals()
 
 
 class PixelFetcher:
-    """Reads what streams miss, in one worker with its helpers.
+    """Reads what streams miss, in threads.
 
     Of one stream and level only what was asked for last is read.
+
+    Parameters
+    ----------
+    most
+        Most chunks that are read at once.
+    name
+        Begin of the names of the threads.
 
     Attributes
     ----------
@@ -90,17 +97,21 @@ class PixelFetcher:
         Whether napari draws what has come in.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, most: int, name: str) -> None:
+        self._most = most
+        self._threads = ThreadPoolExecutor(most, name)
         self._lock = threading.Lock()
         self._wanted: dict[tuple[int, int, bool], Asked] = {}
-        self._running = False
+        self._readers = 0
+        # Streams of which pixels came that are not drawn yet.
+        self._late: dict[int, PixelStream] = {}
         self._shown = 0.0
         self.is_showing = False
 
     @property
     def is_busy(self) -> bool:
         """Return whether pixels are still to come."""
-        return self._running
+        return self._readers > 0 or bool(self._late)
 
     def fetch_view(self, stream: PixelStream, view: StreamedView) -> None:
         """Have the missing pixels of a view read; called in the main thread."""
@@ -117,32 +128,34 @@ class PixelFetcher:
                     del self._wanted[other]
             view.todo = list(view.missing)
             self._wanted[key] = stream, view
-        self._start()
+        self._start_readers()
 
-    def _start(self) -> None:
-        if not self._running:
-            self._running = True
-            self._run_loop()
+    def _start_readers(self) -> None:
+        """Start a reader for each chunk, up to the limit; the layers ask one by one."""
+        with self._lock:
+            views = [view for _, view in self._wanted.values()]
+            most = max((v.level.array.source.concurrency for v in views), default=1)
+            free = min(self._most, most) - self._readers
+            count = max(0, min(free, sum(len(view.todo) for view in views)))
+            self._readers += count
+        for _ in range(count):
+            self._threads.submit(self._read_on)
 
-    def _run_loop(self) -> None:
-        window_services.run_work(
-            lambda: window_services.attempt_work(self._fetch_view), self._end_view
-        )
-
-    def _fetch_view(self) -> None:
-        concurrency = max(
-            (v.level.array.source.concurrency for _, v in list(self._wanted.values())),
-            default=1,
-        )
-        share_work(self._next_cells(), self._read_cell, concurrency, concurrency)
-
-    def _next_cells(self) -> Iterator[tuple[PixelStream, StreamedView, Cell]]:
+    def _read_on(self) -> None:
         while True:
             with self._lock:
                 found = self._next_cell()
-            if found is None:
-                return
-            yield found
+                if found is None:
+                    self._readers -= 1
+                    break
+            try:
+                self._read_cell(found)
+            except Exception as error:  # noqa: BLE001
+                # Codecs raise whatever they like, and the window waits for all chunks.
+                self._show_failure(found[1], found[2], error)
+                self._note_arrival(found[0], found[1])
+        if not self._readers:
+            window_services.run_in_main(self._show_late)
 
     def _next_cell(self) -> tuple[PixelStream, StreamedView, Cell] | None:
         # Coarse levels first: they are a picture of all soonest.
@@ -184,6 +197,7 @@ class PixelFetcher:
         )
 
     def _note_arrival(self, stream: PixelStream, view: StreamedView) -> None:
+        self._late[id(stream)] = stream
         now = time.monotonic()
         if now - self._shown > REDRAW_INTERVAL and is_redrawn(view):
             self._shown = now
@@ -197,17 +211,29 @@ class PixelFetcher:
         """Read all that views miss, and show it; the main thread waits to a limit."""
         cells = [(stream, view, cell) for view in views for cell in tuple(view.missing)]
         concurrency = views[0].level.array.source.concurrency
-        thread = threading.Thread(
-            target=share_work,
-            args=(iter(cells), self._read_cell, len(cells), concurrency),
-            daemon=True,
-        )
+
+        def read_cells() -> None:
+            try:
+                share_work(iter(cells), self._read_cell, len(cells), concurrency)
+            finally:
+                window_services.run_in_main(self._show_late)
+
+        thread = threading.Thread(target=read_cells, daemon=True)
         thread.start()
         thread.join(seconds)
+        self._late.pop(id(stream), None)
         self._show_now(stream)
 
     def _show_pixels(self, stream: PixelStream) -> None:
-        self._show_now(stream)
+        if self._late.pop(id(stream), None) is not None:
+            self._show_now(stream)
+
+    def _show_late(self) -> None:
+        with self._lock:
+            if not self._readers:
+                self._wanted.clear()
+        for stream in tuple(self._late.values()):
+            self._show_pixels(stream)
 
     def _show_now(self, stream: PixelStream) -> None:
         # Nobody looks anew: a server that is down would be asked without an end.
@@ -217,45 +243,19 @@ class PixelFetcher:
         finally:
             self.is_showing = False
 
-    def _end_view(self, failed: str | None) -> None:
-        with self._lock:
-            ended = {id(stream): stream for stream, _ in self._wanted.values()}
-            todo = any(view.todo for _, view in self._wanted.values())
-            if failed is None and todo:
-                ended = {}
-            else:
-                self._wanted.clear()
-                self._running = False
-        if failed is not None:
-            window_services.show_messages((failed,), "Image incomplete.")
-            return
-        if not ended:
-            self._run_loop()
-        for stream in ended.values():
-            self._show_pixels(stream)
-
 
 class LocalFetcher(PixelFetcher):
-    """The same for files of this computer, in threads that are ready.
+    """The same for files of this computer.
 
     The main thread may wait for a while; what it has waited for in vain is shown when
     it comes.
     """
 
     def __init__(self) -> None:
-        super().__init__()
-        self._threads = ThreadPoolExecutor(CORES, "napari-ngff-pixels")
+        super().__init__(CORES, "napari-ngff-pixels")
         # Others, so that nobody waits behind chunks that take their time.
         self._soon_threads = ThreadPoolExecutor(CORES, "napari-ngff-soon")
-        self._readers = 0
-        # Streams of which pixels came that the main thread did not wait for.
-        self._late: dict[int, PixelStream] = {}
         self._budget = WaitBudget()
-
-    @property
-    def is_busy(self) -> bool:
-        """Return whether pixels are still to come."""
-        return self._readers > 0 or bool(self._late)
 
     def read_soon(
         self, level: LevelSource, box: Box, join: SectionJoin | None = None
@@ -273,44 +273,6 @@ class LocalFetcher(PixelFetcher):
     def wait_for(self, ended: threading.Event) -> None:
         """Wait, in the main thread, for an event, or for as long as a picture can."""
         self._budget.wait_for(ended)
-
-    def _start(self) -> None:
-        with self._lock:
-            count = CORES - self._readers
-            self._readers += count
-        for _ in range(count):
-            self._threads.submit(self._read_on)
-
-    def _read_on(self) -> None:
-        while True:
-            with self._lock:
-                found = self._next_cell()
-                if found is None:
-                    self._readers -= 1
-                    break
-            try:
-                self._read_cell(found)
-            except Exception as error:  # noqa: BLE001
-                # Codecs raise whatever they like, and the main thread waits.
-                self._show_failure(found[1], found[2], error)
-                self._note_arrival(found[0], found[1])
-        if not self._readers:
-            window_services.run_in_main(self._show_late)
-
-    def _note_arrival(self, stream: PixelStream, view: StreamedView) -> None:
-        self._late[id(stream)] = stream
-        super()._note_arrival(stream, view)
-
-    def _show_pixels(self, stream: PixelStream) -> None:
-        if self._late.pop(id(stream), None) is not None:
-            self._show_now(stream)
-
-    def _show_late(self) -> None:
-        with self._lock:
-            if not self._readers:
-                self._wanted.clear()
-        for stream in tuple(self._late.values()):
-            self._show_pixels(stream)
 
 
 class WholeRead:
@@ -390,5 +352,5 @@ def is_redrawn(view: Any) -> bool:
     return view.pixels.nbytes <= REDRAWN or not view.missing
 
 
-fetcher = PixelFetcher()
+fetcher = PixelFetcher(MOST, "napari-ngff-far-pixels")
 local_fetcher = LocalFetcher()
