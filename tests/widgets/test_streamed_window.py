@@ -109,6 +109,29 @@ def test_a_pan_shows_coarse_pixels_and_then_the_true_ones(viewer, remote_image):
     until(lambda: is_at_rest(viewer))
 
 
+def test_the_chunks_of_all_layers_are_asked_for_at_once(viewer, stored_image):
+    waiting, gate = [], threading.Event()
+    gate.set()
+
+    class GatedHandler(Handler):
+        def do_GET(self):
+            waiting.append(self.path)
+            gate.wait(60)
+            super().do_GET()
+
+    with serving(stored_image, GatedHandler) as server:
+        viewer.open(f"{server.address}/cells.ome.zarr", plugin="napari-ngff")
+        pump(300)
+        until(lambda: not fetcher.is_busy)
+        gate.clear()
+        waiting.clear()
+        look(viewer, 1, 600, 600)
+        finest = lambda: [x.split("/0/c/")[1][0] for x in waiting if "/0/c/" in x]  # noqa: E731
+        until(lambda: set(finest()) == {"0", "1"})
+        gate.set()
+        until(lambda: is_at_rest(viewer))
+
+
 @pytest.mark.long
 def test_the_window_waits_for_no_answer_while_it_is_panned(
     viewer, remote_image, askers

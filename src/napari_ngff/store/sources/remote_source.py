@@ -204,8 +204,8 @@ class RemoteSource:
     @property
     def concurrency(self) -> int:
         """Number of requests at the same time."""
-        # Enough to hide the latency of one request.
-        return 32
+        # The chunks of a usual view of some layers, so that they take one latency.
+        return MOST
 
     @property
     def writable(self) -> bool:

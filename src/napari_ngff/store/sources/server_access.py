@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from napari_ngff.errors import UnsupportedError
+from napari_ngff.store.threads import MOST
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -118,6 +119,9 @@ def open_filesystem(scheme: str, options: dict[str, Any], seconds: float) -> Any
                 total=None, sock_connect=seconds, sock_read=seconds
             )
             options = {"client_kwargs": {"timeout": timeout}, **options}
+        elif scheme == "s3":
+            # botocore would send 10 at once, and let the others wait (1.43).
+            options = {"config_kwargs": {"max_pool_connections": MOST}, **options}
         return fsspec.filesystem(scheme, **options)
     except ImportError as error:
         msg = (
