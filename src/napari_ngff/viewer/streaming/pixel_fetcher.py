@@ -138,8 +138,14 @@ class PixelFetcher:
             free = min(self._most, most) - self._readers
             count = max(0, min(free, sum(len(view.todo) for view in views)))
             self._readers += count
-        for _ in range(count):
+        if count:
+            self._threads.submit(self._begin_reading, count)
+
+    def _begin_reading(self, readers: int) -> None:
+        # In a thread: the main thread would wait while each of the others starts.
+        for _ in range(readers - 1):
             self._threads.submit(self._read_on)
+        self._read_on()
 
     def _read_on(self) -> None:
         while True:
