@@ -52,6 +52,9 @@ LATE_FOR = 10.0
 """Seconds in which the main thread does not wait for pixels that zarr reads, after it
 has waited in vain."""
 
+APART = 0.002
+"""Seconds between the starts of two readers."""
+
 UNANSWERED = 1.0
 """Seconds without a wait after which the main thread may wait again in any case."""
 
@@ -142,10 +145,11 @@ class PixelFetcher:
             self._threads.submit(self._begin_reading, count)
 
     def _begin_reading(self, readers: int) -> None:
-        # In a thread: the main thread would wait while each of the others starts.
-        for _ in range(readers - 1):
+        # In a thread, one after the other: making a request takes Python's lock for a
+        # while, and of many threads that want it the main thread would be one.
+        for _ in range(readers):
             self._threads.submit(self._read_on)
-        self._read_on()
+            time.sleep(APART)
 
     def _read_on(self) -> None:
         while True:
