@@ -103,6 +103,9 @@ class PixelFetcher:
     def __init__(self, most: int, name: str) -> None:
         self._most = most
         self._threads = ThreadPoolExecutor(most, name)
+        # One thread: asking it never starts another one, for which the main thread
+        # would wait while many threads want Python's lock.
+        self._starter = ThreadPoolExecutor(1, f"{name}-starter")
         self._lock = threading.Lock()
         self._wanted: dict[tuple[int, int, bool], Asked] = {}
         self._readers = 0
@@ -142,7 +145,7 @@ class PixelFetcher:
             count = max(0, min(free, sum(len(view.todo) for view in views)))
             self._readers += count
         if count:
-            self._threads.submit(self._begin_reading, count)
+            self._starter.submit(self._begin_reading, count)
 
     def _begin_reading(self, readers: int) -> None:
         # In a thread, one after the other: making a request takes Python's lock for a
