@@ -1,12 +1,14 @@
-"""Edits that a crash has left, and that nobody wants."""
+"""Edits that a crash has left, or a script that drops its layer."""
 
+import gc
 from pathlib import Path
 
 import pytest
 from napari.components import ViewerModel
 
-from napari_ngff.labels.journal import Journal
+from napari_ngff.labels.journal import Journal, find_journals, read_journal
 from napari_ngff.plugin import get_reader
+from napari_ngff.store.write import append_log
 from napari_ngff.store.write.folder_transaction import FolderTransaction
 from napari_ngff.store.write.replace_file import write_aside
 from napari_ngff.store.write.writer_token import new_token
@@ -17,11 +19,16 @@ from napari_ngff.viewer.saving.recovery import discard_journal, journals_of
 
 
 @pytest.fixture
-def layer(tmp_path, monkeypatch):
+def path(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.setattr(window_services, "_runner", [window_services.run_here])
     path = tmp_path / "cells.ome.zarr"
     write_image(path, shape=(1, 64, 64))
+    return path
+
+
+@pytest.fixture
+def layer(path):
     model = ViewerModel()
     for one in get_reader(str(path))(str(path)):
         model.add_layer(as_layer(one) if isinstance(one, tuple) else one)
@@ -44,3 +51,25 @@ def test_with_them_go_blocks_that_their_save_left_aside(layer):
     assert journals_of(layer.saver) == []
     assert not left.exists()
     assert Path(alive).read_bytes() == b"new"
+
+
+def test_a_layer_that_is_collected_while_its_journal_is_written_keeps_its_edits(
+    path, monkeypatch
+):
+    layer = get_reader(str(path))(str(path))[-1]
+    layer.paint((0,) * layer.ndim, 7)
+    journal, edits = layer.saver.journal, layer.canvas.edits
+    flush = append_log.flush_open_file
+
+    def collect_and_flush(file):
+        # As when the memory that this call asks for makes Python collect garbage.
+        gc.collect()
+        flush(file)
+
+    layer.itself = layer
+    del layer
+    with monkeypatch.context() as patch:
+        patch.setattr(append_log, "flush_open_file", collect_and_flush)
+        journal.sync()
+    assert find_journals(*journal.place) == [journal.folder]
+    assert read_journal(journal.folder).edits == edits

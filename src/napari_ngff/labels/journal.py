@@ -10,9 +10,11 @@ If a journal cannot be written, this is reported; painting and saving continue.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import hashlib
 import os
+import queue
 import shutil
 import sys
 import threading
@@ -55,6 +57,7 @@ __all__ = [
     "find_journals",
     "journal_home",
     "read_journal",
+    "release_later",
 ]
 
 INTERVAL = 0.5
@@ -351,6 +354,7 @@ def find_journals(store: str, path: str) -> list[Path]:
 
     A journal is free if no process holds it. Other free ones are deleted.
     """
+    _release_dropped()
     folders = []
     with contextlib.suppress(FileNotFoundError):
         for folder in sorted(_journal_folder(store, path).iterdir()):
@@ -444,6 +448,41 @@ def _open_for_append(folder: Path) -> IO[bytes]:
 
 _journals: weakref.WeakSet[Journal] = weakref.WeakSet()
 _ticker: list[threading.Thread] = []
+_dropped: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
+# Reentrant: at the end of the process a finalizer may come while it is held.
+_releasing = threading.RLock()
+_ending = threading.Event()
+
+
+def release_later(release: Callable[[], object]) -> None:
+    """Release the journal of an object that is gone in the thread of all journals.
+
+    For finalizers: Python may call them in the middle of any other call, even of one
+    that is writing this journal or holds the lock of its canvas.
+
+    Parameters
+    ----------
+    release
+        Called in that thread, before journals are looked for, or at the end of the
+        process.
+    """
+    _dropped.put(release)
+    if _ending.is_set():
+        _release_dropped()
+
+
+def _release_dropped() -> None:
+    # A second caller waits until the journals are free.
+    with _releasing, contextlib.suppress(queue.Empty):
+        while True:
+            go_on_after_error(_dropped.get_nowait())
+
+
+@atexit.register
+def _release_at_exit() -> None:
+    # Finalizers may run before or after this.
+    _ending.set()
+    _release_dropped()
 
 
 def _watch_journal(journal: Journal) -> None:
@@ -467,3 +506,4 @@ def _sync_journals() -> None:
             go_on_after_error(journal.sync_if_changed)
         # The loop variable would keep the last journal alive while the thread waits.
         journal = None  # type: ignore[assignment]
+        _release_dropped()

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from napari_ngff.errors import NameTakenError, OMEZarrError, UnsupportedError
+from napari_ngff.labels.journal import release_later
 from napari_ngff.labels.label_classes import find_class_conflicts, keep_stored_classes
 from napari_ngff.labels.label_metadata import (
     read_label_info,
@@ -131,8 +132,8 @@ class LayerSaver(SaverSignals):
         self.journal = journal
         self._resolve_waiting(writer)
         # For layers that are dropped without being removed from a viewer, as scripts
-        # do.
-        self._finalizer = weakref.finalize(layer, self.release_journal)
+        # do: Python may collect them anywhere, even where this journal is written.
+        self._finalizer = weakref.finalize(layer, release_later, self.release_journal)
         self.note = self.detail = ""
         self.running = False
         self.fraction = 0.0
