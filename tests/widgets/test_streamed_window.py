@@ -12,6 +12,7 @@ import zarr
 from napari.utils.notifications import notification_manager
 
 from mouse import camera, canvas, pump, until
+from napari_ngff.store.sources import remote_source
 from napari_ngff.viewer.layer_plan import KEY
 from napari_ngff.viewer.streaming import outage_watch, streamed_view
 from napari_ngff.viewer.streaming.streamed_levels import ahead_reader, fetcher
@@ -109,14 +110,18 @@ def test_a_pan_shows_coarse_pixels_and_then_the_true_ones(viewer, remote_image):
     until(lambda: is_at_rest(viewer))
 
 
-def test_the_chunks_of_all_layers_are_asked_for_at_once(viewer, stored_image):
+def test_the_chunks_of_all_layers_are_asked_for_at_once(
+    viewer, stored_image, monkeypatch
+):
+    # No layer is asked for because requests of the other were given up.
+    monkeypatch.setattr(remote_source, "TIMEOUT", 600)
     waiting, gate = [], threading.Event()
     gate.set()
 
     class GatedHandler(Handler):
         def do_GET(self):
             waiting.append(self.path)
-            gate.wait(60)
+            gate.wait(600)
             super().do_GET()
 
     with serving(stored_image, GatedHandler) as server:
@@ -125,10 +130,13 @@ def test_the_chunks_of_all_layers_are_asked_for_at_once(viewer, stored_image):
         until(lambda: not fetcher.is_busy)
         gate.clear()
         waiting.clear()
-        look(viewer, 1, 600, 600)
+        # So close that the chunks of both channels are fewer than requests at once.
+        look(viewer, 4, 600, 600)
         finest = lambda: [x.split("/0/c/")[1][0] for x in waiting if "/0/c/" in x]  # noqa: E731
-        until(lambda: set(finest()) == {"0", "1"})
-        gate.set()
+        try:
+            until(lambda: set(finest()) == {"0", "1"})
+        finally:
+            gate.set()
         until(lambda: is_at_rest(viewer))
 
 
