@@ -171,10 +171,15 @@ class PixelFetcher:
             window_services.run_in_main(self._show_late)
 
     def _next_cell(self) -> tuple[PixelStream, StreamedView, Cell] | None:
-        # Coarse levels first: they are a picture of all soonest.
-        wanted = sorted(self._wanted.items(), key=lambda item: -item[0][1])
-        found = next((pair for _, pair in wanted if pair[1].todo), None)
-        return None if found is None else (*found, found[1].todo.pop(0))
+        waiting = [item for item in self._wanted.items() if item[1][1].todo]
+        if not waiting:
+            return None
+        # Coarse levels first: they are a picture of all soonest. Layers of one level
+        # get the middle of the screen together, not one layer after the other.
+        _, (stream, view) = max(
+            waiting, key=lambda item: (item[0][1], len(item[1][1].todo))
+        )
+        return stream, view, view.todo.pop(0)
 
     def _read_cell(self, asked: tuple[PixelStream, StreamedView, Cell]) -> None:
         stream, view, cell = asked
