@@ -19,8 +19,10 @@ from napari_ngff.plugin import use_workers
 from napari_ngff.store.arrays.array_writer import ArrayWriter
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.samples import write_image
+from unreliable import serving
 
 LEFT = Qt.MouseButton.LeftButton
+REFUSED = 400
 
 
 @pytest.fixture(scope="module")
@@ -173,3 +175,46 @@ def test_painting_goes_on_while_a_save_does(viewer, layer, folder, slow):
     assert layer.unsaved
     assert layer.saver.save_now()
     assert (stored(folder) == pixels).all()
+
+
+def test_a_button_beside_read_only_labels_makes_a_copy_to_paint_on(viewer, tmp_path):
+    use_workers()
+    write_image(tmp_path / "cells.ome.zarr", shape=(1, 64, 64))
+    with serving(tmp_path) as server:
+        viewer.open(f"{server.address}/cells.ome.zarr", plugin="napari-ngff")
+        labels = viewer.layers["nuclei"]
+        viewer.layers.selection.active = labels
+        pump(100)
+        row = controls(viewer, labels)
+        assert row.state.text() == "Read-only"
+        assert not row.save.isVisible()
+        QTest.mouseClick(row.copy_button, LEFT)
+        until(lambda: viewer.layers["nuclei"] is not labels)
+        copy = viewer.layers["nuclei"]
+        assert viewer.layers.selection.active is copy
+        pump(100)
+        row = controls(viewer, copy)
+        assert row.save.isVisible()
+        assert not row.copy_button.isVisible()
+        paint(viewer, copy, ((20, 20), (30, 40)))
+        until(row.save.isEnabled)
+        QTest.mouseClick(row.save, LEFT)
+        until(lambda: row.state.text().startswith("Saved"))
+    notification_manager.records.clear()
+
+
+def test_a_copy_that_fails_leaves_the_button(viewer, tmp_path):
+    use_workers()
+    write_image(tmp_path / "cells.ome.zarr", shape=(1, 64, 64))
+    with serving(tmp_path) as server:
+        viewer.open(f"{server.address}/cells.ome.zarr", plugin="napari-ngff")
+        labels = viewer.layers["nuclei"]
+        viewer.layers.selection.active = labels
+        pump(100)
+        row = controls(viewer, labels)
+        server.answer = lambda path: REFUSED
+        QTest.mouseClick(row.copy_button, LEFT)
+        assert row.state.text() == "Being copied"
+        assert not row.copy_button.isVisible()
+        until(lambda: row.copy_button.isVisible() and row.state.text() == "Read-only")
+    notification_manager.records.clear()

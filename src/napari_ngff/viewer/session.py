@@ -372,6 +372,11 @@ def all_viewers() -> list[ViewerModel]:
     return list(_sessions)
 
 
+def viewer_of(layer: Layer) -> ViewerModel | None:
+    """Find the viewer that shows a layer."""
+    return next((v for v in all_viewers() if layer in v.layers), None)
+
+
 def show_more_channels(viewer: ViewerModel) -> None:
     """Add the next channels of the image whose layer is selected."""
     layer = viewer.layers.selection.active

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.painting.paint import OMEZarrLabels
 
 __all__ = [
+    "COPY",
     "add_sample",
     "as_layer",
     "as_layers",
@@ -41,6 +42,7 @@ __all__ = [
 OVERVIEW = "plate overview, open a field to paint."
 
 COPY = "To paint on a copy in a sidecar, use Layers ▸ Annotate ▸ Edit a copy of labels."
+"""Ends the reason of labels that can be copied."""
 
 
 def as_layers(layers: list[LayerData]) -> list[Any]:

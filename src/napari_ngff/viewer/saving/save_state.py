@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from napari_ngff.labels.saving.before_images import cell_shape
 from napari_ngff.labels.saving.dirty_count import MOST, ChangedBlocks
 from napari_ngff.viewer import window_services
+from napari_ngff.viewer.painting.painted_layers import COPY
+from napari_ngff.viewer.saving.sidecars import BEING_COPIED
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,12 +37,15 @@ class SaveState:
         Whether there is anything to save.
     cancels
         Whether a save runs, and can be cancelled.
+    copies
+        Whether the labels are read-only, and a copy of them can be painted.
     """
 
     text: str
     detail: str = ""
     saves: bool = False
     cancels: bool = False
+    copies: bool = False
 
 
 class SaveWatch:
@@ -74,7 +79,10 @@ class SaveWatch:
             return SaveState("")
         saver = layer.saver
         if layer.read_only:
-            return SaveState("Read-only", layer.read_only)
+            copying = layer.read_only.startswith(BEING_COPIED)
+            text = BEING_COPIED.capitalize() if copying else "Read-only"
+            copies = layer.read_only.endswith(COPY)
+            return SaveState(text, layer.read_only, copies=copies)
         if saver is None:
             return SaveState("Not in a file", "Choose File ▸ Save Selected Layers...")
         if saver.running:

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.placing.layer_groups import ReadingNotes
 
 __all__ = [
+    "BEING_COPIED",
     "SidecarCopy",
     "edit_copy",
     "folder_of",
@@ -55,6 +56,9 @@ __all__ = [
     "place_text",
     "with_sidecars",
 ]
+
+BEING_COPIED = "being copied"
+"""Begins the reason why labels are read-only while they are copied."""
 
 
 def with_sidecars(
@@ -240,7 +244,7 @@ class SidecarCopy:
         if layer is None:
             self._stopped_by = self._stopped_by or "The labels are not shown any more."
         else:
-            layer.read_only = f"being copied: {self.part_text}."
+            layer.read_only = f"{BEING_COPIED}: {self.part_text}."
         self.progressed.emit()
 
     def _copy_labels(self) -> LayerPlan | Exception | None:

@@ -16,6 +16,8 @@ from napari_ngff.viewer.painting.paint import (
     select_next_label,
 )
 from napari_ngff.viewer.saving.save_state import SaveWatch
+from napari_ngff.viewer.saving.sidecars import edit_copy
+from napari_ngff.viewer.session import viewer_of
 from napari_ngff.widgets.painting_outlines import install_overlays
 
 if TYPE_CHECKING:
@@ -40,12 +42,16 @@ class SaveControls(QWidget):
         self.cancel = QPushButton("Cancel", self)
         self.cancel.setToolTip("Stop saving; the next save writes the rest")
         self.cancel.clicked.connect(self._on_cancel)
+        self.copy_button = QPushButton("Edit a copy", self)
+        self.copy_button.setToolTip("Copy the labels into a sidecar, and paint there")
+        self.copy_button.clicked.connect(self._on_copy)
         self.state = QLabel(self)
         self.state.setWordWrap(True)
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
         row.addWidget(self.save)
         row.addWidget(self.cancel)
+        row.addWidget(self.copy_button)
         row.addWidget(self.state, 1)
         self._followed: LayerSaver | None = None
         layer.events.data.connect(self._show_state_soon)
@@ -74,6 +80,8 @@ class SaveControls(QWidget):
         self.save.setEnabled(state.saves)
         # Beside it, not in its place: a double click on "Save" cancels nothing.
         self.cancel.setVisible(state.cancels)
+        self.save.setVisible(not state.copies)
+        self.copy_button.setVisible(state.copies)
 
     def _follow_saver(self, saver: LayerSaver | None) -> None:
         """Follow the signals of a saver, and no longer those of the one before."""
@@ -95,6 +103,13 @@ class SaveControls(QWidget):
 
     def _on_save(self) -> None:
         save_labels(self._layer)
+        self.showState()
+
+    def _on_copy(self) -> None:
+        viewer = viewer_of(self._layer)
+        copy = None if viewer is None else edit_copy(viewer, self._layer)
+        if copy is not None:
+            copy.ended.connect(self._show_state_soon)
         self.showState()
 
     def _on_cancel(self) -> None:
