@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -140,6 +141,17 @@ def test_classes_in_use_keep_their_keys_and_their_colours():
         (2, "x"),
     ]
     assert len({item.color for item in joined}) == 3
+
+
+def test_a_renamed_class_gets_no_colour_of_a_class_that_follows_it():
+    one, two, three = (
+        LabelClass(value, name, PALETTE[value - 1])
+        for value, name in enumerate("abc", 1)
+    )
+    renamed = replace(one, name="A")
+    joined = with_classes_in_use([one, two], [renamed, two, three])
+    assert [item.name for item in joined] == ["A", "a", "b", "c"]
+    assert len({item.color for item in joined}) == len(joined)
 
 
 def test_a_list_goes_to_other_images():

@@ -426,6 +426,33 @@ def test_acquisitions_are_shown_one_by_one_or_together(tmp_path, viewer):
     assert fields[3].corner == (4, 4)
 
 
+def test_an_overview_of_labels_has_the_colours_of_their_classes(tmp_path, viewer):
+    root = write_plate(
+        tmp_path / "p",
+        grid=(1, 2),
+        shape=(1, 8, 8),
+        labelled=lambda _: ("cells", "objects"),
+    )
+    for document in root.glob("A/*/*/labels/*/zarr.json"):
+        content = json.loads(document.read_text())
+        properties = {"label-value": 5, "class-name": "mitotic", "class-order": 0}
+        content["attributes"]["ome"]["image-label"] = {
+            "colors": [{"label-value": v, "rgba": [9, 8, v, 255]} for v in (5, 6)],
+            "properties": [properties] if document.parent.name == "cells" else [],
+        }
+        document.write_text(json.dumps(content))
+    browser = browse(viewer, root)
+    browser.show_mosaic()
+    colors = {}
+    for name in ("cells", "objects"):
+        browser.choose_labels(name)
+        colors[name] = viewer.layers[name].colormap.map(np.array([5, 6])) * 255
+    np.testing.assert_allclose(colors["cells"][0], (9, 8, 5, 255), atol=1)
+    # Object 6 of one field is another one in the next.
+    assert not np.allclose(colors["cells"][1], (9, 8, 6, 255), atol=1)
+    assert not np.allclose(colors["objects"][0], (9, 8, 5, 255), atol=1)
+
+
 def test_acquisitions_lie_over_each_other_in_an_overview(tmp_path, viewer):
     root = write_plate(tmp_path / "p", grid=(1, 2), acquisitions=2, shape=(1, 8, 8))
     second = [root / "A" / str(w) / str(k) for w in (1, 2) for k in range(4, 8)]

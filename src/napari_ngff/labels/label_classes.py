@@ -133,7 +133,8 @@ def with_classes_in_use(
         if value in values:
             value, free = free, free + 1
             used = [label_class.color for label_class in joined]
-            color = free_color(joined) if color in used else color
+            # Those that are added later keep their colours, too.
+            color = free_color([*joined, *in_use]) if color in used else color
         # The state says how far this class is annotated in its own image.
         added = replace(item, value=value, color=color, state=STATES[0])
         joined.insert(place, added)

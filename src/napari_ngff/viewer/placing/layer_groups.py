@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from napari_ngff.errors import OMEZarrError, UnsupportedError
-from napari_ngff.metadata.model import Consequence, Problem, Severity
+from napari_ngff.labels.label_classes import classes_of
+from napari_ngff.metadata.model import Consequence, LabelInfo, Problem, Severity
 from napari_ngff.store.hierarchy.coordinate_systems import intrinsic_of, open_systems
 from napari_ngff.store.hierarchy.node import prefix_places
 from napari_ngff.store.pyramids.pyramid import Pyramid, open_pyramid
@@ -136,15 +137,23 @@ def mosaic_group(
     omero = image.omero if image is not None else None
     pictures = []
     for label, joined in labels:
-        # Value 7 of one field is another object than value 7 of the next, so what the
-        # first says of it does not hold for the rest.
+        # That of the first field.
         mosaic_image = joined.node.metadata.image
-        # One field alone: then its colours and properties are those of the mosaic.
-        alone = sum(len(a.fields) for a in joined.known_fields) == 1
-        info = mosaic_image.label if mosaic_image is not None and alone else None
+        info = mosaic_image.label if mosaic_image is not None else None
+        if info is not None and sum(len(a.fields) for a in joined.known_fields) > 1:
+            info = _info_of_fields(info)
         pictures.append(LayerPlan(label, joined.node, joined.pyramid, None, info))
     picture = LayerPlan(name, mosaic.node, mosaic.pyramid, omero)
     return LayerGroup(picture, tuple(pictures), SharedAxes.from_pyramid(mosaic.pyramid))
+
+
+def _info_of_fields(first: LabelInfo) -> LabelInfo | None:
+    """Return what the labels of a field say of those of all fields: the classes.
+
+    Value 7 of one field is another object than value 7 of the next, but the same class.
+    """
+    colors = {item.value: item.color for item in classes_of(first)}
+    return LabelInfo(colors) if colors else None
 
 
 def in_place(group: LayerGroup, reading: ReadingNotes) -> LayerGroup:
