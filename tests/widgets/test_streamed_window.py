@@ -15,7 +15,7 @@ from mouse import camera, canvas, pump, until
 from napari_ngff.store.sources import remote_source
 from napari_ngff.store.threads import MOST
 from napari_ngff.viewer.layer_plan import KEY
-from napari_ngff.viewer.streaming import outage_watch, streamed_view
+from napari_ngff.viewer.streaming import outage_watch, pixel_fetcher, streamed_view
 from napari_ngff.viewer.streaming.streamed_levels import ahead_reader, fetcher
 from plates import write_image
 from unreliable import DROP, OK, Handler, serving
@@ -116,6 +116,8 @@ def test_the_chunks_of_all_layers_are_asked_for_at_once(
 ):
     # No layer is asked for because requests of the other were given up.
     monkeypatch.setattr(remote_source, "TIMEOUT", 600)
+    # On a slow machine the second layer asks long after the first.
+    monkeypatch.setattr(pixel_fetcher, "APART", 0.05)
     waiting, gate = [], threading.Event()
     gate.set()
 
