@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import shutil
@@ -352,6 +353,19 @@ def test_the_cache_spares_reading(plate, cache, reads):
     np.testing.assert_array_equal(first, again)
     assert not [key for key in reads if "/c/" in key]
     assert {key.split("/")[0] for key in reads} == {"zarr.json", "A"}
+
+
+def test_the_cache_parses_no_python(plate, cache, monkeypatch):
+    """Python 3.11 fails to do so in threads, now and then (python/cpython#106905)."""
+
+    def fail(*_, **__):
+        raise SystemError("AST constructor recursion depth mismatch")
+
+    first = read_all(plate, cache)
+    with monkeypatch.context() as broken:
+        broken.setattr(ast, "parse", fail)
+        again = read_all(plate, cache)
+    np.testing.assert_array_equal(first, again)
 
 
 def test_a_changed_image_is_read_again(plate, cache):

@@ -6,7 +6,6 @@ import contextlib
 import json
 import time
 from dataclasses import dataclass
-from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,7 +27,7 @@ LIMIT = 256 * 2**20
 """Bytes on disk beyond which the least recently used thumbnails are deleted."""
 
 SUFFIX = ".preview"
-FORMAT = 2
+FORMAT = 3
 """Number to raise when the content of an entry, or the way to its pixels, changes."""
 
 DAY = 86400
@@ -121,25 +120,25 @@ class PreviewCache:
         if data is None:
             return None
         try:
-            header, _, rest = data.partition(b"\n")
-            state = json.loads(header)
-            pixels = np.load(BytesIO(rest), allow_pickle=False)
-            if pixels.ndim != 3 or pixels.dtype.kind not in "uif":
+            header, _, values = data.partition(b"\n")
+            fields = json.loads(header)
+            dtype = np.dtype(fields["dtype"])
+            if len(fields["shape"]) != 3 or dtype.kind not in "uif":
                 return None
+            pixels = np.frombuffer(values, dtype).reshape(fields["shape"])
             # One look per object that was read, instead of reading and decoding it.
-            if not is_current(source, state):
+            if not is_current(source, fields["state"]):
                 return None
-        except (OSError, ValueError, EOFError, TypeError):
+        except (OSError, ValueError, TypeError, KeyError):
             return None  # damaged: it is made again
         self._files.note_use(key)
-        loaded: np.ndarray[Any, Any] = pixels
-        return loaded
+        return pixels
 
     def _keep_entry(self, key: str, pixels: np.ndarray[Any, Any], state: Any) -> None:
-        buffer = BytesIO()
-        buffer.write(json.dumps(state).encode() + b"\n")
-        np.save(buffer, pixels, allow_pickle=False)
-        self._files.keep(key, buffer.getbuffer())
+        # Not in NumPy's own format, whose header is parsed as Python: in Python 3.11
+        # that fails in threads now and then (python/cpython issue 106905).
+        fields = {"state": state, "dtype": pixels.dtype.str, "shape": pixels.shape}
+        self._files.keep(key, json.dumps(fields).encode() + b"\n" + pixels.tobytes())
 
 
 def state_of(reads: ReadLog) -> Any:
