@@ -882,14 +882,38 @@ def test_what_is_pinned_comes_in_view(root, viewer):
     assert viewer.scene.camera.zoom == pytest.approx(before), "alone again"
 
 
-def test_a_field_after_an_overview_fills_the_canvas_beside_a_pinned_one(root, viewer):
+def test_a_comparison_ends_with_an_overview(root, viewer):
     browser = browse(viewer, root)
     browser.show_field("A/2")
-    alone = viewer.scene.camera.zoom
+    alone, own = viewer.scene.camera.zoom, list(viewer.layers)
     browser.toggle_pin("A/1")
     browser.show_mosaic()
+    assert browser.pinned_fields == ()
+    assert set(viewer.layers) <= set(own), "none is left out of view"
     browser.show_field("A/2")
     assert viewer.scene.camera.zoom == pytest.approx(alone, rel=0.1)
+
+
+def test_compared_fields_look_alike(root, viewer):
+    """A well whose labels are hidden would be taken for one without objects."""
+    browser = browse(viewer, root)
+    browser.show_field("A/1")
+    _, second, nuclei = viewer.layers
+    second.visible = False
+    nuclei.visible, nuclei.opacity, nuclei.contour = True, 0.4, 2
+    browser.toggle_pin("A/2")
+    beside = viewer.layers[3:]
+    look = [(x.visible, x.opacity) for x in viewer.layers]
+    assert look[3:] == look[:3]
+    assert beside[2].contour == 2
+    second.visible, nuclei.visible = True, False
+    assert [x.visible for x in beside] == [True, True, False]
+    beside[2].visible = True
+    browser.step_field(1)
+    nuclei = viewer.layers[2]
+    assert nuclei.visible
+    nuclei.visible = False
+    assert not beside[2].visible, "also with the labels of the next field"
 
 
 def test_what_is_pinned_is_seen_on_a_light_canvas(root, viewer):

@@ -515,7 +515,7 @@ class DisplayListener:
         if viewer is not None:
             # Before the signals: listeners must meet the pinned layers in their new
             # places.
-            browser._pins.arrange_layers(viewer)
+            browser._pins.follow_field(viewer)
         title = browser.name_field(position) if position is not None else ""
         browser._whereabouts.show_title(title)
         browser.position_changed.emit(position)

@@ -185,11 +185,10 @@ class Display:
         slots = [slot for slot in layers if slot[1] == "image"]
         return [layers[slot] for slot in sorted(slots, key=lambda s: (s[0], int(s[2])))]
 
-    def channel_layers(self) -> dict[int, Layer]:
-        """Return the layers of channels, of the first of several acquisitions."""
+    def leading_layers(self) -> dict[int | str, Layer]:
+        """Return layers by channel or name of labels, of the first of acquisitions."""
         layers = self._layers_by_slot()
-        slots = [slot for slot in sorted(layers, key=str) if slot[:2] == (0, "image")]
-        return {int(slot[2]): layers[slot] for slot in slots}
+        return {slot[2]: layer for slot, layer in layers.items() if slot[0] == 0}
 
     def show_overview(
         self, paths: Sequence[str] | None, zoom_well: str | None = None

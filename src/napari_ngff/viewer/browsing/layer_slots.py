@@ -244,6 +244,8 @@ class LayerSlots:
             # An empty channel keeps its contrast and colour for fields that have it.
             elif slot not in self._lacking:
                 self._lacking[slot] = bool(current[slot].visible)
+                # A compared field may have this channel: it stays visible there.
+                viewer.layers.unlink_layers([current[slot]], ("visible",))
                 current[slot].visible = False
             yield
         for slot, data in wanted.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import weakref
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -16,11 +17,11 @@ from napari_ngff.viewer.browsing.positions import Position
 from napari_ngff.viewer.browsing.preparation import prepare_layers
 from napari_ngff.viewer.browsing.shown_fields import ShownFields
 from napari_ngff.viewer.latest_task import LayerTask
-from napari_ngff.viewer.layer_plan import KEY
+from napari_ngff.viewer.layer_plan import KEY, origin_of
 from napari_ngff.viewer.painting.painted_layers import as_layer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
     from napari.components import ViewerModel
     from napari.layers import Layer
@@ -41,7 +42,12 @@ GROUND = "translucent_no_depth"
 
 Of what is opened napari does this itself."""
 
-LINKED = ("contrast_limits", "colormap", "gamma", "opacity")
+LINKED = {
+    "image": ("visible", "contrast_limits", "colormap", "gamma", "opacity"),
+    "labels": ("visible", "opacity", "contour"),
+}
+"""Attributes by type of layer that compared layers have in common with the field on
+screen: what looks different is different."""
 
 Wanted = tuple[str | None, str | None]
 """Path of a well, and of an image in it or None."""
@@ -75,7 +81,11 @@ class PinnedFields:
         self._changed = changed
         self._task = LayerTask(busy)
         self._wanted: list[Wanted] = []
-        self._layers: dict[Position, list[Layer]] = {}
+        # By channel, or by name of the labels.
+        self._layers: dict[Position, dict[int | str, Layer]] = {}
+        self._partners: weakref.WeakKeyDictionary[Layer, Layer]
+        self._partners = weakref.WeakKeyDictionary()
+        self._is_beside_overview = False
         self._before: CameraView | None = None
         self._fitted: CameraView | None = None
 
@@ -83,7 +93,7 @@ class PinnedFields:
         """Return the pinned fields, in the order in which they were pinned."""
         there = set(viewer.layers)
         for position, layers in list(self._layers.items()):
-            if layers and not there.intersection(layers):
+            if layers and not there.intersection(layers.values()):
                 del self._layers[position]  # the user has removed them
         return tuple(self._layers)
 
@@ -93,12 +103,19 @@ class PinnedFields:
         """Return the first corner, along y and x, of each image that is pinned."""
         corners = {}
         for position in self.pinned_positions(viewer):
-            layers = [x for x in self._layers[position] if x in viewer.layers]
+            layers = self._layers_of(viewer, position).values()
             lows = [layer.extent.world[0, -2:] for layer in layers]
             if lows:  # else it is about to be there
                 y, x = np.min(lows, axis=0)
                 corners[position] = float(y), float(x)
         return corners
+
+    def _layers_of(
+        self, viewer: ViewerModel, position: Position
+    ) -> dict[int | str, Layer]:
+        """Return the layers of a pinned field that the user has not removed."""
+        layers = self._layers[position]
+        return {key: layer for key, layer in layers.items() if layer in viewer.layers}
 
     def cancel_reading(self) -> None:
         """Stop reading; pinned fields stay."""
@@ -139,6 +156,9 @@ class PinnedFields:
         ) -> Iterator[None]:
             # Pins that were asked for meanwhile wait for the next task.
             del self._wanted[: len(wanted)]
+            self._is_beside_overview = self._display.shown.is_overview
+            if self._is_beside_overview and not shown.is_overview:
+                return  # as comparisons that were there already, it has ended
             before, view = self.pinned_positions(viewer), self._note_view(viewer)
             for position, prepared in prepared_pins[0]:
                 yield from self._toggle_layers(viewer, position, prepared)
@@ -160,7 +180,7 @@ class PinnedFields:
         """Bring all compared fields in view."""
         layers = [
             *self._display.image_layers(),
-            *itertools.chain(*self._layers.values()),
+            *itertools.chain(*(x.values() for x in self._layers.values())),
         ]
         corners = np.array([layer.extent.world[:, -2:] for layer in layers])
         fit_camera(viewer, corners[:, 0].min(axis=0), corners[:, 1].max(axis=0))
@@ -205,10 +225,9 @@ class PinnedFields:
             self._remove_layers(viewer, position)
             return
         others = [layer.extent.world[:, -2:] for layer in viewer.layers]
-        channels = self._display.channel_layers()
-        first = next(iter(channels.values()), None)
-        made = self._layers[position] = []
-        for (_, kind, channel), data in prepared.layers.items():
+        first = next(iter(self._display.image_layers()), None)
+        made = self._layers[position] = {}
+        for (_, kind, key), data in prepared.layers.items():
             levels, keywords, name = data
             origin = replace(keywords["metadata"][KEY], is_compared=True)
             keywords = {**keywords, "metadata": {KEY: origin}}
@@ -225,26 +244,41 @@ class PinnedFields:
             viewer.layers.append(layer)
             if active is not None:
                 viewer.layers.selection.active = active  # keys go on from there
-            made.append(layer)
+            made[key] = layer
             self._display.keep_layers([layer])
-            if kind == "image":
-                share_look(viewer, channels, channel, layer)
+            self._share_look(viewer, key, layer)
             yield
 
-    def arrange_layers(self, viewer: ViewerModel) -> None:
-        """Place all pinned fields to the right of the field on screen."""
-        extents = [
-            layer.extent.world[:, -2:]
-            for layer in self._display.channel_layers().values()
-        ]
+    def _share_look(self, viewer: ViewerModel, key: int | str, layer: Layer) -> None:
+        """Link the look of a layer with that of its partner in the field on screen."""
+        partner = self._display.leading_layers().get(key)
+        if partner is not None and not is_empty(partner):
+            # Each link takes a millisecond.
+            if self._partners.get(layer) is not partner:
+                link_looks(viewer, partner, layer)
+                self._partners[layer] = partner
+        else:
+            self._partners.pop(layer, None)
+
+    def follow_field(self, viewer: ViewerModel) -> None:
+        """Place all pinned fields to the right of the field on screen.
+
+        Where an overview takes the place of a field, or a field that of an overview,
+        the comparison ends: what is pinned would be out of view.
+        """
+        if self._display.shown.is_overview != self._is_beside_overview:
+            self.remove_all(viewer)
+            return
+        extents = [layer.extent.world[:, -2:] for layer in self._display.image_layers()]
         if not extents:
             return
         top, edge = float(extents[0][0, 0]), max(float(x[1, 1]) for x in extents)
         for position in self.pinned_positions(viewer):
-            layers = [x for x in self._layers[position] if x in viewer.layers]
-            for layer in layers:
+            layers = self._layers_of(viewer, position)
+            for key, layer in layers.items():
                 move_beside(layer, top, edge)
-            edge = max(float(layer.extent.world[1, -1]) for layer in layers)
+                self._share_look(viewer, key, layer)
+            edge = max(float(layer.extent.world[1, -1]) for layer in layers.values())
 
     def remove_all(self, viewer: ViewerModel) -> None:
         """Remove all pinned fields."""
@@ -253,9 +287,9 @@ class PinnedFields:
         self._return_camera(viewer)
 
     def _remove_layers(self, viewer: ViewerModel, position: Position) -> None:
-        layers = [x for x in self._layers[position] if x in viewer.layers]
+        layers = self._layers_of(viewer, position)
         del self._layers[position]
-        for layer in layers:
+        for layer in layers.values():
             if layer in viewer.layers:
                 viewer.layers.unlink_layers([layer])
                 viewer.layers.remove(layer)
@@ -279,14 +313,17 @@ def move_beside(layer: Layer, top: float, edge: float) -> None:
         layer.translate = np.asarray(layer.translate) + move
 
 
-def share_look(
-    viewer: ViewerModel, channels: Mapping[int, Layer], channel: int | str, layer: Layer
-) -> None:
-    """Link contrast and colour of a layer with those of the same channel."""
-    partner = channels.get(channel) if isinstance(channel, int) else None
-    if partner is None:
-        return
-    layer.contrast_limits_range = partner.contrast_limits_range
-    for attribute in LINKED:
-        setattr(layer, attribute, getattr(partner, attribute))
-    viewer.layers.link_layers([partner, layer], LINKED)
+def is_empty(layer: Layer) -> bool:
+    """Return whether a layer stands for a channel that the field on screen lacks."""
+    origin = origin_of(layer)
+    return origin is not None and origin.picture is None
+
+
+def link_looks(viewer: ViewerModel, partner: Layer, layer: Layer) -> None:
+    """Give a layer the look of its partner, now and whenever one of them changes."""
+    if layer._type_string == "image":
+        layer.contrast_limits_range = partner.contrast_limits_range
+    names = LINKED[layer._type_string]
+    for name in names:
+        setattr(layer, name, getattr(partner, name))
+    viewer.layers.link_layers([partner, layer], names)
