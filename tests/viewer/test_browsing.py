@@ -107,6 +107,21 @@ def test_the_mosaic_shows_all_wells_or_some(root, viewer):
     assert tuple(viewer.layers[0].translate) == (32.0, 16.0)
 
 
+@pytest.mark.parametrize("chosen", ["cells", "nuclei", "spots"])
+def test_labels_lie_in_the_order_of_the_field_after_an_overview(
+    tmp_path, viewer, chosen
+):
+    names = ["cells", "nuclei", "spots"]
+    root = write_plate(tmp_path / "p", grid=(1, 2), labelled=lambda _: names)
+    browser = browse(viewer, root)
+    browser.choose_labels(chosen)
+    browser.show_mosaic()
+    (labels,) = (x for x in viewer.layers if x._type_string == "labels")
+    assert (labels.name, labels.visible) == (chosen, True), "as was asked for"
+    browser.show_field("A/1")
+    assert [x.name for x in viewer.layers if x._type_string == "labels"] == names
+
+
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 def test_an_overview_shows_float_labels_rounded(root, viewer, reported, dtype):
     masks = {}

@@ -6,12 +6,23 @@ import shutil
 
 import numpy as np
 import pytest
+from napari.utils.notifications import notification_manager
 from qtpy.QtCore import Qt
 from qtpy.QtGui import QContextMenuEvent, QGuiApplication
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QApplication
 
-from mouse import RIGHT, camera, canvas, click, drop_on_canvas, on_canvas, pump, until
+from mouse import (
+    RIGHT,
+    camera,
+    canvas,
+    click,
+    drag,
+    drop_on_canvas,
+    on_canvas,
+    pump,
+    until,
+)
 from napari_ngff.viewer.browsing.canvas_controls import NAMES_KEY, names_of
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.browser.host import browser_of
@@ -116,6 +127,30 @@ def test_a_double_click_on_the_canvas_opens_the_field_under_the_mouse(viewer, do
     click(viewer, viewer.layers[0].extent.world[:, -2:].mean(axis=0), double=True)
     assert camera(viewer).zoom == pytest.approx(2 * zoom)
     assert dock.browser().position == position
+
+
+def test_a_compared_field_takes_no_paint_and_opens_by_a_double_click(viewer, dock):
+    dock.browser().show_field("A/1", "0")
+    until(lambda: dock.browser().position is not None and not dock.isBusy())
+    dock.browser().toggle_pin("A/2", "0")
+    until(lambda: dock.browser().pinned_fields and not dock.isBusy())
+    own = next(x for x in viewer.layers if x.editable and x._type_string == "labels")
+    viewer.layers.selection.active = own
+    low, high = viewer.layers[-1].extent.world[:, -2:]
+    own.mode = "paint"
+    notification_manager.records.clear()
+    drag(viewer, [(low + high) / 2, (low + 3 * high) / 4])
+    assert not own.saver.has_unsaved_strokes
+    (record,) = notification_manager.records
+    assert str(record.message) == (
+        "Not painted: A2 - field 0 is shown for comparison.\nOpen the field to paint."
+    )
+    own.mode = "pan_zoom"
+    click(viewer, (low + high) / 2, button=RIGHT)
+    assert list(entries(dock))[:2] == ["Open A2 - field 0", "Stop comparing"]
+    dock._menu.close()
+    click(viewer, (low + high) / 2, double=True)
+    until(lambda: dock.browser().position.well == "A/2")
 
 
 def entries(dock):

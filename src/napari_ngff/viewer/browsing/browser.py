@@ -400,6 +400,11 @@ class Browser:
         run = field.acquisition if field is not None else None
         return Position(well, field.path if field is not None else "", run)
 
+    def compared_at(self, world: Sequence[float]) -> Position | None:
+        """Find the field that is shown for comparison at a world coordinate."""
+        viewer = self._viewer()
+        return None if viewer is None else self._pins.find_pinned(viewer, world)
+
     def well_cells(self) -> dict[str, Corners]:
         """Return the corners of the wells of an overview in the world, by path."""
         return self._display.well_cells()

@@ -17,7 +17,9 @@ from napari.layers.base._base_constants import Blending
 from psygnal import Signal
 
 from napari_ngff.metadata.model import GroupKind
+from napari_ngff.viewer import window_services
 from napari_ngff.viewer.napari_private import hide_brush_box
+from napari_ngff.viewer.painting.brush import PAINTING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -84,25 +86,47 @@ class CanvasClicks:
             index = doubles.index(self._double)
             doubles[index : index + 1] = self._others
 
+    def _is_taken(self, event: Any) -> bool:
+        """Return whether a click is napari's: with a modifier, or a tool in hand."""
+        viewer = self._viewer()
+        active = None if viewer is None else viewer.layers.selection.active
+        has_tool = active is not None and active.mode != "pan_zoom"
+        return bool(event.modifiers) or has_tool
+
     def _find_clicked(self, event: Any) -> Position | None:
-        """Find the field under the mouse; None where napari takes the click."""
+        """Find the field of an overview under the mouse."""
         viewer, browser = self._viewer(), self._browser()
         if viewer is None or browser is None or viewer.dims.ndisplay != 2:
             return None
-        active = viewer.layers.selection.active
-        # Clicks with a modifier, or with a tool in hand, belong to napari.
-        if event.modifiers or (active is not None and active.mode != "pan_zoom"):
-            return None
         return browser.position_at(event.position)
 
+    def _find_compared(self, event: Any) -> Position | None:
+        """Find the compared field under the mouse."""
+        viewer, browser = self._viewer(), self._browser()
+        if viewer is None or browser is None or viewer.dims.ndisplay != 2:
+            return None
+        return browser.compared_at(event.position)
+
     def _on_press(self, viewer: Any, event: Any) -> Iterator[None] | None:
-        browser = self._browser()
+        browser, active = self._browser(), viewer.layers.selection.active
+        if browser is None:
+            return None
+        if self._is_taken(event):
+            if event.button == LEFT and active and active.mode in PAINTING:
+                self._refuse_compared(event)
+            return None
         position = self._find_clicked(event)
-        if browser is not None and position is None and event.button == RIGHT:
-            active = viewer.layers.selection.active
-            if active is None or active.mode == "pan_zoom":
-                position = browser.position
+        if position is None and event.button == RIGHT:
+            position = self._find_compared(event) or browser.position
         return None if position is None else self._watch_press(position, event)
+
+    def _refuse_compared(self, event: Any) -> None:
+        """Show why nothing is painted on a compared field."""
+        browser, position = self._browser(), self._find_compared(event)
+        if browser is not None and position is not None:
+            name = browser.name_field(position)
+            text = f"Not painted: {name} is shown for comparison.\n"
+            window_services.show_passing(f"{text}Open the field to paint.")
 
     def _watch_press(self, position: Position, event: Any) -> Iterator[None]:
         start, button = tuple(event.pos), event.button
@@ -119,12 +143,12 @@ class CanvasClicks:
             self.menu_wanted.emit(position)
 
     def _on_double(self, viewer: Any, event: Any) -> None:
-        """Open the field of an overview; else do as napari does."""
-        position = self._find_clicked(event)
-        if position is not None and position.well is not None:
-            browser = self._browser()
-            if browser is not None:
-                browser.show_field(position.well, position.field or None)
+        """Open the field of an overview, or a compared one; else do as napari does."""
+        browser, position = self._browser(), None
+        if not self._is_taken(event):
+            position = self._find_clicked(event) or self._find_compared(event)
+        if browser is not None and position is not None and position.well is not None:
+            browser.show_field(position.well, position.field or None)
             return
         for callback in self._others:
             callback(viewer, event)

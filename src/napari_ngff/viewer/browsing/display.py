@@ -233,6 +233,8 @@ class Display:
     def choose_labels(self, name: str | None) -> None:
         """Show the labels of this name in overviews; None for none."""
         self._state.choose_labels(name)
+        if name is not None:
+            self._slots.reveal_labels(name)
         self.show_again()
 
     def _show_fields(self, asked: ShownFields) -> None:

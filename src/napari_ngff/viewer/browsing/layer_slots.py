@@ -85,6 +85,7 @@ class LayerSlots:
         self._in_use: dict[Slot, LabelsInUse] = {}
         self._visible: dict[tuple[Slot, bool], bool] = {}  # also by "is an overview"
         self._groups: tuple[Position, ...] = ()
+        self._order: tuple[Slot, ...] = ()  # of what is shown, from the lowest layer
         self._is_other_lead = False  # of the acquisition of the field asked for
         self._reported: set[str] = set()
         self._has_shown_field = False
@@ -222,6 +223,7 @@ class LayerSlots:
         self, viewer: ViewerModel, prepared: PreparedFields
     ) -> Iterator[None]:
         current, wanted = self.current_layers(viewer), prepared.layers
+        self._order = tuple(wanted)
         blank = [slot for slot in current if slot[1] == "image" and slot not in wanted]
         template = next((d for s, d in wanted.items() if s[1] == "image"), None)
         was_active = viewer.layers.selection.active in current.values()
@@ -340,6 +342,11 @@ class LayerSlots:
             self._keep_visibility(slot, old)
         return self._visible.pop((slot, after), bool(data[1].get("visible", True)))
 
+    def reveal_labels(self, name: str) -> None:
+        """Let labels of an overview be visible, since the user has chosen them."""
+        for number in range(len(self._groups) or 1):
+            self._visible[(number, "labels", name), True] = True
+
     def _keep_visibility(self, slot: Slot, labels: Layer) -> None:
         self._visible[slot, is_overview(labels.metadata)] = bool(labels.visible)
 
@@ -432,12 +439,20 @@ class LayerSlots:
         return new
 
     def _find_index(self, viewer: ViewerModel, slot: Slot) -> int:
-        """Return the index of a new layer: above those of the browser, below labels."""
-        ours = [
-            viewer.layers.index(layer)
-            for other, layer in self.current_layers(viewer).items()
-            if slot[1] == "labels" or other[1] == "image"
-        ]
+        """Return the index of a new layer: above those of the browser, below labels.
+
+        Labels come below those that follow them in their image: after an overview of
+        labels, these are there already.
+        """
+        layers = self.current_layers(viewer)
+        indices: dict[Slot, int]
+        indices = {each: viewer.layers.index(layer) for each, layer in layers.items()}
+        is_labels = slot[1] == "labels"
+        following = self._order[self._order.index(slot) + 1 :] if is_labels else ()
+        above = [indices[x] for x in following if x[1] == "labels" and x in indices]
+        if above:
+            return min(above)
+        ours = [n for each, n in indices.items() if is_labels or each[1] == "image"]
         return max(ours) + 1 if ours else len(viewer.layers)
 
 

@@ -21,7 +21,7 @@ from napari_ngff.viewer.layer_plan import KEY, origin_of
 from napari_ngff.viewer.painting.painted_layers import as_layer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from napari.components import ViewerModel
     from napari.layers import Layer
@@ -109,6 +109,17 @@ class PinnedFields:
                 y, x = np.min(lows, axis=0)
                 corners[position] = float(y), float(x)
         return corners
+
+    def find_pinned(
+        self, viewer: ViewerModel, world: Sequence[float]
+    ) -> Position | None:
+        """Find the pinned field at a world coordinate."""
+        for position in self.pinned_positions(viewer):
+            for layer in self._layers_of(viewer, position).values():
+                low, high = layer.extent.world[:, -2:]
+                if (low <= world[-2:]).all() and (world[-2:] <= high).all():
+                    return position
+        return None
 
     def _layers_of(
         self, viewer: ViewerModel, position: Position

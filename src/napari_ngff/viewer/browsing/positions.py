@@ -338,6 +338,7 @@ class BrowsedImages(Protocol):
     @property
     def layers_changed(self) -> SignalInstance: ...  # noqa: D102
     def compared_corners(self) -> tuple[tuple[str, tuple[float, float]], ...]: ...  # noqa: D102
+    def compared_at(self, world: Sequence[float]) -> Position | None: ...  # noqa: D102
     def owns_layer(self, layer: Layer) -> bool: ...  # noqa: D102
     def title_of(self, layer: Layer) -> str: ...  # noqa: D102
     def position_at(self, world: Sequence[float]) -> Position | None: ...  # noqa: D102
