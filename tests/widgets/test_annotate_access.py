@@ -214,3 +214,26 @@ def test_a_click_on_the_path_shows_its_folder(dock, tmp_path, monkeypatch):
     QTest.mouseClick(dock.path, Qt.MouseButton.LeftButton)
     (url,) = asked
     assert url.toLocalFile().startswith(str(tmp_path / "plate.ome.zarr"))
+
+
+def test_space_moves_the_view_after_a_click_on_a_button(viewer, dock):
+    """A button that had the keyboard would show the next field, or switch saving off."""
+    browser = session_of(viewer).browser
+    native = canvas(viewer).native
+    native.setFocus()
+    until(lambda: QApplication.focusWidget() is native)
+    first = browser.position
+    QTest.mouseClick(dock.round.next, Qt.MouseButton.LeftButton)
+    until(lambda: browser.position != first)
+    second, saves = browser.position, dock.round.autosave.isChecked()
+    pump(200)
+    labels = viewer.layers.selection.active
+    labels.mode = "paint"
+    QTest.keyPress(QApplication.focusWidget(), Qt.Key.Key_Space)
+    pump()
+    assert labels.mode == "pan_zoom"
+    QTest.keyRelease(QApplication.focusWidget(), Qt.Key.Key_Space)
+    pump(200)
+    assert labels.mode == "paint"
+    assert browser.position == second
+    assert dock.round.autosave.isChecked() == saves

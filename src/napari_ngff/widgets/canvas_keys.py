@@ -1,16 +1,29 @@
-"""Leaves typed characters to the canvas while a list has the keyboard."""
+"""Leaves keys to the canvas after a click in a dock."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from qtpy.QtCore import QEvent, QObject
+from qtpy.QtCore import QEvent, QObject, Qt
 from qtpy.QtGui import QKeyEvent
+from qtpy.QtWidgets import QAbstractButton
 
 if TYPE_CHECKING:
-    from qtpy.QtWidgets import QAbstractItemView
+    from qtpy.QtWidgets import QAbstractItemView, QWidget
 
-__all__ = ["CanvasKeys"]
+__all__ = ["CanvasKeys", "leave_space_key"]
+
+
+def leave_space_key(dock: QWidget) -> None:
+    """Keep the keyboard where it is when a button of a dock is clicked.
+
+    Space moves the view while it is held on the canvas. A button that has the keyboard
+    would be pressed by it: the next field would be shown, or a setting changed. Tab
+    still goes to each button.
+    """
+    for button in dock.findChildren(QAbstractButton):
+        if button.focusPolicy() & Qt.FocusPolicy.ClickFocus:
+            button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
 
 
 class CanvasKeys(QObject):

@@ -28,6 +28,7 @@ from napari_ngff.widgets.annotate.class_page import ClassPage
 from napari_ngff.widgets.annotate.object_page import ObjectPage
 from napari_ngff.widgets.annotate.round_bar import RoundBar
 from napari_ngff.widgets.annotate.volume_page import VolumePage
+from napari_ngff.widgets.canvas_keys import leave_space_key
 from napari_ngff.widgets.docking import DockPlacement, starting_width
 from napari_ngff.widgets.installation import install_widgets
 from napari_ngff.widgets.new_labels_form import show_new_labels
@@ -74,6 +75,7 @@ class AnnotateDock(QWidget):
         self.round = RoundBar(napari_viewer, self)
         self.status = QLabel(self)
         self._build_layout()
+        leave_space_key(self)
         self._connect_signals()
         self._on_settings()
         self._follow_selection()

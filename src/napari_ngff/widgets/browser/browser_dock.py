@@ -27,6 +27,7 @@ from napari_ngff.widgets.browser.controls import CanvasMode, WaitingClick, mode_
 from napari_ngff.widgets.browser.panel import BrowserPanel
 from napari_ngff.widgets.browser.table_bar import TableDrops
 from napari_ngff.widgets.browser.well_menu import WellMenu
+from napari_ngff.widgets.canvas_keys import leave_space_key
 from napari_ngff.widgets.docking import (
     ANNOTATE,
     INSPECTOR,
@@ -75,6 +76,7 @@ class BrowserDock(BrowserPanel):
         TableDrops(napari_viewer, self.tables)
         self._map_key = QShortcut(QKeySequence(MAP_KEY), self)
         self._map_key.activated.connect(self.focusMap)
+        leave_space_key(self)
         self._connect_signals()
         self._follow_viewer()
         DockPlacement(self)

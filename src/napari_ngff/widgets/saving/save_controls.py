@@ -18,6 +18,7 @@ from napari_ngff.viewer.painting.paint import (
 from napari_ngff.viewer.saving.save_state import SaveWatch
 from napari_ngff.viewer.saving.sidecars import edit_copy
 from napari_ngff.viewer.session import viewer_of
+from napari_ngff.widgets.canvas_keys import leave_space_key
 from napari_ngff.widgets.painting_outlines import install_overlays
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ class SaveControls(QWidget):
         row.addWidget(self.cancel)
         row.addWidget(self.copy_button)
         row.addWidget(self.state, 1)
+        leave_space_key(self)
         self._followed: LayerSaver | None = None
         layer.events.data.connect(self._show_state_soon)
         layer.events.paint.connect(self._show_state_soon)
