@@ -217,7 +217,7 @@ def test_a_click_on_the_path_shows_its_folder(dock, tmp_path, monkeypatch):
 
 
 def test_space_moves_the_view_after_a_click_on_a_button(viewer, dock):
-    """A button that had the keyboard would show the next field, or switch saving off."""
+    """Else it would show the next field, or switch off that labels are saved."""
     browser = session_of(viewer).browser
     native = canvas(viewer).native
     native.setFocus()

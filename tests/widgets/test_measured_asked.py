@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 import pytest
+import zarr
 from napari.layers import Labels
 from qtpy.QtCore import Qt, QTimer
 from qtpy.QtTest import QTest
@@ -161,22 +162,39 @@ OLDER = (
 )
 
 
-@pytest.mark.long
-def test_labels_and_tables_are_in_one_question(viewer, layer):
+SAVE_LABELS = (
+    "Save changes to 'nuclei' of cells.ome.zarr?"
+    " 'Keep for later' lets you restore them next time."
+)
+
+
+def test_labels_are_saved_whatever_becomes_of_the_table(viewer, layer, tmp_path):
     layer.paint((30, 30), 7)
+    older = NOT_SAVED.replace("Save asks", f"{OLDER} Save asks")
     user = Replies(CANCEL)
     assert not close_window(viewer)
-    text = (
-        "Save changes to 'nuclei' of cells.ome.zarr? Measured table of nuclei"
-        f" (cells.ome.zarr): not saved. {OLDER} Save asks for a file. 'Keep for later'"
-        " lets you restore the labels, not the table, next time."
-    )
-    assert user.asked == [(text, [SAVE, KEEP, DISCARD, CANCEL])]
-    press_save(viewer, layer)
-    until(lambda: not layer.unsaved)
+    assert user.asked == [(SAVE_LABELS, [SAVE, KEEP, DISCARD, CANCEL])]
+    assert layer.unsaved
+    user = Replies(SAVE, SAVE)  # and then no file is named for the table
+    assert not close_window(viewer)
+    assert [text for text, *_ in user.asked[:2]] == [SAVE_LABELS, older]
+    assert not layer.unsaved
+    saved = zarr.open_array(tmp_path / "cells.ome.zarr/labels/nuclei/0", mode="r")
+    assert saved[30, 30] == 7
     user = Replies(DISCARD)
     assert close_window(viewer)
-    assert user.asked[0][0] == NOT_SAVED.replace("Save asks", f"{OLDER} Save asks")
+    assert user.asked == [(older, [SAVE, DISCARD, CANCEL])]
+
+
+@pytest.mark.long
+def test_labels_that_are_discarded_stay_while_the_table_is_asked_about(viewer, layer):
+    layer.paint((30, 30), 7)
+    viewer.layers.selection = {layer}
+    user = Replies(DISCARD, CANCEL)
+    viewer.layers.remove_selected()
+    assert len(user.asked) == 2
+    assert layer in viewer.layers
+    assert layer.unsaved
 
 
 @pytest.mark.long
@@ -253,9 +271,9 @@ def test_the_table_of_a_plate_is_older_than_strokes_in_what_was_measured(
     assert OUTDATED not in note.text()
     layer.paint((10, 10), 7)
     layer.paint((20, 20), 8)
-    user = Replies(CANCEL)
+    user = Replies(KEEP, CANCEL)
     assert not close_window(viewer)
-    assert (OLDER in user.asked[0][0]) == is_older
+    assert (OLDER in user.asked[1][0]) == is_older
     press_save(viewer, layer)
     until(lambda: not layer.unsaved)
     assert (OUTDATED in note.text()) == is_older

@@ -156,14 +156,14 @@ class WindowGuard(EventWatcher):
         if viewer is None:
             return True
         savers = _list_unsaved(viewer.layers)
-        tables = session_of(viewer).measured.list_of_window(viewer.layers)
-        answer = self._ask_user(savers, tables)
-        if answer == SAVE:
-            return self._save_all(savers, tables)
-        if answer == KEEP and not _can_keep(savers):
-            return False
+        answer = self._ask_labels(savers)
+        if answer != CANCEL:
+            measured = session_of(viewer).measured
+            tables = measured.list_of_window(viewer.layers)
+            if self._ask_tables(tables) == CANCEL:
+                answer = CANCEL
         for saver in savers.values():
-            if answer != CANCEL:
+            if answer in (KEEP, DISCARD):
                 saver.cancel()
             # Only noted: the window may still refuse to close.
             saver.wanted = answer != DISCARD
@@ -179,48 +179,62 @@ class WindowGuard(EventWatcher):
             return True
         savers, measured = _list_unsaved(layers), session_of(viewer).measured
         tables = measured.list_of_layers(layers)
-        answer = self._ask_user(savers, tables)
-        if answer == SAVE:
-            return self._save_all(savers, tables)
-        if answer == KEEP and not _can_keep(savers):
+        answer = self._ask_labels(savers)
+        if answer == CANCEL:
             return False
+        if answer == KEEP:
+            for table in tables:
+                measured.detach_layer(table)  # asked about when the window closes
+        else:
+            if self._ask_tables(tables) == CANCEL:
+                return False
+            for table in tables:
+                measured.forget_table(table)
         for saver in savers.values():
             if answer == KEEP:
                 saver.keep_journal()
             elif answer == DISCARD:
                 saver.discard_edits()
-        for table in tables:
-            if answer == KEEP:
-                measured.detach_layer(table)  # asked about when the window closes
-            elif answer == DISCARD:
-                measured.forget_table(table)
-        return answer != CANCEL
+        return True
 
-    def _ask_user(
-        self, savers: dict[Any, LayerSaver], tables: Sequence[MeasuredTable]
-    ) -> str:
-        if not savers and not tables:
-            return KEEP
-        text = []
-        if savers:
-            text.append(f"Save changes to {_places_text(self._viewer(), savers)}?")
-        text += [self._describe_table(table) for table in tables]
+    def _ask_labels(self, savers: dict[Any, LayerSaver]) -> str:
+        """Ask about unsaved labels, and save them; CANCEL where nothing may close."""
+        if not savers:
+            return SAVE
+        text = [f"Save changes to {_places_text(self._viewer(), savers)}?"]
         if any(saver.partial for saver in savers.values()):
             text.append("Part of them is in the file already; Save completes it.")
-        if tables:
-            text.append("Save asks for a file.")
-        answers = [SAVE, DISCARD]
-        if savers:
-            answers.insert(1, KEEP)
-            kept = "the labels, not the table," if tables else "them"
-            text.append(f"'Keep for later' lets you restore {kept} next time.")
+        text.append("'Keep for later' lets you restore them next time.")
         descriptions = [saver.description for saver in savers.values()]
         if any(x is not None and x.is_changed for x in descriptions):
             text.append(
                 "It keeps strokes and classes; other changes of colours and properties"
                 " are lost unless you save."
             )
-        return dialogs.ask_question(self.parent(), TITLE, " ".join(text), answers)
+        answers = [SAVE, KEEP, DISCARD]
+        answer = dialogs.ask_question(self.parent(), TITLE, " ".join(text), answers)
+        if answer == SAVE and not self._save_labels(savers):
+            return CANCEL
+        if answer == KEEP and not _can_keep(savers):
+            return CANCEL
+        return answer
+
+    def _ask_tables(self, tables: Sequence[MeasuredTable]) -> str:
+        """Ask about measured tables, and save them; CANCEL where nothing may close.
+
+        A question of its own: who wants the labels may not want an older table.
+        """
+        viewer = self._viewer()
+        if not tables or viewer is None:
+            return SAVE
+        text = [self._describe_table(table) for table in tables]
+        text.append("Save asks for a file.")
+        answers = [SAVE, DISCARD]
+        answer = dialogs.ask_question(self.parent(), TITLE, " ".join(text), answers)
+        measured = session_of(viewer).measured
+        if answer == SAVE and not _save_tables(self.parent(), measured, tables):
+            return CANCEL
+        return answer
 
     def _describe_table(self, table: MeasuredTable) -> str:
         """Write that a table is not saved, and whether it is older than strokes."""
@@ -230,19 +244,11 @@ class WindowGuard(EventWatcher):
             return text
         return f"{text} {OLDER}; to include them, cancel, save and measure again."
 
-    def _save_all(
-        self, savers: dict[Any, LayerSaver], tables: Sequence[MeasuredTable]
-    ) -> bool:
-        viewer = self._viewer()
-        # First what may be cancelled.
-        if viewer is not None and not _save_tables(
-            self.parent(), session_of(viewer).measured, tables
-        ):
-            return False
+    def _save_labels(self, savers: dict[Any, LayerSaver]) -> bool:
+        """Save labels and wait; False where a save failed or was cancelled."""
         for saver in savers.values():
             saver.save()
         wait_for_saves(self.parent(), list(savers.values()))
-        # Not all is saved where a save failed or was cancelled: nothing is closed then.
         return not any(layer.unsaved for layer in savers)
 
     def name_for(self, layer: Any, error: NameTakenError) -> str:
