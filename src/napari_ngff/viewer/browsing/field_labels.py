@@ -353,6 +353,11 @@ class WellStates:
     counts: Mapping[str, int]
     total: int
 
+    @classmethod
+    def of_field(cls, state: str | None) -> WellStates:
+        """Give the state of one field; None where it is not known."""
+        return cls({} if state in (None, TODO) else {str(state): 1}, 1)
+
     def share_of(self, state: str) -> float:
         """Return the share of fields in a state, 0-1."""
         return self.counts.get(state, 0) / max(1, self.total)

@@ -43,7 +43,7 @@ TOOLTIPS = (
     "The number in the pixels.",
     "Shown: untick to hide a class on the screen, not in the file.",
     "Locked: no tool paints over the class.",
-    "Double-click to change the state.",
+    "State of the class in this image, not of the field. Double-click to change it.",
     "How much is painted; an estimate of large images.",
 )
 SWATCH = 14

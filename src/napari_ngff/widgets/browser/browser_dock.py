@@ -16,7 +16,7 @@ from napari_ngff.plate.previews.preview_cache import PreviewCache
 from napari_ngff.store.hierarchy.image_folder import BROWSED, find_images
 from napari_ngff.viewer.browsing.browser import WellFields
 from napari_ngff.viewer.browsing.canvas_controls import FIELD_KEYS
-from napari_ngff.viewer.browsing.positions import Position
+from napari_ngff.viewer.browsing.positions import Position, key_of
 from napari_ngff.viewer.browsing.table_offers import MeasureScope
 from napari_ngff.viewer.inspecting.inspection import node_of
 from napari_ngff.viewer.napari_private import qt_viewer_of
@@ -67,6 +67,7 @@ class BrowserDock(BrowserPanel):
         self._browser: Browser | None = None
         self._well: str | None = ""  # "" is no well yet; None is a group without wells
         self._listed: str | None = None  # the well whose fields are listed
+        self._positions: tuple[Position, ...] = ()  # of the listed fields
         self._failures: dict[str, str] = {}
         self._tasks = WidgetTasks(self)
         self._click = WaitingClick(self)
@@ -459,6 +460,15 @@ class BrowserDock(BrowserPanel):
 
     def _on_states(self, states: dict[str, WellStates] | str) -> None:
         self.map.setStates({} if isinstance(states, str) else states)
+        self._show_field_states()
+
+    def _show_field_states(self) -> None:
+        """Show how far each listed field is."""
+        if self._browser is not None:
+            states = self._browser.states
+            listed = {p.field: states.state_of(key_of(p)) for p in self._positions}
+            self.well.setStates(listed)
+            self.images.list.setStates(listed)
 
     def _on_errors(self, errors: dict[str, str]) -> None:
         self._failures.update(errors)
@@ -505,6 +515,8 @@ class BrowserDock(BrowserPanel):
             self.images.setImages(
                 (f.position.field, f.title, f.problem) for f in fields.fields
             )
+        self._positions = tuple(field.position for field in fields.fields)
+        self._show_field_states()
         self._show_problems()
         # A click on a field goes to the well that was listed when it was clicked.
         self._listed = self._well

@@ -9,10 +9,12 @@ from qtpy.QtGui import QIcon, QPainter, QPixmap
 from qtpy.QtWidgets import QListView, QListWidget, QListWidgetItem, QToolTip, QWidget
 
 from napari_ngff.viewer.browsing.canvas_controls import FIELD_KEYS
+from napari_ngff.viewer.browsing.field_labels import WellStates
 from napari_ngff.widgets.browser.map_painting import (
     draw_cross,
     draw_outline,
     fit_picture,
+    paint_states,
 )
 from napari_ngff.widgets.colors import ThemeColors
 
@@ -42,6 +44,7 @@ class FieldMap(QWidget):
         super().__init__(parent)
         self._fields: tuple[FieldPlace, ...] = ()
         self._pictures: dict[str, QImage] = {}
+        self._states: Mapping[str, str] = {}
         self._current: str | None = None
         self._colors = ThemeColors.from_theme("dark")
         self.setAccessibleName("Field map")
@@ -55,6 +58,11 @@ class FieldMap(QWidget):
     def setPictures(self, pictures: Mapping[str, QImage]) -> None:
         """Add thumbnails of fields, by path."""
         self._pictures.update(pictures)
+        self.update()
+
+    def setStates(self, states: Mapping[str, str]) -> None:
+        """Show the state of annotation of fields, by path."""
+        self._states = states
         self.update()
 
     def setCurrent(self, field: str | None) -> None:
@@ -123,6 +131,8 @@ class FieldMap(QWidget):
                 draw_outline(painter, rect.adjusted(1, 1, -1, -1), self._colors.line, 1)
             if field.problem:
                 draw_cross(painter, rect, self._colors.broken, self._colors)
+            state = self._states.get(field.position.field)
+            paint_states(painter, WellStates.of_field(state), rect, self._colors)
             paint_name(painter, rect, field.position.field, self._colors)
             painter.setPen(self._colors.background)
             painter.drawRect(rect.adjusted(0, 0, -1, -1))
@@ -145,7 +155,10 @@ class FieldMap(QWidget):
         if event is not None and event.type() == event.Type.ToolTip:
             hint: QHelpEvent = event  # type: ignore[assignment]
             field = self._field_at(hint.pos())
-            text = "" if field is None else f"{field.title}\n{field.problem}".strip()
+            text = ""
+            if field is not None:
+                state = self._states.get(field.position.field, "")
+                text = f"{field.title}\n{field.problem or state}".strip()
             QToolTip.showText(hint.globalPos(), text, self)
             return True
         return bool(super().event(event))
@@ -173,6 +186,8 @@ class ImageStrip(QListWidget):
     def __init__(self, parent: QWidget | None = None, *, flat: bool = True) -> None:
         super().__init__(parent)
         self._items: dict[str, QListWidgetItem] = {}
+        self._pictures: dict[str, QImage] = {}
+        self._states: Mapping[str, str] = {}
         self._flat = flat
         self.setIconSize(QSize(ICON, ICON))
         # Else Qt measures each of thousands of images.
@@ -197,7 +212,7 @@ class ImageStrip(QListWidget):
     def setImages(self, images: Iterable[tuple[str, str, str]]) -> None:
         """Show other images: path, title, and what is wrong or ""."""
         self.clear()
-        self._items = {}
+        self._items, self._pictures, self._states = {}, {}, {}
         for path, title, problem in images:
             item = QListWidgetItem(self._blank, title)
             item.setData(Qt.ItemDataRole.UserRole, path)
@@ -209,15 +224,30 @@ class ImageStrip(QListWidget):
         """Add thumbnails, by path."""
         for path, picture in pictures.items():
             if path in self._items:
-                pixmap = QPixmap(ICON, ICON)
-                pixmap.fill(Qt.GlobalColor.black)
-                painter = QPainter(pixmap)
-                painter.drawImage(fit_picture(picture, pixmap.rect()), picture)
-                painter.end()
-                icon = QIcon(pixmap)
-                # Qt tints an icon that has no picture for this mode.
-                icon.addPixmap(pixmap, QIcon.Mode.Selected)
-                self._items[path].setIcon(icon)
+                self._pictures[path] = picture
+                self._draw_icon(path)
+
+    def setStates(self, states: Mapping[str, str]) -> None:
+        """Show the state of annotation of images, by path."""
+        before, self._states = self._states, states
+        for path in self._pictures:
+            if before.get(path) != states.get(path):
+                self._draw_icon(path)
+
+    def _draw_icon(self, path: str) -> None:
+        pixmap = QPixmap(ICON, ICON)
+        pixmap.fill(Qt.GlobalColor.black)
+        painter = QPainter(pixmap)
+        painter.drawImage(
+            fit_picture(self._pictures[path], pixmap.rect()), self._pictures[path]
+        )
+        state = WellStates.of_field(self._states.get(path))
+        paint_states(painter, state, pixmap.rect(), ThemeColors.from_theme("dark"))
+        painter.end()
+        icon = QIcon(pixmap)
+        # Qt tints an icon that has no picture for this mode.
+        icon.addPixmap(pixmap, QIcon.Mode.Selected)
+        self._items[path].setIcon(icon)
 
     def setText(self, path: str, title: str, tip: str = "") -> None:
         """Show another title and tool tip of an image."""

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 __all__ = ["CellGrid", "MapState", "paint_plate"]
 
 EMPTY = PlateMap((), (), ())
+BAR = 10
+"""Most pixels that the bar of states is high: it covers the picture."""
 ROOMY = 10
 """Least side of a cell, in pixels, in which signs get a shade behind them."""
 
@@ -192,16 +194,18 @@ def paint_states(
         side = max(5, min(rect.width(), rect.height()) // 3)
         corner = rect.topLeft()
         flag = [corner, corner + QPoint(side, 0), corner + QPoint(0, side)]
+        painter.save()  # what is drawn next would be filled, too
         painter.setPen(QPen(colors.shade, 1))
         painter.setBrush(colors.broken)
         painter.drawPolygon(QPolygon(flag))
+        painter.restore()
 
 
 def paint_bar(
     painter: QPainter, states: WellStates, rect: QRect, colors: ThemeColors
 ) -> None:
     """Draw the shares of fields that are done and in progress, at the bottom."""
-    height = max(4, rect.height() // 6)
+    height = min(BAR, max(4, rect.height() // 6))
     bar = QRect(rect.left() + 1, rect.bottom() - height, rect.width() - 2, height)
     painter.fillRect(bar.adjusted(-1, -1, 1, 1), colors.shade)
     done = round(bar.width() * states.share_of("done"))

@@ -64,6 +64,7 @@ class WellView(QWidget):
         self._all = WellFields(())
         self._runs: tuple[int, ...] = ()
         self._pictures: dict[str, QImage] = {}
+        self._states: Mapping[str, str] = {}
         self.hint = QLabel(HINT, self)
         self.hint.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self.hint.setWordWrap(True)
@@ -107,6 +108,7 @@ class WellView(QWidget):
         )
         self.map.setPictures(self._pictures)
         self.strip.setPictures(self._pictures)
+        self.setStates(self._states)
         self.setHint(False)
 
     def setRuns(self, runs: Sequence[int]) -> None:
@@ -122,6 +124,12 @@ class WellView(QWidget):
         self._pictures.update(pictures)
         self.map.setPictures(pictures)
         self.strip.setPictures(pictures)
+
+    def setStates(self, states: Mapping[str, str]) -> None:
+        """Show the state of annotation of fields, by path."""
+        self._states = states
+        self.map.setStates(states)
+        self.strip.setStates(states)
 
     def setCurrent(self, field: str | None) -> None:
         """Mark the field that is shown."""
