@@ -66,7 +66,7 @@ def test_labels_and_classes_are_in_every_field_and_on_the_disk(viewer, root):
         assert found.layer.brush_size == 7
         assert viewer.layers.selection.active is found.layer
         paint(found, number + 50)
-        found.step_field(1)
+        found.browser.step_field(1)
     assert found.current_key == "A/1/0"
     assert len([x for x in viewer.layers if x.name.startswith("cells")]) == 1
     for number, field in enumerate(found.fields, 1):
@@ -84,7 +84,7 @@ def test_another_day_a_new_field_has_the_classes_of_the_others(viewer, root):
     for name in ("nucleus", "debris"):
         classes.add_class(name)
     paint(found, 1)
-    found.step_field(1)
+    found.browser.step_field(1)
     session_of(viewer).browser.close()
     again = ViewerModel()
     session_of(again).browse(open_node(root))
@@ -94,7 +94,7 @@ def test_another_day_a_new_field_has_the_classes_of_the_others(viewer, root):
     assert [c.name for c in classes.items] == ["nucleus", "debris"]
     assert found.layer.selected_label == 1
     assert not found.layer.unsaved
-    found.step_field(1)
+    found.browser.step_field(1)
     assert [c.name for c in classes_of_layer(found.layer).items][:2] == [
         "nucleus",
         "debris",
@@ -105,7 +105,7 @@ def test_another_day_the_labels_of_before_are_continued_from_the_overview(viewer
     found = begin(viewer, root, "phenotypes")
     classes_of_layer(found.layer).add_class("nucleus")
     paint(found, 1)
-    found.step_field(1)
+    found.browser.step_field(1)
     session_of(viewer).browser.close()
     again = ViewerModel()
     session_of(again).browse(open_node(root))
@@ -190,7 +190,7 @@ def test_nothing_is_written_of_a_field_that_is_only_looked_at(viewer, root):
     found = begin(viewer, root)
     classes_of_layer(found.layer).add_class("nucleus")
     for _ in found.fields:
-        found.step_field(1)
+        found.browser.step_field(1)
     assert not (root / "A/1/0/labels").exists()
     assert not (root / "B/1/1/labels").exists()
     assert found.progress["to do"] == 6
@@ -200,7 +200,7 @@ def test_classes_without_a_stroke_go_along_until_they_are_saved(viewer, root):
     found = begin(viewer, root)
     classes_of_layer(found.layer).add_class("nucleus")
     first = found.layer.saver.journal
-    found.step_field(1)
+    found.browser.step_field(1)
     # In one place: it is kept, or asked about, with the field on screen.
     assert not first.folder.exists()
     assert found.layer.unsaved
@@ -208,7 +208,7 @@ def test_classes_without_a_stroke_go_along_until_they_are_saved(viewer, root):
     assert not found.layer.unsaved
     info = read_label_info(open_node(str(root)).child("A/1/1/labels/cells"))
     assert info.properties[1]["class-name"] == "nucleus"
-    found.step_field(1)
+    found.browser.step_field(1)
     assert not found.layer.unsaved
 
 
@@ -251,7 +251,7 @@ def test_a_field_that_cannot_be_saved_is_not_left(viewer, root, monkeypatch):
     monkeypatch.setattr(
         layer.saver, "_create", lambda _: (_ for _ in ()).throw(OSError("disk full"))
     )
-    found.step_field(1)
+    found.browser.step_field(1)
     assert found.current_key == "A/1/0"
     assert found.layer is layer
     assert (np.asarray(layer.data[0]) == 3).any()
@@ -267,7 +267,7 @@ def test_labels_that_were_made_before_are_those_of_the_round(viewer, root):
     assert found.layer is mine
     assert sum(x.name.startswith("phenotypes") for x in viewer.layers) == 1
     paint(found, 1)
-    found.step_field(1)
+    found.browser.step_field(1)
     assert [c.name for c in classes_of_layer(found.layer).items] == ["nucleus"]
     assert sum(x.name.startswith("phenotypes") for x in viewer.layers) == 1
     stored = zarr.open_array(root / "A/1/0/labels/phenotypes/0", mode="r")[...]

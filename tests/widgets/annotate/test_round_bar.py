@@ -13,6 +13,7 @@ from napari_ngff.viewer import settings
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.samples import write_plate
 from napari_ngff.viewer.session import session_of
+from napari_ngff.widgets.docking import bring_forward
 
 LEFT = Qt.MouseButton.LeftButton
 FIELDS = ["A/1/0", "A/1/1", "A/2/0", "A/2/1"]
@@ -60,6 +61,33 @@ def test_saving_when_moving_on_is_offered_before_all_fields_are_annotated(
     assert not settings.saves_when_moving_on()
     settings.set_saves_when_moving_on(True)  # in the preferences
     assert bar.autosave.isChecked()
+
+
+def test_fields_are_stepped_through_before_all_are_annotated(viewer, tmp_path):
+    path = write_plate(tmp_path / "p.ome.zarr", grid=(1, 2), fields=2, shape=(32, 32))
+    viewer.open(str(path), plugin="napari-ngff")
+    _, dock = viewer.window.add_plugin_dock_widget("napari-ngff", "Annotate")
+    bar, browser = dock.round, session_of(viewer).browser
+    pump()
+    assert (bar.place.text(), bar.next.isVisible()) == ("Plate overview", True)
+    browser.show_field("A/1", "0")
+    until(lambda: bar.place.text() == "A1 - field 0")
+    QTest.mouseClick(bar.next, LEFT)
+    until(lambda: bar.place.text() == "A1 - field 1")
+    QTest.mouseClick(bar.previous, LEFT)
+    until(lambda: bar.place.text() == "A1 - field 0")
+    assert not bar.state.isVisible()
+    # Another plate: its fields are stepped through, no longer those of the first.
+    other = write_plate(tmp_path / "q.ome.zarr", grid=(1, 2), fields=1, shape=(32, 32))
+    viewer.open(str(other), plugin="napari-ngff")
+    until(lambda: session_of(viewer).browser is not browser)
+    session_of(viewer).browser.show_field("A/2", "0")
+    until(lambda: bar.place.text().startswith("A2"))
+    bring_forward(dock)  # the browser came in front of it
+    until(bar.previous.isVisible)
+    QTest.mouseClick(bar.previous, LEFT)
+    until(lambda: bar.place.text().startswith("A1"))
+    assert browser.position.field == "0"
 
 
 @pytest.mark.long

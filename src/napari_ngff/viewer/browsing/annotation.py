@@ -194,10 +194,6 @@ class AnnotationRound:
 
     # The round.
 
-    def step_field(self, step: int) -> None:
-        """Go to the next field (1) or the one before (-1)."""
-        self.browser.step_field(step)
-
     def next_to_do(self) -> None:
         """Go to the next field that is still to do."""
         key = self.states.next_to_do(self.fields, self.current_key or "")

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from napari.components import ViewerModel
 
     from napari_ngff.viewer.browsing.annotation import AnnotationRound
+    from napari_ngff.viewer.browsing.browser import Browser
+    from napari_ngff.viewer.browsing.positions import Position
 
 __all__ = ["RoundBar"]
 
@@ -48,6 +50,7 @@ class RoundBar(QGroupBox):
         super().__init__("Fields", parent)
         self._viewer = viewer
         self.annotation: AnnotationRound | None = None
+        self._browser: Browser | None = None
         self.begin = QPushButton("Annotate all fi&elds", self)
         self.begin.setToolTip(
             "The same labels and classes in every field, and how far each field is."
@@ -83,7 +86,7 @@ class RoundBar(QGroupBox):
         self.bar.setAccessibleName("Fields that are done")
         self._build_layout()
         self._connect_signals()
-        self.showRound()
+        self._on_browsing(session_of(viewer).browser)
 
     def _build_layout(self) -> None:
         layout, way, how = QVBoxLayout(self), WrappingRow(), WrappingRow()
@@ -116,7 +119,21 @@ class RoundBar(QGroupBox):
             self.annotation.changed.disconnect(self._on_changed)
             self.annotation.close()
             self.annotation = None
+        self._follow_browser()
         self.showRound()
+
+    def _follow_browser(self) -> None:
+        """Show the field of the plate that is browsed now."""
+        before, self._browser = self._browser, session_of(self._viewer).browser
+        if before is not self._browser:
+            if before is not None:
+                before.position_changed.disconnect(self._on_position, missing_ok=True)
+            if self._browser is not None:
+                self._browser.position_changed.connect(self._on_position)
+
+    def _on_position(self, position: Position | None) -> None:
+        if isalive(self):  # type: ignore[no-untyped-call]
+            self.showRound()
 
     def startRound(self) -> None:
         """Begin in the field that is shown, with labels named as the selected ones.
@@ -136,25 +153,19 @@ class RoundBar(QGroupBox):
         self.showRound()
 
     def showRound(self) -> None:
-        """Show the field, its state and how many fields are done."""
-        annotation = self.annotation
-        self.setVisible(session_of(self._viewer).browser is not None)
+        """Show the field; while all are annotated, its state and how many are done."""
+        annotation, browser = self.annotation, self._browser
+        self.setVisible(browser is not None)
         self.begin.setVisible(annotation is None)
-        for widget in (
-            self.previous,
-            self.next,
-            self.todo,
-            self.browse,
-            self.state,
-            self.place,
-            self.bar,
-        ):
+        for widget in (self.todo, self.state, self.bar):
             widget.setVisible(annotation is not None)
+        if browser is None:
+            return
+        position = browser.position
+        title = "" if position is None else browser.name_field(position)
+        self.place.setText(title or "Plate overview")
         if annotation is None:
             return
-        position = annotation.browser.position
-        title = "" if position is None else annotation.browser.name_field(position)
-        self.place.setText(title or "Plate overview")
         with QSignalBlocker(self.state):
             self.state.setCurrentText(annotation.state)
         # An overview shows many fields, which have no state in common.
@@ -167,13 +178,13 @@ class RoundBar(QGroupBox):
 
     def goToNext(self) -> None:
         """Go to the next field."""
-        if self.annotation is not None:
-            self.annotation.step_field(1)
+        if self._browser is not None:
+            self._browser.step_field(1)
 
     def goToPrevious(self) -> None:
         """Go to the previous field."""
-        if self.annotation is not None:
-            self.annotation.step_field(-1)
+        if self._browser is not None:
+            self._browser.step_field(-1)
 
     def _on_todo(self) -> None:
         if self.annotation is not None:
