@@ -23,6 +23,7 @@ from qtpy.QtWidgets import (
 from napari_ngff.viewer import settings
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.saving.sidecars import folder_of, place_text
+from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.annotate.bridge_page import BridgePage
 from napari_ngff.widgets.annotate.class_page import ClassPage
 from napari_ngff.widgets.annotate.object_page import ObjectPage
@@ -195,6 +196,7 @@ class AnnotateDock(QWidget):
         if not isalive(self):  # type: ignore[no-untyped-call]
             return
         layer = self._layer
+        self._on_name()  # with the field
         self.path.setPath("" if layer is None else place_text(layer))
         self.path.setFolder("" if layer is None else folder_of(layer))
         if layer is not None and layer.saver is not None:
@@ -205,8 +207,10 @@ class AnnotateDock(QWidget):
         show_new_labels(self._viewer)
 
     def _on_name(self, event: Any = None) -> None:
-        layer = self._layer
-        self.title.setText(NOTHING if layer is None else layer.name)
+        layer, browser = self._layer, session_of(self._viewer).browser
+        field = "" if layer is None or browser is None else browser.title_of(layer)
+        name = NOTHING if layer is None else layer.name
+        self.title.setText(f"{name} of {field}" if field else name)
         font = self.title.font()
         font.setBold(layer is not None)
         self.title.setFont(font)
@@ -225,7 +229,7 @@ class AnnotateDock(QWidget):
 
 
 class PathLabel(QLabel):
-    """A path, cut in the middle to what fits; a click shows its folder."""
+    """The end of a path, with the field and the labels; a click shows its folder."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -268,7 +272,7 @@ class PathLabel(QLabel):
             QDesktopServices.openUrl(QUrl.fromLocalFile(self._folder))
 
     def _elide_path(self) -> None:
-        mode, metrics = Qt.TextElideMode.ElideMiddle, self.fontMetrics()
+        mode, metrics = Qt.TextElideMode.ElideLeft, self.fontMetrics()
         # The stylesheet leaves a margin, which `width` includes.
         room = self.width() - metrics.averageCharWidth()
         self.setText(metrics.elidedText(self._path, mode, room))
