@@ -9,6 +9,7 @@ from napari.components import ViewerModel
 from napari.utils.notifications import notification_manager
 
 from napari_ngff.labels.field_states import FieldStates
+from napari_ngff.labels.label_classes import classes_of
 from napari_ngff.labels.label_metadata import read_label_info
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.viewer import window_services
@@ -76,6 +77,52 @@ def test_labels_and_classes_are_in_every_field_and_on_the_disk(viewer, root):
         names = {row.get("class-name") for row in info.properties.values()}
         assert {"nucleus", "debris", "dividing"} <= names
     assert found.progress == {"to do": 0, "in progress": 6, "done": 0, "flagged": 0}
+
+
+def stored_classes(root, field):
+    """Names by label of the classes of a field on the disk."""
+    info = read_label_info(open_node(root / field / "labels" / "kinds"))
+    return {item.value: item.name for item in classes_of(info)}
+
+
+def test_a_class_is_renamed_in_all_fields(viewer, root):
+    """Else the same class had two names over the plate, and was measured as two."""
+    found = begin(viewer, root, "kinds")
+    classes = classes_of_layer(found.layer)
+    for name in ("mitotic", "debris"):
+        classes.add_class(name)
+    for _ in range(4):
+        paint(found, 1)
+        found.browser.step_field(1)
+    found.browser.show_field("A/1", "0")
+    (root / "A/1/1/labels/kinds/zarr.json").write_text("{")
+    before = found.fields[2:4]
+    classes_of_layer(found.layer).change_class(1, name="Mphase")
+    asked = []
+    names = "mitotic", "Mphase"
+    result = found.browser.rename_class(
+        "kinds", names, lambda *at: not asked.append(at)
+    )
+    assert [(p.well, p.field) for p in result.renamed] == [("A/2", "0"), ("A/2", "1")]
+    assert [(p.well, p.field) for p in result.failures] == [("A/1", "1")]
+    assert asked == [(number, 5) for number in range(5)]
+    for field in before:
+        assert stored_classes(root, field) == {1: "Mphase", 2: "debris"}
+    assert stored_classes(root, "A/1/0") == {1: "mitotic", 2: "debris"}, "until saved"
+    found.go_to_field("A/2/0")
+    assert stored_classes(root, "A/1/0") == {1: "Mphase", 2: "debris"}
+    assert [c.name for c in classes_of_layer(found.layer).items] == ["Mphase", "debris"]
+    # Again there is nothing to do, and a field with both names keeps them.
+    classes_of_layer(found.layer).add_class("mitotic")
+    paint(found, 3)
+    found.browser.step_field(1)
+    result = found.browser.rename_class("kinds", names, lambda *_: True)
+    assert (result.renamed, [p.well for p in result.unchanged]) == ([], ["A/2"])
+    cancelled = found.browser.rename_class(
+        "kinds", ("debris", "dust"), lambda *_: False
+    )
+    assert cancelled.renamed == []
+    assert "debris" in stored_classes(root, "A/2/0").values()
 
 
 def test_another_day_a_new_field_has_the_classes_of_the_others(viewer, root):

@@ -32,6 +32,7 @@ __all__ = [
     "keep_stored_classes",
     "load_classes",
     "load_kept_classes",
+    "rename_class",
     "with_classes",
     "with_classes_in_use",
 ]
@@ -241,6 +242,24 @@ def with_classes(info: LabelInfo, classes: Sequence[LabelClass]) -> LabelInfo:
         stated_keys = {key: item for key, item in stated.items() if item is not None}
         properties[item.value] = properties.get(item.value, {}) | stated_keys
     return replace(info, colors=colors, properties=properties)
+
+
+def rename_class(info: LabelInfo, name: str, new_name: str) -> LabelInfo | None:
+    """Give a class of a label image another name; everything else stays.
+
+    Returns
+    -------
+    LabelInfo or None
+        None where there is no such class, or one with the new name as well.
+    """
+    names = [item.name for item in classes_of(info)]
+    if name not in names or new_name in names:
+        return None
+    properties = {
+        value: {**row, NAME: new_name} if row.get(NAME) == name else row
+        for value, row in info.properties.items()
+    }
+    return replace(info, properties=properties)
 
 
 def dump_classes(classes: Sequence[LabelClass]) -> str:

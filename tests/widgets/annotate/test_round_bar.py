@@ -7,12 +7,18 @@ import json
 import pytest
 from qtpy.QtCore import QPoint, Qt
 from qtpy.QtTest import QTest
+from qtpy.QtWidgets import QLineEdit
 
 from mouse import pump, until
+from napari_ngff.labels.label_classes import classes_of
+from napari_ngff.labels.label_metadata import read_label_info
+from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.viewer import settings
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.samples import write_plate
 from napari_ngff.viewer.session import session_of
+from napari_ngff.widgets.annotate.annotate_dock import AnnotateDock
+from napari_ngff.widgets.annotate.class_table import NAME
 from napari_ngff.widgets.docking import bring_forward
 
 LEFT = Qt.MouseButton.LeftButton
@@ -142,6 +148,46 @@ def test_the_brush_stays_in_hand_when_a_round_begins(viewer, tmp_path):
         assert dock.round.annotation.layer is viewer.layers.selection.active is layer
         assert layer.mode == "paint"
         go(dock.round, dock.round.next)
+
+
+def test_a_renamed_class_is_renamed_in_all_fields_by_a_link(viewer, tmp_path):
+    path = write_plate(tmp_path / "p.ome.zarr", grid=(1, 2), fields=2, shape=(32, 32))
+    bar = begin(viewer, path)
+    dock, name = bar.window().findChild(AnnotateDock), bar.annotation.layer.name
+    dock.classes.addClass()
+    rename(dock, "mitotic")
+    assert "all fields" not in dock.status.text(), "it is new"
+    for _ in range(2):
+        layer = bar.annotation.layer
+        layer.paint((0,) * (layer.ndim - 2) + (9, 9), 1)
+        go(bar, bar.next)
+    assert [x.name for x in dock.classes.classes.items] == ["mitotic"]
+    rename(dock, "M <phase>")
+    assert dock.status.text().startswith("mitotic is M &lt;phase&gt; in this field.")
+    click_link(dock.status, lambda: "2 other fields" in dock.status.text())
+    for field in FIELDS[:2]:
+        info = read_label_info(open_node(path / field / "labels" / name))
+        assert [x.name for x in classes_of(info)] == ["M <phase>"]
+
+
+def rename(dock, name):
+    """Type another name for the first class."""
+    rows = dock.classes.table.rows
+    dock.classes.table.edit(rows.index(0, NAME))
+    editor = dock.classes.table.findChild(QLineEdit)
+    editor.setText(name)
+    QTest.keyClick(editor, Qt.Key.Key_Return)
+    until(lambda: rows.classes.items[0].name == name)
+
+
+def click_link(label, is_done):
+    """Click the link of a text, wherever it is."""
+    spots = [(x, y) for y in range(2, label.height(), 6) for x in range(2, 400, 6)]
+    for spot in spots:
+        QTest.mouseClick(label, LEFT, pos=QPoint(*spot))
+        if "Rename" not in label.text():
+            break
+    until(is_done)
 
 
 def test_states_are_set_by_keys(viewer, tmp_path):

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
     from napari_ngff.labels.label_classes import LabelClass
     from napari_ngff.viewer.browsing.browser import Browser
-    from napari_ngff.viewer.browsing.positions import AnnotatedLabels, Position
+    from napari_ngff.viewer.browsing.field_labels import AnnotatedLabels
+    from napari_ngff.viewer.browsing.positions import Position
 
 __all__ = ["STATE_KEYS", "AnnotationRound", "begin_annotation"]
 

@@ -9,6 +9,7 @@ the later one counts.
 from __future__ import annotations
 
 import weakref
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -22,16 +23,22 @@ from napari_ngff.viewer import window_services
 from napari_ngff.viewer.browsing.camera import camera_of, is_fitted
 from napari_ngff.viewer.browsing.canvas_controls import NavigationKeys
 from napari_ngff.viewer.browsing.display import Display
-from napari_ngff.viewer.browsing.field_labels import AnnotationStates, WellStates
+from napari_ngff.viewer.browsing.field_labels import (
+    AnnotatedLabels,
+    AnnotationStates,
+    RenamedFields,
+    WellStates,
+    find_annotated,
+    rename_in_fields,
+)
 from napari_ngff.viewer.browsing.pins import PinnedFields
 from napari_ngff.viewer.browsing.positions import (
-    AnnotatedLabels,
     FieldPlace,
     Position,
     WellFields,
     fields_of,
-    find_annotated,
     image_of_list,
+    key_of,
     label_names,
     names_in_image,
 )
@@ -39,7 +46,7 @@ from napari_ngff.viewer.browsing.shown_fields import FieldStep, WellStep
 from napari_ngff.viewer.notices import last_part, shorten_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from napari.components import ViewerModel
     from napari.layers import Layer
@@ -250,6 +257,28 @@ class Browser:
     def find_annotated(self, places: Iterable[Position], name: str) -> AnnotatedLabels:
         """Find the labels that were annotated in some images; see `positions`."""
         return find_annotated(self._display.resolver.arrangements, places, name)
+
+    def rename_class(
+        self, labels: str, names: tuple[str, str], goes_on: Callable[[int, int], bool]
+    ) -> RenamedFields:
+        """Rename a class in all fields but the one on screen; see `rename_in_fields`.
+
+        Labels on screen get the new name in their layer.
+        """
+        screen = self._display.resolver.arrangements.screen
+        positions: list[Position] = []
+        wells: list[str | None] = [well.path for well in self.map.wells]
+        for well in wells or [None]:
+            with suppress(OMEZarrError, OSError):  # the map shows it crossed out
+                positions += self.positions_of(well)
+        if self.position in positions:
+            positions.remove(self.position)
+        result = rename_in_fields(screen, positions, labels, names, goes_on)
+        # What was read ahead has the name before.
+        for position in result.renamed:
+            forget = partial(self._display.forget_image, key_of(position))
+            window_services.run_in_main(forget)
+        return result
 
     def count_states(self) -> dict[str, WellStates]:
         """Read how many fields of each well are annotated, in progress, or flagged.

@@ -1,7 +1,8 @@
-"""Labels of fields: to continue with, to save before leaving, and annotation states."""
+"""Labels of fields: to continue with, to save first, their states and their classes."""
 
 from __future__ import annotations
 
+import itertools
 import threading
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -12,8 +13,13 @@ from psygnal import Signal
 
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.labels.field_states import TODO, FieldStates
-from napari_ngff.labels.label_classes import STATES
+from napari_ngff.labels.label_classes import STATES, classes_of, rename_class
+from napari_ngff.labels.label_metadata import read_label_info, write_label_info
+from napari_ngff.labels.places.sidecar import open_sidecars
+from napari_ngff.store.hierarchy.node import read_node
+from napari_ngff.store.write.begin import begin_transaction
 from napari_ngff.viewer import settings, window_services
+from napari_ngff.viewer.browsing.positions import WELLS_ASKED
 from napari_ngff.viewer.layer_plan import origin_of
 from napari_ngff.viewer.painting.brush import PAINTING
 from napari_ngff.viewer.painting.label_target import TARGET, LabelTarget
@@ -23,24 +29,33 @@ from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.saving.attachment import rename_new
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from napari.components import ViewerModel
     from napari.layers import Layer
 
     from napari_ngff.labels.label_classes import LabelClass
+    from napari_ngff.metadata.model import Problem
+    from napari_ngff.plate.arrangement import ScreenArrangements
+    from napari_ngff.plate.plate_contents import PlateContents
     from napari_ngff.store.hierarchy.node import Node
+    from napari_ngff.store.write.transaction import Transaction
+    from napari_ngff.viewer.browsing.positions import Position
     from napari_ngff.viewer.painting.canvas_labels import CanvasLabels
     from napari_ngff.viewer.saving.layer_saver import LayerSaver
     from napari_ngff.viewer.saving.save_report import SaveResult
 
 __all__ = [
+    "AnnotatedLabels",
     "AnnotationStates",
     "LabelsInUse",
+    "RenamedFields",
     "WellStates",
+    "find_annotated",
     "image_address",
     "label_name",
     "labels_in_use",
+    "rename_in_fields",
     "save_before_leaving",
 ]
 
@@ -368,3 +383,148 @@ class WellStates:
         parts = [f"{count} {state}" for state, count in self.counts.items()]
         fields = "1 field" if self.total == 1 else f"{self.total} fields"
         return f"{fields}: {', '.join(parts)}"
+
+
+@dataclass(frozen=True, slots=True)
+class AnnotatedLabels:
+    """Labels that fields have which were annotated before.
+
+    Attributes
+    ----------
+    name
+        Of the labels in each field; "" for none.
+    classes
+        Those of the first field that has any.
+    """
+
+    name: str = ""
+    classes: tuple[LabelClass, ...] = ()
+
+
+def find_annotated(
+    arrangements: ScreenArrangements, places: Iterable[Position], name: str
+) -> AnnotatedLabels:
+    """Find the labels that were annotated in some images, and their classes.
+
+    At most `WELLS_ASKED` images are looked at, and the sidecars beside them.
+
+    Parameters
+    ----------
+    name
+        Of the labels; "" for the first ones that have classes, the newest labels of
+        an image first.
+    """
+    screen, newest = arrangements.screen, ""
+    for position in itertools.islice(places, WELLS_ASKED):
+        try:
+            nodes, _ = labels_at(screen, position)
+            for each in (name,) if name else reversed(nodes):
+                found = (
+                    classes_of(read_label_info(nodes[each])) if each in nodes else ()
+                )
+                if found:
+                    return AnnotatedLabels(each, found)
+                newest = newest or each
+        except (OMEZarrError, OSError):
+            continue
+    return AnnotatedLabels(newest)
+
+
+def labels_at(
+    screen: PlateContents, position: Position
+) -> tuple[dict[str, Node], tuple[Problem, ...]]:
+    """Open the label images of a field by their documents, as they are shown.
+
+    Returns
+    -------
+    dict
+        Those that can be read, by name.
+    tuple
+        Problems of the others.
+
+    Raises
+    ------
+    OMEZarrError, OSError
+        Where the image cannot be read.
+    """
+    location = screen.location_of(position.well, position.field)
+    image = read_node(location, screen.node.zarr_format)
+    opened = image.labels()
+    nodes = {label.name: label for label in opened.nodes}
+    # Labels of a sidecar are shown in place of those of the image.
+    return nodes | open_sidecars(image).labels, opened.problems
+
+
+@dataclass(slots=True)
+class RenamedFields:
+    """What became of the fields in which a class was to be renamed.
+
+    Attributes
+    ----------
+    renamed
+        Fields where the class has the new name now.
+    unchanged
+        Fields that have classes of both names, and keep them.
+    failures
+        Why a field cannot be read or written.
+    """
+
+    renamed: list[Position] = field(default_factory=list)
+    unchanged: list[Position] = field(default_factory=list)
+    failures: dict[Position, str] = field(default_factory=dict)
+
+
+def rename_in_fields(
+    screen: PlateContents,
+    positions: Sequence[Position],
+    labels: str,
+    names: tuple[str, str],
+    goes_on: Callable[[int, int], bool],
+) -> RenamedFields:
+    """Rename a class in the labels of many fields, one document after the other.
+
+    Parameters
+    ----------
+    labels
+        Name of the label image in each field.
+    names
+        Of the class: before, and from now on.
+    goes_on
+        Called with the number of fields that are done, and of all; returns whether to
+        continue. If not, the other fields stay as they are.
+
+    Raises
+    ------
+    OMEZarrError, OSError
+        Where an archive, which is written as a whole, cannot be written.
+    """
+    result = RenamedFields()
+    # One for each hierarchy: labels may be in the plate and in sidecars.
+    transactions: dict[str, Transaction] = {}
+    for number, position in enumerate(positions):
+        if not goes_on(number, len(positions)):
+            break
+        try:
+            nodes, problems = labels_at(screen, position)
+            node = nodes.get(labels)
+            if node is None:
+                broken = ("labels:", f"labels/{labels}:")
+                texts = [p.text for p in problems if p.where.endswith(broken)]
+                if texts:
+                    result.failures[position] = texts[0]
+                continue
+            info = read_label_info(node)
+            new = rename_class(info, *names)
+            if new is not None:
+                source = node.location.source
+                if source.name not in transactions:
+                    transactions[source.name] = begin_transaction(source)
+                write_label_info(node, new, transactions[source.name])
+                result.renamed.append(position)
+            elif set(names) <= {item.name for item in classes_of(info)}:
+                result.unchanged.append(position)
+        except (OMEZarrError, OSError) as error:
+            result.failures[position] = str(error)
+    for transaction in transactions.values():
+        transaction.commit()
+    return result

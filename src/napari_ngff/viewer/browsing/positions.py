@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from napari_ngff.errors import NodeNotFoundError, OMEZarrError
-from napari_ngff.labels.label_classes import classes_of
-from napari_ngff.labels.label_metadata import read_label_info
-from napari_ngff.labels.places.sidecar import open_sidecars
 from napari_ngff.metadata.model import GroupKind
 from napari_ngff.plate.plate_layout import overlap_of
 from napari_ngff.store.arrays.stored_objects import join_key
@@ -22,7 +18,6 @@ if TYPE_CHECKING:
     from napari.layers import Layer
     from psygnal import SignalInstance
 
-    from napari_ngff.labels.label_classes import LabelClass
     from napari_ngff.metadata.model import WellField
     from napari_ngff.plate.arrangement import (
         PlacedField,
@@ -35,14 +30,13 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.browsing.camera import Corners
 
 __all__ = [
-    "AnnotatedLabels",
+    "WELLS_ASKED",
     "BrowsedImages",
     "FieldPlace",
     "FieldRoute",
     "Position",
     "WellFields",
     "fields_of",
-    "find_annotated",
     "image_of_list",
     "inline_title",
     "key_of",
@@ -267,55 +261,6 @@ def names_in_image(node: Node, image: str) -> list[str]:
 def _real_path(root: str, path: str) -> str:
     """Return the path of a group: that of one root may be written in two ways."""
     return join_key(os.path.realpath(root).replace(os.sep, "/"), path)
-
-
-@dataclass(frozen=True, slots=True)
-class AnnotatedLabels:
-    """Labels that fields have which were annotated before.
-
-    Attributes
-    ----------
-    name
-        Of the labels in each field; "" for none.
-    classes
-        Those of the first field that has any.
-    """
-
-    name: str = ""
-    classes: tuple[LabelClass, ...] = ()
-
-
-def find_annotated(
-    arrangements: ScreenArrangements, places: Iterable[Position], name: str
-) -> AnnotatedLabels:
-    """Find the labels that were annotated in some images, and their classes.
-
-    At most `WELLS_ASKED` images are looked at, and the sidecars beside them.
-
-    Parameters
-    ----------
-    name
-        Of the labels; "" for the first ones that have classes, the newest labels of
-        an image first.
-    """
-    screen, newest = arrangements.screen, ""
-    for position in itertools.islice(places, WELLS_ASKED):
-        try:
-            location = screen.location_of(position.well, position.field)
-            image = read_node(location, screen.node.zarr_format)
-            nodes = {label.name: label for label in image.labels().nodes}
-            # Labels of a sidecar are shown in place of those of the image.
-            nodes |= open_sidecars(image).labels
-            for each in (name,) if name else reversed(nodes):
-                found = (
-                    classes_of(read_label_info(nodes[each])) if each in nodes else ()
-                )
-                if found:
-                    return AnnotatedLabels(each, found)
-                newest = newest or each
-        except (OMEZarrError, OSError):
-            continue
-    return AnnotatedLabels(newest)
 
 
 def spread_wells(wells: list[str | None]) -> list[str | None]:

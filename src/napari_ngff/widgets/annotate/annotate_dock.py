@@ -68,7 +68,7 @@ class AnnotateDock(QWidget):
         )
         self.make = QPushButton("New la&bels…", self)
         self.make.setToolTip("Empty labels for an image, painted on at once.")
-        self.classes = ClassPage(self)
+        self.classes = ClassPage(self._viewer, self)
         self.objects = ObjectPage(napari_viewer, self)
         self.bridge = BridgePage(napari_viewer, self)
         self.volume = VolumePage(napari_viewer, self)

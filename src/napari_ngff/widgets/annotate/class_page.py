@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import html
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from qtpy.compat import isalive
 from qtpy.QtCore import QSignalBlocker, Signal  # type: ignore[attr-defined]
 from qtpy.QtWidgets import (
     QCheckBox,
@@ -21,14 +23,22 @@ from qtpy.QtWidgets import (
 
 from napari_ngff.errors import error_text
 from napari_ngff.store.write.replace_file import replace_file
+from napari_ngff.viewer import window_services
+from napari_ngff.viewer.browsing.field_labels import label_name
+from napari_ngff.viewer.notices import count_noun
 from napari_ngff.viewer.painting.layer_classes import classes_of_layer, count_voxels
+from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.annotate.class_table import NAME, ClassTable
 from napari_ngff.widgets.widget_tasks import WidgetTasks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from napari.components import ViewerModel
+
     from napari_ngff.labels.label_classes import LabelClass
+    from napari_ngff.viewer.browsing.field_labels import RenamedFields
+    from napari_ngff.viewer.browsing.positions import Position
     from napari_ngff.viewer.painting.layer_classes import LayerClasses
     from napari_ngff.viewer.painting.paint import OMEZarrLabels
 
@@ -42,8 +52,32 @@ KEEPING = ("Count", "Export…")
 
 READ_ONLY = "These labels are read-only, and so are their classes."
 
-UNDO = "undo"
-"""Link in a report by which a removed class is put back."""
+UNDO, RENAME, STOP = "undo", "rename", "stop"
+"""Links in a report: put a removed class back; rename a class in all fields; stop."""
+
+
+class RenamingProgress:
+    """How far a class is renamed in all fields; used in the worker that renames it.
+
+    Parameters
+    ----------
+    show
+        Shows the number of fields that are done, and of all, in the main thread.
+
+    Attributes
+    ----------
+    goes_on
+        False once the user has cancelled.
+    """
+
+    def __init__(self, show: Callable[[int, int], None]) -> None:
+        self._show = show
+        self.goes_on = True
+
+    def report(self, done: int, total: int) -> bool:
+        """Report the fields that are done; return whether to go on."""
+        window_services.report_to_main(self, partial(self._show, done, total))
+        return self.goes_on
 
 
 class ClassPage(QWidget):
@@ -52,14 +86,19 @@ class ClassPage(QWidget):
     reported = Signal(str)
     """Emitted with a message for the user, such as why something failed."""
 
-    def __init__(self, parent: QWidget | None = None) -> None:
+    def __init__(self, viewer: ViewerModel, parent: QWidget | None = None) -> None:
         super().__init__(parent)
+        self._viewer = viewer
         self._layer: OMEZarrLabels | None = None
+        self._unnamed: int | None = None  # label of a new class until it has a name
+        self._new_name: tuple[str, tuple[str, str]] | None = None  # and of which labels
+        self._renaming: RenamingProgress | None = None
         self._tasks = WidgetTasks(self)
         self._removed: tuple[LabelClass, int] | None = None
         # Whether the last report is of these labels alone.
         self._has_reported = False
         self.table = ClassTable(self)
+        self.table.rows.renamed.connect(self._on_renamed)
         self.over = QComboBox(self)
         self.over.setAccessibleName("Draw over")
         self.over.setToolTip("What the brush, the bucket and the polygon replace.")
@@ -193,6 +232,7 @@ class ClassPage(QWidget):
         if self.classes is not None:
             label_class = self.classes.add_class()
             row = self.table.rows.rowOf(label_class.value)
+            self._unnamed = label_class.value
             # A new class has a made-up name, so the user types the right one at once.
             self.table.edit(self.table.rows.index(row, NAME))
 
@@ -203,17 +243,29 @@ class ClassPage(QWidget):
             row = self.table.rows.rowOf(label_class.value)
             self.classes.remove_class(label_class.value)
             self._removed, self._has_reported = (label_class, row), True
-            # Qt's own blue cannot be read on a dark theme.
-            color = self.table.palette().text().color().name()
-            link = f'<a href="{UNDO}" style="color: {color}">Undo</a>'
             name = html.escape(label_class.name)
             kept = f"Its pixels keep label {label_class.value}."
+            link = self._make_link(UNDO, "Undo")
             self.reported.emit(f"{name} is off the list. {kept} {link}")
 
+    def _make_link(self, target: str, text: str) -> str:
+        # Qt's own blue cannot be read on a dark theme.
+        color = self.table.palette().text().color().name()
+        return f'<a href="{target}" style="color: {color}">{text}</a>'
+
     def followLink(self, link: str) -> None:
+        """Do what a link in a report offers."""
+        if link == UNDO:
+            self._put_back()
+        elif link == RENAME:
+            self._rename_in_fields()
+        elif link == STOP and self._renaming is not None:
+            self._renaming.goes_on = False
+
+    def _put_back(self) -> None:
         """Put back the class that was removed last."""
         removed, self._removed = self._removed, None
-        if link != UNDO or self.classes is None or removed is None:
+        if self.classes is None or removed is None:
             return
         label_class, row = removed
         try:
@@ -222,6 +274,64 @@ class ClassPage(QWidget):
             self.reported.emit(f"Not put back: {error}")
         else:
             self.reported.emit(f"{label_class.name} is on the list again.")
+
+    def _on_renamed(self, before: LabelClass, name: str) -> None:
+        """Offer to rename a class in the other fields: each field has its own list."""
+        is_new, self._unnamed = before.value == self._unnamed, None
+        browser, layer = session_of(self._viewer).browser, self._layer
+        labels = None if layer is None else label_name(layer)
+        if is_new or browser is None or labels is None or not browser.owns_layer(layer):
+            return
+        self._new_name, self._has_reported = (labels, (before.name, name)), True
+        link = self._make_link(RENAME, "Rename it in all fields")
+        text = f"{html.escape(before.name)} is {html.escape(name)} in this field."
+        self.reported.emit(f"{text} {link}")
+
+    def _rename_in_fields(self) -> None:
+        browser, wanted = session_of(self._viewer).browser, self._new_name
+        if browser is None or wanted is None:
+            return
+        self._new_name, progress = None, RenamingProgress(self._show_renaming)
+        self._renaming = progress
+        rename = partial(browser.rename_class, *wanted, progress.report)
+        work = partial(window_services.attempt_work, rename)
+        show = partial(self._show_renamed, browser.name_field, wanted[1])
+        window_services.run_work(work, show)
+
+    def _show_renaming(self, done: int, total: int) -> None:
+        if self._renaming is not None:  # else the result is shown already
+            link = self._make_link(STOP, "Cancel")
+            self._show_report(f"Renaming: {done} of {total} fields. {link}")
+
+    def _show_report(self, text: str) -> None:
+        if isalive(self):  # type: ignore[no-untyped-call]
+            self._has_reported = True
+            self.reported.emit(text)
+
+    def _show_renamed(
+        self,
+        name_field: Callable[[Position], str],
+        names: tuple[str, str],
+        result: RenamedFields | str,
+    ) -> None:
+        progress, self._renaming = self._renaming, None
+        if isinstance(result, str):
+            window_services.show_messages((result,), f"Not renamed: {names[0]}")
+            return
+        count = count_noun(len(result.renamed), "other field")
+        text = f"{names[0]} is {names[1]} in {count}."
+        if progress is not None and not progress.goes_on:
+            text = f"Cancelled. {text}"
+        if result.unchanged:
+            fields = ", ".join(map(name_field, result.unchanged))
+            text += f" These have classes of both names, and keep them: {fields}."
+        self._show_report(html.escape(text))
+        if result.failures:
+            reasons = tuple(
+                f"{name_field(position)}: {reason}"
+                for position, reason in result.failures.items()
+            )
+            window_services.show_messages(reasons, f"Not renamed: {names[0]}")
 
     def moveUp(self) -> None:
         """Move the selected class up."""

@@ -6,7 +6,14 @@ import functools
 from typing import TYPE_CHECKING, Any
 
 from napari.resources import get_colorized_svg, get_icon_path
-from qtpy.QtCore import QAbstractTableModel, QModelIndex, QPoint, QSize, Qt
+from qtpy.QtCore import (  # type: ignore[attr-defined]
+    QAbstractTableModel,
+    QModelIndex,
+    QPoint,
+    QSize,
+    Qt,
+    Signal,
+)
 from qtpy.QtGui import QColor, QIcon, QPainter, QPen, QPixmap
 from qtpy.QtWidgets import (
     QAbstractItemView,
@@ -51,6 +58,9 @@ SWATCH = 14
 
 class ClassModel(QAbstractTableModel):
     """Rows of the classes of one layer; without a layer there are none."""
+
+    renamed = Signal(object, str)
+    """Emitted with a class as it was before the user renamed it, and its new name."""
 
     def __init__(self, table: QWidget) -> None:
         super().__init__(table)
@@ -191,6 +201,8 @@ class ClassModel(QAbstractTableModel):
         if not parts or parts.get("name") == "":
             return False
         self.classes.change_class(label_class.value, **parts)
+        if parts.get("name", label_class.name) != label_class.name:
+            self.renamed.emit(label_class, parts["name"])
         return True
 
 
