@@ -12,7 +12,7 @@ from napari_ngff.labels.field_states import FieldStates
 from napari_ngff.labels.label_classes import classes_of
 from napari_ngff.labels.label_metadata import read_label_info
 from napari_ngff.store.hierarchy.node import open_node
-from napari_ngff.viewer import window_services
+from napari_ngff.viewer import settings, window_services
 from napari_ngff.viewer.browsing.annotation import begin_annotation
 from napari_ngff.viewer.browsing.field_labels import label_name
 from napari_ngff.viewer.painting.layer_classes import classes_of_layer
@@ -77,6 +77,23 @@ def test_labels_and_classes_are_in_every_field_and_on_the_disk(viewer, root):
         names = {row.get("class-name") for row in info.properties.values()}
         assert {"nucleus", "debris", "dividing"} <= names
     assert found.progress == {"to do": 0, "in progress": 6, "done": 0, "flagged": 0}
+
+
+@pytest.mark.parametrize("saves", [True, False])
+def test_a_field_that_is_done_is_saved(viewer, root, saves):
+    settings.set_saves_when_moving_on(saves)
+    found = begin(viewer, root)
+    paint(found, 7)
+    found.switch_state("flagged")
+    assert found.layer.unsaved, "somebody has to look at it first"
+    found.switch_state("done")
+    assert found.layer.unsaved != saves
+    assert found.state == "done"
+    settings.set_saves_when_moving_on(True)
+    found.browser.step_field(1)
+    assert FieldStates(open_node(root)).state_of("A/1/0") == "done"
+    stored = zarr.open_array(root / "A/1/0/labels/cells/0", mode="r")
+    assert (stored[...] == 7).any()
 
 
 def stored_classes(root, field):

@@ -14,7 +14,7 @@ from psygnal import Signal
 
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.labels.field_states import TODO
-from napari_ngff.viewer import session, window_services
+from napari_ngff.viewer import session, settings, window_services
 from napari_ngff.viewer.browsing.field_labels import label_name
 from napari_ngff.viewer.browsing.positions import key_of
 from napari_ngff.viewer.painting.brush import PAINTING
@@ -185,9 +185,17 @@ class AnnotationRound:
         return self.states.count_states(self.fields)
 
     def set_state(self, state: str) -> None:
-        """Set the state of the field on screen."""
-        if self.current_key is not None:
-            self.states.set_state(self.current_key, state)
+        """Set the state of the field on screen; what is done is saved as well.
+
+        Else a field could be done whose strokes were discarded later. Who wants to be
+        asked before labels are saved is asked when the field is left.
+        """
+        if self.current_key is None:
+            return
+        self.states.set_state(self.current_key, state)
+        layer, saves = self.layer, settings.saves_when_moving_on() and state == "done"
+        if saves and layer is not None and layer.saver is not None and layer.unsaved:
+            layer.saver.save()
 
     def switch_state(self, state: str) -> None:
         """Set a state of the field that is shown, or take it back where it has it."""
