@@ -24,7 +24,7 @@ from napari_ngff.widgets.browser.plate_map import PlateMapView
 from napari_ngff.widgets.browser.table_bar import TableBar, is_table
 from napari_ngff.widgets.browser.well_view import WellView
 from napari_ngff.widgets.docking import starting_width
-from napari_ngff.widgets.drops import DropTarget
+from napari_ngff.widgets.drop_target import DropTarget
 
 if TYPE_CHECKING:
     from qtpy.QtGui import QHideEvent, QShowEvent

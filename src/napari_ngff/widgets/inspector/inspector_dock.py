@@ -45,7 +45,7 @@ from napari_ngff.viewer.session import session_of
 from napari_ngff.viewer.window_services import attempt_work, run_work
 from napari_ngff.widgets.dialogs import ask_question
 from napari_ngff.widgets.docking import DockPlacement, starting_width
-from napari_ngff.widgets.drops import DropTarget
+from napari_ngff.widgets.drop_target import DropTarget
 from napari_ngff.widgets.inspector.hierarchy import HierarchyModel
 from napari_ngff.widgets.inspector.pages import FactPage, JsonPage, UndoRepair
 from napari_ngff.widgets.inspector.problem_table import ProblemTable
