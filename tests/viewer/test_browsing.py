@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import gc
 import json
 import shutil
+import weakref
 
 import numpy as np
 import pytest
@@ -105,6 +107,18 @@ def test_the_mosaic_shows_all_wells_or_some(root, viewer):
     np.testing.assert_array_equal(shown(viewer)[1][16:, 80:], stored(root, "C/4/3")[1])
     # In the world it stays where it is on the plate; voxels are 0.5 micrometers.
     assert tuple(viewer.layers[0].translate) == (32.0, 16.0)
+
+
+def test_labels_beside_a_compared_field_are_let_go_of(root, viewer):
+    browser = browse(viewer, root)
+    browser.show_field("A/1")
+    browser.toggle_pin("A/2")
+    labels = weakref.ref(viewer.layers["cells"])
+    assert labels().editable
+    browser.show_field("C/1")
+    assert "cells" not in viewer.layers
+    gc.collect()
+    assert labels() is None
 
 
 @pytest.mark.parametrize("chosen", ["cells", "nuclei", "spots"])

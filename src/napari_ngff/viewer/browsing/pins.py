@@ -263,13 +263,18 @@ class PinnedFields:
     def _share_look(self, viewer: ViewerModel, key: int | str, layer: Layer) -> None:
         """Link the look of a layer with that of its partner in the field on screen."""
         partner = self._display.leading_layers().get(key)
-        if partner is not None and not is_empty(partner):
-            # Each link takes a millisecond.
-            if self._partners.get(layer) is not partner:
-                link_looks(viewer, partner, layer)
-                self._partners[layer] = partner
-        else:
-            self._partners.pop(layer, None)
+        if partner is not None and is_empty(partner):
+            partner = None
+        former = self._partners.get(layer)
+        if former is partner:
+            return  # each link takes a millisecond
+        if former is not None:
+            # Else it would follow two layers, as after other acquisitions were chosen.
+            viewer.layers.unlink_layers([former, layer])
+            del self._partners[layer]
+        if partner is not None:
+            link_looks(viewer, partner, layer)
+            self._partners[layer] = partner
 
     def follow_field(self, viewer: ViewerModel) -> None:
         """Place all pinned fields to the right of the field on screen.
