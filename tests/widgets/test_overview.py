@@ -143,7 +143,7 @@ def test_a_compared_field_takes_no_paint_and_opens_by_a_double_click(viewer, doc
     assert not own.saver.has_unsaved_strokes
     (record,) = notification_manager.records
     assert str(record.message) == (
-        "Not painted: A2 - field 0 is shown for comparison.\nOpen the field to paint."
+        "Not painted: this field is compared.\nOpen A2 - field 0 to paint."
     )
     own.mode = "pan_zoom"
     click(viewer, (low + high) / 2, button=RIGHT)

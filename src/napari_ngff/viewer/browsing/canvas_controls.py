@@ -125,8 +125,9 @@ class CanvasClicks:
         browser, position = self._browser(), self._find_compared(event)
         if browser is not None and position is not None:
             name = browser.name_field(position)
-            text = f"Not painted: {name} is shown for comparison.\n"
-            window_services.show_passing(f"{text}Open the field to paint.")
+            window_services.show_passing(
+                f"Not painted: this field is compared.\nOpen {name} to paint."
+            )
 
     def _watch_press(self, position: Position, event: Any) -> Iterator[None]:
         start, button = tuple(event.pos), event.button

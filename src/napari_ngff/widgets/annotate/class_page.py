@@ -25,7 +25,7 @@ from napari_ngff.errors import error_text
 from napari_ngff.store.write.replace_file import replace_file
 from napari_ngff.viewer import window_services
 from napari_ngff.viewer.browsing.field_labels import label_name
-from napari_ngff.viewer.notices import count_noun
+from napari_ngff.viewer.notices import count_noun, shorten_name
 from napari_ngff.viewer.painting.layer_classes import classes_of_layer, count_voxels
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.annotate.class_table import NAME, ClassTable
@@ -316,7 +316,8 @@ class ClassPage(QWidget):
     ) -> None:
         progress, self._renaming = self._renaming, None
         if isinstance(result, str):
-            window_services.show_messages((result,), f"Not renamed: {names[0]}")
+            title = f"Not renamed: {shorten_name(names[0])}"
+            window_services.show_messages((result,), title)
             return
         count = count_noun(len(result.renamed), "other field")
         text = f"{names[0]} is {names[1]} in {count}."
@@ -331,7 +332,8 @@ class ClassPage(QWidget):
                 f"{name_field(position)}: {reason}"
                 for position, reason in result.failures.items()
             )
-            window_services.show_messages(reasons, f"Not renamed: {names[0]}")
+            count = count_noun(len(reasons), "field")
+            window_services.show_messages(reasons, f"Not renamed in {count}.")
 
     def moveUp(self) -> None:
         """Move the selected class up."""
