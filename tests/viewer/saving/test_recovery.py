@@ -235,6 +235,72 @@ def test_the_next_stroke_continues_the_label_of_the_last(cells, user, monkeypatc
     assert again.selected_label == 71
 
 
+def test_undo_after_a_restore_ends_before_what_was_saved(
+    cells, user, reported, monkeypatch
+):
+    def reopened():
+        return opened(cells, monkeypatch)
+
+    def stored():
+        return zarr.open_array(cells / "labels" / "nuclei" / "0", mode="r")[:]
+
+    first = reopened()
+    layer = first.layers["nuclei"]
+    for row in (4, 12, 20):
+        layer.paint((row, 9), 70 + row)
+    assert layer.saver.save_now()
+    for row in (28, 36):
+        layer.paint((row, 9), 70 + row)
+    leave(first)
+    # Another session, which leaves these for later, corrects what was saved.
+    second = reopened()
+    layer = second.layers["nuclei"]
+    layer.paint((12, 9), 5)
+    assert layer.saver.save_now()
+    saved = stored()
+    leave(second)
+
+    user.answer = window_services.RESTORE
+    third = reopened()
+    layer = third.layers["nuclei"]
+    assert [text.split(" of ")[0] for text in user.take_asked()[-1]] == ["2 edits"]
+    assert (layer.data[0][28, 9], layer.data[0][36, 9]) == (98, 106)
+    assert int(layer.data[0][12, 9]) == 5
+    assert layer.saver.save_now()
+    assert stored()[12, 9] == 5
+    assert stored()[36, 9] == 106
+    for _ in range(6):
+        layer.undo()
+    assert (np.asarray(layer.data[0]) == saved).all()
+    layer.saver.save_now()
+    assert (stored() == saved).all()
+    leave(third)
+    reopened()
+    assert user.take_asked() == []
+
+
+def test_undone_edits_of_the_file_are_restored_and_the_others_stay(
+    cells, user, monkeypatch
+):
+    viewer = opened(cells, monkeypatch)
+    layer = viewer.layers["nuclei"]
+    pixels = []
+    for row in (4, 20, 36):
+        layer.paint((row, 9), 70 + row)
+        pixels.append(np.asarray(layer.data[0]))
+    assert layer.saver.save_now()
+    layer.undo()
+    layer.paint((52, 9), 7)
+    leave(viewer)
+    user.answer = window_services.RESTORE
+    layer = opened(cells, monkeypatch).layers["nuclei"]
+    assert int(layer.data[0][36, 9]) == int(pixels[1][36, 9])
+    assert int(layer.data[0][52, 9]) == 7
+    for _ in range(5):
+        layer.undo()
+    assert (np.asarray(layer.data[0]) == pixels[1]).all()
+
+
 def test_discarded_they_are_gone(cells, user, monkeypatch):
     painted_new(opened(cells, monkeypatch))
     user.answer = window_services.DISCARD

@@ -156,12 +156,35 @@ class JournalContent:
         return self.classes.unsaved or bool(self.unsaved_count)
 
     @property
+    def saved_count(self) -> int:
+        """Number of the first edits that the file has, and that were not undone."""
+        return count_common(self.edits, self.saved)
+
+    @property
+    def needs_originals(self) -> bool:
+        """Return whether edits go over what the file was before any of them.
+
+        A save that did not finish may have written a part of them, and saved edits that
+        were undone are still to be taken out.
+        """
+        return bool(self.saving) or self.saved_count < len(self.saved)
+
+    @property
+    def edits_to_restore(self) -> tuple[Edit, ...]:
+        """Edits that go over the original blocks, or over the file as it is now.
+
+        What the file has may have been changed in a later session: it is put over the
+        file again only where the original blocks need it.
+        """
+        return self.edits if self.needs_originals else self.edits[self.saved_count :]
+
+    @property
     def unsaved_count(self) -> int:
         """Number of edits that the file lacks and of saved edits undone since then.
 
         As users count them: a stroke is one, however many moves of the mouse it has.
         """
-        same = count_common(self.edits, self.saved)
+        same = self.saved_count
         lacking = (*self.edits[same:], *self.saved[same:])
         # By identity: an edit of another step may be equal.
         continued = {id(edit) for edit in self.continued}

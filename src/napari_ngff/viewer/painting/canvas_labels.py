@@ -379,22 +379,20 @@ class CanvasLabels(Labels):  # type: ignore[misc]
                 self._add_edit(edit)
         self._partial_labels_refresh()
 
-    def restore_edits(self, edits: Sequence[Edit], drawn: Canvas | None = None) -> None:
-        """Add edits that were painted earlier, each one step of undo.
+    def restore_edits(
+        self, edits: Sequence[Edit], drawn: Canvas | None = None, lasting: int = 0
+    ) -> None:
+        """Add edits of earlier sessions, each one step of undo but the `lasting` first.
 
-        The type of the labels is widened where one does not fit.
-
-        Parameters
-        ----------
-        drawn
-            The same edits, rasterised in a worker; see `Canvas.copy_with`.
+        The type of the labels is widened where one does not fit. `drawn` has the same
+        edits, rasterised in a worker; see `Canvas.copy_with`.
         """
         for label in {edit.label for edit in edits}:
             self._validate_label_in_range(label)
         self.canvas.add_edits(edits, drawn)
         # As after any new edit: what was undone cannot be redone on top of it.
         self._redo_history.clear()
-        self._undo_history.extend([edit] for edit in edits)
+        self._undo_history.extend([edit] for edit in edits[lasting:])
         self.events.paint(value=list(edits))
         self.check_dirty()
         tile = self._slicing_state.screen_part()

@@ -66,7 +66,9 @@ class SavedLayer(Protocol):
     @property
     def metadata(self) -> dict[str, Any]: ...
 
-    def restore_edits(self, edits: Sequence[Edit], drawn: Canvas | None) -> None: ...
+    def restore_edits(
+        self, edits: Sequence[Edit], drawn: Canvas | None, lasting: int
+    ) -> None: ...
 
     def show_saved(self) -> None: ...
 
@@ -224,18 +226,29 @@ class LayerSaver(SaverSignals):
             name = "The layer" if layer is None else layer.name
             msg = f"{name} has edits already."
             raise UnsupportedError(msg, remedy="Save or undo them first.")
+        content = journal.content
+        self.is_restored = True
+        if content.saved and not content.needs_originals:
+            layer.restore_edits(content.edits_to_restore, drawn, 0)
+            # Classes of before the crash are restored later; those made since stay.
+            if journal.classes.text:
+                self.journal.classes = journal.classes
+            window_services.run_work(
+                partial(_replace_journal, journal, self.journal), lambda _: None
+            )
+            return
         # The kept journal goes on as that of the layer; the layer's own is empty.
         empty, self.journal = self.journal, journal
-        # Classes of before the crash are restored later; those made since stay.
         if not journal.classes.text:
             journal.classes = empty.classes
         empty.remove()
         if self.writer is not None:
             self._resolve_waiting(self.writer.with_before_images(journal.before_images))
-        self.is_restored = True
-        layer.restore_edits(journal.content.edits, drawn)
+        # Saved edits are among these for the blocks' sake: undo ends before them, as it
+        # does where the file alone has them.
+        layer.restore_edits(content.edits, drawn, content.saved_count)
         if self.writer is not None:
-            self.writer.adopt_journal(journal.content)
+            self.writer.adopt_journal(content)
 
     def keep_at(self, store: str, path: str, name: str) -> None:
         """Move the edits into a journal for another label image.
@@ -247,8 +260,7 @@ class LayerSaver(SaverSignals):
             store, path, older.canvas, subject=replace(older.subject, name=name)
         )
         self.journal.classes = older.classes
-        if self.journal.sync_if_changed():
-            older.remove()
+        _replace_journal(older, self.journal)
 
     # What happens to the edits when the layer is removed.
 
@@ -494,3 +506,11 @@ class LayerSaver(SaverSignals):
             layer.refresh()
         elif result.outcome is not None and not result.outcome.cancelled:
             layer.show_saved()
+
+
+def _replace_journal(older: Journal, journal: Journal) -> None:
+    """Delete a journal once another one has its edits on the disk; in any thread."""
+    if journal.sync_if_changed():
+        older.remove()
+    else:
+        older.close()

@@ -438,10 +438,10 @@ def _try_to_open(
         journal = open_journal(layer.saver, kept.folder)
     except (OSError, ValueError, KeyError, TypeError) as error:
         return error
-    edits = journal.content.edits
+    edits = journal.content.edits_to_restore
     # Such edits look at the labels below, which a partial save has changed in the file
     # already.
-    if len(journal.before_images) and any(edit.depends_on_labels for edit in edits):
+    if journal.content.needs_originals and any(e.depends_on_labels for e in edits):
         return journal, None  # the pixels that they ask for are put back later
     try:
         drawn = layer.canvas.copy_with(edits)
