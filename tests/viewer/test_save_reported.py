@@ -95,7 +95,12 @@ def test_conflicts_and_other_refusals_say_what_to_do(reported):
         "a", SaveResult(SaveOutcome(1, refused=refused, conflict=True))
     )
     assert "read again, with your edits on top" in reported[0][1]
+    assert "All others of 'a' were saved." in reported[0][1]
     assert note.text.endswith(" except 9 chunks")
+    nothing = SaveOutcome(0, refused=refused, conflict=True)
+    note = SaveReporter().report_save("a", SaveResult(nothing))
+    assert note.text.startswith("Not saved ")
+    assert "All others" not in reported.pop()[1]
     SaveReporter().report_save("a", SaveResult(SaveOutcome(1, refused=refused)))
     assert "Fix the problem and save again." in reported[1][1]
 

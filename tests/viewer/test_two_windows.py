@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from napari.components import ViewerModel
 
-from napari_ngff.labels.journal import Journal, find_journals
+from napari_ngff.labels.journal import Journal, find_journals, read_journal
 from napari_ngff.labels.label_metadata import read_label_info
 from napari_ngff.plugin import get_reader
 from napari_ngff.store.hierarchy.node import open_node
@@ -113,6 +113,109 @@ def test_edits_that_another_window_recovers_are_not_deleted(folder):
     assert len(journal.content.edits) == 2
     journal.remove()
     assert not journals_of(one.saver)
+
+
+def row(number):
+    """Voxels of a row, through several chunks."""
+    columns = np.arange(256)
+    return np.zeros(256, int), np.full(256, number), columns
+
+
+def stored(folder):
+    return np.asarray(window(folder).layers["nuclei"].data[0])
+
+
+def test_what_another_corrects_in_saved_strokes_stays(folder, reported):
+    mine, other = opened(folder), opened(folder)
+    before = np.asarray(mine.data[0])
+    mine.data_setitem(row(10), 71)
+    assert mine.saver.save_now()
+    other = opened(folder)
+    # The other erases a half, and paints beside it.
+    other.data_setitem(tuple(x[:40] for x in row(10)), 0)
+    other.data_setitem(tuple(x[:40] for x in row(12)), 5)
+    assert other.saver.save_now()
+
+    mine.data_setitem(row(14), 72)
+    wanted = np.asarray(mine.data[0]).copy()
+    assert not mine.saver.save_now()
+    wanted[0, 10, :40], wanted[0, 12, :40] = 0, 5
+    assert (np.asarray(mine.data[0]) == wanted).all(), "seen before it is saved"
+    assert mine.saver.save_now()
+    assert (stored(folder) == wanted).all()
+    for _ in range(4):
+        mine.undo()
+    wanted[0, 14] = before[0, 14]
+    assert (np.asarray(mine.data[0]) == wanted).all(), "undo takes my stroke alone"
+    assert mine.saver.save_now()
+    assert (stored(folder) == wanted).all()
+    mine.redo()
+    wanted[0, 14] = 72
+    assert (np.asarray(mine.data[0]) == wanted).all()
+
+
+def test_a_saved_stroke_that_is_undone_goes_where_another_saved_meanwhile(
+    folder, reported
+):
+    mine = opened(folder)
+    before = np.asarray(mine.data[0])
+    mine.data_setitem(row(10), 71)
+    mine.data_setitem(row(20), 72)
+    assert mine.saver.save_now()
+    other = opened(folder)
+    other.data_setitem(tuple(x[:40] for x in row(12)), 5)
+    assert other.saver.save_now()
+    mine.undo()
+    assert not mine.saver.save_now()
+    assert mine.unsaved
+    wanted = before.copy()
+    wanted[0, 10], wanted[0, 12, :40] = 71, 5
+    assert (np.asarray(mine.data[0]) == wanted).all()
+    mine.undo()  # the other's work lies between: no stroke is taken back in pieces
+    assert (np.asarray(mine.data[0]) == wanted).all()
+    assert mine.saver.save_now()
+    assert (stored(folder) == wanted).all()
+    mine.redo()
+    wanted[0, 20] = 72
+    assert (np.asarray(mine.data[0]) == wanted).all()
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["once", "twice"])
+@pytest.mark.parametrize("undone", [False, True], ids=["painted", "undone"])
+def test_edits_of_a_conflict_are_restored_as_they_were_seen(folder, undone, again):
+    mine = opened(folder)
+    for number in (10, 20):
+        mine.data_setitem(row(number), 60 + number)
+    assert mine.saver.save_now()
+    other = opened(folder)
+    other.data_setitem(tuple(x[:40] for x in row(10)), 0)
+    assert other.saver.save_now()
+    if undone:
+        mine.undo()
+    mine.data_setitem(row(14), 72)
+    assert not mine.saver.save_now()
+    wanted = np.asarray(mine.data[0]).copy()
+    if again:
+        # Before the second save the other saves once more.
+        other.data_setitem(tuple(x[:40] for x in row(10)), 6)
+        assert other.saver.save_now()
+        assert not mine.saver.save_now()
+        wanted[0, 10, :40] = 6
+        assert (np.asarray(mine.data[0]) == wanted).all()
+    mine.saver.keep_journal()
+    restored = opened(folder)
+    (kept,) = journals_of(restored.saver)
+    assert read_journal(kept).unsaved_count == 1 + undone
+    restored.saver.take_over(open_journal(restored.saver, kept))
+    assert (np.asarray(restored.data[0]) == wanted).all()
+    assert restored.saver.save_now()
+    assert (stored(folder) == wanted).all()
+    for _ in range(4):
+        restored.undo()
+    assert set(np.unique(np.asarray(restored.data[0])[0, 14])) != {72}
+    assert (np.asarray(restored.data[0])[0, 10] == wanted[0, 10]).all()
+    assert not restored.canvas.log.can_undo
+    restored.saver.discard_edits()
 
 
 def test_a_label_that_another_made_a_class_keeps_that_class(folder, monkeypatch):

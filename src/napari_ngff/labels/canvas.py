@@ -182,13 +182,17 @@ class Canvas:
             self.highest = max(self.highest, edit.label)
             self.version += 1
 
-    def add_edits(self, edits: Sequence[Edit], drawn: Canvas | None = None) -> None:
+    def add_edits(
+        self, edits: Sequence[Edit], drawn: Canvas | None = None, lasting: int = 0
+    ) -> None:
         """Append edits, each a step of undo; all of them, or none.
 
         Parameters
         ----------
         drawn
             From `copy_with` of the same edits, rasterised in a worker.
+        lasting
+            Number of the first edits that cannot be undone; the log has no others then.
 
         Raises
         ------
@@ -203,10 +207,22 @@ class Canvas:
                 self.log = drawn.log.copy()
             else:
                 self.log.add_edits(edits)
+            self.log.undo_limit = max(self.log.undo_limit, lasting)
             self.highest = max([self.highest, *(edit.label for edit in edits)])
             self.version += 1
             if drawn is not None:
                 self.take_rasterised(drawn)
+
+    def insert_lasting(self, index: int, edits: Sequence[Edit]) -> None:
+        """Insert edits that cannot be undone; see `EditLog.insert_lasting`.
+
+        Call `reread_sources` then.
+        """
+        with self.lock:
+            self.log.insert_lasting(index, edits)
+            self._patches.clear()
+            self._taken = 0
+            self.highest = max([self.highest, *(edit.label for edit in edits)])
 
     def copy_with(self, edits: Sequence[Edit]) -> Canvas:
         """Make a canvas of other edits over the same pyramid, to rasterise them.

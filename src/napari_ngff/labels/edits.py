@@ -202,12 +202,14 @@ class EditLog:
         Index of the first edit of each step.
     end
         Number of edits that are not undone.
+    undo_limit
+        Number of the first edits that cannot be undone.
     """
 
     def __init__(self, ndim: int) -> None:
         self.edits: list[Edit] = []
         self.starts: list[int] = []
-        self.end = 0
+        self.end = self.undo_limit = 0
         # First edit of the step that is open, if one is.
         self._open: int | None = None
         # The rectangle of each edit, axes (edit, axis, start or stop), with room for
@@ -219,6 +221,7 @@ class EditLog:
         twin = EditLog(self._boxes.shape[1])
         twin.edits, twin.starts = list(self.edits), list(self.starts)
         twin.end, twin._boxes = self.end, self._boxes.copy()
+        twin.undo_limit = self.undo_limit
         return twin
 
     @property
@@ -274,6 +277,29 @@ class EditLog:
         for edit in edits:
             self.add_edit(edit)
 
+    def insert_lasting(self, index: int, edits: Sequence[Edit]) -> None:
+        """Insert edits before one that can be undone; they and all before them cannot.
+
+        Undone edits after that place can still be redone.
+        """
+        count = len(edits)
+        self.edits[index:index] = edits
+        boxes = np.array([edit.bbox for edit in self.edits], np.int64)
+        self._boxes = np.concatenate([boxes, np.empty_like(self._boxes)])
+        later = [start + count for start in self.starts if start > index]
+        # A step that is cut in two becomes two steps.
+        cut = [index + count] if index + count < len(self.edits) else []
+        self.starts = [s for s in self.starts if s < index] + [index, *cut, *later]
+        self.end += count
+        self.undo_limit = index + count
+        if self._open is not None:
+            self._open += count
+
+    @property
+    def can_undo(self) -> bool:
+        """Return whether there is a step to undo."""
+        return self.end > self.undo_limit
+
     def step_start(self, index: int) -> int:
         """Index of the first edit of the step that an edit belongs to."""
         return self.starts[bisect_right(self.starts, index) - 1]
@@ -281,9 +307,9 @@ class EditLog:
     def undo(self) -> list[Edit]:
         """Undo the last step; return its edits."""
         self.close_step()
-        if not self.end:
+        if not self.can_undo:
             return []
-        start = self.step_start(self.end - 1)
+        start = max(self.step_start(self.end - 1), self.undo_limit)
         moved = self.edits[start : self.end]
         self.end = start
         return moved

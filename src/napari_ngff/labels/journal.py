@@ -119,6 +119,7 @@ class Journal:
         self.trouble: Exception | None = None
         self._report = report
         self._written: tuple[Edit, ...] = ()
+        self._written_lasting = 0
         self._saved: tuple[Edit, ...] = ()
         self.classes = self._written_classes = KeptClasses()
         # Reentrant: `note_saving` syncs first. Held by the ticker's thread and by
@@ -149,6 +150,7 @@ class Journal:
         self._lock_folder()
         self.content = read_journal(self.folder)
         self._written = self.content.edits
+        self._written_lasting = self.content.lasting
         self._saved = self.content.saved
         self.classes = self._written_classes = self.content.classes
         file = _open_for_append(self.folder)
@@ -216,6 +218,9 @@ class Journal:
                 return
             self._open_file()
             records = _list_changes(same, len(written), edits, starts)
+            lasting = self.canvas.log.undo_limit
+            if lasting != self._written_lasting:
+                records.append({"lasting": lasting})
             # Of a journal that begins now, they were no reason to begin it.
             if classes != self._written_classes:
                 records.append({"classes": classes.text, "unsaved": classes.unsaved})
@@ -223,7 +228,7 @@ class Journal:
                 records.append(_save_record("saved", self._saved, edits))
             self._append_records(*records)
             self._repeats_saved = False
-            self._written = edits
+            self._written, self._written_lasting = edits, lasting
             self._written_classes = classes
             # What was appended is noted before this, so a flush that fails appends
             # nothing twice; `flush_records` tries it again.
@@ -313,6 +318,7 @@ class Journal:
             os.truncate(self.folder / EDITS, 0)
             # The head is written again with the next edits.
             self._file, self._written, self._version = None, (), -1
+            self._written_lasting = 0
             self._written_classes = KeptClasses()
             self._repeats_saved = True
 

@@ -27,6 +27,7 @@ from napari_ngff.labels.saving.before_images import (
     on_error_of,
     reopen_array,
 )
+from napari_ngff.labels.saving.changes_of_others import find_changes
 from napari_ngff.labels.saving.level_rules import LevelRule, find_rules
 from napari_ngff.labels.saving.retype_array import retype_arrays
 from napari_ngff.labels.saving.save_pass import DirtyCells, LabelFiles, SavePass
@@ -49,7 +50,7 @@ from napari_ngff.store.sources.source import ReadLog
 from napari_ngff.store.write.begin import begin_transaction
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from napari_ngff.labels.canvas import Canvas
     from napari_ngff.labels.edits import Edit
@@ -116,6 +117,9 @@ class LabelWriter:
         self._reads = ReadLog(self.transaction.source)
         # Edits that the file has, but for what `_dirty` lists.
         self._saved: tuple[Edit, ...] = ()
+        # All in which our own saves can have left a block; the first is the last save
+        # that came to its end.
+        self._states: tuple[tuple[Edit, ...], ...] = ((),)
         self._waiting = 0  # blocks that the transaction has and the file has not
         self._dirty = DirtyCells.of_levels(len(self.arrays))
         self.reductions = tuple(
@@ -162,7 +166,7 @@ class LabelWriter:
         twin = copy(self)
         twin.before_images = retained
         twin._dirty = DirtyCells.of_levels(len(self.arrays))
-        twin._saved = ()
+        twin._saved, twin._states = (), ((),)
         twin._waiting = 0
         twin._read_through()
         return twin
@@ -207,8 +211,9 @@ class LabelWriter:
     def adopt_journal(self, content: JournalContent) -> None:
         """Continue the work of a process that ended.
 
-        A block that is neither what was there before, nor what a save made of it, was
-        changed by another program since: it counts as it is, and edits go on top.
+        Where a block is neither what was there before, nor what a save made of it,
+        another program has changed it since: its changes come after the saved edits,
+        and unsaved ones go on top.
 
         Parameters
         ----------
@@ -216,12 +221,8 @@ class LabelWriter:
             Of the journal, which no other process holds.
         """
         self._saved = content.saved
-        shape, dtype = self.canvas.shape, self.canvas.dtype
-        # All states in which our own saves can have left a block: untouched, as after
-        # the last save that ended, or as after any that was begun.
-        known = [
-            Snapshot(e, shape, dtype) for e in ((), content.saved, *content.saving)
-        ]
+        # Also untouched: its original was kept, and it was never written.
+        self._states = (content.saved, *content.saving, ())
         # Only a save that did not end can have left files aside or copies of metadata
         # out.
         if content.saving:
@@ -230,20 +231,52 @@ class LabelWriter:
         array = reopen_array(self.arrays[0], self.transaction.source)
         writer = ArrayWriter(array, self.transaction)
         self._dirty.recheck_written(self.before_images)
-        for cell in self.before_images.list_cells(0):
-            box = box_of(cell, cell_shape(array), array.shape)
-            before = self.before_images.get_block(0, cell)
+        cells = self.before_images.list_cells(0)
+        for cell in cells:
             # Before the block is read: what comes later is a conflict of the next save,
             # also in blocks that the canvas does not read.
             key = writer.unit_key(writer.unit_of(cell))
             self._reads.revisions.setdefault(key, self.transaction.find_revision(key))
+        self._take_changes(array, cells)
+
+    def _take_changes(self, array: ChunkedArray, cells: Iterable[Cell]) -> None:
+        """Put what other programs changed in saved blocks behind the saved edits.
+
+        Parameters
+        ----------
+        array
+            Level 0, of which nothing was read yet.
+        cells
+            Blocks that are in `before_images`.
+        """
+        shape, dtype = self.canvas.shape, self.canvas.dtype
+        known = [Snapshot(edits, shape, dtype) for edits in self._states]
+        changes: list[Edit] = []
+        for cell in cells:
+            box = box_of(cell, cell_shape(array), array.shape)
+            before = self.before_images.get_block(0, cell)
+            if before is None:
+                continue
             with suppress(CorruptDataError):
                 now = array.read(box)
-                if before is not None and not any(
-                    np.array_equal(now, snapshot.with_edits(box, before, self.order))
-                    for snapshot in known
-                ):
+                states = [one.with_edits(box, before, self.order) for one in known]
+                try:
+                    changes += find_changes(box, now, states, self.order)
+                except UnsupportedError:
                     self.before_images.drop_block(0, cell)
+        if not changes:
+            return
+        with self.canvas.lock:
+            log, edits = self.canvas.log, self.canvas.edits
+            same = min(count_common(e, edits) for e in (self._states[0], self._saved))
+            index = max(log.undo_limit, min(same, log.settled_count))
+            self.canvas.insert_lasting(index, changes)
+            self.canvas.reread_sources()
+        self._saved = (*self._saved[:index], *changes, *self._saved[index:])
+        self._states = tuple((*edits, *changes) for edits in self._states)
+        if self.journal is not None:
+            for edits in self._states:
+                self.journal.note_saving(edits, self.transaction.token)
 
     def _recover_files(self, dead: Sequence[str]) -> None:
         """Bring files into the state that a save which was killed did not reach."""
@@ -304,7 +337,7 @@ class LabelWriter:
         )
         self._dirty.add_cells(cells)
         # From now on `_dirty` alone says what of these edits the file lacks.
-        self._saved = edits
+        self._saved, self._states = edits, (*self._states, edits)
         self._find_rules()
         state = SaveRun(progress, cancel)
         # Errors that were there before are not the fault of this save.
@@ -322,6 +355,7 @@ class LabelWriter:
         # Only now: a journal that says "saved" too early would lose edits after a
         # crash.
         if not self._is_incomplete:
+            self._states = (edits,)
             if self.journal is not None:
                 self.journal.note_saved(edits)
             self._show_saved(edits)
@@ -434,10 +468,7 @@ class LabelWriter:
             self.canvas.reread_sources()
 
     def reload(self) -> None:
-        """Read objects again that others changed; all edits are applied on top of them.
-
-        An edit that was saved there before is applied once more by the next save.
-        """
+        """Read objects again that others changed; unsaved edits are applied on top."""
         read = self._reads.revisions
         changed = {
             key
@@ -448,12 +479,18 @@ class LabelWriter:
             del read[key]
         for number, array in enumerate(self.arrays):
             writer = ArrayWriter(array, self.transaction)
-            for cell in self.before_images.list_cells(number):
-                if writer.unit_key(writer.unit_of(cell)) in changed:
-                    self.before_images.drop_block(number, cell)
-                    # Coarser levels follow when level 0 is written.
-                    if number == 0:
-                        self._dirty.pending.add(cell)
+            cells = [
+                cell
+                for cell in self.before_images.list_cells(number)
+                if writer.unit_key(writer.unit_of(cell)) in changed
+            ]
+            if number == 0:
+                self._dirty.pending.update(cells)
+                self._take_changes(reopen_array(array, self.transaction.source), cells)
+                continue
+            # Coarser levels follow when level 0 is written.
+            for cell in cells:
+                self.before_images.drop_block(number, cell)
         for level, _ in zip(self.canvas.levels, self.arrays, strict=False):
             file_array_of(level.source)[0].forget_chunks()
         self.canvas.reread_sources()

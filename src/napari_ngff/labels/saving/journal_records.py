@@ -140,6 +140,9 @@ class JournalContent:
         Of the labels.
     continued
         Those of the edits that continue the step of undo of the one before.
+    lasting
+        Number of the first edits that cannot be undone: the file has or had them, or
+        another program made them.
     """
 
     edits: tuple[Edit, ...] = ()
@@ -149,6 +152,7 @@ class JournalContent:
     tokens: tuple[str, ...] = ()
     classes: KeptClasses = KeptClasses()
     continued: tuple[Edit, ...] = ()
+    lasting: int = 0
 
     @property
     def is_unsaved(self) -> bool:
@@ -185,7 +189,9 @@ class JournalContent:
         As users count them: a stroke is one, however many moves of the mouse it has.
         """
         same = self.saved_count
-        lacking = (*self.edits[same:], *self.saved[same:])
+        # Those that another program made are no edits of the user.
+        own = self.edits[max(same, self.lasting) :]
+        lacking = (*own, *self.saved[same:])
         # By identity: an edit of another step may be equal.
         continued = {id(edit) for edit in self.continued}
         count = sum(id(edit) not in continued for edit in lacking)
@@ -211,6 +217,7 @@ def read_journal(folder: Path) -> JournalContent:
     """Read a journal up to where a crash may have cut it off."""
     edits: list[Edit] = []
     continued: list[Edit] = []
+    lasting = 0
     saved: tuple[Edit, ...] = ()
     saving: tuple[tuple[Edit, ...], ...] = ()
     shape: tuple[int, ...] = ()
@@ -223,6 +230,8 @@ def read_journal(folder: Path) -> JournalContent:
         elif "edit" in record:
             edits.append(load_edit(record["edit"]))
             continued += edits[-1:] if record.get("continues") else []
+        elif "lasting" in record:
+            lasting = int(record["lasting"])
         elif "place" in record:
             shape = tuple(record["shape"])
         elif "classes" in record:
@@ -243,7 +252,14 @@ def read_journal(folder: Path) -> JournalContent:
                 else:
                     saved, saving = named, ()
     return JournalContent(
-        tuple(edits), saved, saving, shape, tuple(tokens), classes, tuple(continued)
+        tuple(edits),
+        saved,
+        saving,
+        shape,
+        tuple(tokens),
+        classes,
+        tuple(continued),
+        lasting,
     )
 
 

@@ -389,7 +389,7 @@ class CanvasLabels(Labels):  # type: ignore[misc]
         """
         for label in {edit.label for edit in edits}:
             self._validate_label_in_range(label)
-        self.canvas.add_edits(edits, drawn)
+        self.canvas.add_edits(edits, drawn, lasting)
         # As after any new edit: what was undone cannot be redone on top of it.
         self._redo_history.clear()
         self._undo_history.extend([edit] for edit in edits[lasting:])
@@ -440,6 +440,8 @@ class CanvasLabels(Labels):  # type: ignore[misc]
             return
         before.pop()  # napari's history only counts: the canvas has the edits
         edits = self.canvas.undo() if undoing else self.canvas.redo()
+        if not edits:
+            return  # see `EditLog.undo_limit`
         after.append(edits)
         self._show_again(edits)
         self._refresh_thumbnail()

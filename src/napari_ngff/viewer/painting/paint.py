@@ -56,6 +56,11 @@ NOTHING_TO_UNDO = (
     " undone. Erase or paint over earlier ones."
 )
 
+LASTING = (
+    "No stroke to undo since the last restore or conflict.\nErase or paint over earlier"
+    " strokes."
+)
+
 FIRST_BRUSH = 16.0
 """Diameter of the brush until another is chosen, in pixels of the screen."""
 
@@ -185,8 +190,11 @@ class OMEZarrLabels(CanvasLabels):
         """Undo the last stroke; explain where there is none, as after a return."""
         if self.refuses_edits("undone"):
             return
-        if not (self._undo_history or self.is_painting or self.read_only):
-            show_info(NOTHING_TO_UNDO.format(self._history_limit))
+        can_undo = self._undo_history and self.canvas.log.can_undo
+        if not (can_undo or self.is_painting or self.read_only):
+            limited = self.canvas.log.undo_limit
+            text = LASTING if limited else NOTHING_TO_UNDO.format(self._history_limit)
+            show_info(text)
         super().undo()
 
     def redo(self) -> None:

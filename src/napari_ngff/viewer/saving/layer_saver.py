@@ -246,9 +246,11 @@ class LayerSaver(SaverSignals):
             self._resolve_waiting(self.writer.with_before_images(journal.before_images))
         # Saved edits are among these for the blocks' sake: undo ends before them, as it
         # does where the file alone has them.
-        layer.restore_edits(content.edits, drawn, content.saved_count)
+        lasting = max(content.saved_count, content.lasting)
+        layer.restore_edits(content.edits, drawn, lasting)
         if self.writer is not None:
             self.writer.adopt_journal(content)
+            layer.refresh()
 
     def keep_at(self, store: str, path: str, name: str) -> None:
         """Move the edits into a journal for another label image.

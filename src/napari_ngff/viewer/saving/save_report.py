@@ -187,7 +187,9 @@ class SaveReporter:
             self._show_text(text, quiet)
         if outcome.refused:
             refused = _count_chunks(len(outcome.refused))
-            return SaveNote(f"Saved {now} except {refused}", troubles[0])
+            some = outcome.blocks or result.written_text
+            text = f"Saved {now} except {refused}" if some else f"Not saved {now}"
+            return SaveNote(text, troubles[0])
         if not troubles:
             self._shown.clear()
         return self._make_note(result, outcome, now)
@@ -228,12 +230,12 @@ def _refusal_text(name: str, outcome: SaveOutcome) -> list[str]:
     hint = AGAIN
     if outcome.conflict:
         hint = (
-            "Another program changed voxels that you edited. They were read again, with"
-            " your edits on top. Check them, and save again to write your edits."
+            "Another window or program changed the same chunks. They were read again,"
+            " with your edits on top. Check them, and save again to write your edits."
         )
     more = "\n".join(outcome.refused[:LISTED])
-    result = f"Not saved: {_count_chunks(count)}.\nAll others of '{name}' were saved."
-    return [f"{result} {hint}\n{more}"]
+    rest = f"All others of '{name}' were saved. " if outcome.blocks else ""
+    return [f"Not saved: {_count_chunks(count)}.\n{rest}{hint}\n{more}"]
 
 
 def _problem_text(name: str, problems: tuple[Problem, ...]) -> list[str]:
