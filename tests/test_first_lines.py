@@ -71,17 +71,29 @@ def first_lines(node, constants):
             yield "?" * 1000
 
 
+def add_constants(tree, constants, names=None):
+    """Collect the values of names of a module, or of some of them."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            name = node.targets[0].id
+            if names is None or name in names:
+                constants.setdefault(name, []).append(node.value)
+
+
 def notices(path):
     """Give the first lines of the notifications of a module, with their lines."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     constants, shows = {}, {"window_services.show_messages"}
+    add_constants(tree, constants)
     for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").endswith("_texts"):
+            texts = SOURCE.parent / f"{node.module.replace('.', '/')}.py"
+            names = {alias.name for alias in node.names}
+            add_constants(ast.parse(texts.read_text("utf-8")), constants, names)
         if isinstance(node, ast.ImportFrom) and (node.module or "").endswith(
             "window_services"
         ):
             shows |= {alias.name for alias in node.names} & {"show_messages"}
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-            constants.setdefault(node.targets[0].id, []).append(node.value)
     for node in ast.walk(tree):
         if not isinstance(node, ast.Call):
             continue

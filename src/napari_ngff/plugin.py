@@ -30,6 +30,7 @@ __all__ = [
     "new_labels",
     "open_url",
     "rebuild_pyramid",
+    "restore_edits",
     "sample_cells",
     "sample_plate",
     "sample_stack",
@@ -250,6 +251,14 @@ def edit_copy(viewer: Viewer) -> None:
 
     use_workers()
     start(viewer)
+
+
+def restore_edits(viewer: Viewer) -> None:
+    """Offer edits of the open images that were kept, such as by *Later*."""
+    from napari_ngff.viewer.session import session_of
+
+    use_workers()
+    session_of(viewer).recovery.offer_again()
 
 
 def show_more_channels(viewer: Viewer) -> None:

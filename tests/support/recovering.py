@@ -9,7 +9,7 @@ from napari_ngff.plugin import get_reader
 from napari_ngff.viewer import reader as reader_module
 from napari_ngff.viewer import window_services
 from napari_ngff.viewer.painting.painted_layers import as_layer
-from napari_ngff.viewer.saving.recovery import describe_edits
+from napari_ngff.viewer.saving.kept_edit_texts import describe_edits
 
 waiting = []
 """Work that a window would do when it is idle, and what comes of it."""

@@ -54,6 +54,8 @@ class KeptEdits:
         Path or URL of the image; "" where that is not known.
     has_classes
         Whether the file lacks a change of classes.
+    needs_originals
+        Whether they go over what the file was before; see `JournalContent`.
     """
 
     folder: Path
@@ -62,6 +64,7 @@ class KeptEdits:
     time: float
     image: str
     has_classes: bool = False
+    needs_originals: bool = False
 
     @property
     def name(self) -> str:
@@ -170,6 +173,7 @@ def _read_kept(folder: Path, head: JournalHead, image: str) -> Iterator[KeptEdit
             time,
             image,
             content.classes.unsaved,
+            content.needs_originals,
         )
     else:
         delete_journal(folder)

@@ -27,10 +27,20 @@ def user(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def reported(monkeypatch):
+def left():
+    """What is shown after *Later*."""
+    return []
+
+
+@pytest.fixture
+def reported(monkeypatch, left):
     messages = []
+
+    def show_passing(text):
+        (left if "Restore edits…" in text else messages).append(text)
+
     monkeypatch.setattr(recovery, "show_warning", messages.append)
-    monkeypatch.setattr(window_services, "show_passing", messages.append)
+    monkeypatch.setattr(window_services, "show_passing", show_passing)
     return messages
 
 
@@ -69,11 +79,14 @@ def painted_new(viewer, name="mitosis", **options):
 
 
 @pytest.mark.parametrize("options", [{}, {"level": 1}, {"dtype": "uint8"}])
-def test_labels_that_were_never_saved(cells, user, reported, monkeypatch, options):
+def test_labels_that_were_never_saved(
+    cells, user, reported, left, monkeypatch, options
+):
     pixels = painted_new(opened(cells, monkeypatch), **options)
     opened(cells, monkeypatch)
     ((text,),) = user.take_asked()
     assert text.startswith("2 edits of 'mitosis' (cells.ome.zarr, today ")
+    assert left[0].startswith("Kept: mitosis.\n2 edits of 'mitosis'. ")
     # Later is later.
     user.answer = window_services.RESTORE
     viewer = opened(cells, monkeypatch)
@@ -277,6 +290,67 @@ def test_undo_after_a_restore_ends_before_what_was_saved(
     leave(third)
     reopened()
     assert user.take_asked() == []
+
+
+@pytest.mark.parametrize("is_saved", [True, False], ids=["saved", "unsaved"])
+def test_what_was_left_for_later_is_restored_on_request(
+    cells, user, reported, left, monkeypatch, is_saved
+):
+    viewer = opened(cells, monkeypatch)
+    layer = viewer.layers["nuclei"]
+    layer.paint((4, 9), 74)
+    assert layer.saver.save_now()
+    layer.paint((20, 9), 75)
+    leave(viewer)
+    viewer = opened(cells, monkeypatch)
+    layer = viewer.layers["nuclei"]
+    (text,) = left
+    assert text == (
+        "Kept: nuclei.\n1 edit of 'nuclei'. To restore them, choose Layers ▸ Annotate ▸"
+        " Restore edits…, or open the image again."
+    )
+    layer.paint((36, 9), 76)
+    if is_saved:
+        assert layer.saver.save_now()
+    user.answer = window_services.RESTORE
+    user.take_asked()
+    recovery_of_viewer = session_of(viewer).recovery
+    recovery_of_viewer.offer_again()
+    idle()
+    assert len(user.take_asked()) == 1
+    shown = [int(layer.data[0][row, 9]) for row in (4, 20, 36)]
+    assert shown == [74, 75, 76]
+    assert layer.saver.save_now()
+    layer.undo()
+    assert [int(layer.data[0][row, 9]) for row in (4, 36)] == [74, 76]
+    assert layer.saver.save_now()
+    recovery_of_viewer.offer_again()
+    idle()
+    assert user.take_asked() == []
+    assert reported[-1].startswith("No edits to restore.\n")
+    leave(viewer)
+    opened(cells, monkeypatch)
+    assert user.take_asked() == []
+
+
+def test_classes_that_were_renamed_since_keep_their_names(cells, user, monkeypatch):
+    viewer = opened(cells, monkeypatch)
+    layer = viewer.layers["nuclei"]
+    added = classes_of_layer(layer).add_class("dividing")
+    assert layer.saver.save_now()
+    layer.paint((20, 9), added.value)
+    leave(viewer)
+    viewer = opened(cells, monkeypatch)
+    layer = viewer.layers["nuclei"]
+    classes = classes_of_layer(layer)
+    classes.change_class(added.value, name="mitosis")
+    assert layer.saver.save_now()
+    leave(viewer)
+    user.answer = window_services.RESTORE
+    layer = opened(cells, monkeypatch).layers["nuclei"]
+    assert int(layer.data[0][20, 9]) == added.value
+    names = {item.value: item.name for item in classes_of_layer(layer).items}
+    assert names[added.value] == "mitosis"
 
 
 def test_undone_edits_of_the_file_are_restored_and_the_others_stay(

@@ -217,18 +217,24 @@ class LayerSaver(SaverSignals):
         Raises
         ------
         UnsupportedError
-            Where the layer has edits of its own, or shows something else by now. The
-            journal is left as it was.
+            Where the layer has edits of its own and the kept ones need the original
+            blocks, or where it shows something else by now. The journal is left as it
+            was.
         """
-        layer = self._layer()
-        if layer is None or layer.canvas is not journal.canvas or layer.canvas.log.end:
+        layer, content = self._layer(), journal.content
+        has_edits = layer is not None and layer.canvas.log.end > 0
+        if (
+            layer is None
+            or layer.canvas is not journal.canvas
+            or (has_edits and content.needs_originals)
+        ):
             journal.close()
             name = "The layer" if layer is None else layer.name
             msg = f"{name} has edits already."
             raise UnsupportedError(msg, remedy="Save or undo them first.")
-        content = journal.content
         self.is_restored = True
-        if content.saved and not content.needs_originals:
+        # They go over the file as it is now, and over what was painted since.
+        if has_edits or (content.saved and not content.needs_originals):
             layer.restore_edits(content.edits_to_restore, drawn, 0)
             # Classes of before the crash are restored later; those made since stay.
             if journal.classes.text:

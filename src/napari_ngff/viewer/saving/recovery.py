@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
 import os
-import re
 import weakref
 from contextlib import suppress
 from functools import partial
@@ -29,6 +27,16 @@ from napari_ngff.viewer.painting.label_target import TARGET
 from napari_ngff.viewer.painting.layer_classes import classes_of_layer
 from napari_ngff.viewer.painting.new_labels import free_name, new_labels
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
+from napari_ngff.viewer.saving.kept_edit_texts import (
+    BUSY,
+    CLOSED,
+    LEFT,
+    NOTHING_KEPT,
+    TAKEN,
+    UNFIT,
+    count_edits,
+    file_of,
+)
 from napari_ngff.viewer.saving.save_report import reported_journal
 from napari_ngff.viewer.settings import last_tool, note_tool
 
@@ -49,30 +57,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "EditRecovery",
-    "describe_edits",
     "discard_journal",
-    "file_of",
     "journals_of",
     "open_journal",
     "position_of",
 ]
-
-TAKEN = "Another window has these edits now.\nThose of '{}' were left to it."
-
-UNFIT = (
-    "Not restored: {}.\nKept: {}. The edits were painted on {} pixels, and {} has {}."
-    " Open {} to restore them."
-)
-
-CLOSED = "Not restored: {}.\nKept: {}. The image is not open; open {} to restore them."
-
-BUSY = (
-    "Not restored: {}.\nKept: {}. The layer has other edits; save or undo them, and"
-    " open the image again."
-)
-
-FILE = re.compile(r"[^/\\]+\.(?:zarr|ozx|zip)\b", re.IGNORECASE)
-"""Name of a hierarchy in a path or an address."""
 
 
 def journals_of(saver: LayerSaver) -> list[Path]:
@@ -120,40 +109,6 @@ def discard_journal(folder: Path, saver: LayerSaver | None = None) -> None:
         window_services.run_work(lambda: writer.sweep_leftovers(dead), lambda _: None)
 
 
-def describe_edits(
-    kept: KeptEdits, now: datetime.datetime | None = None, name: str = ""
-) -> str:
-    """Describe a journal: "2 edits of 'mitosis' (cells.ome.zarr, today 16:11)".
-
-    With a `name`, of the field: "2 edits of 'a' (B3, field 2, p.zarr, today 16:11)".
-    """
-    now = now or datetime.datetime.now().astimezone()
-    then = datetime.datetime.fromtimestamp(kept.time, now.tzinfo)
-    days = (now.date() - then.date()).days
-    day = {0: "today", 1: "yesterday"}.get(days, f"{then.day} {then:%b %Y}")
-    file = file_of(kept.image or kept.place)
-    file = f"{name}, {file.partition(' ')[0]}" if name else file
-    where_and_when = f"{file}, {day} {then:%H:%M}"
-    return f"{count_edits(kept)} ({where_and_when})"
-
-
-def count_edits(kept: KeptEdits) -> str:
-    """Return a text such as "2 edits and changed classes of 'mitosis'"."""
-    parts = [f"{kept.count} edit{'s' * (kept.count != 1)}"] if kept.count else []
-    if kept.has_classes:
-        parts.append("changed classes" if parts else "Changed classes")
-    return f"{' and '.join(parts)} of '{shorten_name(kept.name)}'"
-
-
-def file_of(address: str) -> str:
-    """Return the name of a hierarchy, and the path in it: "plate.ome.zarr A/1/0"."""
-    matches = list(FILE.finditer(address))
-    if not matches:
-        return os.path.basename(address.rstrip("/\\")) or address
-    inside = address[matches[-1].end() :].strip("/\\").replace("\\", "/")
-    return f"{matches[-1][0]} {inside}".rstrip()
-
-
 class EditRecovery:
     """Offers kept edits of the images that a viewer shows.
 
@@ -174,7 +129,7 @@ class EditRecovery:
         self._viewer = weakref.ref(viewer)
         self._nodes: dict[str, Node] = {}
         self._places: set[str] = set()
-        self._begun = self._asking = False
+        self._begun = self._asking = self._requested = False
         self._answered: set[Path] = set()
         self._waiting: tuple[KeptEdits, ...] = ()
         # To be restored when one comes there: folders of journals, titles of images.
@@ -228,6 +183,20 @@ class EditRecovery:
             browser.position_changed.connect(self._restore_waiting)
         self.find_edits([browser.node])
 
+    def offer_again(self) -> None:
+        """Offer the edits of all open images, also those that were left for later."""
+        viewer = self._viewer()
+        browser = None if self._browser is None else self._browser()
+        if viewer is None:
+            return
+        self._requested = True
+        for layer in viewer.layers:
+            self.notice_layer(layer)
+        if browser is not None:
+            self.find_edits([browser.node])
+        if not self._begun:
+            self._offer_edits([])
+
     def find_edits(self, nodes: Iterable[Node], places: Iterable[str] = ()) -> None:
         """Search edits of groups, together with all others that are added by then."""
         viewer = self._viewer()
@@ -259,6 +228,9 @@ class EditRecovery:
         viewer = self._viewer()
         if viewer is None or self._asking:
             return
+        requested, self._requested = self._requested, False
+        if requested and not offered:
+            window_services.show_passing(NOTHING_KEPT)
         for kept in [kept for kept in offered if kept.folder in self._wanted]:
             # The user chose to restore these earlier, when another image was on screen:
             # no second question.
@@ -285,6 +257,11 @@ class EditRecovery:
         elif answer == window_services.DISCARD:
             for kept in chosen:
                 self._discard_edits(viewer, kept)
+        else:
+            name = shorten_name(offered[0].name)
+            more = f" and {len(offered) - 1} more" if len(offered) > 1 else ""
+            text = LEFT.format(name, f"{count_edits(offered[0])}{more}")
+            window_services.show_passing(text)
         self.find_edits([])
 
     def _discard_edits(self, viewer: ViewerModel, kept: KeptEdits) -> None:
@@ -364,9 +341,8 @@ class EditRecovery:
         base = _image_of(viewer, kept) if layer is None else layer
         if base is None:
             return False
-        # Edits of a journal count from the state of the file: on top of others they
-        # would be different ones.
-        if layer is not None and layer.canvas.log.end:
+        # Over other edits there are no original blocks to put these on.
+        if layer is not None and layer.canvas.log.end and kept.needs_originals:
             show_warning(BUSY.format(shorten_name(kept.name), count_edits(kept)))
             return True
         target: Any = _made_for(base, kept) if layer is None else layer
@@ -457,7 +433,9 @@ def _show_restored(
     """Show a layer with restored edits and classes, ready to continue painting."""
     if layer not in viewer.layers:
         viewer.add_layer(layer)
-    if classes.text:
+    # Classes that the file had then may have been changed in it since.
+    is_in_file = layer.saver is not None and layer.saver.writer is not None
+    if classes.text and (classes.unsaved or not is_in_file):
         with suppress(ValueError):  # of a newer version
             classes_of_layer(layer).restore_classes(classes)
     layer.visible = True

@@ -51,9 +51,9 @@ __all__ = [
     "BEING_COPIED",
     "SidecarCopy",
     "edit_copy",
+    "file_text",
     "folder_of",
     "home_choices",
-    "place_text",
     "with_sidecars",
 ]
 
@@ -374,13 +374,13 @@ def edit_copy(
     return copy
 
 
-def place_text(layer: OMEZarrLabels) -> str:
+def file_text(layer: OMEZarrLabels) -> str:
     """Return the file of a layer and the path in it; "" where there is none."""
     origin, target = origin_of(layer), layer.metadata.get(TARGET)
     if origin is not None:
         return str(origin.node)
     node = getattr(target, "node", None)
-    return f"{node}: new labels '{target.name}', not saved yet" if node else ""
+    return f"{node}: not saved yet" if node else ""
 
 
 def folder_of(layer: OMEZarrLabels) -> str:

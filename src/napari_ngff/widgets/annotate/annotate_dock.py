@@ -22,7 +22,7 @@ from qtpy.QtWidgets import (
 
 from napari_ngff.viewer import settings
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
-from napari_ngff.viewer.saving.sidecars import folder_of, place_text
+from napari_ngff.viewer.saving.sidecars import file_text, folder_of
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.annotate.bridge_page import BridgePage
 from napari_ngff.widgets.annotate.class_page import ClassPage
@@ -197,7 +197,7 @@ class AnnotateDock(QWidget):
             return
         layer = self._layer
         self._on_name()  # with the field
-        self.path.setPath("" if layer is None else place_text(layer))
+        self.path.setPath("" if layer is None else file_text(layer))
         self.path.setFolder("" if layer is None else folder_of(layer))
         if layer is not None and layer.saver is not None:
             # The saver changes with the field, so each look connects the one of now.

@@ -16,7 +16,7 @@ from qtpy.QtWidgets import (
 )
 
 from napari_ngff.viewer import window_services
-from napari_ngff.viewer.saving.recovery import describe_edits
+from napari_ngff.viewer.saving.kept_edit_texts import describe_edits
 from napari_ngff.widgets import dialogs
 from napari_ngff.widgets.dialogs import DISCARD, LATER, RESTORE
 
