@@ -20,7 +20,7 @@ from napari_ngff.labels.chunk_patch import ChunkPatch
 from napari_ngff.labels.edits import Edit
 from napari_ngff.labels.journal import journal_home
 from napari_ngff.labels.shapes import Stroke
-from napari_ngff.plugin import use_workers
+from napari_ngff.plugin import restore_edits, use_workers
 from napari_ngff.viewer import settings
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.samples import write_image, write_plate
@@ -117,9 +117,8 @@ def test_labels_that_were_never_saved_come_back(viewer, cells):
     asked = Asked(LATER)
     opened(viewer, cells)
     until(lambda: asked.rows)
-    viewer.layers.clear()
     asked = Asked(RESTORE)
-    opened(viewer, cells)
+    restore_edits(viewer)  # of the menu, while the image stays open
     until(lambda: "mitosis" in viewer.layers)
     (text,) = asked.rows
     assert text.startswith("1 edit of 'mitosis' (cells.ome.zarr, ")
@@ -128,6 +127,44 @@ def test_labels_that_were_never_saved_come_back(viewer, cells):
     assert layer.visible
     assert (np.asarray(layer.data[0]) == pixels).all()
     layer.saver.discard_edits()
+
+
+def test_ctrl_z_after_a_restore_takes_back_the_restored_strokes_alone(viewer, cells):
+    def stroke(row, label):
+        layer = viewer.layers["nuclei"]
+        viewer.layers.selection.active = layer
+        pump(100)
+        layer.mode, layer.selected_label, layer.brush_size = "paint", label, 9
+        drag(viewer, [layer.data_to_world((row, column)) for column in (20, 140)])
+
+    def stored():
+        return zarr.open_array(cells / "labels" / "nuclei" / "0", mode="r")[:]
+
+    opened(viewer, cells)
+    for number in range(4):
+        stroke(20 + 20 * number, 61 + number)
+    assert viewer.layers["nuclei"].saver.save_now()
+    saved = stored()
+    stroke(100, 66)
+    assert viewer.layers["nuclei"].unsaved
+    leave(viewer)
+    asked = Asked(RESTORE)
+    opened(viewer, cells)
+    until(lambda: asked.rows)
+    layer = viewer.layers["nuclei"]
+    until(lambda: layer.unsaved)
+    assert asked.rows[0].startswith("1 edit of 'nuclei' ")
+    assert (np.asarray(layer.data[0]) != saved).any()
+    press_save(viewer, layer)
+    until(lambda: not layer.unsaved)
+    canvas = viewer.window._qt_viewer.canvas.native
+    for _ in range(5):
+        QTest.keyClick(canvas, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
+        pump(50)
+    assert (np.asarray(layer.data[0]) == saved).all()
+    press_save(viewer, layer)
+    until(lambda: not layer.unsaved)
+    assert (stored() == saved).all()
 
 
 @pytest.mark.long
