@@ -11,7 +11,7 @@ import zarr
 from napari_ngff.labels.journal import find_journals, journal_home, read_journal
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.store.write.zip_packing import pack_hierarchy
-from napari_ngff.viewer import window_services
+from napari_ngff.viewer import settings, window_services
 from napari_ngff.viewer.painting.layer_classes import classes_of_layer
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.samples import write_image, write_stack
@@ -237,6 +237,18 @@ def test_the_section_of_the_last_edit_is_shown(tmp_path, user, monkeypatch):
     leave(viewer)
 
 
+@pytest.mark.parametrize(("label", "mode"), [(7, "paint"), (0, "erase")])
+def test_no_eraser_of_a_later_session_is_in_hand(cells, user, monkeypatch, label, mode):
+    viewer = opened(cells, monkeypatch)
+    viewer.layers["nuclei"].paint((20, 9), label)
+    leave(viewer)
+    settings.note_tool({"mode": "erase", "on_screen": False, "size": 9})
+    user.answer = window_services.RESTORE
+    layer = opened(cells, monkeypatch).layers["nuclei"]
+    assert layer.unsaved
+    assert (layer.mode, layer.brush_size) == (mode, 9)
+
+
 def test_the_next_stroke_continues_the_label_of_the_last(cells, user, monkeypatch):
     viewer = opened(cells, monkeypatch)
     layer = viewer.layers["nuclei"]
@@ -306,7 +318,7 @@ def test_what_was_left_for_later_is_restored_on_request(
     layer = viewer.layers["nuclei"]
     (text,) = left
     assert text == (
-        "Kept: nuclei.\n1 edit of 'nuclei'. To restore them, choose Layers ▸ Annotate ▸"
+        "Kept: nuclei.\n1 edit of 'nuclei'. To restore, choose Layers ▸ Annotate ▸"
         " Restore edits…, or open the image again."
     )
     layer.paint((36, 9), 76)

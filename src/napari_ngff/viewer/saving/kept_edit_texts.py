@@ -39,7 +39,7 @@ BUSY = (
 )
 
 LEFT = (
-    "Kept: {}.\n{}. To restore them, choose Layers ▸ Annotate ▸ Restore edits…, or open"
+    "Kept: {}.\n{}. To restore, choose Layers ▸ Annotate ▸ Restore edits…, or open"
     " the image again."
 )
 

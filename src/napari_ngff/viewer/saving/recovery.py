@@ -443,7 +443,11 @@ def _show_restored(
     _show_plane(viewer, layer)
     # A tool that the user has selected meanwhile stays.
     if layer.mode == Mode.PAN_ZOOM:
-        layer.take_tool(last_tool())
+        tool, last = last_tool(), layer.canvas.log.last_edit
+        # The eraser of a later session would take away what is restored.
+        if tool.get("mode") == str(Mode.ERASE) and last is not None and last.label:
+            tool["mode"] = str(Mode.PAINT)
+        layer.take_tool(tool)
     _continue_label(layer)
 
 
