@@ -196,7 +196,7 @@ def test_from_a_bucket(folder, tmp_path) -> None:
 def test_nothing_in_a_bucket_is_overwritten(
     folder, tmp_path, monkeypatch, capsys
 ) -> None:
-    monkeypatch.setattr(partial_folder, "user_data_path", lambda *_, **__: tmp_path)
+    monkeypatch.setattr(partial_folder, "data_folder", lambda: tmp_path)
     cells = str(folder / "cells.ome.zarr")
     with bucket_server() as files:
         files.mkdir("replaced")
@@ -216,7 +216,7 @@ def stop_in_the_middle(done: int, total: int) -> None:
 
 @pytest.mark.long
 def test_from_bucket_to_bucket(folder, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(partial_folder, "user_data_path", lambda *_, **__: tmp_path)
+    monkeypatch.setattr(partial_folder, "data_folder", lambda: tmp_path)
     monkeypatch.setattr(array_task, "CODED", 6_000)
     with bucket_server() as files:
         files.mkdir("twice")
@@ -253,7 +253,7 @@ def test_from_bucket_to_bucket(folder, tmp_path, monkeypatch) -> None:
 
 @pytest.mark.long
 def test_objects_of_a_bucket_are_never_deleted(folder, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(partial_folder, "user_data_path", lambda *_, **__: tmp_path)
+    monkeypatch.setattr(partial_folder, "data_folder", lambda: tmp_path)
     monkeypatch.setattr(array_task, "CODED", 6_000)
     asked = {"chunks": "y=32,x=32", "codec": "gzip"}
     with bucket_server() as files:

@@ -15,11 +15,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from platformdirs import user_data_path
-
 from napari_ngff.errors import CorruptDataError
 from napari_ngff.labels.label_classes import STATES
 from napari_ngff.labels.places.sidecar import address_of
+from napari_ngff.store.data_folder import data_folder
 from napari_ngff.store.hierarchy.location import is_url
 from napari_ngff.store.write.replace_file import replace_file
 
@@ -170,7 +169,7 @@ def _path_of(node: Node) -> str:
             # are shown.
             if os.path.exists(beside) or os.access(folder, os.W_OK):
                 return beside
-    home = user_data_path("napari-ngff", appauthor=False) / "annotation"
+    home = data_folder() / "annotation"
     # Plates of one name in several folders share the user's data.
     digest = "memory" if address is None else address.digest
     return str(home / f"{digest}-{name}")

@@ -22,8 +22,6 @@ import uuid
 import weakref
 from typing import IO, TYPE_CHECKING, Any
 
-from platformdirs import user_data_path
-
 from napari_ngff.labels.edits import dump_edit
 from napari_ngff.labels.saving.before_images import BeforeImages
 from napari_ngff.labels.saving.journal_cleanup import folder_identity, remove_orphans
@@ -37,6 +35,7 @@ from napari_ngff.labels.saving.journal_records import (
     read_journal,
 )
 from napari_ngff.labels.saving.save_run import count_common
+from napari_ngff.store.data_folder import data_folder
 from napari_ngff.store.threads import go_on_after_error
 from napari_ngff.store.write.append_log import AppendLog
 from napari_ngff.store.write.file_lock import hold_file
@@ -68,7 +67,7 @@ BEFORE, LOCK = "before.bin", "lock"
 
 def journal_home() -> Path:
     """Return the folder of all journals."""
-    return user_data_path("napari-ngff", appauthor=False) / "journal"
+    return data_folder() / "journal"
 
 
 class Journal:

@@ -10,10 +10,10 @@ import json
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from platformdirs import user_data_path
 from psygnal import SignalInstance
 
 from napari_ngff.addresses import MARK, public_address
+from napari_ngff.store.data_folder import data_folder
 from napari_ngff.store.disk_cache import DiskCache, cache_folder
 from napari_ngff.store.sources.kept_chunks import KeptChunks, keep_chunks
 
@@ -113,7 +113,7 @@ def note_default_offered() -> None:
 
 
 def _offer_note() -> Path:
-    return user_data_path("napari-ngff", appauthor=False) / "default-reader-offered"
+    return data_folder() / "default-reader-offered"
 
 
 def last_tool() -> dict[str, Any]:
@@ -134,7 +134,7 @@ def note_tool(tool: dict[str, Any]) -> None:
 
 
 def _tool_note() -> Path:
-    return user_data_path("napari-ngff", appauthor=False) / "last-tool.json"
+    return data_folder() / "last-tool.json"
 
 
 def recent_addresses() -> list[str]:
@@ -171,7 +171,7 @@ def _write_addresses(addresses: list[str]) -> None:
 
 
 def _address_note() -> Path:
-    return user_data_path("napari-ngff", appauthor=False) / "recent-addresses.json"
+    return data_folder() / "recent-addresses.json"
 
 
 def version_to_write() -> str:

@@ -21,6 +21,7 @@ from napari_ngff.metadata.transform import Affine
 from napari_ngff.metadata.version import LABEL_VERSIONS, V0_4, V0_5, Version
 from napari_ngff.store.arrays.new_array import group_documents
 from napari_ngff.store.arrays.stored_objects import join_key
+from napari_ngff.store.data_folder import is_in_data_folder
 from napari_ngff.store.hierarchy.location import is_url
 from napari_ngff.store.pyramids.pyramid_plan import PyramidPlan
 from napari_ngff.store.write.new_hierarchy import SINGLE, NewHierarchy
@@ -167,7 +168,7 @@ def propose_target(layers: Sequence[Layer], folder: str | Path) -> str:
     for layer in layers:
         origin = origin_of(layer)
         source = "" if origin is None else origin.node.location.source.name
-        if source and not is_url(source):
+        if source and not (is_url(source) or is_in_data_folder(source)):
             folder = Path(source).absolute().parent
             break
     # The layer of a channel is named "image: channel".

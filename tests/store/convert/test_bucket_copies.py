@@ -64,7 +64,7 @@ def copied(monkeypatch) -> list[str]:
 @pytest.fixture
 def image(tmp_path, monkeypatch, copied, request):
     """An image in a bucket of its own: the server keeps buckets for all tests."""
-    monkeypatch.setattr(partial_folder, "user_data_path", lambda *_, **__: tmp_path)
+    monkeypatch.setattr(partial_folder, "data_folder", lambda: tmp_path)
     monkeypatch.setattr(array_task, "KEPT", 1_000_000)
     monkeypatch.setattr(new_objects, "_uncopied", set())
     folder = write_image(tmp_path / "cells.ome.zarr", "0.4", shape=(1, 300, 300))

@@ -157,7 +157,7 @@ def walk_keys(folder: Path) -> list[str]:
 
 
 def test_from_bucket_to_bucket(plate, tmp_path, monkeypatch, capsys) -> None:
-    monkeypatch.setattr(partial_folder, "user_data_path", lambda *_, **__: tmp_path)
+    monkeypatch.setattr(partial_folder, "data_folder", lambda: tmp_path)
     some = tmp_path / "some.ome.zarr"
     convert(plate, some, to_version="0.4", wells="A*,H12")
     with bucket_server() as files:

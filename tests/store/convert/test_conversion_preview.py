@@ -23,6 +23,7 @@ from napari_ngff.store.convert.convert_words import (
     propose_version,
 )
 from napari_ngff.store.convert.source_facts import read_facts
+from napari_ngff.store.data_folder import data_folder
 from napari_ngff.store.write.partial_folder import Unfinished
 from napari_ngff.testing import write_image, write_plate
 
@@ -77,6 +78,16 @@ def test_proposals_are_free_and_newer(folder, tmp_path) -> None:
     facts = read_facts(str(newest))
     assert propose_version(facts) == "0.6"
     assert propose_target(facts) == str(tmp_path / "a-converted-2.ome.zarr")
+
+
+def test_nothing_is_proposed_among_the_sidecars(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    place = data_folder() / "sidecars" / "cells.labels.ome.zarr"
+    place.parent.mkdir(parents=True)
+    write_image(place, shape=(32, 32))
+    found = propose_target(read_facts(str(place)))
+    assert found == str(tmp_path / "cells.labels.ome.zarr")
 
 
 @pytest.mark.parametrize(

@@ -192,7 +192,7 @@ def test_an_object_of_a_bucket(source, tmp_path) -> None:
 def test_parts_in_a_bucket_that_cannot_be_continued(
     source, tmp_path, monkeypatch
 ) -> None:
-    monkeypatch.setattr(partial_folder, "user_data_path", lambda *_, **__: tmp_path)
+    monkeypatch.setattr(partial_folder, "data_folder", lambda: tmp_path)
     with bucket_server() as files:
         files.mkdir("left")
         made = "s3://left/made.ome.zarr"

@@ -30,6 +30,7 @@ from napari_ngff.viewer.samples import write_image, write_plate
 from napari_ngff.viewer.saving.recovery import journals_of, open_journal
 from napari_ngff.viewer.saving.sidecars import edit_copy
 from napari_ngff.viewer.session import session_of
+from napari_ngff.viewer.write_layers import propose_target
 
 VERSIONS = ["0.4", "0.5", "0.6"]
 LOOK = ("name", "visible", "opacity", "blending")
@@ -281,6 +282,9 @@ def test_read_only_labels_say_why_and_become_a_copy(server, reported):
     assert any("not as in the image" in message for message in reported)
     (place,) = sidecar_folder().iterdir()
     assert main(["check", str(place)]) == 0
+    # A copy of them is for the user, who does not look among the sidecars.
+    layers = [again.layers["nuclei"]]
+    assert propose_target(layers, "/elsewhere") == "/elsewhere/nuclei"
 
 
 def test_a_copy_is_refused_where_it_makes_no_sense(samples, server, tmp_path, reported):

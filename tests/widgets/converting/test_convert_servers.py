@@ -132,7 +132,7 @@ def test_a_login_that_is_cancelled_is_a_mistake_of_the_source(viewer, tmp_path):
 @pytest.fixture
 def bucket(tmp_path, monkeypatch):
     """A bucket of a computer without credentials; yields files and the endpoint."""
-    monkeypatch.setattr(partial_folder, "user_data_path", lambda *_, **__: tmp_path)
+    monkeypatch.setattr(partial_folder, "data_folder", lambda: tmp_path)
     with bucket_server() as files:
         files.mkdir("made")
         endpoint = os.environ["AWS_ENDPOINT_URL"]

@@ -14,8 +14,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from platformdirs import user_data_path
-
 from napari_ngff.addresses import public_address
 from napari_ngff.errors import NodeNotFoundError, OMEZarrError, UnsupportedError
 from napari_ngff.labels.places.label_location import (
@@ -27,6 +25,7 @@ from napari_ngff.labels.places.label_location import (
 from napari_ngff.metadata.model import Consequence, Problem, Severity
 from napari_ngff.metadata.version import UNSTATED, V0_5
 from napari_ngff.store.arrays.stored_objects import join_key
+from napari_ngff.store.data_folder import data_folder
 from napari_ngff.store.hierarchy.location import Location, is_url
 from napari_ngff.store.hierarchy.node import Node, read_node
 from napari_ngff.store.sources.folder_source import FolderSource
@@ -63,7 +62,7 @@ OLDER = V0_5
 
 def sidecar_folder() -> Path:
     """Return the folder for sidecars that cannot be beside their image."""
-    return user_data_path("napari-ngff", appauthor=False) / "sidecars"
+    return data_folder() / "sidecars"
 
 
 @dataclass(frozen=True, slots=True)

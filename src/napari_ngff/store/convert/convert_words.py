@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from napari_ngff.store.convert.conversion import find_target, read_request
 from napari_ngff.store.convert.selection import Selection, Storage
+from napari_ngff.store.data_folder import is_in_data_folder
 from napari_ngff.store.hierarchy.location import is_url
 from napari_ngff.store.write.new_hierarchy import SINGLE
 
@@ -139,14 +140,16 @@ def propose_version(facts: SourceFacts) -> str:
 
 
 def propose_target(facts: SourceFacts) -> str:
-    """Return a free name beside the source; of one on a server, in the home folder.
+    """Return a free name beside the source, or in the home folder.
 
-    What is in an archive becomes a folder; anything else a copy of its kind.
+    There if the source is on a server or in the data folder. What is in an archive
+    becomes a folder; anything else a copy of its kind.
     """
     location = facts.node.location
     name = location.full_name.replace("/", "-") or "converted"
     folder = Path.home()
-    if not is_url(location.source.name):
+    # Sidecars are in a folder where nobody looks for a copy.
+    if not (is_url(location.source.name) or is_in_data_folder(location.source.name)):
         folder = Path(location.source.name).absolute().parent
     endings = ["", "-converted", *(f"-converted-{n}" for n in range(2, 100))]
     names = (f"{name}{ending}.ome.zarr" for ending in endings)

@@ -24,9 +24,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Self
 
-from platformdirs import user_data_path
-
 from napari_ngff.errors import ConflictError, UnsupportedError
+from napari_ngff.store.data_folder import data_folder
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.write.begin import begin_transaction
 from napari_ngff.store.write.file_lock import hold_if_possible, is_held
@@ -155,7 +154,7 @@ class PartialFolder:
             open_bucket.cache_clear()
             self.target = self.root = str(target).rstrip("/")
             name = sha256(self.root.encode()).hexdigest()[:16]
-            notes = user_data_path("napari-ngff", appauthor=False) / "conversions"
+            notes = data_folder() / "conversions"
             self.path = str(notes / name)
         else:
             self.target = Path(os.path.realpath(target))
