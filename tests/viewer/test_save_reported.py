@@ -94,7 +94,7 @@ def test_conflicts_and_other_refusals_say_what_to_do(reported):
     note = SaveReporter().report_save(
         "a", SaveResult(SaveOutcome(1, refused=refused, conflict=True))
     )
-    assert "read again, with your edits on top" in reported[0][1]
+    assert "shown with your edits on top" in reported[0][1]
     assert "All others of 'a' were saved." in reported[0][1]
     assert note.text.endswith(" except 9 chunks")
     nothing = SaveOutcome(0, refused=refused, conflict=True)

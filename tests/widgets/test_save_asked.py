@@ -268,7 +268,7 @@ def test_two_windows_on_one_label_lose_nothing(viewer, folder, make_napari_viewe
         patched.setattr(save_report, "show_warning", reported.append)
         assert not yours.saver.save_now()
     assert (
-        "Another window or program changed the same chunks. They were read again"
+        "press Ctrl+S again: another window or program changed the same chunks."
         in reported[0]
     )
     assert "changed by another program" in reported[0]

@@ -57,8 +57,8 @@ NOTHING_TO_UNDO = (
 )
 
 LASTING = (
-    "No stroke to undo since the last restore or conflict.\nErase or paint over earlier"
-    " strokes."
+    "No stroke to undo.\nEarlier ones were saved before edits were restored, or before"
+    " another window changed the same chunks. Erase or paint over them."
 )
 
 FIRST_BRUSH = 16.0

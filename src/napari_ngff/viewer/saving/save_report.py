@@ -230,12 +230,12 @@ def _refusal_text(name: str, outcome: SaveOutcome) -> list[str]:
     hint = AGAIN
     if outcome.conflict:
         hint = (
-            "Another window or program changed the same chunks. They were read again,"
-            " with your edits on top. Check them, and save again to write your edits."
+            "Check the labels, and press Ctrl+S again: another window or program"
+            " changed the same chunks. They are shown with your edits on top."
         )
     more = "\n".join(outcome.refused[:LISTED])
-    rest = f"All others of '{name}' were saved. " if outcome.blocks else ""
-    return [f"Not saved: {_count_chunks(count)}.\n{rest}{hint}\n{more}"]
+    rest = f" All others of '{name}' were saved." if outcome.blocks else ""
+    return [f"Not saved: {_count_chunks(count)}.\n{hint}{rest}\n{more}"]
 
 
 def _problem_text(name: str, problems: tuple[Problem, ...]) -> list[str]:
