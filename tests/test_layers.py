@@ -366,6 +366,24 @@ def test_the_guide_names_the_tests_of_every_module() -> None:
             assert (TESTS.parent / name).is_file(), name
 
 
+def test_the_guide_lists_all_modules() -> None:
+    """The last table of places in docs/contributing.md has each module."""
+    guide = (TESTS.parent / "docs/contributing.md").read_text(encoding="utf-8")
+    _, _, section = guide.partition("### All modules")
+    rows = re.findall(r"^\| `(\S+)/` \| (.+) \|$", section.partition("\n## ")[0], re.M)
+    listed = {
+        f"{folder}/{name}" for folder, names in rows for name in names.split(", ")
+    }
+    top = SOURCE / "napari_ngff"
+    wanted = {
+        path.relative_to(top if path.parent != top else SOURCE).as_posix()[:-3]
+        for path in MODULES
+        if not path.name.startswith("__")
+    }
+    assert listed - wanted == set(), "moved or removed"
+    assert wanted - listed == set(), "new"
+
+
 def calls_of(pattern: str) -> list[tuple[str, str]]:
     """Module and call, for each place in the package."""
     return [
