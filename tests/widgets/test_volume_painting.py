@@ -13,6 +13,7 @@ from qtpy.QtCore import QEvent, QPointF
 from mouse import LEFT, NONE, camera, canvas, pump, send, until
 from napari_ngff.labels.canvas import Canvas
 from napari_ngff.viewer.label_colors import recolor_labels
+from napari_ngff.viewer.painting import brush
 from napari_ngff.viewer.painting.line_of_sight import crossed_voxels
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from painting import pyramid
@@ -213,7 +214,9 @@ def value_under_mouse(viewer, layer):
     return found and found[1]
 
 
-def test_beside_what_is_visible_nothing_is_painted(viewer):
+def test_beside_what_is_visible_nothing_is_painted(viewer, monkeypatch):
+    reported = []
+    monkeypatch.setattr(brush, "show_info", reported.append)
     pixels = two_walls()
     layer = show(viewer, pixels)
     hide_label(layer)
@@ -224,6 +227,11 @@ def test_beside_what_is_visible_nothing_is_painted(viewer):
     for pixel in beside:
         press(viewer, [pixel])
     assert changed(layer, pixels) == []
+    assert len(reported) == len(beside), "it is not silent"
+    assert reported[0].startswith("Nothing painted: no label is there.\n")
+    press(viewer, [sorted(inside)[len(inside) // 2]])
+    assert len(changed(layer, pixels)) == 1
+    assert len(reported) == len(beside)
 
 
 def visible_pixels(viewer, layer, shown, every=25):

@@ -40,6 +40,11 @@ __all__ = [
     "shown_value",
 ]
 
+MISSED = (
+    "Nothing painted: no label is there.\nIn 3D strokes stay on visible labels. Paint"
+    " elsewhere in 2D."
+)
+
 PAINTING = (Mode.PAINT, Mode.ERASE, Mode.FILL, Mode.POLYGON)
 
 
@@ -64,6 +69,8 @@ def draw_along(layer: Any, event: Any) -> Iterator[None]:
                 return
             pen.draw_to(event)
             if event.type == "mouse_release":
+                if isinstance(pen, SolidPen) and pen.has_missed:
+                    show_info(MISSED)
                 return
             yield
 
@@ -89,10 +96,16 @@ class SolidPen:
 
     Between two places of the mouse it looks along more lines: a straight line from
     voxel to voxel would pass through the air, or through the inside of an object.
+
+    Attributes
+    ----------
+    has_missed
+        Whether there was no visible voxel under the mouse until now.
     """
 
     def __init__(self, layer: Any) -> None:
         self._layer = layer
+        self.has_missed = True
         self._line: SightLine | None = None
         self._hit: VoxelHit | None = None
 
@@ -102,9 +115,10 @@ class SolidPen:
         line = self._line = SightLine.of_event(layer, event)
         surface = layer.stroke_surface.find(layer)
         if surface is None:
-            self._hit = None
+            self._hit, self.has_missed = None, False  # it is still being read
             return
         hits = list(self._hits_to(surface, before, line))
+        self.has_missed &= not hits
         layer.draw_hits(_label_to_paint(layer, event), hits)
 
     def _hits_to(
