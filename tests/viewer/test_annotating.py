@@ -170,6 +170,7 @@ def test_another_day_the_labels_of_before_are_continued_from_the_overview(viewer
     classes_of_layer(found.layer).add_class("nucleus")
     paint(found, 1)
     found.browser.step_field(1)
+    assert found.browser.labels == "phenotypes", "overviews show what was saved"
     session_of(viewer).browser.close()
     again = ViewerModel()
     session_of(again).browse(open_node(root))

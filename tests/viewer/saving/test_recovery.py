@@ -520,9 +520,11 @@ def test_of_several_fields_one_is_restored_and_the_rest_when_one_comes_there(
     ((text,),) = user.take_asked()
     assert "A/1/0" in text
     user.answer = window_services.RESTORE
+    settings.note_tool({"mode": "paint", "on_screen": False, "size": 9})
     viewer = opened(plate, monkeypatch)
     assert len(user.take_asked()) == 1
     assert (np.asarray(viewer.layers["mitosis"].data[0]) == pixels["A/1/0"]).all()
+    assert viewer.layers["mitosis"].mode == "paint"
     assert "A/1/0" in reported[0]
     assert "Edits of A3, field 1 are restored when you go there" in reported[0]
     assert session_of(viewer).recovery.waiting_places == ("A3, field 1",)
@@ -532,6 +534,7 @@ def test_of_several_fields_one_is_restored_and_the_rest_when_one_comes_there(
     assert user.take_asked() == [], "the user has decided already"
     assert session_of(viewer).recovery.waiting_places == ()
     assert (np.asarray(viewer.layers["mitosis"].data[0]) == pixels["A/3/1"]).all()
+    assert viewer.layers["mitosis"].mode == "paint", "in each field"
     leave(viewer)
 
 

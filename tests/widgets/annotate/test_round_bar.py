@@ -163,7 +163,7 @@ def test_a_renamed_class_is_renamed_in_all_fields_by_a_link(viewer, tmp_path):
         go(bar, bar.next)
     assert [x.name for x in dock.classes.classes.items] == ["mitotic"]
     rename(dock, "M <phase>")
-    assert dock.status.text().startswith("mitotic is M &lt;phase&gt; in this field.")
+    assert dock.status.text().startswith("'mitotic' is renamed to 'M &lt;phase&gt;' in")
     click_link(dock.status, lambda: "2 other fields" in dock.status.text())
     for field in FIELDS[:2]:
         info = read_label_info(open_node(path / field / "labels" / name))

@@ -252,7 +252,14 @@ class Browser:
         """Read the labels of an image again, and offer them."""
         self._display.forget_image(image)
         read = partial(names_in_image, self._node, image)
-        window_services.run_work(read, self.offer_labels)
+        window_services.run_work(read, self._take_saved)
+
+    def _take_saved(self, names: tuple[str, ...]) -> None:
+        """Offer the labels of an image, and show new ones in overviews from now on."""
+        new = [name for name in names if name not in self._known_labels]
+        if new:
+            self.choose_labels(new[-1])
+        self.offer_labels(names)
 
     def find_annotated(self, places: Iterable[Position], name: str) -> AnnotatedLabels:
         """Find the labels that were annotated in some images; see `positions`."""

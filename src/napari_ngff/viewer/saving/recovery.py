@@ -23,6 +23,7 @@ from napari_ngff.labels.kept_edits import (
 from napari_ngff.viewer import window_services
 from napari_ngff.viewer.layer_plan import is_joined, origin_of
 from napari_ngff.viewer.notices import shorten_name
+from napari_ngff.viewer.painting.brush import PAINTING
 from napari_ngff.viewer.painting.label_target import TARGET
 from napari_ngff.viewer.painting.layer_classes import classes_of_layer
 from napari_ngff.viewer.painting.new_labels import free_name, new_labels
@@ -169,6 +170,8 @@ class EditRecovery:
         if (
             is_dirty
             and isinstance(layer, OMEZarrLabels)
+            # A restore makes labels dirty before a tool is selected.
+            and layer.mode in PAINTING
             and layer.describe_tool() != self._tool
         ):
             self._tool = layer.describe_tool()

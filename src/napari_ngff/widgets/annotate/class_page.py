@@ -284,8 +284,8 @@ class ClassPage(QWidget):
             return
         self._new_name, self._has_reported = (labels, (before.name, name)), True
         link = self._make_link(RENAME, "Rename it in all fields")
-        text = f"{html.escape(before.name)} is {html.escape(name)} in this field."
-        self.reported.emit(f"{text} {link}")
+        text = f"'{before.name}' is renamed to '{name}' in this field."
+        self.reported.emit(f"{html.escape(text, quote=False)} {link}")
 
     def _rename_in_fields(self) -> None:
         browser, wanted = session_of(self._viewer).browser, self._new_name
@@ -320,13 +320,13 @@ class ClassPage(QWidget):
             window_services.show_messages((result,), title)
             return
         count = count_noun(len(result.renamed), "other field")
-        text = f"{names[0]} is {names[1]} in {count}."
+        text = f"'{names[0]}' is renamed to '{names[1]}' in {count}."
         if progress is not None and not progress.goes_on:
             text = f"Cancelled. {text}"
         if result.unchanged:
             fields = ", ".join(map(name_field, result.unchanged))
             text += f" These have classes of both names, and keep them: {fields}."
-        self._show_report(html.escape(text))
+        self._show_report(html.escape(text, quote=False))
         if result.failures:
             reasons = tuple(
                 f"{name_field(position)}: {reason}"
