@@ -107,6 +107,7 @@ class Browser:
         self._pins = PinnedFields(self._display, listener.name_field, pinning, pinned)
         self._whereabouts = NavigationKeys(viewer, self)
         self._known_labels: dict[str, None] = {}
+        self._saved_labels = ""  # name of the labels that were saved last
         self._was_chosen = False
         self._clicked_well: str | None = None
         self.canvas_clicks.clicked.connect(self._note_click)
@@ -252,14 +253,14 @@ class Browser:
         """Read the labels of an image again, and offer them."""
         self._display.forget_image(image)
         read = partial(names_in_image, self._node, image)
-        window_services.run_work(read, self._take_saved)
+        window_services.run_work(read, self.offer_labels)
 
-    def _take_saved(self, names: tuple[str, ...]) -> None:
-        """Offer the labels of an image, and show new ones in overviews from now on."""
-        new = [name for name in names if name not in self._known_labels]
-        if new:
-            self.choose_labels(new[-1])
-        self.offer_labels(names)
+    def _show_in_overviews(self, name: str) -> None:
+        """Let overviews show labels that are saved, until the user chooses others."""
+        if name != self._saved_labels:
+            self._saved_labels = name
+            self.offer_labels([name])
+            self.choose_labels(name)
 
     def find_annotated(self, places: Iterable[Position], name: str) -> AnnotatedLabels:
         """Find the labels that were annotated in some images; see `positions`."""
@@ -564,10 +565,11 @@ class DisplayListener:
         browser._whereabouts.refresh_status()
         self.on_problems()
 
-    def on_labels_saved(self, key: str) -> None:
+    def on_labels_saved(self, key: str, name: str) -> None:
         browser = self._browser()
         if browser is not None:
             browser.states.begin_field(key)
+            browser._show_in_overviews(name)
 
     def name_field(self, position: Position) -> str:
         browser = self._browser()

@@ -587,7 +587,7 @@ class Display:
         if address.startswith(root):
             inner = address[len(root) :].strip("/")
             self.resolver.arrangements.screen.forget_image(inner)
-            self._observer.on_labels_saved(inner)
+            self._observer.on_labels_saved(inner, label_name(labels) or "")
 
     def _forget_field(self, address: str) -> None:
         # A field that is being read now may have been read before this save.

@@ -13,6 +13,7 @@ import numpy as np
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.viewer import window_services
 from napari_ngff.viewer.browsing.camera import CameraView, fit_camera
+from napari_ngff.viewer.browsing.layer_slots import is_overview
 from napari_ngff.viewer.browsing.positions import Position
 from napari_ngff.viewer.browsing.preparation import prepare_layers
 from napari_ngff.viewer.browsing.shown_fields import ShownFields
@@ -167,7 +168,7 @@ class PinnedFields:
         ) -> Iterator[None]:
             # Pins that were asked for meanwhile wait for the next task.
             del self._wanted[: len(wanted)]
-            self._is_beside_overview = self._display.shown.is_overview
+            self._is_beside_overview = self._shows_overview()
             if self._is_beside_overview and not shown.is_overview:
                 return  # as comparisons that were there already, it has ended
             before, view = self.pinned_positions(viewer), self._note_view(viewer)
@@ -282,7 +283,7 @@ class PinnedFields:
         Where an overview takes the place of a field, or a field that of an overview,
         the comparison ends: what is pinned would be out of view.
         """
-        if self._display.shown.is_overview != self._is_beside_overview:
+        if self._shows_overview() != self._is_beside_overview:
             self.remove_all(viewer)
             return
         extents = [layer.extent.world[:, -2:] for layer in self._display.image_layers()]
@@ -295,6 +296,10 @@ class PinnedFields:
                 move_beside(layer, top, edge)
                 self._share_look(viewer, key, layer)
             edge = max(float(layer.extent.world[1, -1]) for layer in layers.values())
+
+    def _shows_overview(self) -> bool:
+        # By the layers: `shown` is set only when all of a field is there.
+        return any(is_overview(x.metadata) for x in self._display.image_layers())
 
     def remove_all(self, viewer: ViewerModel) -> None:
         """Remove all pinned fields."""

@@ -246,7 +246,7 @@ class DisplayObserver(Protocol):
     def on_problems(self) -> None:
         """React to wells that may have been found broken."""
 
-    def on_labels_saved(self, key: str) -> None:
+    def on_labels_saved(self, key: str, name: str) -> None:
         """React to saved labels of a field; see `key_of`."""
 
     def name_field(self, position: Position) -> str:
