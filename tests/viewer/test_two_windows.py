@@ -154,6 +154,24 @@ def test_what_another_corrects_in_saved_strokes_stays(folder, reported):
     assert (np.asarray(mine.data[0]) == wanted).all()
 
 
+def test_what_another_erases_below_a_stroke_that_changed_nothing_stays(
+    folder, reported
+):
+    first = opened(folder)
+    first.data_setitem(row(10), 71)
+    assert first.saver.save_now()
+    mine, other = opened(folder), opened(folder)
+    mine.data_setitem(row(10), 71)  # as it is in the file already
+    assert mine.saver.save_now()
+    other.data_setitem(row(10), 0)
+    assert other.saver.save_now()
+    mine.data_setitem(row(14), 72)
+    mine.saver.save_now()
+    assert mine.saver.save_now(), reported
+    assert not stored(folder)[row(10)].any()
+    assert (stored(folder)[row(14)] == 72).all()
+
+
 def test_a_saved_stroke_that_is_undone_goes_where_another_saved_meanwhile(
     folder, reported
 ):

@@ -165,10 +165,14 @@ class SavePass:
         def edit_cell(box: Box, block: Any) -> bool:
             # Always from the original: the file may contain some of the edits already,
             # and a replacement of labels must not be applied to its own result.
-            before = self.before_images.get_block(0, cell_at(box, writer.cell))
+            cell = cell_at(box, writer.cell)
+            before = self.before_images.get_block(0, cell)
             before = block if before is None else before
             new = self.snapshot.with_edits(box, before, self.files.order)
             if np.array_equal(new, block):
+                # Kept all the same: without it, what another program changes here
+                # later would be taken for the original, and get these edits once more.
+                self.before_images.put_block(0, cell, block)
                 return False
             # In place: `ArrayWriter` encodes this very array.
             block[...] = new
@@ -303,7 +307,8 @@ class SavePass:
                 self.dirty.doubted -= cells
             unwritten.difference_update(cells)
             state.objects += written
-            if written:
-                # Our own write is no change by others.
-                self.files.revisions[key] = writer.written.pop(key)
+            if written or number == 0:
+                # Our own write is no change by others. A block of level 0 that was
+                # only looked at is kept as it was: a later change of it is a conflict.
+                self.files.revisions[key] = writer.revisions.pop(key)
             state.report_object(number, len(units))

@@ -102,8 +102,9 @@ class ArrayWriter:
         Shape of a stored object in voxels.
     cell
         Shape of what is changed at once: a chunk, or what zarr-python writes as one.
-    written
-        What is in the objects written so far: key -> revision.
+    revisions
+        Of the objects that were read or written so far, as they are now: key ->
+        revision.
 
     Raises
     ------
@@ -129,7 +130,7 @@ class ArrayWriter:
         # zarr-python writes whole shards only: a part of one would be read, decoded and
         # encoded again for each chunk.
         self.cell: Shape = array.chunks if array.direct else self.unit
-        self.written: dict[str, Revision | None] = {}
+        self.revisions: dict[str, Revision | None] = {}
         self._objects = ArrayObjects(source, array.path, array.layout)
         self._zarr: Any = None
         self._encoder: ChunkEncoder | None = None
@@ -230,10 +231,10 @@ class ArrayWriter:
             changed = self._update_chunk((key, before), unit, cells, change)
         else:
             changed = self._update_shard((key, before), unit, cells, change)
-        if changed:
-            # Now that it waits, this is the revision it will have: the next save
-            # compares with it.
-            self.written[key] = self.transaction.find_revision(key)
+        # One that was changed waits now, and this is the revision it will have: the next
+        # save compares with it.
+        now = self.transaction.find_revision(key) if changed else before
+        self.revisions[key] = now
         return changed
 
     def _put_object(self, seen: Seen, data: bytes | None) -> None:
