@@ -142,6 +142,28 @@ def test_a_class_is_renamed_in_all_fields(viewer, root):
     assert "debris" in stored_classes(root, "A/2/0").values()
 
 
+def test_a_class_is_renamed_although_another_window_has_strokes_there(viewer, root):
+    found = begin(viewer, root, "kinds")
+    classes_of_layer(found.layer).add_class("mitotic")
+    for _ in range(2):
+        paint(found, 1)
+        found.browser.step_field(1)
+    found.browser.show_field("A/1", "0")
+    other = ViewerModel()
+    session_of(other).browse(open_node(root)).show_field("A/1", "1")
+    second = begin_annotation(other, "kinds")
+    paint(second, 1, at=20)
+    classes_of_layer(second.layer).add_class("debris")
+    classes_of_layer(found.layer).change_class(1, name="Mphase")
+    found.browser.rename_class("kinds", ("mitotic", "Mphase"), lambda *_: True)
+    assert second.layer.saver.save_now()
+    stated = stored_classes(root, "A/1/1")
+    assert stated[1] == "Mphase"
+    assert "debris" in stated.values()
+    stored = zarr.open_array(root / "A/1/1/labels/kinds/0", mode="r")[...]
+    assert stored[..., 20, 20] == stored[..., 10, 10] == 1
+
+
 def test_another_day_a_new_field_has_the_classes_of_the_others(viewer, root):
     found = begin(viewer, root)
     classes = classes_of_layer(found.layer)
