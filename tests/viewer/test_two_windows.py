@@ -115,6 +115,22 @@ def test_edits_that_another_window_recovers_are_not_deleted(folder):
     assert not journals_of(one.saver)
 
 
+def test_strokes_after_a_restore_that_is_undone_at_once_are_kept(folder):
+    first = opened(folder)
+    first.data_setitem(POINTS, 7)
+    first.saver.keep_journal()
+    restored = opened(folder)
+    (kept,) = journals_of(restored.saver)
+    restored.saver.take_over(open_journal(restored.saver, kept))
+    restored.undo()  # before the journal has looked at the layer
+    restored.data_setitem(POINTS, 9)
+    assert restored.saver.can_keep()
+    restored.saver.keep_journal()
+    again = opened(folder)
+    (kept,) = journals_of(again.saver)
+    assert [edit.label for edit in read_journal(kept).edits] == [9]
+
+
 def row(number):
     """Voxels of a row, through several chunks."""
     columns = np.arange(256)

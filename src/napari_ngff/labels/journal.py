@@ -144,6 +144,11 @@ class Journal:
             self._take_over_folder()
         _watch_journal(self)
 
+    def note_restored(self) -> None:
+        """Note that the canvas has the recovered edits: what it lacks was undone."""
+        with self._guard:
+            self._awaits_edits = False
+
     def _take_over_folder(self) -> None:
         """Read the journal that the folder has, and continue it."""
         self._lock_folder()

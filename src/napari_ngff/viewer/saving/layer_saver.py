@@ -254,6 +254,7 @@ class LayerSaver(SaverSignals):
         # does where the file alone has them.
         lasting = max(content.saved_count, content.lasting)
         layer.restore_edits(content.edits, drawn, lasting)
+        journal.note_restored()
         if self.writer is not None:
             self.writer.adopt_journal(content)
             layer.refresh()
