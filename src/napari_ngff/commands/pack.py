@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 from napari_ngff.api import pack, unpack
 from napari_ngff.commands.command_line import (
     add_command,
+    print_line,
     report_value_errors,
     show_progress,
 )
+from napari_ngff.store.convert.source_facts import note_beside
 
 if TYPE_CHECKING:
     import argparse
@@ -60,4 +62,6 @@ def _run(convert: Callable[..., Path], options: argparse.Namespace) -> int:
         )
     # Whole, as `convert` does, also where a relative path was given.
     print(target.resolve())
+    for note in note_beside(options.source):
+        print_line(note)
     return 0

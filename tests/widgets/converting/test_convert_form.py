@@ -10,7 +10,9 @@ import napari_ngff
 from held_jobs import HeldJobs
 from mouse import until
 from napari_ngff.viewer.bridge.regions import view_region
+from napari_ngff.viewer.browsing.camera import camera_of
 from napari_ngff.viewer.samples import write_image, write_plate
+from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.converting.convert_form import TITLE, show_convert_form
 from napari_ngff.widgets.form_dialog import shown_form
 from person import Person, button_with, needs_pointer
@@ -34,6 +36,10 @@ def type_into(person, field, text):
     # Not by three clicks: on a busy machine they are not near enough in time.
     person.press("ctrl+a")
     person.types(text)
+
+
+def zoom_in(viewer):
+    camera_of(viewer).zoom *= 8
 
 
 def options_of(person, form):
@@ -164,9 +170,10 @@ def test_there_is_no_part_of_what_is_not_shown(viewer, tmp_path):
     assert "does not show this image" in form.fields.mistakes.text()
 
 
-@pytest.mark.long
 def test_a_folder_is_packed_by_its_targets_name(viewer, tmp_path):
     source = write_plate(tmp_path / "plate.ome.zarr", grid=(1, 2), shape=(64, 64))
+    states = tmp_path / "plate.ome.zarr.annotation.json"
+    states.write_text('{"format": "napari-ngff-annotation", "fields": {}}')
 
     def journey(person):
         person.drop(source)
@@ -179,6 +186,23 @@ def test_a_folder_is_packed_by_its_targets_name(viewer, tmp_path):
         person.sees(lambda: form.start.text() == "Pack")
         person.click(form.start)
         person.sees(form.open.isVisible)
+        note = "Not copied, since it is beside the source"
+        assert f"{note}: {states.name}." in form.status.text()
+        # One field of the source, enlarged, is on screen: it must not cover the copy.
+        person.look(lambda: session_of(viewer).browser.show_field("A/1"))
+        (dock,) = viewer.window.dock_widgets.values()
+        person.sees(dock.controls.buttons["Field"].isChecked)
+        field = list(viewer.layers)
+        person.look(lambda: zoom_in(viewer))
+        person.click(form.open)
+        person.sees(lambda: len(viewer.layers) > len(field))
+        person.sees(dock.controls.buttons["Plate"].isChecked)
+        assert not any(layer.visible for layer in field)
+        overview = viewer.layers[len(field)]
+        assert overview.visible
+        person.rest()
+        corners = overview.corner_pixels[:, -2:]
+        assert (corners[1] - corners[0] + 1 >= overview.data.shape[-2:]).all()
 
     Person(viewer, "pack").take(journey)
     assert list(napari_ngff.open(tmp_path / "plate.ozx").wells) == ["A/1", "A/2"]

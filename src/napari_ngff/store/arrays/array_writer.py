@@ -231,7 +231,7 @@ class ArrayWriter:
             changed = self._update_chunk((key, before), unit, cells, change)
         else:
             changed = self._update_shard((key, before), unit, cells, change)
-        # One that was changed waits now, and this is the revision it will have: the next
+        # What was changed waits now, and this is the revision it will have. The next
         # save compares with it.
         now = self.transaction.find_revision(key) if changed else before
         self.revisions[key] = now

@@ -7,12 +7,10 @@ are counted out of the lines when they run. So memory does not grow with their n
 
 from __future__ import annotations
 
-import glob
 import itertools
 import math
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import (
@@ -41,6 +39,7 @@ from napari_ngff.store.convert.array_task import (
 from napari_ngff.store.convert.image_plan import plan_image
 from napari_ngff.store.convert.new_attributes import GroupChange, convert_attributes
 from napari_ngff.store.convert.selection import Selection
+from napari_ngff.store.convert.source_facts import note_beside
 from napari_ngff.store.convert.source_state import DocumentLog
 from napari_ngff.store.hierarchy.json_text import dump_like
 from napari_ngff.store.hierarchy.location import Location
@@ -67,9 +66,6 @@ GROUP_DOCUMENTS = ("zarr.json", ".zgroup", ".zattrs", ".zmetadata")
 
 TABLES = "tables"
 """Group of tables, and key of the list in it, of ngio and Fractal."""
-
-BESIDE = (".annotation.json", ".labels.ome.zarr")
-"""Ends of names of what belongs to a hierarchy and is beside it."""
 
 AT_ONCE = 256
 """Unknown objects of one unit."""
@@ -180,9 +176,8 @@ class ConversionPlan:
             first, count = self.beyond[0], len(self.beyond) - 1
             more = f" (and beyond {count} other images)" if count else ""
             notes.append(f"The crop reaches beyond {first}{more}: it ends there.")
-        beside = ", ".join(_list_beside(self.node))
-        if beside:
-            notes.append(f"Not copied, since it is beside the source: {beside}.")
+        if not self.node.location.path:
+            notes += note_beside(self.node.location.source.name)
         return tuple(notes)
 
     # --- groups
@@ -500,19 +495,6 @@ def _is_above(path: str, others: Iterable[str]) -> bool:
 def _copy_files(source: str, target: str, names: Iterator[str]) -> Iterator[CopyTask]:
     while batch := tuple(itertools.islice(names, AT_ONCE)):
         yield CopyTask(source, target, batch)
-
-
-def _list_beside(node: Node) -> list[str]:
-    """List what belongs to a hierarchy and is beside it, not in it."""
-    path = Path(node.location.source.name)
-    if node.location.path or not path.exists():
-        return []
-    stem = path.name.partition(".")[0]
-    return [
-        other.name
-        for other in sorted(path.parent.glob(f"{glob.escape(stem)}.*"))
-        if other.name.endswith(BESIDE)
-    ]
 
 
 def _note_documents(log: DocumentLog) -> DocumentTask:

@@ -32,6 +32,7 @@ from napari_ngff.store.convert.conversion_estimate import (
     estimate_conversion,
     free_bytes,
 )
+from napari_ngff.store.convert.source_facts import note_beside
 from napari_ngff.store.hierarchy.node import open_node_at
 from napari_ngff.store.limits import size_text
 from napari_ngff.store.sources.folder_source import local_folder
@@ -327,7 +328,8 @@ def run_conversion(
     write = pack_hierarchy if way is ConversionWay.PACK else unpack_hierarchy
     # Called once before the first byte: listing many files takes time.
     note_bytes(0, 0)
-    return ConversionResult(write(source, target, progress=note_bytes), 1, 0)
+    written = write(source, target, progress=note_bytes)
+    return ConversionResult(written, 1, 0, notes=note_beside(source))
 
 
 def discard_unfinished(words: ConvertWords) -> None:

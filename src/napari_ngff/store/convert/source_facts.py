@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import glob
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from napari_ngff.errors import OMEZarrError
@@ -18,12 +20,15 @@ if TYPE_CHECKING:
     from napari_ngff.store.arrays.chunked_array import ChunkedArray
     from napari_ngff.store.hierarchy.node import Node
 
-__all__ = ["SourceFacts", "read_facts"]
+__all__ = ["SourceFacts", "note_beside", "read_facts"]
 
 TIMES = "\N{MULTIPLICATION SIGN}"
 
 PLAIN_CODECS = ("bytes", "crc32c", "sharding_indexed", "transpose")
 """Codecs that compress nothing."""
+
+BESIDE = (".annotation.json", ".labels.ome.zarr")
+"""Ends of names of what belongs to a hierarchy and is beside it."""
 
 DEEP = 4
 """Groups between a plate, or a collection, and one of its images."""
@@ -186,3 +191,26 @@ def _write_lengths(names: tuple[str, ...], lengths: tuple[int, ...]) -> str:
     """Write lengths as they are typed; those of one voxel are left out."""
     pairs = zip(names, lengths, strict=True)
     return ",".join(f"{name}={length}" for name, length in pairs if length > 1)
+
+
+def note_beside(root: str) -> tuple[str, ...]:
+    """Name what belongs to a hierarchy and is beside it, so that it is not copied.
+
+    Parameters
+    ----------
+    root
+        Path or address of the hierarchy.
+
+    Returns
+    -------
+    tuple of str
+        A sentence, or nothing.
+    """
+    path = Path(root)
+    if not path.exists():
+        return ()
+    stem = glob.escape(path.name.partition(".")[0])
+    others = sorted(path.parent.glob(f"{stem}.*"))
+    names = ", ".join(x.name for x in others if x.name.endswith(BESIDE))
+    text = f"Not copied, since it is beside the source: {names}."
+    return (text,) if names else ()

@@ -514,6 +514,7 @@ class Browser:
             Paths of the wells that they show; all by default.
         """
         self._display.adopt_mosaics(groups, wells)
+        self.layers_changed.emit()
 
     def _find_middle_well(self) -> str | None:
         """Return the well in the middle of the view of a mosaic."""

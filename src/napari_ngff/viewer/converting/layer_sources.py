@@ -11,6 +11,7 @@ from napari_ngff.viewer.session import session_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
 
     from napari.components import ViewerModel
     from napari.layers import Layer
@@ -19,9 +20,9 @@ if TYPE_CHECKING:
     from napari_ngff.store.hierarchy.location import Location
 
 __all__ = [
-    "hide_source",
     "image_source",
     "layers_below",
+    "open_result",
     "source_choices",
     "unsaved_layers",
     "visible_crop",
@@ -91,14 +92,28 @@ def visible_crop(viewer: ViewerModel, location: Location) -> str:
     raise ValueError(msg)
 
 
-def hide_source(viewer: ViewerModel, facts: SourceFacts | None) -> None:
+def open_result(
+    viewer: ViewerModel, facts: SourceFacts | None, target: Path | str
+) -> None:
+    """Open what was made, as the reader does, in place of its source.
+
+    The layers of the source stay, and are hidden: the copy would be drawn over them.
+    """
+    before = session_of(viewer).browser
+    viewer.open(str(target), plugin="napari-ngff")
+    if facts is not None:
+        hide_source(viewer, facts)
+    if session_of(viewer).browser is not before:
+        # napari shows the whole of the first image only, and this may be a plate.
+        viewer.reset_view()
+
+
+def hide_source(viewer: ViewerModel, facts: SourceFacts) -> None:
     """Hide the layers of a source, over which its copy would be drawn."""
-    if facts is None:
-        return
     location, browser = facts.node.location, session_of(viewer).browser
     for layer in layers_below(viewer.layers, (location.source.name, location.path)):
-        # A browser shows the copy of a plate by the channels that it has. Labels stay
-        # those of the source: a stroke would be saved there.
+        # A browser that still browses the source shows its next field by the channels
+        # that it has. Labels stay those of the source: a stroke would be saved there.
         is_labels = layer._type_string == "labels"
         if is_labels or browser is None or not browser.owns_layer(layer):
             layer.visible = False

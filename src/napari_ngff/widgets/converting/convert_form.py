@@ -22,7 +22,7 @@ from napari_ngff.store.convert.conversion import TARGETS
 from napari_ngff.store.convert.convert_words import CODECS, ConvertWords
 from napari_ngff.viewer.converting.conversion_task import ConversionTask
 from napari_ngff.viewer.converting.layer_sources import (
-    hide_source,
+    open_result,
     source_choices,
     visible_crop,
 )
@@ -257,8 +257,7 @@ class ConvertForm(QWidget):
         result, viewer = self.task.result, self.task.viewer
         if result is not None and viewer is not None:
             dialog = self.window()
-            hide_source(viewer, self.task.facts)
-            viewer.open(str(result.target), plugin="napari-ngff")
+            open_result(viewer, self.task.facts, result.target)
             if isinstance(dialog, FormDialog) and isalive(dialog):  # type: ignore[no-untyped-call]
                 dialog.accept()
 
