@@ -66,7 +66,27 @@ def test_the_wells_of_a_dropped_plate_come_in(viewer, root):
     for layer in viewer.layers[:2]:
         shown = np.asarray(layer._slice.image.raw)
         assert np.count_nonzero(shown) > 0.99 * shown.size
+    # As they are hidden until they are chosen, so the list says.
+    assert browser.labels is None
+    labels = viewer.layers["cells"]
+    assert not labels.visible
+    browser.choose_labels("cells")
+    settled(viewer, browser)
+    assert viewer.layers["cells"].visible
+
+
+def test_labels_made_visible_in_the_list_of_layers_stay_in_the_next_overview(
+    viewer, root
+):
+    viewer.open(str(root), plugin="napari-ngff")
+    browser = session_of(viewer).browser
+    settled(viewer, browser)
+    viewer.layers["cells"].visible = True
+    go(browser, lambda: browser.show_mosaic(["A/1", "A/2"]))
+    assert viewer.layers["cells"].visible
     assert browser.labels == "cells"
+    go(browser, lambda: browser.choose_labels(None))
+    assert "cells" not in viewer.layers
 
 
 @pytest.mark.long

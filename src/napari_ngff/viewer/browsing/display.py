@@ -233,8 +233,7 @@ class Display:
     def choose_labels(self, name: str | None) -> None:
         """Show the labels of this name in overviews; None for none."""
         self._state.choose_labels(name)
-        if name is not None:
-            self._slots.reveal_labels(name)
+        self._slots.reveal_labels(name)
         self.show_again()
 
     def _show_fields(self, asked: ShownFields) -> None:
@@ -243,7 +242,10 @@ class Display:
         if self._is_closed:
             return
         # Before `wanted` is set: it shows whether something else is on its way.
-        seen, wanted = self._look_at_layers(), self._state.with_choices(asked)
+        seen = self._look_at_layers()
+        if self._state.shown.labels is None:  # maybe by the eye in the list of layers
+            self._state.choose_labels(self._slots.find_seen_labels())
+        wanted = self._state.with_choices(asked)
         self._state.wanted = wanted
         saves_before = len(self._saved_images)
 
@@ -512,18 +514,15 @@ class Display:
     ) -> None:
         """Take over mosaics that will become layers; see `Browser.adopt_mosaics`."""
         joined = self._slots.expect_layers(groups)
-        fields = self.shown
+        all_wells = tuple(wells or (w.path for w in self._wells))
+        # Without the position of a plate that is opened again.
+        fields = replace(self.shown, wells=all_wells, position=None)
         if joined and joined[0].choice.acquisition is None:
             fields = replace(fields, acquisitions=())
-        for group in groups if joined else ():
-            if group.labels:
-                fields = replace(fields, labels=group.labels[0].name)
         if joined and str(joined[0].arrangements.screen.node) == str(self._node):
             # What was read there needs not be read again.
             self.resolver.use_arrangements(joined[0].arrangements)
         self._tiles = tuple(joined)
-        fields = replace(fields, wells=tuple(wells or (w.path for w in self._wells)))
-        fields = replace(fields, position=None)  # of a plate that is opened again
         image = groups[0].image if len(groups) == 1 and not joined else None
         if image is not None:
             inner = image.node.location.path[len(self._node.location.path) :]

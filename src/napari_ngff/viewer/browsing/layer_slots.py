@@ -342,10 +342,21 @@ class LayerSlots:
             self._keep_visibility(slot, old)
         return self._visible.pop((slot, after), bool(data[1].get("visible", True)))
 
-    def reveal_labels(self, name: str) -> None:
-        """Let labels of an overview be visible, since the user has chosen them."""
-        for number in range(len(self._groups) or 1):
-            self._visible[(number, "labels", name), True] = True
+    def find_seen_labels(self) -> str | None:
+        """Return the name of labels that are visible on an overview; None for none."""
+        for (_, kind, name), layer in self._layers.items():
+            if kind == "labels" and layer.visible and is_overview(layer.metadata):
+                return str(name)
+        return None
+
+    def reveal_labels(self, name: str | None) -> None:
+        """Let an overview show these labels alone, since the user has chosen them."""
+        if name is not None:
+            for number in range(len(self._groups) or 1):
+                self._visible[(number, "labels", name), True] = True
+        for slot, layer in self._layers.items():
+            if slot[1] == "labels" and is_overview(layer.metadata):
+                layer.visible = slot[2] == name
 
     def _keep_visibility(self, slot: Slot, labels: Layer) -> None:
         self._visible[slot, is_overview(labels.metadata)] = bool(labels.visible)
