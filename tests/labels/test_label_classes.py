@@ -143,6 +143,17 @@ def test_classes_in_use_keep_their_keys_and_their_colours():
     assert len({item.color for item in joined}) == 3
 
 
+def test_classes_in_use_stay_locked_and_hidden_in_the_next_field():
+    here, there = (LabelClass(1, name, PALETTE[0]) for name in "aa")
+    for before, after in ((True, False), (False, True)):
+        (joined,) = with_classes_in_use(
+            [replace(there, locked=after, hidden=after)],
+            [replace(here, locked=before, hidden=before)],
+        )
+        assert joined.locked, "a lock of either field protects"
+        assert joined.hidden is before, "seen as in the field before"
+
+
 def test_a_renamed_class_gets_no_colour_of_a_class_that_follows_it():
     one, two, three = (
         LabelClass(value, name, PALETTE[value - 1])

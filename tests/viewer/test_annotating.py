@@ -142,6 +142,26 @@ def test_a_class_is_renamed_in_all_fields(viewer, root):
     assert "debris" in stored_classes(root, "A/2/0").values()
 
 
+def test_locks_hold_in_fields_whose_classes_nobody_asked_for(viewer, root):
+    found = begin(viewer, root, "kinds")
+    classes_of_layer(found.layer).add_class("debris")
+    found.browser.step_field(1)
+    paint(found, 1)
+    classes_of_layer(found.layer).change_class(1, locked=True)
+    found.browser.step_field(-1)
+    paint(found, 5)
+    classes_of_layer(found.layer).change_class(1, locked=False)
+    found.browser.step_field(1)
+    session_of(viewer).browser.close()
+
+    again = ViewerModel()
+    browser = session_of(again).browse(open_node(root))
+    for field, spared in (("0", ()), ("1", (1,))):
+        browser.show_field("A/1", field)
+        (layer,) = [x for x in again.layers if x.name == "kinds"]
+        assert layer.spared == spared
+
+
 def test_a_class_is_renamed_although_another_window_has_strokes_there(viewer, root):
     found = begin(viewer, root, "kinds")
     classes_of_layer(found.layer).add_class("mitotic")

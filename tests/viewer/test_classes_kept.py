@@ -71,6 +71,41 @@ def test_names_colours_and_states_come_back_and_others_read_them(folder, capsys)
     assert main(["check", "--strict", str(folder)]) == 0, capsys.readouterr().out
 
 
+def test_locks_and_hiding_of_the_file_hold_before_anybody_asks_for_classes(folder):
+    layer = opened(folder)
+    classes = classes_of_layer(layer)
+    classes.add_class("debris", 71)
+    layer.paint((0, 30, 30), 71)
+    classes.change_class(71, locked=True, hidden=True)
+    assert layer.saver.save_now()
+
+    again = opened(folder)
+    assert not again.unsaved
+    assert again.colormap.color_dict[71][3] == 0
+    again.brush_size = 20
+    again.paint((0, 30, 30), 72)
+    pixels = np.asarray(again.data[0])
+    assert (pixels == 72).any()
+    assert pixels[0, 30, 30] == 71, "no tool paints over a locked class"
+
+
+def test_a_stroke_of_a_hidden_class_is_reported(folder, monkeypatch):
+    shown = []
+    monkeypatch.setattr(f"{LayerClasses.__module__}.show_warning", shown.append)
+    layer = opened(folder)
+    classes = classes_of_layer(layer)
+    classes.add_class("debris", 71)
+    with layer.block_history():
+        layer.paint((0, 30, 30), 71)
+    assert not shown
+    classes.change_class(71, hidden=True)
+    with layer.block_history():
+        layer.paint((0, 40, 40), 71)
+    (text,) = shown
+    assert "hidden class" in text
+    assert "'debris'" in text
+
+
 def test_a_class_that_is_removed_is_gone_from_the_file(folder):
     layer = opened(folder)
     before = read_label_info(open_node(str(folder / "labels" / "nuclei")))

@@ -29,6 +29,7 @@ __all__ = [
     "dump_kept_classes",
     "find_class_conflicts",
     "free_color",
+    "has_marked_classes",
     "keep_stored_classes",
     "load_classes",
     "load_kept_classes",
@@ -118,8 +119,9 @@ def with_classes_in_use(
 ) -> tuple[LabelClass, ...]:
     """Add the classes in use to the classes of a label image, in the same order.
 
-    A class of a name that is there is not added. One whose label means another class
-    here gets a free label, and a free colour if that class has the same.
+    A class of a name that is there is not added, but locked if one of both is, and
+    hidden as the one in use: that is how the user works. One whose label means another
+    class here gets a free label, and a free colour if that class has the same.
     """
     joined = list(existing)
     names, values = [item.name for item in existing], {item.value for item in existing}
@@ -128,7 +130,11 @@ def with_classes_in_use(
     place = 0  # behind the class before, so that number keys mean the same classes
     for item in in_use:
         if item.name in names:
-            place = names.index(item.name) + 1
+            place = names.index(item.name)
+            known = joined[place]
+            is_locked = known.locked or item.locked
+            joined[place] = replace(known, locked=is_locked, hidden=item.hidden)
+            place += 1
             continue
         value, color = item.value, item.color
         if value in values:
@@ -143,6 +149,14 @@ def with_classes_in_use(
         values.add(value)
         place += 1
     return tuple(joined)
+
+
+def has_marked_classes(info: LabelInfo) -> bool:
+    """Return whether a class of a label image is locked or hidden."""
+    return any(
+        NAME in row and (row.get(LOCKED) or row.get(HIDDEN))
+        for row in info.properties.values()
+    )
 
 
 def classes_of(info: LabelInfo) -> tuple[LabelClass, ...]:

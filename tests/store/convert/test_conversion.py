@@ -676,6 +676,7 @@ def test_what_is_beside_the_source_is_named(tmp_path) -> None:
     for name in (
         "cells.ome.zarr.annotation.json",
         "cells.tif",
+        "cells.ozx.annotation.json",
         "other.labels.ome.zarr",
     ):
         (tmp_path / name).write_text("{}")

@@ -27,7 +27,7 @@ TIMES = "\N{MULTIPLICATION SIGN}"
 PLAIN_CODECS = ("bytes", "crc32c", "sharding_indexed", "transpose")
 """Codecs that compress nothing."""
 
-BESIDE = (".annotation.json", ".labels.ome.zarr")
+STATES_END, LABELS_END = ".annotation.json", ".labels.ome.zarr"
 """Ends of names of what belongs to a hierarchy and is beside it."""
 
 DEEP = 4
@@ -209,8 +209,14 @@ def note_beside(root: str) -> tuple[str, ...]:
     path = Path(root)
     if not path.exists():
         return ()
-    stem = glob.escape(path.name.partition(".")[0])
-    others = sorted(path.parent.glob(f"{stem}.*"))
-    names = ", ".join(x.name for x in others if x.name.endswith(BESIDE))
+    stem = path.name.partition(".")[0]
+    # States of fields have the whole name: that of an archive is another one.
+    begins = {STATES_END: f"{path.name}.", LABELS_END: f"{stem}."}
+    others = sorted(x.name for x in path.parent.glob(f"{glob.escape(stem)}.*"))
+    names = ", ".join(
+        name
+        for name in others
+        if any(name.startswith(b) and name.endswith(e) for e, b in begins.items())
+    )
     text = f"Not copied, since it is beside the source: {names}."
     return (text,) if names else ()

@@ -19,6 +19,7 @@ from napari_ngff.labels.label_classes import (
     color_of_new,
     dump_classes,
     dump_kept_classes,
+    has_marked_classes,
     load_classes,
     load_kept_classes,
     with_classes,
@@ -29,8 +30,8 @@ from napari_ngff.metadata.model import LabelInfo
 from napari_ngff.store.arrays.boxes import whole_box
 from napari_ngff.viewer.label_colors import recolor_labels
 from napari_ngff.viewer.label_layers import label_features
-from napari_ngff.viewer.layer_plan import origin_of
-from napari_ngff.viewer.notices import count_noun
+from napari_ngff.viewer.layer_plan import is_joined, origin_of
+from napari_ngff.viewer.notices import count_noun, shorten_name
 from napari_ngff.viewer.painting.layer_measuring import replace_own_features
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 __all__ = [
     "KEYS",
     "LayerClasses",
+    "apply_stored_classes",
     "bind_class_keys",
     "classes_of_layer",
     "count_voxels",
@@ -52,6 +54,11 @@ KEYS = 9
 """Number of classes that have a number key."""
 
 NO_CLASS = "This key has no class.\nKey {} is free: the last class has key {}."
+
+UNSEEN = (
+    "Painted with a hidden class.\nThe stroke of '{}' is in the labels and cannot be"
+    " seen. Show the class by its eye, or undo the stroke."
+)
 
 MANY = 2000
 """Labels with properties above which the table of features is not made again when a
@@ -86,6 +93,14 @@ class LayerClasses:
         self._former: dict[str, LabelClass] = {}
         self._read_classes(layer)
         layer.events.selected_label.connect(self._on_selected)
+        layer.stroke_ended.connect(self._report_hidden)
+
+    def _report_hidden(self) -> None:
+        """Report a stroke that is not seen, since its class is hidden."""
+        edit = self.layer.canvas.log.last_edit
+        painted = None if edit is None else self.find_class(edit.label)
+        if painted is not None and painted.hidden:
+            show_warning(UNSEEN.format(shorten_name(painted.name)))
 
     def _read_classes(self, layer: OMEZarrLabels) -> None:
         """Read the classes of the layer's file."""
@@ -496,6 +511,23 @@ def read_classes_again(layer: OMEZarrLabels) -> None:
     """Read the classes of a layer again, after it got other labels."""
     if layer in _classes or layer.classes is not None:
         classes_of_layer(layer).read_again()
+    else:
+        apply_stored_classes(layer)
+
+
+def apply_stored_classes(layer: OMEZarrLabels) -> None:
+    """Spare the locked classes of the file, and hide the hidden ones.
+
+    Other classes are read when somebody asks for them: that takes long for many
+    objects.
+    """
+    origin = origin_of(layer)
+    plan = origin.picture if origin is not None else None
+    # Those of an overview are of its first field.
+    if plan is None or plan.label is None or is_joined(plan):
+        return
+    if has_marked_classes(plan.label):
+        classes_of_layer(layer)
 
 
 _classes: weakref.WeakKeyDictionary[Any, LayerClasses] = weakref.WeakKeyDictionary()

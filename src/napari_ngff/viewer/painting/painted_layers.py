@@ -64,7 +64,10 @@ def as_layer(data: LayerData, read_only: str = "") -> Layer:
     """
     from napari.layers import Layer
 
-    from napari_ngff.viewer.painting.layer_classes import bind_class_keys
+    from napari_ngff.viewer.painting.layer_classes import (
+        apply_stored_classes,
+        bind_class_keys,
+    )
     from napari_ngff.viewer.painting.paint import OMEZarrLabels
     from napari_ngff.viewer.saving.attachment import attach_saver
 
@@ -81,6 +84,7 @@ def as_layer(data: LayerData, read_only: str = "") -> Layer:
     layer = OMEZarrLabels(canvas, read_only=reason, **keywords)
     bind_class_keys(layer)
     attach_saver(layer)
+    apply_stored_classes(layer)
     return layer
 
 
