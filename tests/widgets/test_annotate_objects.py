@@ -86,10 +86,16 @@ def test_an_object_is_cut_by_two_clicks_and_joined_by_one(viewer, dock, labels):
     assert voxel(labels, Y, X - 4) == 5
     assert voxel(labels, Y, X + 4) == 8
     assert "is cut" in dock.status.text()
+    # The list, the box and the next click mean the same object.
+    listed = dock.objects.list
+    assert [listed.item(row).text() for row in range(2)] == ["5", "8"]
+    assert listed.currentItem().text() == str(dock.objects.id.value()) == "5"
     press(dock.objects.join)
     assert not dock.objects.cut.isChecked()
+    assert "part of object 5" in dock.status.text()
     click(viewer, world(labels, Y, X + 50))
     until(lambda: voxel(labels, Y, X + 50) == 5)
+    until(lambda: not listed.findItems("8", Qt.MatchFlag.MatchExactly))
     labels.undo()
     labels.undo()
     assert voxel(labels, Y, X + 50) == 5

@@ -308,8 +308,11 @@ def test_saved_labels_are_shown_over_the_plate(viewer, root, browser):
     browser.show_field("A/1", "0")
     layer = add_labels(viewer)
     paint(layer, 3)
+    color = layer.get_color(3)
     browser.show_mosaic()
-    assert (np.asarray(viewer.layers["nuclei"].data[0]) == 3).any()
+    labels = viewer.layers["nuclei"]
+    assert (np.asarray(labels.data[0]) == 3).any()
+    np.testing.assert_allclose(labels.get_color(3), color, atol=0.01)
 
 
 def test_labels_are_hidden_on_the_overview_and_visible_in_a_field(viewer, root):

@@ -75,7 +75,7 @@ def labels_of(tables):
 def test_a_file_colours_the_map(loaded):
     assert loaded.chosen == TableOffer(TableOrigin.FILE, "conditions.csv")
     assert loaded.columns == ("dose", "drug", "n")
-    assert loaded.said == ["1 well in conditions.csv is not on this plate."]
+    assert loaded.said == ["Not on this plate, in conditions.csv: H12."]
     loaded.color_by("n", "mean")
     shown = loaded.color_map()
     assert shown.values == {
@@ -538,6 +538,21 @@ def test_columns_of_one_name_are_distinguished_by_their_tables(loaded, tmp_path)
     assert "dose (more.csv)" in titles
     assert filtered(loaded, "dose = 7") == {"A/1"}  # of the chosen table
     assert filtered(loaded, '"dose (conditions.csv)" = 0.5') == {"A/2"}
+
+
+def test_a_column_of_two_other_tables_is_not_taken_from_either(loaded, tmp_path):
+    # Also while one table alone has the column.
+    assert filtered(loaded, '"dose (conditions.csv)" = 0.5') == {"A/2"}
+    for name, column in (("more.csv", "dose"), ("last.csv", "size")):
+        path = tmp_path / name
+        path.write_text(f"well,{column}\nA1,7\n")
+        loaded.load_file(str(path))
+    loaded.filter_wells("dose = 7 and size = 7")
+    assert loaded.filter_problem == (
+        "Several tables have 'dose'. Write \"dose (conditions.csv)\""
+        ' or "dose (more.csv)".'
+    )
+    assert filtered(loaded, '"dose (more.csv)" = 7 and size = 7') == {"A/1"}
 
 
 def test_labels_are_counted_anew_when_chosen_again(plate, tmp_path):

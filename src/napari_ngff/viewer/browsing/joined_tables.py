@@ -269,6 +269,11 @@ class TableColumn:
     name: str
 
 
+def title_in_table(name: str, offer: TableOffer) -> str:
+    """Return the title of a column with that of its table."""
+    return f"{name} ({offer.title})"
+
+
 class JoinedTables:
     """The tables that were read, joined by their wells.
 
@@ -300,7 +305,7 @@ class JoinedTables:
         return {
             column: column.name
             if names.count(column.name) == 1
-            else f"{column.name} ({column.offer.title})"
+            else title_in_table(column.name, column.offer)
             for column in columns
         }
 
@@ -347,20 +352,38 @@ class JoinedTables:
         words = tuple(part for part in parts if part not in tests)
         if tests and chosen is None:
             raise ValueError("Choose a table first: there are no columns to test.")
+        owners = self._owners_of_columns(chosen)
+        conditions: dict[TableOffer, tuple[ColumnCondition, ...]] = {}
+        for test in parse_conditions(" and ".join(tests), tuple(owners)):
+            self._require_one_table(test.column, chosen)
+            offer, name = owners[test.column]
+            renamed = type(test)(name, test.operator, test.value)
+            conditions[offer] = (*conditions.get(offer, ()), renamed)
+        return words, conditions
+
+    def _owners_of_columns(
+        self, chosen: TableOffer | None
+    ) -> dict[str, tuple[TableOffer, str]]:
+        """Return table and column for each name that a line may use."""
         owners: dict[str, tuple[TableOffer, str]] = {}
         # The chosen table first: of two columns with one name, its own is meant.
         for offer in self._in_order(chosen):
             table = self.tables[offer]
             for name in (*table.columns, *table.place_columns):
                 owners.setdefault(name, (offer, name))
-        for column, title in self.title_columns().items():
-            owners.setdefault(title, (column.offer, column.name))
-        conditions: dict[TableOffer, tuple[ColumnCondition, ...]] = {}
-        for test in parse_conditions(" and ".join(tests), tuple(owners)):
-            offer, name = owners[test.column]
-            renamed = type(test)(name, test.operator, test.value)
-            conditions[offer] = (*conditions.get(offer, ()), renamed)
-        return words, conditions
+        # With the name of its table a column is found whatever else is loaded.
+        for offer, table in self.tables.items():
+            for name in table.columns:
+                owners.setdefault(title_in_table(name, offer), (offer, name))
+        return owners
+
+    def _require_one_table(self, name: str, chosen: TableOffer | None) -> None:
+        """Refuse a column of several tables, none of which is chosen."""
+        found = [offer for offer, table in self.tables.items() if name in table.columns]
+        if chosen in found or len(found) < 2:
+            return
+        first, second = (f'"{title_in_table(name, offer)}"' for offer in found[:2])
+        raise ValueError(f"Several tables have {name!r}. Write {first} or {second}.")
 
     def wells_shown(
         self, text: str, chosen: TableOffer | None, plate: PlateMap

@@ -72,6 +72,9 @@ __all__ = ["PlateTables", "join_table", "labels_shown", "names_shown"]
 CHANGING = (TableOrigin.PLATE, TableOrigin.IMAGES, TableOrigin.COUNT)
 """Origins whose tables are read again when they are chosen again, which is slow."""
 
+STRANGERS = 3
+"""Wells that are not on the plate which a message names."""
+
 
 class PlateTables:
     """The tables of one browser, and what is shown of them.
@@ -396,15 +399,13 @@ class PlateTables:
     def _take_table(self, offer: TableOffer, table: WellTable) -> None:
         self._joined.add_table(offer, table)
         self.offers = tuple(dict.fromkeys((offer, *self.offers)))
-        strangers = len(
-            set(table.frame[WELL].unique()) - set(table.wells_of(self.wells)) - {""}
-        )
+        known = {*table.wells_of(self.wells), ""}
+        strangers = [w for w in table.frame[WELL].unique().tolist() if w not in known]
         if strangers and self.wells:
-            wells = "1 well" if strangers == 1 else f"{strangers:,} wells"
-            verb = "is" if strangers == 1 else "are"
-            self.message_sent.emit(
-                f"{wells} in {offer.title} {verb} not on this plate."
-            )
+            names = ", ".join(str(w).replace("/", "") for w in strangers[:STRANGERS])
+            more = len(strangers) - STRANGERS
+            names += f" and {more:,} more" if more > 0 else ""
+            self.message_sent.emit(f"Not on this plate, in {offer.title}: {names}.")
         self._show_table(offer)
 
     def _show_table(self, offer: TableOffer | None) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from napari_ngff.errors import OMEZarrError, UnsupportedError
-from napari_ngff.labels.label_classes import classes_of
+from napari_ngff.labels.label_classes import PALETTE, classes_of
 from napari_ngff.metadata.model import Consequence, LabelInfo, Problem, Severity
 from napari_ngff.store.hierarchy.coordinate_systems import intrinsic_of, open_systems
 from napari_ngff.store.hierarchy.node import prefix_places
@@ -151,8 +151,11 @@ def _info_of_fields(first: LabelInfo) -> LabelInfo | None:
     """Return what the labels of a field say of those of all fields: the classes.
 
     Value 7 of one field is another object than value 7 of the next, but the same class.
+    The colours with which all new labels begin belong to no object either.
     """
-    colors = {item.value: item.color for item in classes_of(first)}
+    usual = dict(enumerate(PALETTE, 1))
+    begun = {v: rgba for v, rgba in first.colors.items() if usual.get(v) == rgba}
+    colors = begun | {item.value: item.color for item in classes_of(first)}
     return LabelInfo(colors) if colors else None
 
 

@@ -166,17 +166,22 @@ class ObjectPage(QWidget):
             with QSignalBlocker(self.id):
                 self.id.setValue(min(label, LARGEST))
             self._list_object(label)
+            if self.join.isChecked():
+                self.reported.emit(self._next_step())
 
     def _list_object(self, label: int) -> None:
         """Put an object at the top of the list of chosen ones."""
         if label == 0:
             return
-        for item in self.list.findItems(str(label), Qt.MatchFlag.MatchExactly):
-            self.list.takeItem(self.list.row(item))
+        self._forget_object(label)
         self.list.insertItem(0, str(label))
         self.list.setCurrentRow(0)
         while self.list.count() > MOST:
             self.list.takeItem(MOST)
+
+    def _forget_object(self, label: int) -> None:
+        for item in self.list.findItems(str(label), Qt.MatchFlag.MatchExactly):
+            self.list.takeItem(self.list.row(item))
 
     def _on_listed(self, item: QListWidgetItem) -> None:
         layer = self._layer
@@ -274,7 +279,14 @@ class ObjectPage(QWidget):
             if self._layer is not None:
                 # In a mode of painting, the click would paint as well.
                 self._layer.mode = "pan_zoom"
-            self.reported.emit(button.toolTip())
+            self.reported.emit(self._next_step())
+
+    def _next_step(self) -> str:
+        """Say what the next click does."""
+        if self.cut.isChecked() or self._layer is None:
+            return self.cut.toolTip()
+        label = int(self._layer.selected_label)
+        return f"Each object that is clicked becomes part of object {label}."
 
     def takeClick(self, layer: Any, event: Any) -> Any:
         """Join or cut at a click; a drag is left to napari."""
@@ -330,13 +342,16 @@ class ObjectPage(QWidget):
         self._tasks.start_task("regroup", regroup_or_explain, apply_result)
 
     def _report_join(self, regrouping: ObjectRegrouping) -> None:
-        label = regrouping.edits[0].label
-        self.reported.emit(f"{regrouping.labels[0]} is part of {label} now.")
+        label, joined = regrouping.edits[0].label, regrouping.labels[0]
+        self._forget_object(joined)
+        self.reported.emit(f"{joined} is part of {label} now.")
 
     def _report_cut(self, regrouping: ObjectRegrouping) -> None:
         first, second = regrouping.labels
         self.reported.emit(f"{first} is cut; the other part is {second}.")
         self._list_object(second)
+        # The object in hand stays the chosen one: the next click joins to it.
+        self._on_selected()
 
 
 def _make_click_handler(page: ObjectPage) -> Callable[[Any, Any], Any]:
