@@ -442,7 +442,7 @@ def test_acquisitions_are_shown_one_by_one_or_together(tmp_path, viewer):
     browser.choose_acquisitions([0, 1])
     assert viewer.layers[0] is first
     # The layer that was there stays that of its acquisition.
-    both = ["Tiny round 1", "Tiny round 0"]
+    both = ["round 1, Tiny", "round 0, Tiny"]
     assert [layer.name for layer in viewer.layers] == both
     browser.choose_acquisitions([1])
     assert list(viewer.layers) == [first]
@@ -618,7 +618,7 @@ def test_labels_belong_to_the_field_that_was_asked_for(tmp_path, viewer):
     assert set(np.unique(stored(root, "A/1/5/labels/phases"))) == {0, 2}
     # The status names the image of the selected layer, not that of the caption.
     assert [x for x in viewer.layers if x._type_string == "labels"] == [labels]
-    below = viewer.layers["Tiny round 0"]
+    below = viewer.layers["round 0, Tiny"]
     for layer, title in ((below, "field 1 - round 0"), (labels, "field 5 - round 1")):
         viewer.layers.selection.active = layer
         assert str(viewer.status).count("A1 - field") == 1
@@ -707,7 +707,7 @@ def test_the_image_of_the_field_asked_for_is_selected_and_labelled(tmp_path, vie
     browser = browse(viewer, root)
     browser.show_field("A/1", "1")
     browser.choose_acquisitions([0, 1])
-    first, second = viewer.layers["Tiny round 0"], viewer.layers["Tiny round 1"]
+    first, second = viewer.layers["round 0, Tiny"], viewer.layers["round 1, Tiny"]
     assert viewer.layers.selection.active is first
     browser.show_field("A/1", "5")
     assert viewer.layers.selection.active is second
@@ -764,10 +764,10 @@ def test_no_image_covers_that_of_the_field_asked_for(tmp_path, viewer):
     browser.show_field("A/1", "0")  # which the second acquisition does not have
     browser.choose_acquisitions([0, 1])
     browser.show_field("A/1", "4")
-    second = viewer.layers["Tiny round 1"]
+    second = viewer.layers["round 1, Tiny"]
     second.blending = "translucent"
     browser.show_field("A/1", "1")  # the same place
-    assert list(viewer.layers) == [viewer.layers["Tiny round 0"], second]
+    assert list(viewer.layers) == [viewer.layers["round 0, Tiny"], second]
     assert second.visible
     assert second.blending == "additive"
     # What the user chooses then holds while the acquisition is the same.
@@ -783,7 +783,7 @@ def test_a_field_of_one_acquisition_alone_gets_labels(tmp_path, viewer):
     browser.show_field("A/1", "1")
     browser.choose_acquisitions([0, 1])
     browser.show_field("A/1", "5")
-    assert not viewer.layers["Tiny round 0"].visible
+    assert not viewer.layers["round 0, Tiny"].visible
     ((name, image),) = image_choices(viewer.layers, browser)
     assert name == "A1 - field 5 - round 1"
     labels = viewer.add_layer(new_labels(image, "alone"))
@@ -814,7 +814,7 @@ def test_fields_of_two_acquisitions_are_paired_by_place(tmp_path, viewer):
     np.testing.assert_array_equal(pictures[1], stored(root, "A/1/4")[0])
     # Nothing of the second acquisition lies there.
     browser.show_field("A/1", "0")
-    assert [layer.name for layer in viewer.layers if layer.visible] == ["Tiny round 0"]
+    assert [layer.name for layer in viewer.layers if layer.visible] == ["round 0, Tiny"]
     # Of the first acquisition, nothing lies where the last field of the second does.
     browser.choose_acquisitions([1])
     browser.show_field("A/1", "6")

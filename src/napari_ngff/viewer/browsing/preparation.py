@@ -593,4 +593,5 @@ class FieldResolver:
         name = (plate.name if plate is not None else "") or self._node.name
         if len(runs) < 2 or plate is None or run is None:
             return name
-        return f"{name} {plate.name_acquisition(run)}"
+        # First what differs: napari cuts out the middle of long names in its list.
+        return f"{plate.name_acquisition(run)}, {name}"
