@@ -227,28 +227,20 @@ class LabelWriter:
         # out.
         if content.saving:
             self._recover_files(content.tokens)
-        # Read from the disk: the canvas must not cache what may be dropped below.
-        array = reopen_array(self.arrays[0], self.transaction.source)
-        writer = ArrayWriter(array, self.transaction)
         self._dirty.recheck_written(self.before_images)
-        cells = self.before_images.list_cells(0)
-        for cell in cells:
-            # Before the block is read: what comes later is a conflict of the next save,
-            # also in blocks that the canvas does not read.
-            key = writer.unit_key(writer.unit_of(cell))
-            self._reads.revisions.setdefault(key, self.transaction.find_revision(key))
-        self._take_changes(array, cells)
+        self._take_changes(self.before_images.list_cells(0))
 
-    def _take_changes(self, array: ChunkedArray, cells: Iterable[Cell]) -> None:
+    def _take_changes(self, cells: Iterable[Cell]) -> None:
         """Put what other programs changed in saved blocks behind the saved edits.
 
         Parameters
         ----------
-        array
-            Level 0, of which nothing was read yet.
         cells
-            Blocks that are in `before_images`.
+            Blocks of level 0 that are in `before_images`.
         """
+        # Read from the disk: the canvas must not cache what may be dropped below.
+        array = reopen_array(self.arrays[0], self.transaction.source)
+        writer = ArrayWriter(array, self.transaction)
         shape, dtype = self.canvas.shape, self.canvas.dtype
         known = [Snapshot(edits, shape, dtype) for edits in self._states]
         changes: list[Edit] = []
@@ -257,6 +249,10 @@ class LabelWriter:
             before = self.before_images.get_block(0, cell)
             if before is None:
                 continue
+            # Before the block is read: what comes later is a conflict of the next save,
+            # also in blocks that the canvas does not read.
+            key = writer.unit_key(writer.unit_of(cell))
+            self._reads.revisions.setdefault(key, self.transaction.find_revision(key))
             with suppress(CorruptDataError):
                 now = array.read(box)
                 states = [one.with_edits(box, before, self.order) for one in known]
@@ -486,7 +482,7 @@ class LabelWriter:
             ]
             if number == 0:
                 self._dirty.pending.update(cells)
-                self._take_changes(reopen_array(array, self.transaction.source), cells)
+                self._take_changes(cells)
                 continue
             # Coarser levels follow when level 0 is written.
             for cell in cells:

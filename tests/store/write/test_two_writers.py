@@ -208,6 +208,24 @@ def test_what_comes_while_a_chunk_is_saved_for_the_first_time_stays(
     assert (chunk[:8, 16:] == LEAST).all()
 
 
+def test_what_comes_between_two_tries_of_a_save_stays(make_place):
+    """Nothing of it was on the screen, so that no reading has noted it."""
+    place = make_place(FOLDER)
+    labels = LabelWriter(open_canvas(place, PATH), BeforeImages(), "nearest")
+    for number, value in enumerate((10, 20)):
+        if number:
+            rewrite(place, (0, 0), np.full(CHUNKS, LEAST, "u2"))
+        runs = mask_runs(np.ones((8, 16), bool), corner_of(number, 0))
+        add(labels.canvas, Edit(Mask(runs), (0, 1), (), value))
+        assert bool(labels.save().refused) == bool(number)
+    rewrite(place, (0, 0), np.full(CHUNKS, LEAST + 1, "u2"))
+    assert "changed by another" in labels.save().refused[0]
+    assert labels.save().refused == ()
+    chunk = read_levels(place, PATH)[0][: CHUNKS[0], : CHUNKS[1]]
+    assert (chunk[8:16, :16] == 20).all()
+    assert (chunk[:8] == LEAST + 1).all()
+
+
 @pytest.mark.default_cases("folder")
 @pytest.mark.parametrize("kind", EACH)
 def test_another_program_that_rewrites_the_same_chunks(make_place, kind):
