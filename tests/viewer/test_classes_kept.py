@@ -100,6 +100,9 @@ def test_a_stroke_of_a_hidden_class_is_reported(folder, monkeypatch):
     assert not shown
     classes.change_class(71, hidden=True)
     with layer.block_history():
+        pass  # a stroke in the air
+    assert not shown
+    with layer.block_history():
         layer.paint((0, 40, 40), 71)
     (text,) = shown
     assert "hidden class" in text

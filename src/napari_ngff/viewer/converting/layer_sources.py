@@ -1,4 +1,4 @@
-"""Finds the files that layers come from, and what is not saved in them."""
+"""Finds the files that layers come from, and opens a copy of them in their place."""
 
 from __future__ import annotations
 

@@ -93,12 +93,16 @@ class LayerClasses:
         self._former: dict[str, LabelClass] = {}
         self._read_classes(layer)
         layer.events.selected_label.connect(self._on_selected)
+        self._last_stroke = layer.canvas.log.last_edit
         layer.stroke_ended.connect(self._report_hidden)
 
     def _report_hidden(self) -> None:
         """Report a stroke that is not seen, since its class is hidden."""
-        edit = self.layer.canvas.log.last_edit
-        painted = None if edit is None else self.find_class(edit.label)
+        edit, before = self.layer.canvas.log.last_edit, self._last_stroke
+        self._last_stroke = edit
+        if edit is None or edit is before:
+            return  # a stroke beside the image makes no edit
+        painted = self.find_class(edit.label)
         if painted is not None and painted.hidden:
             show_warning(UNSEEN.format(shorten_name(painted.name)))
 

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from napari_ngff.errors import OMEZarrError, UnsupportedError
-from napari_ngff.labels.label_classes import PALETTE, classes_of
+from napari_ngff.labels.label_classes import classes_of
 from napari_ngff.metadata.model import Consequence, LabelInfo, Problem, Severity
 from napari_ngff.store.hierarchy.coordinate_systems import intrinsic_of, open_systems
 from napari_ngff.store.hierarchy.node import prefix_places
 from napari_ngff.store.pyramids.pyramid import Pyramid, open_pyramid
+from napari_ngff.viewer.label_layers import FIRST_COLORS
 from napari_ngff.viewer.layer_plan import LayerPlan, SharedAxes, frame_of
 from napari_ngff.viewer.placing.placement import SystemView
 from napari_ngff.viewer.placing.system_views import (
@@ -153,8 +154,7 @@ def _info_of_fields(first: LabelInfo) -> LabelInfo | None:
     Value 7 of one field is another object than value 7 of the next, but the same class.
     The colours with which all new labels begin belong to no object either.
     """
-    usual = dict(enumerate(PALETTE, 1))
-    begun = {v: rgba for v, rgba in first.colors.items() if usual.get(v) == rgba}
+    begun = {v: rgba for v, rgba in first.colors.items() if FIRST_COLORS.get(v) == rgba}
     colors = begun | {item.value: item.color for item in classes_of(first)}
     return LabelInfo(colors) if colors else None
 

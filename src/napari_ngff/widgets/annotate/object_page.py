@@ -282,7 +282,7 @@ class ObjectPage(QWidget):
             self.reported.emit(self._next_step())
 
     def _next_step(self) -> str:
-        """Say what the next click does."""
+        """Describe what the next click does."""
         if self.cut.isChecked() or self._layer is None:
             return self.cut.toolTip()
         label = int(self._layer.selected_label)
