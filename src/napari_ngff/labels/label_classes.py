@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from napari_ngff.metadata.model import LabelInfo
 
 __all__ = [
+    "FIRST_COLORS",
     "NAME",
     "PALETTE",
     "PLACE",
@@ -66,6 +67,9 @@ PALETTE = (
 blindness can tell apart: the eight of Okabe and Ito (2008) without black; pale grey and
 the wine of Tol (2021)."""
 
+FIRST_COLORS = dict(enumerate(PALETTE, 1))
+"""Colours of the first values of new labels; napari's own begin with a dark brown."""
+
 MOST = 255
 """If more labels have the key `NAME`, they are objects, not classes."""
 
@@ -108,7 +112,7 @@ def color_of_new(
 
     New labels have the colours of the palette in the order of their values.
     """
-    # A label without a class has this colour already (`FIRST_COLORS` in `viewer/`), and
+    # A label without a class has this colour already (`FIRST_COLORS`), and
     # keeps it when it becomes a class.
     usual = PALETTE[(value - 1) % len(PALETTE)]
     return free_color(classes) if usual in [c.color for c in classes] else usual

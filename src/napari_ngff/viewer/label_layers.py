@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from napari_ngff.errors import UnsupportedError
-from napari_ngff.labels.label_classes import PALETTE
 from napari_ngff.store.arrays.drawable_pixels import drawable_labels
 from napari_ngff.store.arrays.lazy_array import ArrayWindow
 from napari_ngff.store.pyramids.resampled import PlacedAxis, resample_pyramid
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.layer_plan import LayerData, LayerPlan
 
 __all__ = [
-    "FIRST_COLORS",
     "label_colormap",
     "label_features",
     "label_layer",
@@ -40,9 +38,6 @@ __all__ = [
     "rounded_note",
     "usual_colors",
 ]
-
-FIRST_COLORS = dict(enumerate(PALETTE, 1))
-"""Colours of the first values of new labels; napari's own begin with a dark brown."""
 
 OTHER = (0.6, 0.6, 0.6, 0.7)
 """Red, green, blue, alpha of labels without a colour, for code that reads

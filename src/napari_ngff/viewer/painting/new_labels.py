@@ -9,13 +9,14 @@ import numpy as np
 
 from napari_ngff.errors import UnsupportedError
 from napari_ngff.labels.create_labels import level_factors
+from napari_ngff.labels.label_classes import FIRST_COLORS
 from napari_ngff.labels.places.label_location import name_problem
 from napari_ngff.labels.places.sidecar import choose_location, open_sidecars
 from napari_ngff.store.arrays.drawable_pixels import DrawablePixels
 from napari_ngff.store.arrays.lazy_array import ArrayWindow, BlankArray, LazyArray
 from napari_ngff.store.pyramids.pyramid import LevelSource
 from napari_ngff.store.sources.read_ahead import is_remote
-from napari_ngff.viewer.label_layers import FIRST_COLORS, label_colormap
+from napari_ngff.viewer.label_layers import label_colormap
 from napari_ngff.viewer.layer_plan import (
     is_joined,
     origin_in,

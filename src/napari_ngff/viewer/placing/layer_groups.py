@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from napari_ngff.errors import OMEZarrError, UnsupportedError
-from napari_ngff.labels.label_classes import classes_of
+from napari_ngff.labels.label_classes import FIRST_COLORS, classes_of
 from napari_ngff.metadata.model import Consequence, LabelInfo, Problem, Severity
 from napari_ngff.store.hierarchy.coordinate_systems import intrinsic_of, open_systems
 from napari_ngff.store.hierarchy.node import prefix_places
 from napari_ngff.store.pyramids.pyramid import Pyramid, open_pyramid
-from napari_ngff.viewer.label_layers import FIRST_COLORS
 from napari_ngff.viewer.layer_plan import LayerPlan, SharedAxes, frame_of
 from napari_ngff.viewer.placing.placement import SystemView
 from napari_ngff.viewer.placing.system_views import (

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from napari_ngff.errors import OMEZarrError, UnsupportedError
 from napari_ngff.labels.create_labels import METHOD, create_labels
 from napari_ngff.labels.kept_edits import address_text, image_of_label
+from napari_ngff.labels.label_classes import FIRST_COLORS
 from napari_ngff.labels.label_writer import LabelWriter
 from napari_ngff.labels.places.label_location import name_problem
 from napari_ngff.labels.places.sidecar import choose_location, remember_sidecar
@@ -20,7 +21,6 @@ from napari_ngff.store.pyramids.level_reduction import method_named
 from napari_ngff.store.pyramids.pyramid import open_pyramid
 from napari_ngff.store.sources.read_ahead import is_remote
 from napari_ngff.store.write.begin import begin_transaction
-from napari_ngff.viewer.label_layers import FIRST_COLORS
 from napari_ngff.viewer.layer_plan import KEY, LayerOrigin, origin_of
 from napari_ngff.viewer.painting.label_target import TARGET, LabelTarget
 from napari_ngff.viewer.saving.layer_description import LayerDescription
