@@ -294,7 +294,7 @@ def test_no_class_has_the_name_of_another() -> None:
 SMALL = 60
 """Lines below which a module is worth no file, if only one other imports it."""
 
-SMALL_LEFT = {"napari_ngff.store.write.exchange", "napari_ngff.viewer.saving.signals"}
+SMALL_LEFT = {"napari_ngff.store.write.exchange"}
 
 
 def test_no_small_module_is_of_use_to_one_other_alone() -> None:

@@ -169,7 +169,7 @@ def write_layers(path: str, layers: Sequence[LayerData]) -> list[str]:
     from napari.utils.notifications import show_info
 
     from napari_ngff.viewer.notices import shorten_name
-    from napari_ngff.widgets.saving.writing import write_in_window
+    from napari_ngff.widgets.save_as import write_in_window
 
     written = write_in_window(path, layers)
     show_info(f"Saved {shorten_name(written.name)}")
@@ -311,8 +311,10 @@ def forget_logins() -> None:
     """Forget all logins, those in the keychain too, and the addresses of the form."""
     from napari.utils.notifications import show_info
 
-    from napari_ngff.store.sources.address_secrets import forget_secrets
-    from napari_ngff.store.sources.login_keyring import forget_kept_logins
+    from napari_ngff.store.sources.server_logins import (
+        forget_kept_logins,
+        forget_secrets,
+    )
     from napari_ngff.store.sources.server_logins import forget_logins as forget
     from napari_ngff.viewer.settings import forget_addresses
     from napari_ngff.viewer.window_services import (

@@ -9,7 +9,7 @@ import pytest
 
 from napari_ngff.labels.canvas import NOTED, Canvas
 from napari_ngff.labels.edits import Edit
-from napari_ngff.labels.flood import flood_region
+from napari_ngff.labels.label_objects import flood_region
 from napari_ngff.labels.shapes import Everywhere, Mask, Stroke
 from painting import Empty, Memory, pyramid
 

@@ -12,12 +12,18 @@ from napari.layers import Labels
 from napari.layers.labels._labels_utils import interpolate_coordinates
 from PIL import Image, ImageDraw
 
-from napari_ngff.labels import polygons
+from napari_ngff.labels import shapes
 from napari_ngff.labels.edits import Edit, EditLog, dump_edit, join_edits, load_edit
 from napari_ngff.labels.level_grid import LevelGrid
-from napari_ngff.labels.polygons import is_large, polygon_runs
 from napari_ngff.labels.runs import mask_runs, point_runs
-from napari_ngff.labels.shapes import Everywhere, Mask, Polygon, Stroke
+from napari_ngff.labels.shapes import (
+    Everywhere,
+    Mask,
+    Polygon,
+    Stroke,
+    is_large,
+    polygon_runs,
+)
 from painting import holders, sampled, samples, touched
 
 SIZES = st.integers(1, 40).flatmap(
@@ -72,16 +78,16 @@ def test_polygons_are_napari_s_at_any_border_of_chunks(points, step):
 @contextlib.contextmanager
 def limits(**values):
     """Other limits of the polygons for a while."""
-    before = {name: getattr(polygons, name) for name in values}
+    before = {name: getattr(shapes, name) for name in values}
     try:
         for name, value in values.items():
-            setattr(polygons, name, value)
+            setattr(shapes, name, value)
         polygon_runs.cache_clear()
         is_large.cache_clear()
         yield
     finally:
         for name, value in before.items():
-            setattr(polygons, name, value)
+            setattr(shapes, name, value)
         polygon_runs.cache_clear()
         is_large.cache_clear()
 

@@ -17,7 +17,7 @@ from napari_ngff.errors import ChunkError, UnsupportedError
 from napari_ngff.labels.edits import Edit
 from napari_ngff.labels.runs import mask_runs
 from napari_ngff.labels.saving import save_pass
-from napari_ngff.labels.saving.reduction_cache import ReductionCache
+from napari_ngff.labels.saving.save_pass import ReductionCache
 from napari_ngff.labels.shapes import Everywhere, Mask, Polygon, Stroke
 from napari_ngff.store.arrays.chunked_array import cache
 from saving import (

@@ -7,7 +7,7 @@ from hypothesis.extra.numpy import arrays
 from scipy import ndimage
 from skimage.draw import polygon2mask
 
-from napari_ngff.labels.outlines import find_polygons
+from napari_ngff.labels.object_export import find_polygons
 
 
 def filled(rings, shape):

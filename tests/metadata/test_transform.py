@@ -21,6 +21,7 @@ from napari_ngff.metadata.compound_transform import (
 )
 from napari_ngff.metadata.cursor import Cursor
 from napari_ngff.metadata.model import Severity
+from napari_ngff.metadata.systems_dump import dump_transformation
 from napari_ngff.metadata.transform import (
     Affine,
     Identity,
@@ -31,7 +32,6 @@ from napari_ngff.metadata.transform import (
     Stored,
     Translation,
 )
-from napari_ngff.metadata.transform_dump import dump_transformation
 from napari_ngff.metadata.transform_parse import ParseScope, parse_transformation
 from napari_ngff.metadata.vector_field import VectorField, interpolate_array
 

@@ -7,8 +7,8 @@ from contextlib import ExitStack, contextmanager
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
-from napari_ngff.store.sources import address_secrets, server_access, server_logins
 from napari_ngff.store.sources import remote_source as remote
+from napari_ngff.store.sources import server_access, server_logins
 from unreliable import Handler, serving
 
 
@@ -72,7 +72,7 @@ def logins_sent(server):
 def begin_without_logins(monkeypatch):
     """Begin a session in which nobody has logged in, and no request is made twice."""
     monkeypatch.setattr(remote, "PAUSES", ())
-    monkeypatch.setattr(address_secrets, "_known", {})
+    monkeypatch.setattr(server_logins, "_known", {})
     monkeypatch.setattr(server_logins, "_logins", {})
     monkeypatch.setattr(server_logins, "_refused", [])
     monkeypatch.setattr(server_logins, "_asked_kinds", {})

@@ -23,8 +23,8 @@ from napari_ngff.errors import OMEZarrError
 from napari_ngff.plugin import edit_copy, use_workers
 from napari_ngff.store.arrays.region_read import cache
 from napari_ngff.store.hierarchy.node import open_node
-from napari_ngff.store.sources import login_keyring
 from napari_ngff.store.sources import remote_source as remote
+from napari_ngff.store.sources import server_logins
 from napari_ngff.store.sources.server_logins import (
     find_login,
     make_login,
@@ -385,7 +385,7 @@ def fail_keychain(place, monkeypatch, keychain, shown):
     monkeypatch.setattr(keyring, "set_password", refuse)
     login = find_login(place.root)
     with pytest.raises(OMEZarrError) as caught:
-        login_keyring.keep_login(place.root, login)
+        server_logins.keep_login(place.root, login)
     shown += [*error_texts(caught.value), repr(login), str(login)]
 
 

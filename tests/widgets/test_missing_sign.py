@@ -19,7 +19,7 @@ from napari_ngff.viewer.streaming import outage_watch, streamed_view
 from napari_ngff.viewer.streaming.missing_parts import is_volume_shown, list_lost
 from napari_ngff.viewer.streaming.missing_retry import MissingRetry, can_read
 from napari_ngff.viewer.streaming.streamed_levels import fetcher
-from napari_ngff.widgets.missing_sign import TRY_AGAIN, missing_sign_of
+from napari_ngff.widgets.status_signs import TRY_AGAIN, missing_sign_of
 from plates import write_image as write_plain
 from unreliable import DROP, OK, serving
 

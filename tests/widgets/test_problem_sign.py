@@ -21,7 +21,7 @@ from napari_ngff.viewer.notices import count_noun
 from napari_ngff.viewer.samples import write_image, write_plate
 from napari_ngff.widgets.docking import full_name
 from napari_ngff.widgets.inspector.inspector_dock import PROBLEMS
-from napari_ngff.widgets.problem_sign import problem_sign_of
+from napari_ngff.widgets.status_signs import problem_sign_of
 
 
 def broken(folder):

@@ -12,7 +12,7 @@ from napari_ngff.plugin import use_workers
 from napari_ngff.viewer.samples import write_image
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.forms import DefaultReaderOffer
-from napari_ngff.widgets.saving.unsaved_sign import UnsavedSign
+from napari_ngff.widgets.status_signs import UnsavedSign
 
 
 @pytest.fixture

@@ -171,7 +171,7 @@ END_WHILE_WORKING = """
 import time
 from qtpy.QtWidgets import QApplication
 from napari_ngff.widgets import workers
-from napari_ngff.widgets.problem_sign import show_notice
+from napari_ngff.widgets.status_signs import show_notice
 
 application = QApplication([])
 calls = workers.main_calls()

@@ -14,7 +14,7 @@ from qtpy.QtWidgets import QApplication, QFileDialog, QMessageBox, QProgressDial
 from mouse import pump
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.plugin import use_workers
-from napari_ngff.widgets.saving import writing
+from napari_ngff.widgets import save_as
 from patience import PATIENCE
 
 PLACE = {
@@ -139,11 +139,11 @@ def test_what_cannot_be_saved_is_reported(viewer, layers, tmp_path, monkeypatch)
 def test_a_long_save_shows_how_far_it_is_and_can_be_stopped(
     viewer, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(writing, "SOON", 50)
+    monkeypatch.setattr(save_as, "SOON", 50)
     pixels = np.random.default_rng(0).integers(0, 4000, (60, 600, 600)).astype("u2")
     viewer.add_image(pixels, name="big")
     seen = []
-    write = writing.write
+    write = save_as.write
 
     def slow(*arguments, progress, **keywords):
         def reported(done, total):
@@ -153,7 +153,7 @@ def test_a_long_save_shows_how_far_it_is_and_can_be_stopped(
         return write(*arguments, progress=reported, **keywords)
 
     shown = threading.Event()
-    monkeypatch.setattr(writing, "write", slow)
+    monkeypatch.setattr(save_as, "write", slow)
 
     def stop():
         dialog = QApplication.activeModalWidget()

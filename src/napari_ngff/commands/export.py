@@ -12,8 +12,8 @@ from napari_ngff.commands.command_line import (
 )
 from napari_ngff.errors import NotOMEZarrError, OptionError
 from napari_ngff.labels.canvas import Canvas
-from napari_ngff.labels.export_file import save_boxes, save_outlines
 from napari_ngff.labels.label_classes import classes_of
+from napari_ngff.labels.object_export import save_boxes, save_outlines
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.store.pyramids.pyramid import open_pyramid
 

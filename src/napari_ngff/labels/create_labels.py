@@ -17,6 +17,7 @@ import numpy as np
 
 from napari_ngff.labels.places.label_list import (
     add_to_list,
+    claim_place,
     put_group,
     state_version,
 )
@@ -25,7 +26,6 @@ from napari_ngff.labels.places.label_location import (
     is_name,
     location_inside,
 )
-from napari_ngff.labels.places.name_claim import claim_place
 from napari_ngff.metadata.dump import dump_image
 from napari_ngff.metadata.model import ImageMetadata, LabelInfo, Level, Multiscale
 from napari_ngff.metadata.version import V0_4, V0_5

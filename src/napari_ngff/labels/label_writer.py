@@ -6,7 +6,7 @@ can be done again: see `napari_ngff.labels.saving.before_images`.
 
 Memory, for each of as many threads as cores: a decoded chunk some six times (what the
 file holds, what it was, what it becomes, and what an edit rasterises), and the bytes
-of a stored object twice; for all, `reduction_cache.ROOM` and some 500 bytes per chunk
+of a stored object twice; for all, `save_pass.ROOM` and some 500 bytes per chunk
 that is touched.
 """
 

@@ -1,18 +1,26 @@
-"""Exports labels for other programs: outlines as GeoJSON, boxes as a table."""
+"""Exports labels for other programs: outlines as GeoJSON, boxes as a table.
+
+Outlines follow the edges of voxels: exact polygons with holes. A file appears under its
+name when it is complete.
+"""
 
 from __future__ import annotations
 
 import csv
+import io
 import itertools
+import json
 import uuid
+from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 from scipy import ndimage
 
-from napari_ngff.labels.outlines import find_polygons
 from napari_ngff.store.arrays.boxes import box_shape, whole_box
 from napari_ngff.store.number_noise import drop_noise
+from napari_ngff.store.write.replace_file import replace_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -21,7 +29,17 @@ if TYPE_CHECKING:
     from napari_ngff.labels.label_classes import LabelClass
     from napari_ngff.store.arrays.boxes import Box
 
-__all__ = ["PLANE", "find_boxes", "outline_features", "write_boxes"]
+__all__ = [
+    "PLANE",
+    "OutlinePolygon",
+    "find_boxes",
+    "find_polygons",
+    "outline_features",
+    "save_boxes",
+    "save_outlines",
+    "write_boxes",
+]
+
 
 PLANE = 1 << 28
 """Most voxels of a plane whose objects are outlined; it is in memory as a whole."""
@@ -233,3 +251,265 @@ def write_boxes(
             starts.append(low * size)
             lengths.append((high - low) * size)
         writer.writerow([value, *drop_noise([*starts, *lengths]).tolist()])
+
+
+Ring = npt.NDArray[np.int64]
+"""Corners, axes (corner, y and x); the last is joined with the first. Integers are the
+edges between voxels: voxel 0 reaches from 0 to 1."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OutlinePolygon:
+    """One piece of an object whose voxels are connected by faces.
+
+    Attributes
+    ----------
+    outer
+        Counterclockwise, where y points down.
+    holes
+        Clockwise.
+    """
+
+    outer: Ring
+    holes: tuple[Ring, ...] = ()
+
+    @property
+    def area(self) -> int:
+        """Number of voxels."""
+        return sum(
+            abs(_double_area(ring)) * sign // 2 for ring, sign in self._signed_rings()
+        )
+
+    def _signed_rings(self) -> list[tuple[Ring, int]]:
+        return [(self.outer, 1), *((hole, -1) for hole in self.holes)]
+
+
+def find_polygons(mask: npt.NDArray[np.bool_]) -> list[OutlinePolygon]:
+    """Outline the voxels that are set in a mask.
+
+    Pieces that touch at a corner only are apart. No ring meets itself ("simple",
+    OGC 06-103r4, 6.1.11).
+
+    Parameters
+    ----------
+    mask
+        Axes (y, x).
+    """
+    rings = _trace_rings(mask)
+    outer = [ring for ring in rings if _double_area(ring) > 0]
+    holes = [ring for ring in rings if _double_area(ring) < 0]
+    # One piece has all holes; most objects are such.
+    if len(outer) == 1:
+        return [OutlinePolygon(outer[0], tuple(holes))]
+    # Else each hole belongs to the piece that its ring bounds.
+    pieces = _label_pieces(mask)
+    owned: dict[int, list[Ring]] = {}
+    for hole in holes:
+        owned.setdefault(_piece_of(hole, pieces, inner=True), []).append(hole)
+    return [
+        OutlinePolygon(ring, tuple(owned.get(_piece_of(ring, pieces), ())))
+        for ring in outer
+    ]
+
+
+def _label_pieces(mask: npt.NDArray[np.bool_]) -> npt.NDArray[Any]:
+    # By faces, scipy's default, so that pieces that touch at a corner are apart.
+    from scipy import ndimage
+
+    pieces: npt.NDArray[Any] = ndimage.label(mask)[0]
+    return pieces
+
+
+def _piece_of(ring: Ring, pieces: npt.NDArray[Any], inner: bool = False) -> int:
+    """Return the number of the piece that a ring bounds, by its topmost edge.
+
+    Below that edge lies the piece; or a hole, and the piece above it.
+    """
+    ends = np.roll(ring, -1, axis=0)
+    # Only a horizontal edge has a voxel above it and one below it.
+    flat = ring[:, 0] == ends[:, 0]
+    top = int(np.argmin(np.where(flat, ring[:, 0], np.iinfo(np.int64).max)))
+    y, x = int(ring[top, 0]), int(min(ring[top, 1], ends[top, 1]))
+    return int(pieces[y - 1, x] if inner else pieces[y, x])
+
+
+def _double_area(ring: Ring) -> int:
+    """Return twice the area inside a ring; negative for a hole."""
+    # Shoelace formula.
+    y, x = ring.T
+    after = np.roll(x, -1), np.roll(y, -1)
+    return int(np.sum(y * after[0] - x * after[1]))
+
+
+def _trace_rings(mask: npt.NDArray[np.bool_]) -> list[Ring]:
+    """Follow the edges between voxels that are set and voxels that are not."""
+    # So that voxels at the border have a neighbour that is not set.
+    padded = np.pad(mask, 1)
+    # Each edge runs with the object on its left, y pointing down: from start to stop.
+    starts, stops = [], []
+    for shift, start, stop in (
+        ((-1, 0), (0, 1), (0, 0)),  # above
+        ((1, 0), (1, 0), (1, 1)),  # below
+        ((0, -1), (0, 0), (1, 0)),  # left
+        ((0, 1), (1, 1), (0, 1)),  # right
+    ):
+        beside = np.roll(padded, (-shift[0], -shift[1]), (0, 1))
+        # Less the padding.
+        voxels = np.argwhere(padded & ~beside) - 1
+        starts.append(voxels + start)
+        stops.append(voxels + stop)
+    return _join_edges(np.concatenate(starts), np.concatenate(stops), mask.shape[1] + 1)
+
+
+def _join_edges(starts: Ring, stops: Ring, width: int) -> list[Ring]:
+    """Join edges to rings without corners on straight lines."""
+    following: dict[int, list[int]] = {}
+    # A corner as one number, row by row; `width` counts corners, one more than voxels.
+    keys = (starts[:, 0] * width + starts[:, 1]).tolist()
+    ends = (stops[:, 0] * width + stops[:, 1]).tolist()
+    for edge, key in enumerate(keys):
+        following.setdefault(key, []).append(edge)
+    steps = (stops - starts).tolist()
+    rings = []
+    free = [True] * len(keys)
+    for first in range(len(keys)):
+        if not free[first]:
+            continue
+        edge, corners = first, []
+        while free[edge]:
+            free[edge] = False
+            after = following[ends[edge]]
+            # Where two pieces touch at a corner, turn into the same one.
+            chosen = after[0]
+            if len(after) > 1:
+                y, x = steps[edge]
+                chosen = next(
+                    edge_after for edge_after in after if steps[edge_after] == [-x, y]
+                )
+            if steps[chosen] != steps[edge]:
+                corners.append(ends[edge])
+            edge = chosen
+        for loop in _split_loops(corners):
+            ring = np.array(loop, np.int64)
+            rings.append(np.stack([ring // width, ring % width], axis=1))
+    return rings
+
+
+def _split_loops(corners: list[int]) -> list[list[int]]:
+    """Cut a ring where it meets itself: a hole that touches its border is a ring."""
+    loops: list[list[int]] = []
+    way: list[int] = []
+    position: dict[int, int] = {}
+    for corner in corners:
+        if corner in position:
+            loop = way[position[corner] :]
+            del way[position[corner] :]
+            for passed in loop:
+                del position[passed]
+            loops.append(loop)
+        position[corner] = len(way)
+        way.append(corner)
+    return [*loops, way]
+
+
+def save_outlines(
+    path: str,
+    level: CanvasLevel,
+    axes: str,
+    classes: Iterable[LabelClass] = (),
+    cancel: Callable[[], bool] | None = None,
+) -> int:
+    """Write the outlines of all objects as GeoJSON, in pixels of level 0.
+
+    Parameters
+    ----------
+    level
+        Of a canvas; of a coarser one outlines are as coarse.
+    axes
+        A letter each, such as "tzyx"; the last two are y and x.
+    classes
+        Their names and colours become classifications.
+    cancel
+        Asked after each plane; True ends it.
+
+    Returns
+    -------
+    int
+        Number of outlines; nothing is written where it was cancelled.
+
+    Raises
+    ------
+    ValueError
+        Where a plane is too large; see `geojson`.
+    OSError
+        Where it cannot be written.
+    """
+    full = level.canvas.shape
+    # Voxels of level 0 per voxel of the level: QuPath's unit is the pixel of level 0.
+    height, width = (full[i] / level.shape[i] for i in (-2, -1))
+    stop = _CancelFlag(cancel)
+    features = outline_features(
+        level, axes, classes=classes, pixel=(height, width), cancel=stop
+    )
+    # In one piece at the end, so that a cancelled export leaves an older file alone.
+    if not stop.cancelled:
+        _write_text(path, json.dumps(features))
+    return len(features["features"])
+
+
+def save_boxes(
+    path: str,
+    level: CanvasLevel,
+    axes: str,
+    pixel: Sequence[float],
+    cancel: Callable[[], bool] | None = None,
+) -> int:
+    """Write the bounding boxes of all labels as a table of regions of interest.
+
+    Parameters
+    ----------
+    level
+        Of a canvas; boxes of a coarser one are up to a voxel of it too large.
+    axes
+        A letter each.
+    pixel
+        Size of a voxel of level 0 along each axis, in micrometres.
+    cancel
+        Asked after each chunk; True ends it.
+
+    Returns
+    -------
+    int
+        Number of rows; nothing is written where it was cancelled.
+
+    Raises
+    ------
+    OSError
+        Where it cannot be written.
+    """
+    stop = _CancelFlag(cancel)
+    boxes = find_boxes(level, cancel=stop)
+    if not stop.cancelled:
+        # Without translation: `csv` writes "\r\n" itself, and Windows would add a "\r".
+        file = io.StringIO(newline="")
+        full = level.canvas.shape
+        sizes = zip(pixel, full, level.shape, strict=True)
+        write_boxes(file, boxes, axes, [size * n / m for size, n, m in sizes])
+        _write_text(path, file.getvalue())
+    return len(boxes)
+
+
+class _CancelFlag:
+    """Asks whether to stop, and remembers that the answer was yes."""
+
+    def __init__(self, ask: Callable[[], bool] | None) -> None:
+        self._ask = ask
+        self.cancelled = False
+
+    def __call__(self) -> bool:
+        self.cancelled = self.cancelled or (self._ask is not None and self._ask())
+        return self.cancelled
+
+
+def _write_text(path: str, text: str) -> None:
+    replace_file(path, text.encode())

@@ -294,7 +294,7 @@ class WellReference:
     that of its group, and never built from names.
     """
 
-    # Not from the names: in published files the two disagree (see `plate_parse`).
+    # Not from the names: in published files the two disagree (see `metadata.parse`).
     path: str
     row: int
     column: int

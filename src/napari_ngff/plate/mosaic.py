@@ -4,6 +4,9 @@ Axes, levels, type and size of a cell come from the first readable well. If a we
 out not to fit when it is drawn, it is cut to its cell and noted in `WellCells.misfits`;
 when the mosaic is opened again, it has room for all wells that are known by then. See
 docs/design/007-plate-mosaic.md.
+
+Coarser levels are added where all images lack them: napari reads the coarsest one
+whole. Axes are added that other images have: wells may be imaged in different ways.
 """
 
 from __future__ import annotations
@@ -11,13 +14,12 @@ from __future__ import annotations
 import math
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from napari_ngff.errors import OMEZarrError, UnsupportedError
-from napari_ngff.plate.add_coarse_levels import add_coarse_levels
-from napari_ngff.plate.add_missing_axes import add_missing_axes
+from napari_ngff.plate import kept_planes
 from napari_ngff.plate.kept_planes import make_room
 from napari_ngff.plate.mosaic_level import MosaicLevel
 from napari_ngff.plate.well_cells import (
@@ -26,14 +28,15 @@ from napari_ngff.plate.well_cells import (
     WellCells,
     WellChoice,
 )
+from napari_ngff.store.arrays.lazy_array import BlankArray
 from napari_ngff.store.hierarchy.node import read_node
 from napari_ngff.store.pyramids.pyramid import Pyramid, open_pyramid
 from napari_ngff.store.threads import LOCAL_CONCURRENCY, share_work
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from napari_ngff.metadata.model import Multiscale
+    from napari_ngff.metadata.model import Level, Multiscale
     from napari_ngff.plate.arrangement import (
         PlacedField,
         ScreenArrangements,
@@ -41,10 +44,145 @@ if TYPE_CHECKING:
     )
     from napari_ngff.plate.plate_contents import FieldImage
     from napari_ngff.plate.plate_layout import MapWell
+    from napari_ngff.store.arrays.lazy_array import ArraySource
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.store.pyramids.pyramid import OnError
 
-__all__ = ["MosaicPyramid", "open_mosaic", "share_cells"]
+__all__ = [
+    "MosaicPyramid",
+    "add_coarse_levels",
+    "add_missing_axes",
+    "open_mosaic",
+    "share_cells",
+]
+
+
+def add_coarse_levels(
+    model: Pyramid, far: tuple[int, int], size: tuple[int, int], itemsize: int
+) -> Pyramid:
+    """Add levels to an image's pyramid until the coarsest plane of the plate is small.
+
+    Fields have no array for those levels: every n-th voxel of another one is shown, see
+    `napari_ngff.plate.level_view`.
+
+    Parameters
+    ----------
+    far
+        Height and width of the plate, in voxels of level 0.
+    size
+        Height and width of the image, in voxels of level 0.
+    itemsize
+        Bytes of a voxel.
+    """
+    # Arrays and metadata of the levels, which stay equally long.
+    levels, described = list(model.levels), list(model.multiscale.levels)
+
+    def plane_bytes() -> int:
+        sides = zip(far, size, levels[-1].shape[-2:], strict=True)
+        # Of one plane of the plate at the coarsest level so far.
+        return itemsize * math.prod(
+            math.ceil(n * coarse / full) for n, full, coarse in sides
+        )
+
+    while plane_bytes() > kept_planes.PLANE_BYTES and max(levels[-1].shape[-2:]) > 1:
+        coarse, description = _halve_level(levels[-1], described[-1])
+        levels.append(coarse)
+        described.append(description)
+    multiscale = replace(model.multiscale, levels=tuple(described))
+    return replace(model, multiscale=multiscale, levels=tuple(levels))
+
+
+def _halve_level(array: ArraySource, level: Level) -> tuple[BlankArray, Level]:
+    """Make the array and the metadata of a level that is half as high and wide."""
+    shape = tuple(-(-n // 2) for n in array.shape[-2:])
+    chunks = tuple(map(min, array.chunks[-2:], shape))
+    # Not just doubled: an odd size is rounded up.
+    scale = [
+        step * fine / coarse
+        for step, fine, coarse in zip(
+            level.scale[-2:], array.shape[-2:], shape, strict=True
+        )
+    ]
+    blank = BlankArray(
+        (*array.shape[:-2], *shape), (*array.chunks[:-2], *chunks), array.dtype
+    )
+    # Without a path, by which `MosaicLevel` knows that images have no such array.
+    return blank, replace(level, path="", scale=(*level.scale[:-2], *scale))
+
+
+ORDER = ("t", "c", "z", "y", "x")
+"""Of axes in an image: "time" first, then "channel", then "space" (0.4, axes)."""
+
+Item = TypeVar("Item")
+
+
+def add_missing_axes(model: Pyramid, images: Iterable[FieldImage]) -> Pyramid:
+    """Add the axes t, c and z that other images have and the model lacks.
+
+    Parameters
+    ----------
+    model
+        Pyramid of an image. Returned as it is if a level has any other transformation
+        than scale and translation.
+    images
+        Only those whose level 0 is open are looked at, so nothing is read.
+    """
+    if any(level.transformation for level in model.multiscale.levels):
+        return model
+    for image in images:
+        array, names = image.opened_level, image.multiscale.axis_names
+        if array is None or len(names) != array.ndim:
+            continue
+        for number, name in enumerate(names):
+            # Asked anew each time, since the model grows.
+            there = {known.lower() for known in model.multiscale.axis_names}
+            if name in ORDER and name not in there and array.shape[number] > 1:
+                model = _with_axis(model, image, number, array.shape[number])
+    return model
+
+
+def _with_axis(model: Pyramid, image: FieldImage, number: int, size: int) -> Pyramid:
+    """Add one axis of an image, with its voxel size, to all levels.
+
+    `number` is its index in that image, `size` its length at level 0.
+    """
+    theirs, described = image.multiscale, model.multiscale
+    names = [name.lower() for name in described.axis_names]
+    later = ORDER[ORDER.index(theirs.axis_names[number]) + 1 :]
+    # Before the first axis that has to be behind it, and before y and x at the latest.
+    position = next(
+        (i for i, name in enumerate(names) if name in later), len(names) - 2
+    )
+    levels: list[Any] = []
+    scales = []
+    for i, (source, level) in enumerate(
+        zip(model.levels, described.levels, strict=True)
+    ):
+        # That image may have fewer levels.
+        other = theirs.levels[min(i, len(theirs.levels) - 1)]
+        coarser = other.scale[number] / theirs.levels[0].scale[number]
+        voxels = max(1, math.ceil(size / abs(coarser)))
+        shape = _insert_value(source.shape, position, voxels)
+        chunks = _insert_value(source.chunks, position, 1)
+        # Never read: mosaics take shapes from the model, and pixels from the images.
+        levels.append(BlankArray(shape, chunks, source.dtype))
+        scales.append(
+            replace(
+                level,
+                scale=_insert_value(level.scale, position, other.scale[number]),
+                translation=_insert_value(
+                    level.translation, position, other.translation[number]
+                ),
+            )
+        )
+    axes = _insert_value(described.axes, position, theirs.axes[number])
+    multiscale = replace(described, axes=axes, levels=tuple(scales))
+    return replace(model, multiscale=multiscale, levels=tuple(levels))
+
+
+def _insert_value(values: Sequence[Item], index: int, value: Item) -> tuple[Item, ...]:
+    return (*values[:index], value, *values[index:])
+
 
 MOST_REASONS = 3
 """Number of reasons in the message if no well can be read."""

@@ -14,11 +14,10 @@ from napari_ngff.viewer.window_services import run_in_main, run_later, set_drawi
 from napari_ngff.widgets.browser.host import install_browser
 from napari_ngff.widgets.browser.names_visual import install_names
 from napari_ngff.widgets.level_label import install_level_label
-from napari_ngff.widgets.missing_sign import install_missing_sign
 from napari_ngff.widgets.notice_area import install_notice_area
-from napari_ngff.widgets.problem_sign import install_problem_sign
 from napari_ngff.widgets.saving.save_controls import install_controls
 from napari_ngff.widgets.saving.unsaved_question import install_guard
+from napari_ngff.widgets.status_signs import install_missing_sign, install_problem_sign
 from napari_ngff.widgets.workers import install_runner
 
 if TYPE_CHECKING:

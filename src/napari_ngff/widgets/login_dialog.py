@@ -20,14 +20,12 @@ from qtpy.QtWidgets import (
 )
 
 from napari_ngff.errors import error_text
-from napari_ngff.store.sources.login_keyring import (
-    is_keyring_installed,
-    keep_login,
-    kept_login,
-)
 from napari_ngff.store.sources.server_logins import (
     asked_login,
     find_login,
+    is_keyring_installed,
+    keep_login,
+    kept_login,
     make_login,
     set_login,
 )
@@ -38,7 +36,7 @@ from napari_ngff.widgets.workers import run_in_worker
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from napari_ngff.store.sources.address_secrets import AddressSecrets
+    from napari_ngff.store.sources.server_logins import AddressSecrets
 
 __all__ = ["LoginAnswer", "LoginDialog", "ask_login", "find_kept_login", "store_login"]
 

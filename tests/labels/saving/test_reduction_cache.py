@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from napari_ngff.labels.saving.reduction_cache import ROOM, ReductionCache
+from napari_ngff.labels.saving.save_pass import ROOM, ReductionCache
 from napari_ngff.store.arrays.boxes import box_of
 from napari_ngff.store.pyramids.level_reduction import LevelReduction
 from saving import reduced

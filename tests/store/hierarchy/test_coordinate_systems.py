@@ -9,8 +9,11 @@ import zarr
 
 from napari_ngff import UnsupportedError, open_node, open_pyramid
 from napari_ngff.metadata.model import Reference
-from napari_ngff.store.hierarchy.coordinate_systems import intrinsic_of, open_systems
-from napari_ngff.store.hierarchy.vector_fields import open_field
+from napari_ngff.store.hierarchy.coordinate_systems import (
+    intrinsic_of,
+    open_field,
+    open_systems,
+)
 from napari_ngff.store.pyramids.resampled import BentImage, resample_pyramid
 from napari_ngff.store.sources.folder_source import FolderSource
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from napari_ngff.store.hierarchy.copied_documents import CopiedDocuments
+from napari_ngff.store.hierarchy.group_documents import CopiedDocuments
 
 NEWER = {"": {}, "0": {}, "labels": {}, "labels/a": {}, "labels/a/0": {}}
 

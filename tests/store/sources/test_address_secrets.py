@@ -15,9 +15,9 @@ from locked_server import two_serving_locked
 from napari_ngff import open_node
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.store.pyramids.pyramid import open_pyramid
-from napari_ngff.store.sources.address_secrets import AddressSecrets
 from napari_ngff.store.sources.http_request import HttpRequest, fetch_object
 from napari_ngff.store.sources.remote_source import RemoteSource
+from napari_ngff.store.sources.server_logins import AddressSecrets
 from plates import pixels, write_image
 from unreliable import BUSY, DROP
 

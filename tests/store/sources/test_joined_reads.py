@@ -9,8 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from napari_ngff.store.sources import joined_reads
-from napari_ngff.store.sources.joined_reads import GAP, MOST_JOINED, JoinedReads
+from napari_ngff.store.sources import remote_file
+from napari_ngff.store.sources.remote_file import GAP, MOST_JOINED, JoinedReads
 from patience import until
 
 CONTENT = random.Random(0).randbytes(4 << 20)
@@ -43,10 +43,10 @@ def read_at_once(server, reads, spans, monkeypatch):
     """Read parts by a thread each, while another read holds the server up."""
 
     def wait_for_all(seconds):
-        assert seconds == joined_reads.GATHER
+        assert seconds == remote_file.GATHER
         until(lambda: len(reads._waiting) == len(spans))
 
-    monkeypatch.setattr(joined_reads, "time", SimpleNamespace(sleep=wait_for_all))
+    monkeypatch.setattr(remote_file, "time", SimpleNamespace(sleep=wait_for_all))
     server.over.clear()
     with ThreadPoolExecutor(len(spans) + 1) as pool:
         first = pool.submit(reads.read, [(3 << 20, 5)])

@@ -8,12 +8,12 @@ import pytest
 
 from locked_server import NoKeyringError
 from napari_ngff.errors import OMEZarrError
-from napari_ngff.store.sources.login_keyring import (
+from napari_ngff.store.sources.server_logins import (
     forget_kept_logins,
     keep_login,
     kept_login,
+    make_login,
 )
-from napari_ngff.store.sources.server_logins import make_login
 
 LOGINS = {
     "https://lab.org": make_login("me", "S3cret: Word"),

@@ -29,7 +29,7 @@ from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.hierarchy.location import find_location
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.store.pyramids.pyramid import open_pyramid
-from napari_ngff.store.sources import file_part, joined_reads, remote_source
+from napari_ngff.store.sources import file_part, remote_file, remote_source
 from napari_ngff.store.sources import zip_directory as zip_format
 from napari_ngff.store.write.zip_packing import pack_hierarchy
 from napari_ngff.viewer.samples import write_image
@@ -182,7 +182,7 @@ def read_plane(array):
 
 def test_neighbours_are_read_together(server, many, monkeypatch):
     # However busy the machine is.
-    monkeypatch.setattr(joined_reads, "GATHER", 0.1)
+    monkeypatch.setattr(remote_file, "GATHER", 0.1)
     server.folder = many
     array = open_array(archive_of(server), "0")
     server.asked.clear()

@@ -17,7 +17,7 @@ from napari_ngff.errors import (
 )
 from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.sources import remote_source as remote
-from napari_ngff.store.sources import server_time
+from napari_ngff.store.sources import server_access
 from napari_ngff.store.sources.remote_source import RemoteSource
 from napari_ngff.store.sources.server_access import open_filesystem
 from napari_ngff.store.threads import MOST
@@ -95,7 +95,7 @@ GIVEN_UP = r"complete after 0\.5 s|Got more than|[Cc]hunk"
 
 @pytest.mark.parametrize("answer", sorted(set(ENDLESS) - {FLOOD}))
 def test_an_answer_without_an_end_is_given_up(server, source, monkeypatch, answer):
-    monkeypatch.setattr(server_time, "LONGEST_REQUEST", 0.5)
+    monkeypatch.setattr(server_access, "LONGEST_REQUEST", 0.5)
     server.answer = lambda path: answer
     with pytest.raises(
         ServerError, match=r"complete after 0\.5 s|Got more than"
@@ -105,7 +105,7 @@ def test_an_answer_without_an_end_is_given_up(server, source, monkeypatch, answe
 
 
 def test_more_time_can_be_allowed(server, source, monkeypatch):
-    monkeypatch.setattr(server_time, "LONGEST_REQUEST", 0.2)
+    monkeypatch.setattr(server_access, "LONGEST_REQUEST", 0.2)
     monkeypatch.setenv("NAPARI_NGFF_SERVER_SECONDS", "60")
     server.answer = lambda path: DRIP
     assert source.get("thing") == b"." * 8

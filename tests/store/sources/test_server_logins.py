@@ -11,8 +11,8 @@ import pytest
 
 from locked_server import logins_sent, two_serving_locked
 from napari_ngff import LoginNeededError, open_node
-from napari_ngff.store.sources.address_secrets import AddressSecrets
 from napari_ngff.store.sources.server_logins import (
+    AddressSecrets,
     find_login,
     forget_logins,
     make_login,

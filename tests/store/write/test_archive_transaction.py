@@ -23,7 +23,7 @@ from napari_ngff.errors import (
 )
 from napari_ngff.store.arrays.zarr_adapter import TransactionStore
 from napari_ngff.store.sources.zip_source import ZipSource
-from napari_ngff.store.write import zip_rewriting as rewriting
+from napari_ngff.store.write import archive_transaction as rewriting
 from napari_ngff.store.write.archive_transaction import ArchiveTransaction
 from napari_ngff.store.write.begin import begin_transaction
 from napari_ngff.store.write.writer_token import SUFFIX
@@ -354,7 +354,7 @@ def test_what_others_write_meanwhile_is_not_lost(path, monkeypatch):
     """The archive is replaced while the new one is being written."""
     transaction = begin_transaction(ZipSource(path))
     transaction.put("0/c/0", b"mine")
-    from napari_ngff.store.write import zip_rewriting as rewriting
+    from napari_ngff.store.write import archive_transaction as rewriting
 
     write, calls = rewriting.write_archive, []
 

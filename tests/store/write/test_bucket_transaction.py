@@ -30,7 +30,7 @@ from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.arrays.lazy_array import BlankArray
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.store.pyramids.pyramid import LevelSource
-from napari_ngff.store.sources import server_time
+from napari_ngff.store.sources import server_access
 from napari_ngff.store.sources.remote_source import RemoteSource
 from napari_ngff.store.write.begin import begin_transaction, why_not_written
 from napari_ngff.store.write.bucket_transaction import ObjectBucket
@@ -180,7 +180,7 @@ def silent_server(files, monkeypatch):
     with socket.create_server(("127.0.0.1", 0)) as server:
         host, port = server.getsockname()
         monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{host}:{port}")
-        monkeypatch.setattr(server_time, "LONGEST_REQUEST", 0.5)
+        monkeypatch.setattr(server_access, "LONGEST_REQUEST", 0.5)
         type(files).clear_instance_cache()
         yield
     type(files).clear_instance_cache()
@@ -200,7 +200,7 @@ def test_a_server_that_never_answers_ends_a_conversion(silent_server):
 
 
 def test_a_large_object_may_take_longer():
-    assert server_time.allowed_seconds(64_000_000) == 1060
+    assert server_access.allowed_seconds(64_000_000) == 1060
 
 
 @pytest.mark.default_cases("True")

@@ -21,7 +21,7 @@ from napari_ngff.metadata.transform import (
     Stored,
     Translation,
 )
-from napari_ngff.viewer.inspecting.describe_transformation import (
+from napari_ngff.viewer.inspecting.describe_node import (
     MINUS,
     TIMES,
     describe_transformation,

@@ -10,7 +10,7 @@ from napari.layers import Image
 from napari_ngff.viewer.layer_plan import KEY
 from napari_ngff.viewer.session import session_of
 from napari_ngff.viewer.volumes.texture_budget import TextureBudget
-from napari_ngff.viewer.volumes.volume_choice import finest_place
+from napari_ngff.viewer.volumes.volume_fit import finest_place
 
 SHAPES = (2, 64, 128, 128), (2, 64, 64, 64), (2, 64, 32, 32)
 

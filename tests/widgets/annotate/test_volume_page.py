@@ -16,7 +16,7 @@ from napari_ngff.viewer.bridge.handover import hand_over
 from napari_ngff.viewer.bridge.volume_layers import is_volume
 from napari_ngff.viewer.samples import write_stack
 from napari_ngff.viewer.volumes.texture_budget import TextureBudget
-from napari_ngff.widgets.annotate.volume_page import VolumePage
+from napari_ngff.widgets.annotate.annotate_dock import VolumePage
 from napari_ngff.widgets.docking import ANNOTATE, full_name
 
 

@@ -11,7 +11,7 @@ from napari_ngff.store.limits import size_text
 from napari_ngff.viewer.samples import write_image as write_sample
 from napari_ngff.viewer.streaming.streamed_levels import ahead_reader, fetcher
 from napari_ngff.widgets.inspector.inspector_dock import READING, Inspector
-from napari_ngff.widgets.inspector.reading_page import HINT
+from napari_ngff.widgets.inspector.pages import HINT
 from plates import write_image
 from range_server import serving_ranges
 

@@ -9,8 +9,8 @@ from qtpy.QtWidgets import QApplication, QMessageBox
 from napari_ngff.cli import main
 from napari_ngff.viewer.samples import write_image
 from napari_ngff.widgets.docking import full_name
-from napari_ngff.widgets.inspector.problem_table import REPAIR
-from napari_ngff.widgets.problem_sign import problem_sign_of
+from napari_ngff.widgets.inspector.pages import REPAIR
+from napari_ngff.widgets.status_signs import problem_sign_of
 from person import Person, button_with, needs_pointer
 
 pytestmark = needs_pointer

@@ -24,9 +24,9 @@ from napari_ngff.labels.create_labels import put_array
 from napari_ngff.labels.places.label_list import (
     add_to_list,
     put_group,
+    require_free,
     state_version,
 )
-from napari_ngff.labels.places.name_claim import require_free
 from napari_ngff.labels.places.sidecar import (
     MOST_COPIED,
     remember_sidecar,

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from napari_ngff.store.convert.convert_words import ConvertWords
     from napari_ngff.store.convert.source_facts import SourceFacts
     from napari_ngff.store.hierarchy.location import Location
-    from napari_ngff.store.sources.address_secrets import AddressSecrets
+    from napari_ngff.store.sources.server_logins import AddressSecrets
 
 __all__ = [
     "ConversionCall",

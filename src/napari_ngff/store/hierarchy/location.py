@@ -247,13 +247,13 @@ def _locate_in_archive(
 def _locate_url(
     url: str, options: dict[str, Any], roots: tuple[str, ...] = ROOT_SUFFIXES
 ) -> Location:
-    from napari_ngff.store.sources.address_secrets import (
+    from napari_ngff.store.sources.remote_file import RemoteFile
+    from napari_ngff.store.sources.remote_source import RemoteSource
+    from napari_ngff.store.sources.server_logins import (
         AddressSecrets,
         known_secrets,
         remember_secrets,
     )
-    from napari_ngff.store.sources.remote_file import RemoteFile
-    from napari_ngff.store.sources.remote_source import RemoteSource
 
     server, names = _split_address(public_address(url))
     if names and names[-1] in METADATA_NAMES:

@@ -30,8 +30,7 @@ from napari_ngff.metadata.model import (
 from napari_ngff.metadata.parse import image_names, parse_attributes
 from napari_ngff.metadata.version import UNSTATED
 from napari_ngff.store.arrays.parse_array import unknown_key, unknown_keys
-from napari_ngff.store.hierarchy.copied_documents import CopiedDocuments
-from napari_ngff.store.hierarchy.group_documents import GroupDocuments
+from napari_ngff.store.hierarchy.group_documents import CopiedDocuments, GroupDocuments
 from napari_ngff.store.hierarchy.location import (
     Location,
     explain_nothing,

@@ -20,7 +20,6 @@ from napari_ngff.errors import (
     ServerError,
 )
 from napari_ngff.store.limits import LARGEST_DOCUMENT, allowed_chunk, is_document
-from napari_ngff.store.sources.address_secrets import AddressSecrets
 from napari_ngff.store.sources.file_part import (
     FilePart,
     FileVersion,
@@ -47,13 +46,18 @@ from napari_ngff.store.sources.request_failure import (
     wants_login,
 )
 from napari_ngff.store.sources.revision import Revision, TaggedBytes
-from napari_ngff.store.sources.server_access import ServerAccess, open_filesystem
+from napari_ngff.store.sources.server_access import (
+    LATE,
+    ServerAccess,
+    allowed_seconds,
+    open_filesystem,
+)
 from napari_ngff.store.sources.server_logins import (
+    AddressSecrets,
     choose_secrets,
     note_refusal,
     server_of,
 )
-from napari_ngff.store.sources.server_time import LATE, allowed_seconds
 from napari_ngff.store.threads import MOST, ask_pool
 
 if TYPE_CHECKING:

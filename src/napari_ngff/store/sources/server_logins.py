@@ -1,31 +1,296 @@
 """Logins by server, as the user gave them; in memory, until napari ends.
 
 They are used for addresses that have no login of their own, or one that was refused.
+
+`AddressSecrets` has those that addresses were opened with, in memory alone. The
+keychain of the computer keeps logins for longer (extra ``keyring``).
+
+Functions on the keychain may wait for the user, whom the system asks to unlock the
+keychain. Each system has its own kinds of errors, not all of which are keyring's, and
+some quote what they were given: ours name their kind alone.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+import base64
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
-from napari_ngff.addresses import public_address
-from napari_ngff.store.sources.address_secrets import AddressSecrets
+from napari_ngff.addresses import MARK, hide_secrets, public_address
+from napari_ngff.errors import OMEZarrError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
 __all__ = [
+    "AddressSecrets",
     "asked_login",
     "call_after_login",
     "choose_secrets",
     "find_login",
+    "forget_kept_logins",
     "forget_logins",
+    "forget_secrets",
+    "is_keyring_installed",
+    "keep_login",
+    "kept_login",
+    "known_secrets",
     "make_login",
     "note_refusal",
+    "remember_secrets",
     "server_of",
     "set_login",
 ]
+
+
+SECRET_NAMES = re.compile(
+    r"auth|cookie|credential|key|pass|secret|sig|token", re.IGNORECASE
+)
+"""Names of options and of parts of a query whose values are secrets."""
+
+LOGIN_NAMES = frozenset({"anon", "auth", "profile", "session"})
+"""Names of other options that say who asks, or that no one in particular does."""
+
+SHORTEST = 4
+"""Letters; what is shorter is no secret, and stands in many words."""
+
+HIDDEN = "…"
+
+
+@dataclass(frozen=True, slots=True)
+class AddressSecrets:
+    """What requests of one address need, and no one else gets.
+
+    Attributes
+    ----------
+    login
+        ``user:password``, encoded as in the address; "" without one.
+    query
+        Of the address, with its ``?``; "" without one.
+    options
+        For fsspec.
+    token
+        Of a bearer, which goes in place of a login; "" without one.
+    """
+
+    login: str = field(default="", repr=False)
+    query: str = field(default="", repr=False)
+    options: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    token: str = field(default="", repr=False)
+
+    @classmethod
+    def from_address(
+        cls, address: str, options: Mapping[str, Any] | None = None
+    ) -> AddressSecrets:
+        """Take the secrets out of an address."""
+        parts = urlsplit(address)
+        login = parts.netloc.rpartition("@")[0]
+        query = f"?{parts.query}" if parts.query else ""
+        return cls(login, query, dict(options or {}))
+
+    def __bool__(self) -> bool:
+        return bool(self.login or self.query or self.options or self.token)
+
+    @property
+    def has_credentials(self) -> bool:
+        """Return whether they say who asks; other options do not."""
+        own = self.login or self.query or self.token
+        named = LOGIN_NAMES & {*self.options} or any(_secret_values(self.options))
+        return bool(own or named)
+
+    @property
+    def authorization(self) -> str:
+        """Value of the header with the login or the token; "" without one."""
+        if self.token:
+            return f"Bearer {self.token}"
+        if not self.login:
+            return ""
+        return f"Basic {base64.b64encode(unquote(self.login).encode()).decode()}"
+
+    def complete_address(self, public: str) -> str:
+        """Put the login and the query into a public address."""
+        scheme, mark, rest = public.partition(MARK)
+        login = f"{self.login}@" if self.login else ""
+        return f"{scheme}{mark}{login}{rest}{self.query}"
+
+    def hide_in(self, text: str) -> str:
+        """Remove the secrets from a text of another library."""
+        text = hide_secrets(text)
+        for secret in sorted(set(self._words()), key=len, reverse=True):
+            if len(secret) >= SHORTEST:
+                text = text.replace(secret, HIDDEN)
+        return text
+
+    def _words(self) -> Iterator[str]:
+        yield from (self.query, self.query[1:], self.authorization, self.token)
+        yield self.authorization.partition(" ")[2]
+        password = self.login.partition(":")[2]
+        yield from (self.login, password, unquote(self.login), unquote(password))
+        yield from (value for _, value in parse_qsl(self.query[1:]))
+        yield from _secret_values(self.options)
+
+
+def _secret_values(options: Mapping[str, Any], *, every: bool = False) -> Iterator[str]:
+    """List the values of options that are secret by their names, at any depth."""
+    for name, value in options.items():
+        is_secret = every or bool(SECRET_NAMES.search(str(name)))
+        if isinstance(value, Mapping):
+            yield from _secret_values(value, every=is_secret)
+        elif is_secret and isinstance(value, tuple | list):
+            yield from (str(part) for part in value)
+        elif is_secret and isinstance(value, str):
+            yield value
+
+
+_known: dict[str, AddressSecrets] = {}
+
+
+def remember_secrets(address: str, secrets: AddressSecrets) -> None:
+    """Keep what a hierarchy was opened with, for when only its public address is known.
+
+    Names of layers and files have no other address.
+    """
+    _known[public_address(address)] = secrets
+
+
+def known_secrets(address: str) -> AddressSecrets:
+    """Return what a hierarchy was opened with last; empty for an unknown one."""
+    return _known.get(public_address(address), AddressSecrets())
+
+
+def forget_secrets() -> None:
+    """Forget what hierarchies were opened with; those that are open keep it."""
+    _known.clear()
+
+
+SERVICE = "napari-ngff"
+LIST = "servers"
+"""Entry with the servers of all others: a keychain lists none."""
+
+
+def is_keyring_installed() -> bool:
+    """Return whether logins can be kept."""
+    return find_spec("keyring") is not None
+
+
+def keep_login(address: str, login: AddressSecrets) -> None:
+    """Keep a login for the server of an address.
+
+    Raises
+    ------
+    OMEZarrError
+        Where the keychain does not take it.
+    """
+    import keyring
+
+    server = server_of(address)
+    try:
+        keyring.set_password(SERVICE, server, _write_entry(login))
+        others = [one for one in _listed_servers() if one != server]
+        keyring.set_password(SERVICE, LIST, json.dumps([*others, server]))
+    except OMEZarrError:
+        raise
+    except Exception as error:  # noqa: BLE001  each system's own kinds
+        kind = type(error).__name__
+        msg = f"The keychain did not take the login for {server} ({kind})."
+        failure = OMEZarrError(msg, remedy="It is used until napari closes.")
+    else:
+        return
+    raise failure
+
+
+def kept_login(address: str) -> AddressSecrets | None:
+    """Return the login that is kept for the server of an address; None for none.
+
+    Raises
+    ------
+    OMEZarrError
+        Where the keychain cannot be read.
+    """
+    if not is_keyring_installed():
+        return None
+    parts = _read_entry(server_of(address))
+    if not isinstance(parts, dict):
+        return None
+    options = parts.get("options")
+    return AddressSecrets(
+        str(parts.get("login", "")),
+        "",
+        options if isinstance(options, dict) else {},
+        str(parts.get("token", "")),
+    )
+
+
+def forget_kept_logins() -> None:
+    """Delete all logins that were kept.
+
+    Raises
+    ------
+    OMEZarrError
+        Where the keychain still has some.
+    """
+    if not is_keyring_installed():
+        return
+    import keyring
+
+    servers = _listed_servers()
+    left = [server for server in servers if not _delete_entry(server)]
+    if not left:
+        _delete_entry(LIST)
+        return
+    if len(left) < len(servers):
+        keyring.set_password(SERVICE, LIST, json.dumps(left))
+    msg = f"The keychain did not delete the login for {', '.join(left)}."
+    raise OMEZarrError(msg, remedy=f"Delete the entries of {SERVICE} there.")
+
+
+def _write_entry(login: AddressSecrets) -> str:
+    # In no variable of `keep_login`: tracebacks show variables, too.
+    parts = {"login": login.login, "token": login.token, "options": login.options}
+    return json.dumps(parts)
+
+
+def _listed_servers() -> list[str]:
+    names = _read_entry(LIST)
+    return [str(name) for name in names] if isinstance(names, list) else []
+
+
+def _read_entry(name: str) -> Any:
+    """Read an entry; None for none, for one that is not ours, and without a keychain.
+
+    Raises
+    ------
+    OMEZarrError
+        Where the keychain cannot be read.
+    """
+    import keyring
+    from keyring.errors import NoKeyringError
+
+    try:
+        return json.loads(keyring.get_password(SERVICE, name) or "null")
+    except (NoKeyringError, ValueError):
+        return None
+    except Exception as error:  # noqa: BLE001  each system's own kinds
+        msg = f"The keychain cannot be read ({type(error).__name__})."
+        failure = OMEZarrError(msg, remedy="Unlock it, and try again.")
+    raise failure
+
+
+def _delete_entry(name: str) -> bool:
+    """Delete an entry, and return whether it is gone."""
+    import keyring
+
+    try:
+        keyring.delete_password(SERVICE, name)
+    except Exception:  # noqa: BLE001  each system's own kinds; or it is not there
+        return _read_entry(name) is None
+    return True
+
 
 USUAL_PORTS = {"http": 80, "https": 443}
 

@@ -1,28 +1,313 @@
-"""Changes a zip archive: objects wait, and `commit` writes a new archive."""
+"""Changes a zip archive: objects wait, and `commit` writes a new archive.
+
+It is written beside the old one. Entries that stay are copied; deflated ones are
+inflated unless the file would grow too much, since RFC-9 wants none. The result is
+verified and then renamed.
+"""
 
 from __future__ import annotations
 
+import errno
+import json
 import os
+import shutil
+import struct
+import sys
 from contextlib import suppress
+from dataclasses import replace as replaced
 from typing import TYPE_CHECKING
 
-from napari_ngff.errors import ConflictError, NodeNotFoundError, OMEZarrError
+from napari_ngff.errors import (
+    ConflictError,
+    NodeNotFoundError,
+    OMEZarrError,
+    UnsupportedError,
+)
 from napari_ngff.store.arrays.stored_objects import join_key
+from napari_ngff.store.limits import parse_json
+from napari_ngff.store.sources.file_bytes import PositionFile
 from napari_ngff.store.sources.revision import Revision
-from napari_ngff.store.sources.zip_source import reload_all
-from napari_ngff.store.write.file_lock import turn_lock
+from napari_ngff.store.sources.zip_directory import (
+    DEFLATED,
+    ENCRYPTED,
+    MOST_INFLATED,
+    MOST_RATIO,
+    ZipArchive,
+)
+from napari_ngff.store.sources.zip_source import close_all, reload_all
+from napari_ngff.store.write.file_lock import lock_open_file, turn_lock
+from napari_ngff.store.write.fsync import flush_folder, flush_open_file
 from napari_ngff.store.write.label_list_watch import announce_lists
+from napari_ngff.store.write.named_errors import name_errors
+from napari_ngff.store.write.replace_file import rename_aside, rename_over
 from napari_ngff.store.write.waiting_transaction import WaitingTransaction, WaitingTree
-from napari_ngff.store.write.writer_token import remove_left
-from napari_ngff.store.write.zip_rewriting import rewrite_archive
+from napari_ngff.store.write.writer_token import aside_name, new_token, remove_left
+from napari_ngff.store.write.zip_packing import rank_key
+from napari_ngff.store.write.zip_writer import (
+    ArchiveEntry,
+    InflatingError,
+    size_of_archive,
+    write_archive,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from napari_ngff.store.sources.zip_source import ZipSource
+    from napari_ngff.store.write.staged_objects import StagedObject
     from napari_ngff.store.write.transaction import GoesOn
 
-__all__ = ["ArchiveTransaction"]
+__all__ = [
+    "ArchiveTransaction",
+    "rewrite_archive",
+]
+
+
+ATTRIBUTES = struct.Struct("<12xHH22xI4x")  # 4.3.12: time, date, external attributes
+
+GROWTH = 256 << 20
+"""Bytes by which a file may grow without the compression of the archive, or by its own
+size if that is more."""
+
+
+def rewrite_archive(
+    path: str,
+    old: ZipArchive,
+    staged: Mapping[str, StagedObject | None],
+    root: bytes | None,
+    goes_on: GoesOn | None = None,
+) -> bool | None:
+    """Replace an archive by a new one with changed entries.
+
+    Entries are in the order of RFC-9, with ZIP64 records. Memory: some 400 bytes for
+    each entry, and a few MiB.
+
+    Parameters
+    ----------
+    path
+        Of the archive, without links.
+    old
+        The archive as it is.
+    staged
+        Name -> new object; None to leave it out.
+    root
+        The document at the root of the hierarchy, for the comment.
+    goes_on
+        See `GoesOn`.
+
+    Returns
+    -------
+    bool or None
+        False if `goes_on` stopped it; None if another program replaced the archive
+        meanwhile. Then the file is as it was.
+
+    Raises
+    ------
+    CorruptDataError, UnsupportedError
+        Where the archive is damaged, or has encrypted entries.
+    AccessError
+        Where the folder cannot be written.
+    OSError
+        Where the disk has no room for a second archive, with the numbers, or where
+        writing fails.
+    """
+    remove_left(os.path.dirname(path))
+    comment = update_comment(old.comment, root)
+    copied = plan_entries(old, staged)
+    inflated = [plan_inflated(part) for part in copied]
+    size = size_of_archive(inflated, comment)
+    growth = size - size_of_archive(copied, comment)
+    # Both sizes are known before a byte is written.
+    if growth > max(GROWTH, old.file.size) or size > free_room(path):
+        inflated = copied
+    require_room(path, size_of_archive(inflated, comment))
+    try:
+        return write_replacement(path, old, inflated, comment, staged, goes_on)
+    # A damaged entry is copied as it is: another program may be able to read it.
+    except InflatingError:
+        return write_replacement(path, old, copied, comment, staged, goes_on)
+
+
+def write_replacement(
+    path: str,
+    old: ZipArchive,
+    parts: list[ArchiveEntry],
+    comment: bytes,
+    staged: Mapping[str, StagedObject | None],
+    goes_on: GoesOn | None,
+) -> bool | None:
+    """Write an archive aside, verify it, and rename it; see `rewrite_archive`."""
+    aside = aside_name(path, new_token())
+    try:
+        with name_errors(path), open(aside, "x+b", buffering=0) as file:
+            # Another process must not take it for a file that is left over.
+            lock_open_file(file.fileno())
+            if not write_archive(file.fileno(), parts, comment, goes_on):
+                return False
+            flush_open_file(file)
+            # Flushed, then verified, then named: an archive that cannot be read never
+            # replaces one that can.
+            verify_archive(aside, parts, staged)
+            if sys.platform == "win32":
+                file.close()
+            return True if replace_archive(aside, path, old) else None
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(aside)
+
+
+def plan_entries(
+    old: ZipArchive, staged: Mapping[str, StagedObject | None]
+) -> list[ArchiveEntry]:
+    """List all entries in the order of RFC-9."""
+    added = sorted(name.encode() for name in staged if name.encode() not in old.index)
+    parts = []
+    for name in sorted([*old.index, *added], key=lambda name: rank_key(name.decode())):
+        text = name.decode()
+        if text not in staged:
+            parts.append(plan_copy(old, name))
+        elif (new := staged[text]) is not None:
+            parts.append(ArchiveEntry(name, new.length, new.file, new.start, new.crc))
+    return parts
+
+
+def plan_inflated(part: ArchiveEntry) -> ArchiveEntry:
+    """Plan an entry of the old archive that is inflated."""
+    # A small entry that claims gigabytes is copied as it is.
+    size, packed = part.full_size, part.length
+    if part.method != DEFLATED or size > max(MOST_INFLATED, MOST_RATIO * packed):
+        return part
+    return replaced(part, length=size, method=0, size=None, packed=packed)
+
+
+def verify_archive(
+    path: str, parts: list[ArchiveEntry], staged: Mapping[str, StagedObject | None]
+) -> None:
+    """Open a written archive, and compare its entries with the plan.
+
+    Raises
+    ------
+    CorruptDataError
+    """
+    new = ZipArchive(path)
+    try:
+        if len(new.index) != len(parts):
+            raise new.damage_error(f"lists {len(new.index)} of {len(parts)} entries")
+        for part, (name, position) in zip(parts, new.index.items(), strict=True):
+            entry, text = new.entry_at(position), name.decode()
+            written = name, entry.method, entry.stored, entry.size, entry.crc
+            if written != (
+                part.name,
+                part.method,
+                part.length,
+                part.full_size,
+                part.crc,
+            ):
+                raise new.damage_error(f"does not list {text} as it was written")
+            # Reads the local header: directory and headers have to agree.
+            new.find_start(text, entry)
+            if text in staged:
+                new.read(text, entry, verify=True)
+    finally:
+        new.close()
+
+
+def plan_copy(archive: ZipArchive, name: bytes) -> ArchiveEntry:
+    """Plan an entry that is copied as it is."""
+    position = archive.index[name]
+    entry = archive.entry_at(position)
+    if entry.flags & ENCRYPTED:
+        raise UnsupportedError(
+            f"{name.decode()} in {archive.path} is encrypted, and the archive"
+            " cannot be rewritten.",
+            remedy="Pack it again without a password.",
+        )
+    # Kept as they are, so that the archive differs only in what was changed.
+    time, date, mode = ATTRIBUTES.unpack_from(archive.directory, position)
+    start = archive.find_start(name.decode(), entry)
+    if start + entry.stored > archive.file.size:
+        raise archive.damage_error(f"is cut off inside {name.decode()}")
+    assert isinstance(archive.file, PositionFile)
+    return ArchiveEntry(
+        name, entry.stored, archive.file, start, entry.crc, entry.method, entry.size,
+        (time, date), mode,
+    )  # fmt: skip
+
+
+def update_comment(comment: bytes, document: bytes | None) -> bytes:
+    """Put version and order of entries into the comment of an archive (RFC-9)."""
+    # All else in the comment is kept; so is a comment that is not JSON, and that of a
+    # hierarchy without ``zarr.json``, which RFC-9 does not define.
+    try:
+        content = parse_json(comment.rstrip(b"\0") or b"{}")
+        version = parse_json(document or b"")["attributes"]["ome"]["version"]
+        home = content.setdefault("ome", {})
+        home["version"] = version
+        order = home.setdefault("zipFile", {}).setdefault("centralDirectory", {})
+        # RFC-9; true, since `plan_entries` puts all `zarr.json` first.
+        order["jsonFirst"] = True
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return comment
+    return json.dumps(content).encode()
+
+
+def require_room(path: str, needed: int) -> None:
+    """Raise if the disk has too little room beside a file.
+
+    Raises
+    ------
+    OSError
+    """
+    folder, free = os.path.dirname(path), free_room(path)
+    if free < needed:
+        raise OSError(
+            errno.ENOSPC,
+            f"No room to rewrite {path}: {folder} has {format_megabytes(free)} free,"
+            f" and {format_megabytes(needed)} are needed for the new file beside the"
+            " old one",
+        )
+
+
+def free_room(path: str) -> int:
+    """Return the free bytes on the disk of a file."""
+    return shutil.disk_usage(os.path.dirname(path)).free
+
+
+def format_megabytes(size: int) -> str:
+    """Format a number of bytes."""
+    return f"{-(-size // 10**6):,} MB"
+
+
+def replace_archive(aside: str, path: str, old: ZipArchive) -> bool:
+    """Rename a new archive into its place, unless another program replaced the old
+    one.
+    """
+    if sys.platform == "win32":
+        return replace_closed(aside, path, old)
+    with open(path, "rb") as file:
+        # Another process that saves into it waits here, and then finds a new file.
+        lock_open_file(file.fileno(), wait=True)
+        now = Revision.of_stat(os.fstat(file.fileno()))
+        # The lock is on the old file: after the rename, a process that waited holds a
+        # file without a name, and compares.
+        if now != old.file.revision or not rename_over(aside, path, now):
+            return False
+    flush_folder(os.path.dirname(path))
+    return True
+
+
+def replace_closed(aside: str, path: str, old: ZipArchive) -> bool:
+    """Replace the archive on Windows, where it must not be open."""
+    if Revision.of_file(path) != old.file.revision:
+        return False
+    # All sources of this process; another process that has it open makes the rename
+    # fail.
+    close_all(path)
+    try:
+        rename_aside(aside, path)
+    finally:
+        reload_all(path)
+    return True
 
 
 class ArchiveTransaction(WaitingTransaction):

@@ -21,7 +21,7 @@ from napari_ngff.errors import (
 )
 from napari_ngff.store.arrays.stored_objects import join_key
 from napari_ngff.store.sources.revision import Revision
-from napari_ngff.store.sources.server_time import LATE, allowed_seconds
+from napari_ngff.store.sources.server_access import LATE, allowed_seconds
 from napari_ngff.store.threads import share_work
 from napari_ngff.store.write.label_list_watch import announce_lists
 from napari_ngff.store.write.waiting_transaction import (

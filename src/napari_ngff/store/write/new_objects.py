@@ -16,8 +16,8 @@ from napari_ngff.errors import LoginNeededError, ServerError
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.sources.remote_source import RemoteSource
 from napari_ngff.store.sources.request_failure import is_brief, lacks_credentials
+from napari_ngff.store.sources.server_access import LATE, allowed_seconds
 from napari_ngff.store.sources.server_logins import server_of
-from napari_ngff.store.sources.server_time import LATE, allowed_seconds
 from napari_ngff.store.threads import share_work
 from napari_ngff.store.write.fsync import flush_file
 from napari_ngff.store.write.named_errors import name_errors

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from napari_ngff.labels.export_file import save_boxes, save_outlines
+from napari_ngff.labels.object_export import save_boxes, save_outlines
 from napari_ngff.viewer.painting.layer_classes import classes_of_layer
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def export_outlines(
 ) -> int:
     """Write the outlines of all objects, with unsaved edits, as GeoJSON for QuPath.
 
-    Slow: in a worker. See `napari_ngff.labels.export_file.save_outlines`.
+    Slow: in a worker. See `napari_ngff.labels.object_export.save_outlines`.
     """
     classes = classes_of_layer(layer).items
     return save_outlines(
@@ -43,7 +43,7 @@ def export_boxes(
     """Write the bounding boxes of all labels, with unsaved edits, as CSV.
 
     Micrometres count from the first voxel. Slow: in a worker. See
-    `napari_ngff.labels.export_file.save_boxes`.
+    `napari_ngff.labels.object_export.save_boxes`.
     """
     pixel = [
         # Per axis of the layer, from scale and unit of napari; a flip does not change a

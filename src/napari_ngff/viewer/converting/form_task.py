@@ -1,18 +1,21 @@
-"""What forms for long work share: mistakes, a status, a job, and who shows its end."""
+"""What forms for long work share: mistakes, a status, a job, and who shows its end.
+
+A `LongJob` is work in a process of its own, which can be cancelled.
+"""
 
 from __future__ import annotations
 
+import threading
 import weakref
 from typing import TYPE_CHECKING, Any, Self
 
 from psygnal import Signal
 
 from napari_ngff.errors import error_text
-from napari_ngff.store.convert.child_process import GRACE
+from napari_ngff.store.convert.child_process import GRACE, run_in_child
 from napari_ngff.store.convert.conversion_preview import find_option
 from napari_ngff.store.limits import size_text
 from napari_ngff.viewer import window_services
-from napari_ngff.viewer.converting.long_job import LongJob
 from napari_ngff.viewer.notices import shorten_message, shorten_name
 
 if TYPE_CHECKING:
@@ -22,7 +25,98 @@ if TYPE_CHECKING:
 
     from napari_ngff.store.convert.conversion import ConversionStep
 
-__all__ = ["FormTask", "step_text"]
+__all__ = [
+    "FormTask",
+    "LongJob",
+    "step_text",
+]
+
+
+class LongJob:
+    """Work that reports its steps.
+
+    Parameters
+    ----------
+    title
+        For the bar in the window.
+    work, arguments, grace
+        See `run_in_child`.
+
+    Attributes
+    ----------
+    step
+        The newest step that was reported; None before the first.
+    is_running
+        Whether it has begun and not ended.
+    is_cancelled
+        Whether it was cancelled.
+    outcome
+        What `work` returned, or the error that it raised.
+    """
+
+    stepped = Signal(object)
+    """Emitted in the main thread with the newest step, some times a second."""
+
+    ended = Signal(object)
+    """Emitted in the main thread with `outcome`."""
+
+    def __init__(
+        self,
+        title: str,
+        work: Callable[..., Any],
+        arguments: tuple[Any, ...],
+        grace: float = GRACE,
+    ) -> None:
+        self.title = title
+        self.step: ConversionStep | None = None
+        self.is_running = False
+        self.outcome: Any = None
+        self._work, self._arguments, self._grace = work, arguments, grace
+        self._stop = threading.Event()
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Return whether it was cancelled."""
+        return self._stop.is_set()
+
+    def start(self) -> None:
+        """Begin."""
+        self.is_running = True
+        # Not one of the window's threads, which are few: it may take hours.
+        thread = threading.Thread(target=self._run, name="napari-ngff-job", daemon=True)
+        thread.start()
+
+    def cancel(self) -> None:
+        """Stop it; it ends soon, with an error as its outcome."""
+        self._stop.set()
+
+    def _run(self) -> None:
+        try:
+            outcome = run_in_child(
+                self._work, self._arguments, self._follow, self._grace
+            )
+        except Exception as error:  # noqa: BLE001  shown in the main thread
+            outcome = error
+        window_services.run_in_main(lambda: self._finish(outcome))
+
+    def _follow(self, step: ConversionStep | None) -> None:
+        if self._stop.is_set():
+            msg = "It was cancelled."
+            raise InterruptedError(msg)
+        if step is not None:
+            window_services.report_to_main(self, lambda: self._show_step(step))
+
+    def _show_step(self, step: ConversionStep) -> None:
+        # What was reported before the end may arrive after it.
+        if self.is_running:
+            self.step = step
+            self.stepped.emit(step)
+
+    def _finish(self, outcome: Any) -> None:
+        self.is_running = False
+        self.outcome = outcome
+        self.ended.emit(outcome)
+
 
 _running: weakref.WeakKeyDictionary[Any, list[FormTask]] = weakref.WeakKeyDictionary()
 """Tasks of each viewer whose work runs: a form that is opened again shows it."""

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from napari_ngff.labels.edits import Edit
-from napari_ngff.labels.flood import FILL_BUDGET, flood_region
-from napari_ngff.labels.label_objects import split_object
+from napari_ngff.labels.label_objects import FILL_BUDGET, flood_region, split_object
 from napari_ngff.labels.shapes import Mask
 from napari_ngff.viewer.bridge.regions import label_region
 

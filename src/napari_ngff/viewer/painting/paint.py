@@ -18,7 +18,7 @@ from napari.layers.labels._labels_constants import Mode
 from napari.utils.notifications import show_info, show_warning
 
 from napari_ngff.labels.edits import Edit
-from napari_ngff.labels.flood import FILL_BUDGET, flood_region
+from napari_ngff.labels.label_objects import FILL_BUDGET, flood_region
 from napari_ngff.labels.runs import point_runs
 from napari_ngff.labels.shapes import Everywhere, Mask, Polygon, Stroke
 from napari_ngff.viewer.painting.brush import (

@@ -4,23 +4,373 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from qtpy.QtCore import QPoint, QRect, Qt, Signal  # type: ignore[attr-defined]
-from qtpy.QtWidgets import QApplication, QRubberBand, QToolTip, QWidget
+from qtpy.QtCore import (  # type: ignore[attr-defined]
+    QPoint,
+    QRect,
+    QSize,
+    Qt,
+    Signal,
+)
+from qtpy.QtGui import QPainter
+from qtpy.QtWidgets import (
+    QAbstractScrollArea,
+    QApplication,
+    QFrame,
+    QRubberBand,
+    QSizePolicy,
+    QToolTip,
+    QWidget,
+)
 
-from napari_ngff.widgets.browser.map_surface import MapSurface
+from napari_ngff.widgets.browser.legend_painting import (
+    CategoryScale,
+    ColorScale,
+    legend_height,
+    paint_legend,
+)
+from napari_ngff.widgets.browser.map_painting import (
+    CellGrid,
+    MapState,
+    draw_outline,
+    paint_plate,
+)
+from napari_ngff.widgets.colors import ThemeColors
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from qtpy.QtCore import QEvent
-    from qtpy.QtGui import QContextMenuEvent, QHelpEvent, QKeyEvent, QMouseEvent
+    from qtpy.QtGui import (
+        QContextMenuEvent,
+        QHelpEvent,
+        QImage,
+        QKeyEvent,
+        QMouseEvent,
+        QPaintEvent,
+        QResizeEvent,
+        QWheelEvent,
+    )
 
-    from napari_ngff.plate.plate_layout import MapWell
+    from napari_ngff.plate.plate_layout import MapWell, PlateMap
+    from napari_ngff.viewer.browsing.field_labels import WellStates
     from napari_ngff.viewer.browsing.joined_tables import WellDetails
 
-__all__ = ["STEPS", "PlateMapView"]
+__all__ = ["STEPS", "MapSurface", "PlateMapView"]
+
+
+LEAST_SIDE, MOST_SIDE = 3, 200
+"""Limits of the side of a cell, in pixels."""
+ZOOM_STEP = 1.25
+"""Factor by which one step of the wheel enlarges cells."""
+FEW = 64
+"""Up to so many cells are drawn again one by one, else the whole map."""
 
 CONTROL = Qt.KeyboardModifier.ControlModifier
+
+
+class MapSurface(QAbstractScrollArea):
+    """Draws a map of wells from the metadata of a plate.
+
+    Ctrl and the wheel make cells larger, until the map scrolls.
+    """
+
+    picked = Signal()
+    """Emitted when other wells are selected."""
+    scrolled = Signal()
+    """Emitted when other wells may be in view."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._state = MapState()
+        self._colors = ThemeColors.from_theme("dark")
+        self._zoom = 1.0
+        port = self.viewport()
+        across, down = self.horizontalScrollBar(), self.verticalScrollBar()
+        assert port is not None
+        assert across is not None
+        assert down is not None
+        self._port, self._across, self._down = port, across, down
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
+        across.valueChanged.connect(self._on_scrolled)
+        down.valueChanged.connect(self._on_scrolled)
+
+    # --- what it shows
+
+    def setMap(self, plate: PlateMap) -> None:
+        """Show another plate, or the same in another geometry."""
+        known = {well.path for well in plate.wells}
+        self._state.map = plate
+        self._state.wells = {(w.row, w.column): w for w in plate.wells}
+        self._state.selected &= known
+        self._set_scroll_bars()
+
+    def clear(self) -> None:
+        """Show nothing."""
+        self._state = MapState()
+        self._zoom = 1.0
+        self._set_scroll_bars()
+
+    def setColors(self, colors: ThemeColors) -> None:
+        """Follow the theme."""
+        self._colors = colors
+        self._port.update()
+
+    def setPictures(self, pictures: Mapping[str, QImage]) -> None:
+        """Add thumbnails of wells, by path."""
+        self._state.pictures.update(pictures)
+        self._redraw_wells(pictures)
+
+    def clearPictures(self) -> None:
+        """Remove all thumbnails."""
+        self._state.pictures.clear()
+        self._port.update()
+
+    def setProblems(self, problems: Mapping[str, str]) -> None:
+        """Cross the wells that cannot be shown; the tool tip has the reason."""
+        self._state.problems = {well: why for well, why in problems.items() if why}
+        self._port.update()
+
+    def setCurrent(self, path: str | None) -> None:
+        """Frame the well that is shown, and bring it in view."""
+        before, self._state.current = self._state.current, path
+        self._redraw_wells(p for p in (before, path) if p is not None)
+        well = self.wellOf(path)
+        if well is not None:
+            self._scroll_to(well)
+
+    def setSelected(self, paths: Iterable[str]) -> None:
+        """Select wells."""
+        selected = frozenset(paths)
+        if selected != self._state.selected:
+            self._redraw_wells(selected ^ self._state.selected)
+            self._state.selected = selected
+            self.picked.emit()
+
+    def setPinned(self, paths: Collection[str]) -> None:
+        """Mark the wells that are shown for comparison."""
+        self._state.pinned = frozenset(paths)
+        self._port.update()
+
+    def setShown(self, paths: Collection[str] | None) -> None:
+        """Dim all wells except these; None dims none."""
+        self._state.shown = None if paths is None else frozenset(paths)
+        self._port.update()
+
+    def setValues(
+        self,
+        values: Mapping[str, float | None] | None,
+        scale: ColorScale | CategoryScale | None = None,
+    ) -> None:
+        """Colour wells by a value instead of showing thumbnails.
+
+        Parameters
+        ----------
+        values
+            By path of the well; None, NaN and wells that are not in it are empty.
+            None shows thumbnails again.
+        scale
+            Colours of numbers, or of categories; they go into the legend.
+        """
+        self._state.values = {} if values is None else dict(values)
+        self._state.scale = None if values is None else scale
+        self._set_scroll_bars()
+
+    def setStates(self, states: Mapping[str, WellStates]) -> None:
+        """Draw the state of annotation in wells, by path."""
+        self._state.states = dict(states)
+        self._port.update()
+
+    # --- what it returns
+
+    def scale(self) -> ColorScale | CategoryScale | None:
+        """Return the scale of the colours of values; None for thumbnails."""
+        return self._state.scale
+
+    def states(self) -> dict[str, WellStates]:
+        """Return the states of annotation that are shown, by path of the well."""
+        return dict(self._state.states)
+
+    def selected(self) -> tuple[str, ...]:
+        """Paths of the selected wells, in reading order."""
+        chosen = self._state.selected
+        return tuple(w.path for w in self._state.map.wells if w.path in chosen)
+
+    def current(self) -> str | None:
+        """Path of the well that is framed."""
+        return self._state.current
+
+    def plate(self) -> PlateMap:
+        """Return the map that is drawn."""
+        return self._state.map
+
+    def pictures(self) -> tuple[str, ...]:
+        """Paths of the wells that have a thumbnail."""
+        return tuple(self._state.pictures)
+
+    def problems(self) -> dict[str, str]:
+        """Return the reasons why wells are crossed, by path."""
+        return dict(self._state.problems)
+
+    def visibleWells(self) -> tuple[str, ...]:
+        """Paths of the wells in view, row by row."""
+        return tuple(well.path for well in self._wells_in(self._cells_area()))
+
+    def wellOf(self, path: str | None) -> MapWell | None:
+        """Find a well by its path."""
+        wells = self._state.map.wells
+        return next((well for well in wells if well.path == path), None)
+
+    def rectOf(self, path: str) -> QRect:
+        """Return where a well is drawn, in pixels of the viewport; empty if unknown."""
+        well = self.wellOf(path)
+        return (
+            QRect()
+            if well is None
+            else self._cell_grid().cell_rect(well.row, well.column)
+        )
+
+    def sizeHint(self) -> QSize:
+        """Wide enough for 24 columns of small pictures."""
+        return QSize(420, 300)
+
+    def minimumSizeHint(self) -> QSize:
+        """Leave room for the widgets above and below."""
+        return QSize(160, 120)
+
+    # --- geometry
+
+    def _header_sizes(self) -> tuple[int, int]:
+        metrics = self.fontMetrics()
+        names = self._state.map.rows or ("A",)
+        header_width = max(metrics.horizontalAdvance(name) for name in names) + 8
+        return header_width, metrics.height() + 4
+
+    def _legend_height(self) -> int:
+        scale, width = self._state.scale, self._port.width()
+        return 0 if scale is None else legend_height(self.fontMetrics(), scale, width)
+
+    def _cell_side(self) -> int:
+        rows, columns = self._state.map.shape
+        header_width, header_height = self._header_sizes()
+        size = self._port.size()
+        fit = min(
+            (size.width() - header_width) // max(1, columns),
+            (size.height() - header_height - self._legend_height()) // max(1, rows),
+        )
+        return min(max(int(max(fit, LEAST_SIDE) * self._zoom), LEAST_SIDE), MOST_SIDE)
+
+    def _cell_grid(self) -> CellGrid:
+        rows, columns = self._state.map.shape
+        header_width, header_height = self._header_sizes()
+        x, y = self._across.value(), self._down.value()
+        return CellGrid(
+            rows, columns, self._cell_side(), header_width, header_height, x, y
+        )
+
+    def _cells_area(self) -> QRect:
+        header_width, header_height = self._header_sizes()
+        return self._port.rect().adjusted(
+            header_width, header_height, 0, -self._legend_height()
+        )
+
+    def _wells_in(self, area: QRect) -> list[MapWell]:
+        rows, columns = self._cell_grid().cells_within(area)
+        wells = self._state.wells
+        return [wells[r, c] for r in rows for c in columns if (r, c) in wells]
+
+    def _well_at(self, point: QPoint) -> MapWell | None:
+        if not self._cells_area().contains(point):
+            return None
+        return self._state.wells.get(self._cell_grid().cell_at(point.x(), point.y()))
+
+    def _set_scroll_bars(self) -> None:
+        """Adapt the scroll bars and the greatest height to the cells."""
+        grid, area = self._cell_grid(), self._cells_area()
+        fit = (self.width() - grid.left) // max(1, grid.columns)
+        most = grid.top + grid.rows * min(fit, MOST_SIDE) + self._legend_height()
+        # The splitter gives the rest of the height to the fields of a well.
+        self.setMaximumHeight(max(most, self.minimumSizeHint().height()))
+        for bar, count, room in (
+            (self._across, grid.columns, area.width()),
+            (self._down, grid.rows, area.height()),
+        ):
+            bar.setRange(0, max(0, count * grid.side - room))
+            bar.setPageStep(room)
+            bar.setSingleStep(grid.side)
+        self._port.update()
+        self.scrolled.emit()
+
+    def _scroll_to(self, well: MapWell) -> None:
+        rect, area = (
+            self._cell_grid().cell_rect(well.row, well.column),
+            self._cells_area(),
+        )
+        for bar, low, high in (
+            (
+                self._across,
+                rect.left() - area.left(),
+                rect.right() - area.right(),
+            ),
+            (
+                self._down,
+                rect.top() - area.top(),
+                rect.bottom() - area.bottom(),
+            ),
+        ):
+            # By as little as needed; not at all for a cell that is in view.
+            bar.setValue(bar.value() + (min(low, 0) or max(high, 0)))
+
+    def _redraw_wells(self, paths: Iterable[str]) -> None:
+        changed = set(paths)
+        grid = self._cell_grid()
+        if len(changed) > FEW:
+            self._port.update()
+            return
+        for well in self._state.map.wells:
+            if well.path in changed:
+                self._port.update(grid.cell_rect(well.row, well.column))
+
+    def paintEvent(self, event: QPaintEvent | None) -> None:
+        """Draw the part that needs it."""
+        painter = QPainter(self._port)
+        area = event.rect() if event is not None else self._port.rect()
+        # Without smooth scaling: it takes three times as long, and hardly shows here.
+        paint_plate(painter, self._state, self._cell_grid(), self._colors, area)
+        scale = self._state.scale
+        if scale is not None:
+            room = self._port.rect()
+            room.setTop(room.bottom() - self._legend_height() + 1)
+            paint_legend(painter, scale, room, self._colors)
+        if self.hasFocus():
+            draw_outline(painter, self._port.rect(), self._colors.chosen, 2)
+        painter.end()
+
+    def resizeEvent(self, event: QResizeEvent | None) -> None:
+        """Fit the map into the room there is."""
+        self._set_scroll_bars()
+
+    def changeEvent(self, event: QEvent | None) -> None:
+        """Follow the size of letters, by which headers and the legend are laid out."""
+        super().changeEvent(event)
+        if event is not None and event.type() == event.Type.FontChange:
+            self._set_scroll_bars()
+
+    def wheelEvent(self, event: QWheelEvent | None) -> None:
+        """Make cells larger or smaller with Ctrl, else scroll."""
+        if event is None or not event.modifiers() & CONTROL:
+            super().wheelEvent(event)
+            return
+        factor = ZOOM_STEP if event.angleDelta().y() > 0 else 1 / ZOOM_STEP
+        self._zoom = min(max(1.0, self._zoom * factor), MOST_SIDE)
+        self._set_scroll_bars()
+        event.accept()
+
+    def _on_scrolled(self) -> None:
+        self._port.update()
+        self.scrolled.emit()
+
+
 SHIFT = Qt.KeyboardModifier.ShiftModifier
 LEFT = Qt.MouseButton.LeftButton
 

@@ -13,8 +13,7 @@ from napari_ngff.viewer.napari_private import qt_window_of
 
 if TYPE_CHECKING:
     from napari_ngff.store.convert.conversion import ConversionStep
-    from napari_ngff.viewer.converting.form_task import FormTask
-    from napari_ngff.viewer.converting.long_job import LongJob
+    from napari_ngff.viewer.converting.form_task import FormTask, LongJob
 
 __all__ = ["JobBar", "watch_jobs"]
 

@@ -47,12 +47,16 @@ from napari_ngff.widgets.dialogs import ask_question
 from napari_ngff.widgets.docking import DockPlacement, starting_width
 from napari_ngff.widgets.drop_target import DropTarget
 from napari_ngff.widgets.inspector.hierarchy import HierarchyModel
-from napari_ngff.widgets.inspector.pages import FactPage, JsonPage, UndoRepair
-from napari_ngff.widgets.inspector.problem_table import ProblemTable
-from napari_ngff.widgets.inspector.reading_page import ReadingPage
+from napari_ngff.widgets.inspector.pages import (
+    FactPage,
+    JsonPage,
+    ProblemTable,
+    ReadingPage,
+    UndoRepair,
+)
 from napari_ngff.widgets.inspector.system_chooser import SystemChooser
 from napari_ngff.widgets.installation import install_widgets
-from napari_ngff.widgets.problem_sign import problem_sign_of
+from napari_ngff.widgets.status_signs import problem_sign_of
 from napari_ngff.widgets.theme_look import ThemeFollower
 from napari_ngff.widgets.widget_tasks import alive_check
 from napari_ngff.widgets.wrapping_row import WrappingRow

@@ -1,4 +1,4 @@
-"""Parts of the inspector: facts, the metadata as JSON, and the undo of a repair."""
+"""Pages of the inspector: facts, JSON, problems and repairs, and what was read."""
 
 from __future__ import annotations
 
@@ -7,20 +7,197 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from qtpy.compat import isalive
-from qtpy.QtCore import Signal  # type: ignore[attr-defined]
-from qtpy.QtWidgets import QPushButton, QTextBrowser, QWidget
+from qtpy.QtCore import Qt, QTimer, Signal  # type: ignore[attr-defined]
+from qtpy.QtWidgets import (
+    QAbstractItemView,
+    QFormLayout,
+    QHeaderView,
+    QLabel,
+    QPushButton,
+    QTableWidget,
+    QTableWidgetItem,
+    QTextBrowser,
+    QVBoxLayout,
+    QWidget,
+)
 from superqt import QSearchableTreeWidget
 
-from napari_ngff.viewer.inspecting.inspection import shorten_document, undo_repair
+from napari_ngff.metadata.model import Severity
+from napari_ngff.viewer.inspecting.inspection import (
+    describe_place,
+    list_repairs,
+    shorten_document,
+    undo_repair,
+)
+from napari_ngff.viewer.inspecting.reading_figures import describe_reading, reading_of
+from napari_ngff.viewer.notices import last_part
 from napari_ngff.viewer.window_services import attempt_work, run_work
 
 if TYPE_CHECKING:
-    from qtpy.QtGui import QShowEvent
+    from collections.abc import Sequence
+
+    from napari.components import ViewerModel
+    from qtpy.QtGui import QHideEvent, QShowEvent
 
     from napari_ngff.metadata.model import JSON
+    from napari_ngff.store.check.visit_groups import Finding
     from napari_ngff.viewer.inspecting.inspection import PlaceDetails, TreeEntry
 
-__all__ = ["FactPage", "JsonPage", "UndoRepair"]
+__all__ = [
+    "FactPage",
+    "JsonPage",
+    "ProblemTable",
+    "ReadingPage",
+    "UndoRepair",
+]
+
+
+TITLES = ("Problem", "Rule", "Consequence", "Repair")
+REPAIR = 3
+MOST = 500
+"""So many problems are listed."""
+
+
+def is_warning(finding: Finding) -> bool:
+    """Return whether a finding is a warning; these are listed last."""
+    return finding[1].severity is not Severity.ERROR
+
+
+class ProblemTable(QTableWidget):
+    """Lists problems with rule and consequence; one button for each repair."""
+
+    wanted = Signal(str)
+    """Emitted with the code whose button was pressed."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(0, len(TITLES), parent)
+        self.setHorizontalHeaderLabels(TITLES)
+        self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
+        self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
+        self.setWordWrap(True)
+        self.setTabKeyNavigation(False)
+        self.setAccessibleName("Problems")
+        header, side = self.horizontalHeader(), self.verticalHeader()
+        assert header is not None
+        assert side is not None
+        header.setSectionResizeMode(QHeaderView.ResizeMode.Stretch)
+        header.setSectionResizeMode(REPAIR, QHeaderView.ResizeMode.ResizeToContents)
+        side.setVisible(False)
+        side.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
+
+    def setFindings(self, findings: Sequence[Finding]) -> None:
+        """Show other problems; those beyond `MOST` are counted."""
+        # Also deletes the buttons of the rows before.
+        self.setRowCount(0)
+        offered = list_repairs(findings)
+        self.setColumnHidden(REPAIR, not offered)
+        listed = sorted(findings, key=is_warning)[:MOST]
+        self.setRowCount(len(listed) + (len(findings) > MOST))
+        for number, (path, problem) in enumerate(listed):
+            place = describe_place(path, problem)
+            title = f"{problem.severity}: {problem.code}\n{place}"
+            for column, text in enumerate((title, problem.text, problem.consequence)):
+                self._set_text(number, column, text)
+            # Only in the first row of a code: a repair fixes all its problems.
+            what = offered.pop(problem.code, None)
+            if what is not None:
+                self._add_repair_button(number, problem.code, what)
+        if not findings:
+            self.setRowCount(1)
+            self._set_text(0, 0, "No problems found.")
+        if len(findings) > MOST:
+            self._set_text(MOST, 0, f"{len(findings) - MOST} more")
+
+    def _set_text(self, row: int, column: int, text: str) -> None:
+        item = QTableWidgetItem(text)
+        item.setToolTip(text)
+        item.setTextAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft)
+        self.setItem(row, column, item)
+
+    def _add_repair_button(self, row: int, code: str, what: str) -> None:
+        button = QPushButton("Fix…", self)
+        button.setToolTip(f"Repair all problems {code}: {what}.")
+        button.setAccessibleName(f"Fix {code}")
+        button.clicked.connect(partial(self.wanted.emit, code))
+        # A button put into the cell itself would be stretched to the height of the row.
+        cell = QWidget(self)
+        layout = QVBoxLayout(cell)
+        layout.setContentsMargins(2, 2, 2, 2)
+        layout.addWidget(button, 0, Qt.AlignmentFlag.AlignTop)
+        self.setCellWidget(row, REPAIR, cell)
+
+
+INTERVAL = 1000
+"""Milliseconds between two looks at the counts."""
+
+HINT = "Select a layer that was opened from OME-Zarr."
+
+
+class ReadingPage(QWidget):
+    """Shows the counts of the file of the active layer, renewed while it is visible.
+
+    Attributes
+    ----------
+    lines
+        Value of each line by its name.
+    """
+
+    def __init__(self, viewer: ViewerModel, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._viewer = viewer
+        self.title = QLabel(HINT, self)
+        self.title.setWordWrap(True)
+        self.lines: dict[str, QLabel] = {}
+        self._form = QFormLayout()
+        self._form.setRowWrapPolicy(QFormLayout.RowWrapPolicy.WrapLongRows)
+        layout = QVBoxLayout(self)
+        layout.addWidget(self.title)
+        layout.addLayout(self._form)
+        layout.addStretch(1)
+        self._timer = QTimer(self)
+        self._timer.setInterval(INTERVAL)
+        self._timer.timeout.connect(self.showCounts)
+        # napari holds the method weakly.
+        viewer.layers.selection.events.active.connect(self._follow_selection)
+
+    def showEvent(self, event: QShowEvent | None) -> None:
+        """Show the counts, and go on with it."""
+        super().showEvent(event)
+        self.showCounts()
+        self._timer.start()
+
+    def hideEvent(self, event: QHideEvent | None) -> None:
+        """Stop."""
+        super().hideEvent(event)
+        self._timer.stop()
+
+    def showCounts(self) -> None:
+        """Show the counts as they are now."""
+        reading = reading_of(self._viewer.layers.selection.active)
+        lines = {} if reading is None else dict(describe_reading(reading))
+        title = HINT
+        if reading is not None:
+            title = f"Since {last_part(reading.name)} was opened, for all its layers:"
+        self.title.setText(title)
+        if list(lines) != list(self.lines):
+            self._make_lines(lines)
+        for name, value in lines.items():
+            self.lines[name].setText(value)
+
+    def _follow_selection(self, _: object = None) -> None:
+        if isalive(self) and self.isVisible():  # type: ignore[no-untyped-call]
+            self.showCounts()
+
+    def _make_lines(self, lines: dict[str, str]) -> None:
+        while self._form.rowCount():
+            self._form.removeRow(0)
+        self.lines = {}
+        for name in lines:
+            value = QLabel(self)
+            value.setAccessibleName(name)
+            value.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+            self._form.addRow(f"{name}:", value)
+            self.lines[name] = value
 
 
 class FactPage(QTextBrowser):

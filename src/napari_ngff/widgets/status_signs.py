@@ -1,0 +1,325 @@
+"""Signs in the status bar: problems of files, missing chunks, unsaved changes."""
+
+from __future__ import annotations
+
+import weakref
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from qtpy.compat import isalive
+from qtpy.QtCore import QTimer
+from qtpy.QtWidgets import QApplication, QLabel, QMainWindow, QMenu, QPushButton
+
+from napari_ngff.viewer.inspecting.inspection import FileProblems, find_problems
+from napari_ngff.viewer.layer_plan import origin_of
+from napari_ngff.viewer.napari_private import qt_window_of
+from napari_ngff.viewer.notices import count_noun, last_part
+from napari_ngff.viewer.painting.paint import OMEZarrLabels
+from napari_ngff.viewer.session import all_viewers, session_of
+from napari_ngff.viewer.streaming.missing_parts import (
+    has_failed,
+    list_missing,
+    missing_text,
+)
+from napari_ngff.viewer.streaming.missing_retry import MissingRetry
+from napari_ngff.viewer.window_services import (
+    run_in_main,
+    run_work,
+    set_missing_host,
+    set_problem_host,
+)
+from napari_ngff.widgets.docking import INSPECTOR, show_dock
+from napari_ngff.widgets.notice_area import show_notice
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from napari.components import ViewerModel
+
+    from napari_ngff.metadata.model import Problem
+    from napari_ngff.viewer.saving.layer_saver import LayerSaver
+    from napari_ngff.viewer.streaming.missing_parts import MissingPart
+
+__all__ = [
+    "MissingSign",
+    "ProblemSign",
+    "UnsavedSign",
+    "install_missing_sign",
+    "install_problem_sign",
+    "missing_sign_of",
+    "problem_sign_of",
+]
+
+
+INTERVAL = 500
+"""Milliseconds between two looks at what is missing."""
+
+TRY_AGAIN = "Try again now"
+
+
+def install_missing_sign() -> None:
+    """Show in all windows, while that is so, that chunks on the screen are missing."""
+    set_missing_host(watch_windows)
+
+
+def watch_windows() -> None:
+    """Look in all windows whether chunks are missing, until none is."""
+    for viewer in all_viewers():
+        window = qt_window_of(viewer)
+        if window is not None and isalive(window):  # type: ignore[no-untyped-call]
+            sign = missing_sign_of(viewer) or MissingSign(viewer, window)
+            sign.watch()
+
+
+def missing_sign_of(viewer: Any) -> MissingSign | None:
+    """Find the sign of a viewer's window."""
+    window = qt_window_of(viewer)
+    sign: MissingSign | None = None if window is None else window.findChild(MissingSign)
+    return sign
+
+
+class MissingSign(QPushButton):
+    """Counts the chunks that are missing on the screen; a click lists them."""
+
+    def __init__(self, viewer: ViewerModel, window: QMainWindow) -> None:
+        super().__init__(window)
+        self._viewer = weakref.ref(viewer)
+        self._retry = MissingRetry(viewer)
+        self._menu = QMenu(self)
+        self._menu.setToolTipsVisible(True)
+        self._menu.aboutToShow.connect(self._fill_menu)
+        self.setFlat(True)
+        self.setMenu(self._menu)
+        self._timer = QTimer(self)
+        self._timer.setInterval(INTERVAL)
+        self._timer.timeout.connect(self.showMissing)
+        bar = window.statusBar()
+        assert bar is not None
+        bar.addPermanentWidget(self)
+        self.hide()
+
+    def watch(self) -> None:
+        """Look now and then, until all chunks are there."""
+        if not self._timer.isActive():
+            self._timer.start()
+
+    def showMissing(self) -> None:
+        """Count what is missing now."""
+        viewer = self._viewer()
+        # Before the list: a worker may read the last chunk while that is shown.
+        goes_on = viewer is not None and has_failed(viewer)
+        parts = [] if viewer is None else list_missing(viewer)
+        text = missing_text(parts)
+        self.setText(text)
+        self.setToolTip("\n".join(part.text for part in parts))
+        self.setVisible(bool(text))
+        self._retry.ask_sometimes()
+        if not goes_on:
+            self._timer.stop()
+
+    def retry(self) -> None:
+        """Have it read again now."""
+        self._retry.ask_now()
+
+    def _fill_menu(self) -> None:
+        viewer = self._viewer()
+        parts = [] if viewer is None else list_missing(viewer)
+        self._menu.clear()
+        for part in parts:
+            self._list_part(part)
+        if not all(part.is_damaged for part in parts):
+            self._menu.addSeparator()
+            again = self._menu.addAction(TRY_AGAIN)
+            if again is not None:
+                again.triggered.connect(self.retry)
+
+    def _list_part(self, part: MissingPart) -> None:
+        action = self._menu.addAction(part.text.replace("&", "&&"))
+        if action is not None:
+            action.setEnabled(False)
+            action.setToolTip(str(part.error))
+
+
+TEXT = "Unsaved changes"
+
+MOST_NAMED = 10
+"""Layers, and images, that the tool tip lists."""
+
+
+class UnsavedSign(QLabel):
+    """Shows that a viewer has labels with unsaved changes, wherever the mouse is.
+
+    Also that edits of an earlier session wait for the user to go to their image.
+
+    napari's own status names that of the selected layer, after the values under the
+    mouse: of many layers, or classes, these take all of the bar.
+    """
+
+    def __init__(self, viewer: ViewerModel, window: QMainWindow) -> None:
+        super().__init__(TEXT, window)
+        self._viewer = weakref.ref(viewer)
+        self._followed: weakref.WeakSet[LayerSaver] = weakref.WeakSet()
+        self.setContentsMargins(6, 0, 6, 0)
+        bar = window.statusBar()
+        assert bar is not None
+        bar.addPermanentWidget(self)
+        viewer.layers.events.removed.connect(self.showState)
+        self._recovery = session_of(viewer).recovery
+        self._recovery.places_changed.connect(self.showState)
+        self.hide()
+
+    def followSaver(self, saver: LayerSaver | None) -> None:
+        """Show the state when labels get their first change, or lose their last one."""
+        if saver is not None and saver not in self._followed:
+            self._followed.add(saver)
+            for signal in (saver.dirty_changed, saver.saved, saver.failed):
+                signal.connect(self.showState)
+        self.showState()
+
+    def showState(self, _: Any = None) -> None:
+        """Show the sign where anything is unsaved."""
+        viewer = self._viewer()
+        if viewer is None or not isalive(self):  # type: ignore[no-untyped-call]
+            return
+        names = [
+            layer.name
+            for layer in viewer.layers
+            if isinstance(layer, OMEZarrLabels) and layer.saver and layer.unsaved
+        ]
+        places = self._recovery.waiting_places
+        self.setVisible(bool(names or places))
+        lines = ["Ctrl+S saves:", *_shorten_list(names)] if names else []
+        if places:
+            lines += ["Restored when you go there:", *_shorten_list(places)]
+        where = places[0] if len(places) == 1 else f"{len(places)} other images"
+        self.setText(TEXT if names else f"Unsaved edits in {where}")
+        self.setToolTip("\n".join(lines))
+
+
+def _shorten_list(names: Sequence[str]) -> list[str]:
+    return [*names[:MOST_NAMED], *(["…"] if len(names) > MOST_NAMED else [])]
+
+
+def install_problem_sign() -> None:
+    """Show problems of files in the status bar."""
+    set_problem_host(show_notice, show_sign)
+
+
+def show_sign(viewer: Any, path: str, problems: tuple[Problem, ...]) -> None:
+    """Show, in the main thread, that a file has problems."""
+    if QApplication.instance() is not None:
+        run_in_main(lambda: add_problems(viewer, path, problems))
+
+
+def add_problems(viewer: Any, path: str, problems: tuple[Problem, ...]) -> None:
+    """Add problems of a file to the sign of a window, if there is one."""
+    window = qt_window_of(viewer)
+    if window is None or not isalive(window):  # type: ignore[no-untyped-call]
+        return
+    sign = problem_sign_of(viewer) or ProblemSign(viewer, window)
+    sign.addProblems(path, problems)
+
+
+def problem_sign_of(viewer: Any) -> ProblemSign | None:
+    """Find the sign of a viewer's window."""
+    window = qt_window_of(viewer)
+    sign: ProblemSign | None = None if window is None else window.findChild(ProblemSign)
+    return sign
+
+
+class ProblemSign(QPushButton):
+    """Counts the problems of the files that are open; a click opens the inspector.
+
+    It counts what the inspector lists of them.
+    """
+
+    def __init__(self, viewer: ViewerModel, window: QMainWindow) -> None:
+        super().__init__(window)
+        self._viewer = viewer
+        self._known: dict[str, tuple[Problem, ...]] = {}
+        self._judged: dict[str, FileProblems] = {}
+        self._files = QMenu(self)
+        self._files.triggered.connect(self._on_file)
+        self.setFlat(True)
+        self.setToolTip("Show the problems of the open files in the inspector.")
+        self.clicked.connect(self.showProblems)
+        viewer.layers.events.removed.connect(self._on_removed)
+        bar = window.statusBar()
+        assert bar is not None
+        bar.addPermanentWidget(self)
+        self._refresh_count()
+
+    def addProblems(self, path: str, problems: tuple[Problem, ...]) -> None:
+        """Note the problems found when a file was opened, and check it in a worker."""
+        self._known[path] = problems
+        self.judgeFile(path)
+
+    def judgeFile(self, path: str) -> None:
+        """Count the problems of the file at a path, or around it, again in a worker."""
+        prefix = f"{path}/"
+        for file, known in self._known.items():
+            if prefix.startswith(f"{file}/"):
+                done = partial(self._on_judged, file, known)
+                run_work(partial(find_problems, file, known), done)
+
+    def knownBelow(self, path: str) -> tuple[Problem, ...]:
+        """Return the problems found when the file at or around a path was opened."""
+        prefix = f"{path}/"
+        return tuple(
+            problem
+            for file, known in self._known.items()
+            if prefix.startswith(f"{file}/") or f"{file}/".startswith(prefix)
+            for problem in known
+        )
+
+    def correctCount(self, path: str, problems: FileProblems) -> None:
+        """Take over the problems that the inspector lists of a file."""
+        if path in self._known:
+            self._judged[path] = problems
+            self._refresh_count()
+
+    def showProblems(self) -> None:
+        """Open the inspector where the problems are; of several files, ask which."""
+        files = [path for path, file in self._judged.items() if file.error_count]
+        if len(files) == 1:
+            self.showFile(files[0])
+            return
+        self._files.clear()
+        for path in files:
+            count = count_noun(self._judged[path].error_count, "problem")
+            action = self._files.addAction(f"{last_part(path)}: {count}")
+            if action is not None:
+                action.setData(path)
+        self._files.popup(self.mapToGlobal(self.rect().topLeft()))
+
+    def showFile(self, path: str) -> None:
+        """Open the inspector where the problems of a file are."""
+        inspector = show_dock(self._viewer, INSPECTOR)
+        inspector.showProblems(self._judged[path].place)
+
+    def _on_file(self, action: Any) -> None:
+        self.showFile(action.data())
+
+    def _on_judged(
+        self, path: str, known: tuple[Problem, ...], problems: FileProblems
+    ) -> None:
+        # Opened again while it was checked: that check counts.
+        if isalive(self) and self._known.get(path) is known:  # type: ignore[no-untyped-call]
+            self.correctCount(path, problems)
+
+    def _on_removed(self, event: Any = None) -> None:
+        if not isalive(self):  # type: ignore[no-untyped-call]
+            return
+        origins = [origin_of(layer) for layer in self._viewer.layers]
+        # A label, or a field of a plate, lies below what was opened.
+        opened = [f"{x.node}/" for x in origins if x is not None]
+        for path in list(self._known):
+            if not any(node.startswith(f"{path}/") for node in opened):
+                del self._known[path]
+                self._judged.pop(path, None)
+        self._refresh_count()
+
+    def _refresh_count(self) -> None:
+        total = sum(file.error_count for file in self._judged.values())
+        self.setText(count_noun(total, "problem"))
+        self.setVisible(total > 0)
