@@ -89,6 +89,18 @@ def test_labels_made_visible_in_the_list_of_layers_stay_in_the_next_overview(
     assert "cells" not in viewer.layers
 
 
+def test_a_plate_that_is_dropped_again_shows_the_labels_that_are_chosen(viewer, root):
+    viewer.open(str(root), plugin="napari-ngff")
+    browser = session_of(viewer).browser
+    settled(viewer, browser)
+    go(browser, lambda: browser.choose_labels("cells"))
+    viewer.layers.clear()
+    viewer.open(str(root), plugin="napari-ngff")
+    assert session_of(viewer).browser is browser
+    assert browser.labels == "cells"
+    assert viewer.layers["cells"].visible
+
+
 @pytest.mark.long
 def test_code_gets_whole_wells_while_they_come_in(viewer, root, monkeypatch):
     get = FolderSource.get

@@ -527,14 +527,15 @@ class Display:
         if image is not None:
             inner = image.node.location.path[len(self._node.location.path) :]
             fields = replace(fields, position=Position(None, inner.strip("/")))
-        self._state.shown = fields
+        self._state.adopt_shown(fields, {x.name for g in groups for x in g.labels})
         self._stream.connect_wells(joined)
 
     def _on_inserted(self, event: Any) -> None:
         layer = event.value
         slot = self._slots.expected_slot(layer)
         if slot is not None:
-            self._slots.take_layer(slot, layer)
+            chosen = self.shown.labels if self._tiles else None
+            self._slots.take_layer(slot, layer, chosen)
             self.keep_layers([layer])
             if self.shown.position is not None and len(self._layers_by_slot()) == 1:
                 self._observer.on_shown()

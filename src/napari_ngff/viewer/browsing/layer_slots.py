@@ -174,9 +174,11 @@ class LayerSlots:
             slots.clear()
             slots.update(items)
 
-    def take_layer(self, slot: Slot, layer: Layer) -> None:
-        """Take a layer into a slot."""
+    def take_layer(self, slot: Slot, layer: Layer, chosen: str | None = None) -> None:
+        """Take a layer into a slot; if a name is chosen, show those labels alone."""
         self._layers[slot], self._names[slot] = layer, layer.name
+        if chosen is not None and slot[1] == "labels":
+            layer.visible = slot[2] == chosen
 
     def take_channel(self, viewer: ViewerModel, layer: Layer) -> bool:
         """Take a layer of a further channel of an image on screen, if it is one."""

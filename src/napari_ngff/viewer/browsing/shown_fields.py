@@ -230,6 +230,11 @@ class BrowsingState:
         labels = self.shown.labels
         self.shown = ShownFields(resolved.wells, resolved.position, chosen, labels)
 
+    def adopt_shown(self, fields: ShownFields, label_names: Collection[str]) -> None:
+        """Note fields that something else shows, and what labels these have."""
+        is_known = fields.labels in label_names
+        self.shown = fields if is_known else replace(fields, labels=None)
+
 
 class DisplayObserver(Protocol):
     """Receives the notifications of a display, in the main thread."""

@@ -104,6 +104,7 @@ class RestoreDialog(QDialog):
         for row in rows:
             item = QListWidgetItem(row, self.list)
             item.setFlags(item.flags() | Qt.ItemFlag.ItemIsUserCheckable)
+            item.setToolTip(row)
             item.setCheckState(Qt.CheckState.Checked)
         hint = QLabel("Edits that are not ticked are offered again later.", self)
         for label in (text, hint):
@@ -123,8 +124,10 @@ class RestoreDialog(QDialog):
         column = QVBoxLayout(self)
         for widget in (text, self.list, hint, self.box):
             column.addWidget(widget)
+        # Rows end with the time of the edits, by which they are told apart.
+        width = max(520, min(900, self.list.sizeHintForColumn(0) + 60))
         # Some 20 pixels a row; from 16 rows on the list scrolls.
-        self.resize(520, min(480, 160 + 20 * len(rows)))
+        self.resize(width, min(480, 160 + 20 * len(rows)))
 
     def _on_click(self, button: Any) -> None:
         self.answer = self._buttons[button]
