@@ -1,13 +1,19 @@
 """Two windows, or two layers of one, that want the same place."""
 
+import errno
+
 import numpy as np
 import pytest
 from napari.components import ViewerModel
 
+from napari_ngff.labels.edits import Edit
 from napari_ngff.labels.journal import Journal, find_journals, read_journal
 from napari_ngff.labels.label_metadata import read_label_info
+from napari_ngff.labels.saving import retype_array
+from napari_ngff.labels.shapes import Everywhere
 from napari_ngff.plugin import get_reader
 from napari_ngff.store.hierarchy.node import open_node
+from napari_ngff.store.write import folder_transaction
 from napari_ngff.viewer.painting.layer_classes import classes_of_layer
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.painting.painted_layers import as_layer
@@ -186,6 +192,113 @@ def test_what_another_erases_below_a_stroke_that_changed_nothing_stays(
     assert mine.saver.save_now(), reported
     assert not stored(folder)[row(10)].any()
     assert (stored(folder)[row(14)] == 72).all()
+
+
+LARGE = 1 << 40
+"""A label that does not fit into the type of the file, of 32 bits."""
+
+
+def test_a_type_that_is_widened_keeps_what_another_window_saved(folder, reported):
+    mine = opened(folder)
+    mine.data_setitem(row(10), 71)
+    assert mine.saver.save_now()
+    other = opened(folder)
+    other.data_setitem(row(12), 5)
+    assert other.saver.save_now()
+    # In the same chunk, which this window saved before the other did.
+    mine.data_setitem(row(14), LARGE)
+    mine.saver.save_now()
+    assert mine.saver.save_now(), reported
+    assert stored(folder).dtype == np.int64
+    for number, label in ((10, 71), (12, 5), (14, LARGE)):
+        assert (stored(folder)[row(number)] == label).all()
+
+
+def test_what_another_window_saves_while_a_type_is_widened_stays(
+    folder, reported, monkeypatch
+):
+    mine, other = opened(folder), opened(folder)
+    copy_objects, calls = retype_array._copy_objects, []
+
+    def copy_then_save(old, *arguments):
+        copied = copy_objects(old, *arguments)
+        if old.path.endswith("/0") and not calls:
+            calls.append(old.path)
+            other.data_setitem(row(12), 5)
+            assert other.saver.save_now(), reported
+        return copied
+
+    monkeypatch.setattr(retype_array, "_copy_objects", copy_then_save)
+    mine.data_setitem(row(14), LARGE)
+    assert mine.saver.save_now(), reported
+    assert calls
+    assert (stored(folder)[row(12)] == 5).all()
+    assert (stored(folder)[row(14)] == LARGE).all()
+
+
+def test_a_window_follows_the_type_that_another_has_widened(folder, reported):
+    mine, other = opened(folder), opened(folder)
+    other.data_setitem(row(12), LARGE)
+    assert other.saver.save_now()
+    mine.data_setitem(row(14), 71)
+    mine.saver.save_now()
+    assert mine.saver.save_now(), reported
+    assert stored(folder).dtype == np.int64
+    assert (stored(folder)[row(12)] == LARGE).all()
+    assert (stored(folder)[row(14)] == 71).all()
+    mine.undo()
+    assert mine.saver.save_now()
+    assert not (stored(folder)[row(14)] == 71).any()
+    assert (stored(folder)[row(12)] == LARGE).all()
+
+
+def test_labels_that_another_window_replaced_are_not_written_into(folder, reported):
+    mine, model = opened(folder), window(folder)
+    model.layers.remove("nuclei")
+    other = new_labels(model.layers[0], "nuclei", level=1, overwrite=True)
+    model.add_layer(other)
+    other.data_setitem(tuple(x // 2 for x in POINTS), 3)
+    assert other.saver.save_now()
+    before = {p: p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+    mine.data_setitem(row(200), 7)
+    assert not mine.saver.save_now()
+    assert mine.unsaved
+    assert "replaced by another program" in mine.saver.detail
+    after = {p: p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+    assert after == before
+
+
+def test_data_of_other_labels_are_refused_since_they_would_not_be_saved(folder):
+    mine, other = opened(folder), opened(folder)
+    with pytest.raises(TypeError, match="cannot be replaced"):
+        mine.data = other.data
+    mine.data_setitem(row(14), 71)
+    mine.data = mine.data.astype("int64")
+    assert mine.saver.save_now()
+    assert stored(folder).dtype == np.int64
+    assert (stored(folder)[row(14)] == 71).all()
+
+
+def test_after_a_full_disk_what_another_window_saved_is_a_conflict(
+    folder, reported, monkeypatch
+):
+    # From far away, so that the finest level is not read before the save.
+    mine = opened(folder)
+    mine.canvas.add_edit(Edit(Everywhere((1, 10, 256)), (0, 1, 2), (), 71, 0, True))
+
+    def write_nothing(*arguments, **keywords):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(folder_transaction, "write_aside", write_nothing)
+        assert not mine.saver.save_now()
+    other = opened(folder)
+    other.data_setitem(row(12), 5)
+    assert other.saver.save_now()
+    mine.saver.save_now()
+    assert mine.saver.save_now(), reported
+    assert (stored(folder)[row(12)] == 5).all()
+    assert (stored(folder)[0, :10] > 0).all()
 
 
 def test_a_saved_stroke_that_is_undone_goes_where_another_saved_meanwhile(

@@ -86,6 +86,17 @@ def test_a_plane_is_a_picture_of_two_axes():
     assert work_size([layer], ((3, 4), (0, 20), (5, 30))) == work.data.nbytes
 
 
+def test_a_result_of_the_field_before_is_not_merged_into_the_next():
+    layer, pixels = labels_layer()
+    work = work_here(layer, ((3, 4), (7, 52), (11, 80)))
+    found = Labels(np.ones(work.data.shape, int), metadata=work.metadata)
+    merge_ready = prepare_merge(found, layer, like=work)
+    layer.exchange_canvas(layer.canvas.copy())
+    with pytest.raises(ValueError, match="shows another image by now"):
+        merge_ready.apply_merge()
+    np.testing.assert_array_equal(shown(layer), pixels)
+
+
 def test_a_rotated_layer_keeps_its_axes():
     layer, _ = labels_layer(rotate=10)
     work = work_here(layer, ((3, 4), (5, 20), (5, 30)))

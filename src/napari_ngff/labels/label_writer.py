@@ -41,7 +41,7 @@ from napari_ngff.labels.saving.snapshot import Snapshot, touched_cells
 from napari_ngff.labels.saving.validate_saved import find_errors
 from napari_ngff.store.arrays.array_writer import ArrayWriter
 from napari_ngff.store.arrays.boxes import box_of
-from napari_ngff.store.arrays.chunked_array import ChunkedArray
+from napari_ngff.store.arrays.chunked_array import ChunkedArray, open_array
 from napari_ngff.store.arrays.lazy_array import ArrayWindow
 from napari_ngff.store.hierarchy.consolidated import update_copies
 from napari_ngff.store.pyramids.level_reduction import LevelReduction
@@ -322,8 +322,11 @@ class LabelWriter:
         if self.journal is not None:
             self.journal.note_saving(edits, self.transaction.token)
         # Before any block is written: the old array cannot hold values of the new type.
-        if self.canvas.dtype != self.arrays[0].dtype:
-            self._retype_arrays(self.canvas.dtype)
+        if self._prepare_type():
+            # Changes of others may have been put among them.
+            edits = self.canvas.edits
+            if self.journal is not None:
+                self.journal.note_saving(edits, self.transaction.token)
         snapshot = Snapshot(edits, self.canvas.shape, self.canvas.dtype)
         same = count_common(self._saved, edits)
         # Edits that were taken back since change blocks as much as new ones.
@@ -451,17 +454,56 @@ class LabelWriter:
         if state.conflict:
             self.reload()
 
+    def _prepare_type(self) -> bool:
+        """Give file and canvas one type; return whether the arrays are others now."""
+        is_other = self._follow_type()
+        if self.canvas.dtype == self.arrays[0].dtype:
+            return is_other
+        self._retype_arrays(self.canvas.dtype)
+        return True
+
+    def _follow_type(self) -> bool:
+        """Take the wider type that another window gave the arrays; True if it did.
+
+        Raises
+        ------
+        ConflictError
+            Where the arrays were replaced by others.
+        """
+        source = self.transaction.source
+        arrays = [open_array(source, a.path, a.zarr_format) for a in self.arrays]
+        pairs = list(zip(self.arrays, arrays, strict=True))
+        if all(now.layout.is_stored_like(old.layout) for old, now in pairs):
+            return False
+        if not all(_is_widened(old, now) for old, now in pairs):
+            for array in self.arrays:
+                ArrayWriter(array, self.transaction)  # refuses what has changed
+        self.canvas.change_dtype(
+            np.promote_types(self.canvas.dtype, arrays[0].dtype.newbyteorder("="))
+        )
+        self._use_arrays(arrays)
+        return True
+
     def _retype_arrays(self, dtype: np.dtype[Any]) -> None:
+        """Give the arrays another type; keep what other programs changed in them."""
+        # Else their revisions, and with them what changed, would be forgotten.
+        self.reload()
         arrays = list(self.arrays)
         try:
             # Changes the list level by level, so that it is right also after an error.
             retype_arrays(arrays, dtype, self.transaction)
         finally:
-            self.arrays = tuple(arrays)
-            self._reads = ReadLog(self.transaction.source)
-            # The arrays are others, so the canvas has to read through new ones.
-            self._read_through()
-            self.canvas.reread_sources()
+            self._use_arrays(arrays)
+
+    def _use_arrays(self, arrays: Sequence[ChunkedArray]) -> None:
+        """Write other arrays at the same paths, with the same voxels."""
+        self.arrays = tuple(arrays)
+        self._reads = ReadLog(self.transaction.source)
+        # The arrays are others, so the canvas has to read through new ones.
+        self._read_through()
+        self.canvas.reread_sources()
+        # Another program may have written while they were copied.
+        self._take_changes(self.before_images.list_cells(0))
 
     def reload(self) -> None:
         """Read objects again that others changed; unsaved edits are applied on top."""
@@ -490,3 +532,9 @@ class LabelWriter:
         for level, _ in zip(self.canvas.levels, self.arrays, strict=False):
             file_array_of(level.source)[0].forget_chunks()
         self.canvas.reread_sources()
+
+
+def _is_widened(old: ChunkedArray, now: ChunkedArray) -> bool:
+    """Return whether an array has the same chunks as before, in a type as wide."""
+    grids = [(a.shape, a.chunks, a.shards) for a in (old, now)]
+    return grids[0] == grids[1] and np.can_cast(old.dtype, now.dtype, "safe")

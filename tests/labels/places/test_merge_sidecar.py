@@ -16,12 +16,14 @@ import zarr
 
 from napari_ngff.cli import main
 from napari_ngff.errors import (
+    ConflictError,
     CorruptDataError,
     NodeNotFoundError,
     NotOMEZarrError,
     UnsupportedError,
 )
 from napari_ngff.labels.create_labels import create_labels
+from napari_ngff.labels.places.copy_labels import LabelCopy
 from napari_ngff.labels.places.merge_sidecar import merge
 from napari_ngff.labels.places.sidecar import (
     choose_location,
@@ -168,6 +170,30 @@ def test_what_was_merged_is_removed_where_that_is_asked_for(copy, tmp_path):
     merge(sidecar, remove=True)
     assert (sidecar / "notes.txt").exists()
     assert not open_sidecars(open_node(path)).labels
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_sidecar_that_is_saved_into_while_it_is_merged_stays(
+    copy, monkeypatch, number
+):
+    path = copy("0.5.ome.zarr")
+    sidecar = annotate(path)
+    if number == 2:
+        annotate(path, "other")
+    compare = LabelCopy.compare_voxels
+
+    def compare_then_save(self):
+        compare(self)
+        level = zarr.open_array(str(sidecar / "mine" / "0"), mode="r+")
+        level[..., :4, :4] = 9
+
+    monkeypatch.setattr(LabelCopy, "compare_voxels", compare_then_save)
+    with pytest.raises(ConflictError, match="It was not removed"):
+        merge(sidecar, labels=["mine"], remove=True)
+    assert (levels(sidecar, "mine")[0][..., :4, :4] == 9).all()
+    monkeypatch.undo()
+    merge(sidecar, labels=["mine"], overwrite=True, remove=True)
+    assert (levels(path, "labels/mine")[0][..., :4, :4] == 9).all()
 
 
 def test_archives_old_versions_and_urls_are_refused_clearly(copy, tmp_path):

@@ -93,3 +93,18 @@ def test_an_object_is_brought_into_view():
     assert 6 <= bottom <= 9
     assert left <= 2
     assert right >= 6
+
+
+def test_objects_of_the_field_before_are_neither_joined_nor_cut_in_the_next():
+    layer, pixels = two_discs()
+    joined = join_objects(layer, (30, 70), 9)
+    cut = cut_object(layer, [(30, 20), (30, 70)])
+    layer.exchange_canvas(Canvas(pyramid(pixels, [(30, 45)])))
+    for regrouping in (joined, cut):
+        with pytest.raises(ValueError, match="shows another image by now"):
+            regrouping.apply_edits()
+    np.testing.assert_array_equal(shown(layer), pixels)
+    canvas = Canvas(pyramid(np.zeros_like(pixels), [(30, 45)]))
+    # A worker that begins after the step still looks at what was clicked.
+    with pytest.raises(ValueError, match="Click an object"):
+        join_objects(layer, (30, 70), 9, canvas)

@@ -42,7 +42,8 @@ from napari_ngff.store.write.begin import begin_transaction
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from napari_ngff.store.write.transaction import Transaction
+    from napari_ngff.store.sources.revision import Revision
+    from napari_ngff.store.write.transaction import Revisions, Transaction
 
 __all__ = ["LabelMerge", "merge"]
 
@@ -144,10 +145,11 @@ def merge(
             _check_removable(item.label)
     done = []
     for item in merges:
+        copied = _list_revisions(item) if remove else {}
         if not _merge_label(item, overwrite, goes_on):
             break
         if remove:
-            _remove_merged(item)
+            _remove_merged(item, copied)
         done.append(item)
     return tuple(done)
 
@@ -322,7 +324,32 @@ def _remove_from_list(transaction: Transaction, home: LabelLocation, name: str) 
     update_copies(transaction, [home.group])
 
 
-def _remove_merged(item: LabelMerge) -> None:
+def _list_revisions(item: LabelMerge) -> dict[str, Revision | None]:
+    """Return the revision of each object of a label image in a sidecar."""
+    source, path = item.label.location.source, item.label.location.path
+    files = (
+        os.path.relpath(os.path.join(folder, file), source.name)
+        for folder, _, files in os.walk(join_key(source.name, path))
+        for file in files
+    )
+    keys = (file.replace(os.sep, "/") for file in files)
+    return {key: source.find_revision(key) for key in keys}
+
+
+def _require_copied(item: LabelMerge, copied: Revisions) -> None:
+    """Raise ConflictError if labels were saved into the sidecar since they were copied.
+
+    Whoever saves compares and renames in a turn; the caller has it.
+    """
+    if _list_revisions(item) != copied:
+        raise ConflictError(
+            f"{item.label} was changed by another window while it was copied into"
+            f" {item.image}. It was not removed.",
+            remedy="Merge again with overwriting, once it is saved.",
+        )
+
+
+def _remove_merged(item: LabelMerge, copied: Revisions) -> None:
     """Remove a label image from its sidecar, and the sidecar if it was the last one."""
     source, path = item.label.location.source, item.label.location.path
     root = read_node(Location(source))
@@ -338,7 +365,9 @@ def _remove_merged(item: LabelMerge) -> None:
     if list(home.label_names()) == [path] and others <= set(METADATA_NAMES):
         # The folder itself, by one rename: a sidecar without labels would be shown.
         above, name = os.path.split(source.name)
-        with begin_transaction(FolderSource(above)).replace_tree(name) as tree:
+        turn = begin_transaction(source).take_turn()
+        with begin_transaction(FolderSource(above)).replace_tree(name) as tree, turn:
+            _require_copied(item, copied)
             tree.remove_old()
         forget_sidecar(item.image, source.name)
         return
@@ -346,5 +375,7 @@ def _remove_merged(item: LabelMerge) -> None:
     with transaction.replace_tree(path, home.list_entry(path)) as tree:
         # It is noted first that the folder goes, then the list is changed: whoever
         # recovers finishes both.
-        tree.remove_old()
+        with transaction.take_turn():
+            _require_copied(item, copied)
+            tree.remove_old()
         _remove_from_list(transaction, home, path)

@@ -6,7 +6,7 @@ import json
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from napari_ngff.errors import NodeNotFoundError, UnsupportedError
+from napari_ngff.errors import ConflictError, NodeNotFoundError, UnsupportedError
 from napari_ngff.store.arrays.array_writer import ArrayWriter
 from napari_ngff.store.arrays.boxes import box_of, cells_in
 from napari_ngff.store.arrays.chunked_array import open_array
@@ -17,9 +17,13 @@ if TYPE_CHECKING:
 
     from napari_ngff.metadata.model import JSON
     from napari_ngff.store.arrays.chunked_array import Box, ChunkedArray
+    from napari_ngff.store.sources.revision import Revision
     from napari_ngff.store.write.transaction import Transaction
 
 __all__ = ["retype_array", "retype_arrays"]
+
+TRIES = 3
+"""How often an array is copied, if others save into it meanwhile."""
 
 
 def retype_arrays(
@@ -63,6 +67,8 @@ def retype_array(
         Where only zarr-python can encode the array.
     CorruptDataError
         Where a block cannot be read; the array stays as it is.
+    ConflictError
+        Where another program changes it again and again; the array stays as it is.
     OSError
         Where the system refuses; the array stays as it is.
     """
@@ -73,17 +79,27 @@ def retype_array(
             f" and its codecs ({', '.join(array.codecs)}) are unknown here. Convert it."
         )
         raise UnsupportedError(msg)
-    # Opened anew: other objects may wait in the transaction since `array` was opened.
-    old = open_array(transaction.source, path, array.zarr_format)
-    with transaction.replace_tree(path, documents=[path]) as tree:
-        _copy_objects(old, dtype, tree.key, transaction)
-        tree.commit()
+    for tries_left in reversed(range(TRIES)):
+        # Opened anew: other objects may wait in the transaction since `array` was
+        # opened.
+        old = open_array(transaction.source, path, array.zarr_format)
+        with transaction.replace_tree(path, documents=[path]) as tree:
+            copied = _copy_objects(old, dtype, tree.key, transaction)
+            try:
+                tree.commit(expected=copied)
+                break
+            except ConflictError:
+                # Another window saved while the array was copied.
+                if not tries_left:
+                    raise
     return open_array(transaction.source, path, array.zarr_format)
 
 
 def _copy_objects(
     old: ChunkedArray, dtype: np.dtype[Any], path: str, transaction: Transaction
-) -> None:
+) -> dict[str, Revision | None]:
+    """Copy an array in another type; return the revisions of what was copied."""
+    copied: dict[str, Revision | None] = {}
     source = old.source
     name = DOCUMENTS[old.layout.zarr_format]
     raw = source.get(join_key(old.path, name))
@@ -107,9 +123,13 @@ def _copy_objects(
     counts = (-(-n // size) for n, size in zip(old.shape, writer.unit, strict=True))
     for unit in product(*map(range, counts)):
         # Chunks that do not exist are the fill value, before and after.
-        if transaction.find_revision(reader.unit_key(unit)) is not None:
+        key = reader.unit_key(unit)
+        # Before it is read: a change in between is then seen.
+        copied[key] = transaction.find_revision(key)
+        if copied[key] is not None:
             box = box_of(unit, writer.unit, old.shape)
             writer.update_cells(unit, set(cells_in(box, writer.cell)), copy_cell)
+    return copied
 
 
 def _retype_document(document: JSON, dtype: np.dtype[Any]) -> JSON:

@@ -420,6 +420,12 @@ class SavePass:
             with self._lock:
                 state.note_refused(error)
             return
+        except BaseException:
+            # Such as a full disk. Blocks that were kept are older than what another
+            # program may write from now on: that has to be a conflict.
+            if key in writer.revisions:
+                self.files.revisions.setdefault(key, writer.revisions[key])
+            raise
         with self._lock:
             if number == 0:
                 state.blocks += len(cells - self.dirty.doubted)

@@ -22,6 +22,7 @@ from napari_ngff.errors import (
 )
 from napari_ngff.store.arrays.boxes import box_of, box_shape, slice_inside
 from napari_ngff.store.arrays.chunk_layout import ABSENT
+from napari_ngff.store.arrays.chunked_array import make_array
 from napari_ngff.store.arrays.encoding import ChunkEncoder, encode_shard
 from napari_ngff.store.arrays.stored_objects import DOCUMENTS, ArrayObjects, join_key
 
@@ -134,10 +135,11 @@ class ArrayWriter:
         self._objects = ArrayObjects(source, array.path, array.layout)
         self._zarr: Any = None
         self._encoder: ChunkEncoder | None = None
+        raw = source.get(join_key(array.path, DOCUMENTS[array.zarr_format]))
+        if raw is None:
+            raise self._missing_error()
+        self._require_layout(raw)
         if array.direct:
-            raw = source.get(join_key(array.path, DOCUMENTS[array.zarr_format]))
-            if raw is None:
-                raise self._missing_error()
             # From the document as it is now, since a layout does not keep all settings
             # of its codecs (level, shuffle).
             self._encoder = ChunkEncoder.from_document(raw, array.layout)
@@ -155,6 +157,19 @@ class ArrayWriter:
             f"{self.transaction.root}/{key} was changed by another program since it was"
             " read. It is left as it is."
         )
+
+    def _require_layout(self, raw: bytes) -> None:
+        """Refuse an array whose document describes other chunks by now."""
+        array = self.array
+        source = self.transaction.source
+        now = make_array(source, array.path, array.zarr_format, raw)
+        if not now.layout.is_stored_like(array.layout):
+            raise ConflictError(
+                f"{self.transaction.root}/{array.path} was replaced by another program"
+                f" since it was opened. It was {_describe(array)}; it is"
+                f" {_describe(now)} now. It is left as it is.",
+                remedy="Open the image again.",
+            )
 
     def _find_separator(self) -> None:
         """Choose the separator of keys of Zarr v2 where the document states none."""
@@ -225,6 +240,8 @@ class ArrayWriter:
         before = self.transaction.find_revision(key)
         if expected is not True and before != expected:
             raise self._conflict_error(key)
+        # Also after an error: by then the voxels may have been given to `keep`.
+        self.revisions[key] = before
         if self._encoder is None:
             changed = self._update_by_zarr((key, before), cells, change)
         elif self.array.layout.index is None:
@@ -417,3 +434,9 @@ class ArrayWriter:
             return 1
         room = MEMORY // (COPIES * self.array.layout.chunk_nbytes)
         return max(1, min(room, self._objects.source.concurrency))
+
+
+def _describe(array: ChunkedArray) -> str:
+    """Describe how an array is stored: "uint8, shape 64 x 80, chunks 32 x 40"."""
+    shape, chunks = (" x ".join(map(str, each)) for each in (array.shape, array.chunks))
+    return f"{array.dtype}, shape {shape}, chunks {chunks}"

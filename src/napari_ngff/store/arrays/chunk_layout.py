@@ -149,6 +149,20 @@ class ArrayLayout:
         # Bytes that cannot be compressed grow by some headers, far less than this.
         return 2 * self.chunk_nbytes + 65536
 
+    def is_stored_like(self, other: ArrayLayout) -> bool:
+        """Return whether chunks of the one can be read and written as the other."""
+        names = (
+            "shape",
+            "dtype",
+            "chunks",
+            "shards",
+            "keys",
+            "order",
+            "steps",
+            "index",
+        )
+        return all(getattr(self, name) == getattr(other, name) for name in names)
+
     def decode_chunk(self, data: Buffer) -> npt.NDArray[Any]:
         """Decode one chunk.
 

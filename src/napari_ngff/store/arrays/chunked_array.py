@@ -64,7 +64,7 @@ def open_array(
             continue
         raw = source.get(join_key(path, name))
         if raw is not None:
-            return _make_array(source, path, number, raw)
+            return make_array(source, path, number, raw)
     address = join_key(source.name, path)
     raise NodeNotFoundError(
         f"No zarr array at {address}.",
@@ -72,10 +72,8 @@ def open_array(
     )
 
 
-def _make_array(
-    source: Source, path: str, zarr_format: int, raw: bytes
-) -> ChunkedArray:
-    """Make an array from its metadata document."""
+def make_array(source: Source, path: str, zarr_format: int, raw: bytes) -> ChunkedArray:
+    """Make an array from its metadata document; raises what `open_array` does."""
     # First our decoder, which is faster; see docs/design/002-direct-chunk-reader.md.
     try:
         return ChunkedArray(source, path, parse_array(raw, zarr_format))

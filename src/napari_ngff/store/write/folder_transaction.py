@@ -31,14 +31,14 @@ from napari_ngff.store.write.replace_file import (
     write_aside,
 )
 from napari_ngff.store.write.replace_tree import TreeReplacement, recover_trees
-from napari_ngff.store.write.transaction import TransactionSource
+from napari_ngff.store.write.transaction import NOTHING, TransactionSource
 from napari_ngff.store.write.writer_token import is_left, new_token
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from napari_ngff.store.compression import Buffer
-    from napari_ngff.store.write.transaction import GoesOn, Secure
+    from napari_ngff.store.write.transaction import GoesOn, Revisions, Secure
 
 __all__ = ["FolderTransaction"]
 
@@ -406,7 +406,7 @@ class RedirectedTree:
         """Use a folder of the hierarchy as the new one."""
         self._tree.adopt_folder(key)
 
-    def commit(self, *, kept: str = "") -> None:
+    def commit(self, *, kept: str = "", expected: Revisions = NOTHING) -> None:
         """Put the folder in its place; if it is there, save what was put since."""
         # Committed already: only objects that were put since then are left.
         if self.key not in self._transaction.redirected:
@@ -416,7 +416,7 @@ class RedirectedTree:
         # readers.
         self._tree.flush_new(kept)
         with self._transaction.mark_move():
-            self._tree.swap_folders(kept)
+            self._tree.swap_folders(kept, expected)
             del self._transaction.redirected[self.key]
         self._tree.flush_name()
 

@@ -20,7 +20,7 @@ import shutil
 import sys
 import time
 import weakref
-from contextlib import closing, suppress
+from contextlib import closing, nullcontext, suppress
 from typing import IO, TYPE_CHECKING, Any, Protocol, Self
 
 from napari_ngff.errors import ConflictError
@@ -30,7 +30,12 @@ from napari_ngff.store.write.exchange import exchange_paths
 from napari_ngff.store.write.file_lock import hold_file, hold_if_possible, is_held
 from napari_ngff.store.write.fsync import flush_file, flush_folder
 from napari_ngff.store.write.named_errors import name_errors
-from napari_ngff.store.write.transaction import Transaction
+from napari_ngff.store.write.transaction import (
+    NOTHING,
+    Revisions,
+    Transaction,
+    require_revisions,
+)
 from napari_ngff.store.write.writer_token import SUFFIX, remove_left
 
 if TYPE_CHECKING:
@@ -151,21 +156,23 @@ class TreeReplacement:
         self._write_note(folder, listed=False)
         os.rename(folder, self.new)
 
-    def commit(self, *, kept: str = "") -> None:
+    def commit(self, *, kept: str = "", expected: Revisions = NOTHING) -> None:
         """Replace the old folder by the new one, which then survives a loss of power.
 
         Parameters
         ----------
-        kept
+        kept, expected
             See `NewTree.commit`.
 
         Raises
         ------
+        ConflictError
+            See `NewTree.commit`.
         OSError
             Where the system refuses; `place` is as it was.
         """
         self.flush_new(kept)
-        self.swap_folders(kept)
+        self.swap_folders(kept, expected)
         self.flush_name()
 
     def flush_new(self, kept: str = "") -> None:
@@ -184,8 +191,14 @@ class TreeReplacement:
         # the new folder.
         remove_copies(self._transaction, self._documents)
 
-    def swap_folders(self, kept: str = "") -> None:
+    def swap_folders(self, kept: str = "", expected: Revisions = NOTHING) -> None:
         """Rename the new folder into its place; see `commit`."""
+        # Whoever saves objects of the old folder compares and renames in a turn, too.
+        with self._transaction.take_turn() if expected else nullcontext():
+            require_revisions(self._transaction, expected)
+            self._swap_folders(kept)
+
+    def _swap_folders(self, kept: str) -> None:
         if not os.path.lexists(self.place):
             os.rename(self.new, self.place)
         # After the swap the old folder is at `new`, and is deleted by `close`, unless

@@ -7,8 +7,11 @@ the objects that it names. Nothing else in the package changes a hierarchy.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, Self
+
+from napari_ngff.errors import ConflictError
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -17,7 +20,16 @@ if TYPE_CHECKING:
     from napari_ngff.store.sources.revision import Revision
     from napari_ngff.store.sources.source import Source
 
-__all__ = ["GoesOn", "NewTree", "Secure", "Transaction", "TransactionSource"]
+__all__ = [
+    "NOTHING",
+    "GoesOn",
+    "NewTree",
+    "Revisions",
+    "Secure",
+    "Transaction",
+    "TransactionSource",
+    "require_revisions",
+]
 
 GoesOn = Callable[[int, int], bool]
 """Called with the bytes that are written, and their total; returns whether to
@@ -25,6 +37,11 @@ continue."""
 
 Secure = Callable[[], None]
 """Called before an object is replaced; flushes what could restore the old one."""
+
+Revisions = Mapping[str, "Revision | None"]
+"""Key of an object -> its revision, None for one that is not there."""
+
+NOTHING: Revisions = MappingProxyType({})
 
 
 class NewTree(Protocol):
@@ -52,7 +69,7 @@ class NewTree(Protocol):
     def adopt_folder(self, key: str) -> None:
         """Use all objects below `key` as the new group."""
 
-    def commit(self, *, kept: str = "") -> None:
+    def commit(self, *, kept: str = "", expected: Revisions = NOTHING) -> None:
         """Replace the old group by the new one.
 
         Parameters
@@ -60,6 +77,14 @@ class NewTree(Protocol):
         kept
             Path at which to keep the old group, unless something is there; "" to delete
             the old group.
+        expected
+            Objects of the old group that the new one was made from, and their
+            revisions.
+
+        Raises
+        ------
+        ConflictError
+            Where one of them has another revision by now; the old group stays.
         """
 
     def close(self) -> None:
@@ -218,3 +243,14 @@ class TransactionSource:
     """
 
     transaction: Any
+
+
+def require_revisions(transaction: Transaction, expected: Revisions) -> None:
+    """Raise ConflictError where an object has another revision than expected."""
+    for key, revision in expected.items():
+        if transaction.find_revision(key) != revision:
+            raise ConflictError(
+                f"{transaction.root}/{key} was changed by another program meanwhile."
+                " Nothing was replaced.",
+                remedy="Try again.",
+            )

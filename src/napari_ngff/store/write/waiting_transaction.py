@@ -11,7 +11,7 @@ from napari_ngff.errors import ConflictError
 from napari_ngff.store.hierarchy.consolidated import update_copies
 from napari_ngff.store.sources.zip_source import clip_range
 from napari_ngff.store.write.staged_objects import StagedObject, StagingFile
-from napari_ngff.store.write.transaction import TransactionSource
+from napari_ngff.store.write.transaction import NOTHING, TransactionSource
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from napari_ngff.metadata.model import Problem
     from napari_ngff.store.compression import Buffer
     from napari_ngff.store.sources.revision import Revision
-    from napari_ngff.store.write.transaction import GoesOn, Secure
+    from napari_ngff.store.write.transaction import GoesOn, Revisions, Secure
 
 __all__ = ["WaitingTransaction", "WaitingTree", "conflict_text"]
 
@@ -111,8 +111,10 @@ class WaitingTree:
         """Use all objects below `key` as the new group."""
         self._transaction.move_folder(key, self.key)
 
-    def commit(self, *, kept: str = "") -> None:
+    def commit(self, *, kept: str = "", expected: Revisions = NOTHING) -> None:
         """Let it wait under its own name; see `NewTree.commit`."""
+        for object_key, revision in expected.items():
+            self._transaction.expect_revision(object_key, revision)
         # First the old group is moved: what is kept is the oldest state, so it is never
         # replaced.
         if kept and not self._transaction.list_keys(kept):

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from napari.layers import Labels, Layer
 
+    from napari_ngff.labels.canvas import Canvas
     from napari_ngff.viewer.painting.canvas_labels import CanvasLabels
 
 __all__ = [
@@ -135,11 +136,14 @@ class PreparedMerge:
 
     Attributes
     ----------
+    canvas
+        What `into` showed when the merge was begun.
     shift
         How much was added to the ids of the result.
     """
 
     into: CanvasLabels
+    canvas: Canvas
     edits: tuple[Edit, ...]
     shift: int = 0
 
@@ -147,7 +151,7 @@ class PreparedMerge:
     def place(self) -> str:
         """The plane that is changed, such as "t 0, z 3"; "" where there is no other."""
         planes = self.edits[0].fixed if self.edits else ()
-        names, shape = self.into.axis_labels, self.into.canvas.shape
+        names, shape = self.into.axis_labels, self.canvas.shape
         return ", ".join(f"{names[axis]} {n}" for axis, n in planes if shape[axis] > 1)
 
     def apply_merge(self) -> int:
@@ -156,14 +160,15 @@ class PreparedMerge:
         Raises
         ------
         ValueError
-            Where ids of the result were painted since; nothing is changed then.
+            Where ids of the result were painted since, or the layer shows another
+            field; nothing is changed then.
         """
         # Ids of the result were chosen in a worker; strokes since then may have taken
         # the same.
-        if self.shift and self.into.canvas.highest_known() > self.shift:
+        if self.shift and self.canvas.highest_known() > self.shift:
             msg = f"New labels were painted in {self.into.name} meanwhile. Merge again."
             raise ValueError(msg)
-        self.into.apply_edits(self.edits)
+        self.into.apply_edits(self.edits, self.canvas)
         return self.shift
 
 
@@ -174,8 +179,13 @@ def prepare_merge(
     *,
     value: int | None = None,
     like: Layer | None = None,
+    canvas: Canvas | None = None,
 ) -> PreparedMerge:
-    """Do the slow part of `merge`, in a worker; changes no layer."""
+    """Do the slow part of `merge`, in a worker; changes no layer.
+
+    `canvas` is what `into` showed when the user asked: browsing may exchange it.
+    """
+    canvas = canvas or into.canvas
     if into.read_only:
         raise ValueError(f"{into.name} cannot be edited: {into.read_only}")
     values = np.asarray(result.data)
@@ -201,9 +211,8 @@ def prepare_merge(
         values = values.astype(np.min_scalar_type(top))
     else:
         values = np.where(values, np.asarray(value), 0)
-    return PreparedMerge(
-        into, tuple(_make_edits(values, how, value, result_place, into)), shift
-    )
+    edits = tuple(_make_edits(values, how, value, result_place, into))
+    return PreparedMerge(into, canvas, edits, shift)
 
 
 @dataclass(frozen=True, slots=True)

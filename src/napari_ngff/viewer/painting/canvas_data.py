@@ -12,8 +12,14 @@ from napari_ngff.store.arrays.lazy_array import dask_array_type
 
 if TYPE_CHECKING:
     from napari_ngff.labels.canvas import Canvas
+    from napari_ngff.viewer.painting.canvas_labels import CanvasLabels
 
 __all__ = ["CanvasData"]
+
+NOT_REPLACED = (
+    "The data of these labels are a file and its edits, and cannot be replaced. Change"
+    " them with data_setitem, or add a new layer."
+)
 
 
 class CanvasData(MultiScaleData):  # type: ignore[misc]
@@ -77,6 +83,26 @@ class CanvasData(MultiScaleData):  # type: ignore[misc]
             msg = "Labels with edits cannot be viewed without copying them."
             raise ValueError(msg)
         return self[0].__array__(dtype)
+
+    def check_replacement(self, data: object, *, is_saved: bool) -> None:
+        """Raise TypeError if a layer of these labels cannot get other data.
+
+        If they are saved, it gets those of the same file only, such as a result of
+        `astype`: others would be saved into the file of this layer without what they
+        show.
+        """
+        if not isinstance(data, CanvasData) or data.shapes != self.shapes:
+            raise TypeError(NOT_REPLACED)
+        ours, other = self.canvas.levels[0], data.canvas.levels[0]
+        if is_saved and ours.source is not other.source:
+            raise TypeError(NOT_REPLACED)
+
+    @staticmethod
+    def require_shown_by(layer: CanvasLabels, canvas: Canvas) -> None:
+        """Raise ValueError if a layer shows another canvas by now, or soon will."""
+        if layer.canvas is not canvas or layer.is_exchanging:
+            msg = f"{layer.name} shows another image by now. Try again there."
+            raise ValueError(msg)
 
     def astype(self, dtype: Any, **_: Any) -> CanvasData:
         """Return the same labels and edits in another type of integers.

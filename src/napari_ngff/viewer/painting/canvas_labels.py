@@ -146,12 +146,7 @@ class CanvasLabels(Labels):  # type: ignore[misc]
 
     @data.setter
     def data(self, data: Any) -> None:
-        if not isinstance(data, CanvasData) or data.shapes != self.data.shapes:
-            msg = (
-                "The data of these labels are a file and its edits, and cannot be"
-                " replaced. Change them with data_setitem, or add a new layer."
-            )
-            raise TypeError(msg)
+        self.data.check_replacement(data, is_saved=self.saver is not None)
         self.canvas = data.canvas
         self._data = data
         self._reset_history()
@@ -366,11 +361,13 @@ class CanvasLabels(Labels):  # type: ignore[misc]
         pixels = tile.as_block(self._slice.image.raw)[slice_inside(region, tile.box)]
         return not (edit.replaced_mask(pixels) & cover & (pixels != label)).any()
 
-    def apply_edits(self, edits: Iterable[Edit]) -> None:
-        """Add edits as one step of undo, and show them.
+    def apply_edits(self, edits: Iterable[Edit], canvas: Canvas) -> None:
+        """Add edits that were made for a canvas as one step of undo, and show them.
 
-        The type of the labels is widened where one does not fit.
+        The type of the labels is widened where one does not fit. Raises ValueError
+        where the layer shows another canvas by now, such as that of the next field.
         """
+        CanvasData.require_shown_by(self, canvas)
         edits = list(edits)
         for edit in edits:
             self._validate_label_in_range(edit.label)

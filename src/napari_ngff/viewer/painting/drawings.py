@@ -60,7 +60,7 @@ def shapes_to_labels(
     edits = _make_edits(viewer, shapes, into, label)
     if not edits:
         raise ValueError(f"{shapes.name} has no shapes. Draw some.")
-    into.apply_edits(edits)
+    into.apply_edits(edits, into.canvas)
     return len(edits)
 
 

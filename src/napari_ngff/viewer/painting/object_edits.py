@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from napari.components import ViewerModel
 
+    from napari_ngff.labels.canvas import Canvas
     from napari_ngff.labels.level_grid import Indices
     from napari_ngff.store.arrays.boxes import Box
     from napari_ngff.viewer.painting.paint import OMEZarrLabels
@@ -37,10 +38,13 @@ MARGIN = 1.5
 
 def label_at(layer: OMEZarrLabels, voxel: Sequence[int]) -> int:
     """Return the label of a voxel of level 0; 0 outside."""
-    shape = layer.canvas.shape
-    if any(not 0 <= i < size for i, size in zip(voxel, shape, strict=True)):
+    return _label_in(layer.canvas, voxel)
+
+
+def _label_in(canvas: Canvas, voxel: Sequence[int]) -> int:
+    if any(not 0 <= i < size for i, size in zip(voxel, canvas.shape, strict=True)):
         return 0
-    return int(layer.canvas.levels[0].read_points([[int(i)] for i in voxel])[0])
+    return int(canvas.levels[0].read_points([[int(i)] for i in voxel])[0])
 
 
 def neighbour_id(ids: Indices, label: int, step: int) -> int | None:
@@ -95,60 +99,76 @@ class ObjectRegrouping:
 
     Attributes
     ----------
+    canvas
+        What the layer showed when the objects were looked for.
     labels
         For `join_objects` the label that the object had; for `cut_object` the label at
         each seed.
     """
 
     layer: OMEZarrLabels
+    canvas: Canvas
     edits: tuple[Edit, ...]
     labels: tuple[int, ...]
 
     def apply_edits(self) -> tuple[int, ...]:
-        """Apply the edits, in the main thread, as one step of undo; return `labels`."""
-        self.layer.apply_edits(self.edits)
+        """Apply the edits, in the main thread, as one step of undo; return `labels`.
+
+        Raises
+        ------
+        ValueError
+            Where the layer shows another field by now; nothing is changed then.
+        """
+        self.layer.apply_edits(self.edits, self.canvas)
         return self.labels
 
 
 def join_objects(
-    layer: OMEZarrLabels, voxel: Sequence[int], label: int
+    layer: OMEZarrLabels,
+    voxel: Sequence[int],
+    label: int,
+    canvas: Canvas | None = None,
 ) -> ObjectRegrouping:
     """Prepare to give the connected object at a voxel another label.
 
-    Slow, so in a worker; changes no label.
+    Slow, so in a worker; changes no label. `canvas` is what the layer showed when the
+    user clicked: browsing may exchange it.
 
     Raises
     ------
     ValueError
         Where there is no object, or it has that label already, is locked or too large.
     """
-    old = label_at(layer, voxel)
+    canvas = canvas or layer.canvas
+    old = _label_in(canvas, voxel)
     if old in (0, label):
         raise ValueError("Click an object with another label.")
     _check_unlocked(layer, old)
-    runs = flood_region(layer.canvas.levels[0], voxel, _painted_axes(layer))
+    runs = flood_region(canvas.levels[0], voxel, _painted_axes(layer))
     if runs is None:
         msg = f"The object is larger than {FILL_BUDGET >> 20} million pixels."
         raise ValueError(msg)
-    return ObjectRegrouping(
-        layer, (_make_edit(layer, runs, voxel, label, old),), (old,)
-    )
+    edit = _make_edit(layer, runs, voxel, label, old)
+    return ObjectRegrouping(layer, canvas, (edit,), (old,))
 
 
 def cut_object(
-    layer: OMEZarrLabels, seeds: Sequence[Sequence[int]]
+    layer: OMEZarrLabels,
+    seeds: Sequence[Sequence[int]],
+    canvas: Canvas | None = None,
 ) -> ObjectRegrouping:
     """Prepare to cut an object where it is narrowest between some of its voxels.
 
     The part at the first voxel keeps the label, the others get new ones. Slow, so in a
-    worker; changes no label.
+    worker; changes no label. `canvas` is as for `join_objects`.
 
     Raises
     ------
     ValueError
         See `napari_ngff.labels.label_objects.split_object`.
     """
-    old = label_at(layer, seeds[0])
+    canvas = canvas or layer.canvas
+    old = _label_in(canvas, seeds[0])
     if old == 0 or len(seeds) < 2:
         raise ValueError("Click two places of one object.")
     _check_unlocked(layer, old)
@@ -156,12 +176,12 @@ def cut_object(
     # Distances are in the unit of the axes: "narrowest" must not depend on the shape of
     # voxels.
     weights = [float(abs(layer.scale[axis])) for axis in axes]
-    parts = split_object(layer.canvas.levels[0], seeds, axes, weights)
-    first = layer.next_label()
+    parts = split_object(canvas.levels[0], seeds, axes, weights)
+    first = canvas.highest_known() + 1
     labels = (old, *range(first, first + len(seeds) - 1))
     pairs = zip(parts[1:], labels[1:], strict=True)
     edits = tuple(_make_edit(layer, runs, seeds[0], new, old) for runs, new in pairs)
-    return ObjectRegrouping(layer, edits, labels)
+    return ObjectRegrouping(layer, canvas, edits, labels)
 
 
 def _check_unlocked(layer: OMEZarrLabels, label: int) -> None:

@@ -387,7 +387,8 @@ class OMEZarrLabels(CanvasLabels):
         """
         axes = tuple(range(self.ndim))
         self.apply_edits(
-            [Edit(Everywhere(self.canvas.shape), axes, (), new, old, False)]
+            [Edit(Everywhere(self.canvas.shape), axes, (), new, old, False)],
+            self.canvas,
         )
 
     def data_setitem(self, indices: Any, value: Any, refresh: bool = True) -> None:

@@ -255,12 +255,14 @@ class BridgePage(QWidget):
         result = self._viewer.layers[name]
         how = self.how.currentData()
         # Read now: the user may select another label while the worker prepares.
-        value = int(into.selected_label)
+        value, canvas = int(into.selected_label), into.canvas
 
         def prepare_in_worker() -> PreparedMerge | str:
             try:
                 like = worked_on(result, list(self._viewer.layers))
-                return prepare_merge(result, into, how, value=value, like=like)
+                return prepare_merge(
+                    result, into, how, value=value, like=like, canvas=canvas
+                )
             except (MemoryError, OverflowError, ValueError) as error:
                 return f"Not merged: {error}"
 

@@ -137,6 +137,7 @@ class ObjectPage(QWidget):
         """Work on another layer."""
         older = self._layer
         if older is not None:
+            older.events.data.disconnect(self._forget_clicks)
             older.events.selected_label.disconnect(self._on_selected)
             older.events.show_selected_label.disconnect(self._on_show_selected_label)
             if self._click_handler in older.mouse_drag_callbacks:
@@ -147,6 +148,7 @@ class ObjectPage(QWidget):
         self.list.clear()
         self._tasks.cancel_others()
         if layer is not None:
+            layer.events.data.connect(self._forget_clicks)
             layer.events.selected_label.connect(self._on_selected)
             layer.events.show_selected_label.connect(self._on_show_selected_label)
             # Beside the tool of the layer: these callbacks run in every mode.
@@ -281,6 +283,10 @@ class ObjectPage(QWidget):
                 self._layer.mode = "pan_zoom"
             self.reported.emit(self._next_step())
 
+    def _forget_clicks(self, event: Any) -> None:
+        """Begin a cut anew, since the layer shows another field."""
+        self._clicks = []
+
     def _next_step(self) -> str:
         """Describe what the next click does."""
         if self.cut.isChecked() or self._layer is None:
@@ -306,10 +312,12 @@ class ObjectPage(QWidget):
         if voxel is None:
             self.reported.emit("No object there. Click one that is visible.")
             return
+        # Browsing may let the layer show another field before the worker is done.
+        canvas = own_layer.canvas
         if self.join.isChecked():
             label = int(own_layer.selected_label)
             self._regroup_objects(
-                lambda: join_objects(own_layer, voxel, label), self._report_join
+                lambda: join_objects(own_layer, voxel, label, canvas), self._report_join
             )
             return
         self._clicks.append(voxel)
@@ -318,7 +326,9 @@ class ObjectPage(QWidget):
             self.reported.emit(f"Click another place of object {label}.")
             return
         seeds, self._clicks = self._clicks, []
-        self._regroup_objects(lambda: cut_object(own_layer, seeds), self._report_cut)
+        self._regroup_objects(
+            lambda: cut_object(own_layer, seeds, canvas), self._report_cut
+        )
 
     def _regroup_objects(
         self,
@@ -335,9 +345,13 @@ class ObjectPage(QWidget):
             if isinstance(regrouping, str):
                 self.reported.emit(regrouping)
             else:
-                # In the main thread, as every change of a layer; the worker only reads.
-                regrouping.apply_edits()
-                done(regrouping)
+                try:
+                    # In the main thread, as every change of a layer.
+                    regrouping.apply_edits()
+                except ValueError as error:
+                    self.reported.emit(f"Not changed: {error}")
+                else:
+                    done(regrouping)
 
         self._tasks.start_task("regroup", regroup_or_explain, apply_result)
 
