@@ -12,9 +12,10 @@ from napari_ngff.store.arrays.lazy_array import dask_array_type
 
 if TYPE_CHECKING:
     from napari_ngff.labels.canvas import Canvas
-    from napari_ngff.viewer.painting.canvas_labels import CanvasLabels
 
-__all__ = ["CanvasData"]
+__all__ = ["SHOWS_OTHER", "CanvasData"]
+
+SHOWS_OTHER = "{} shows another image by now. Try again there."
 
 NOT_REPLACED = (
     "The data of these labels are a file and its edits, and cannot be replaced. Change"
@@ -96,13 +97,6 @@ class CanvasData(MultiScaleData):  # type: ignore[misc]
         ours, other = self.canvas.levels[0], data.canvas.levels[0]
         if is_saved and ours.source is not other.source:
             raise TypeError(NOT_REPLACED)
-
-    @staticmethod
-    def require_shown_by(layer: CanvasLabels, canvas: Canvas) -> None:
-        """Raise ValueError if a layer shows another canvas by now, or soon will."""
-        if layer.canvas is not canvas or layer.is_exchanging:
-            msg = f"{layer.name} shows another image by now. Try again there."
-            raise ValueError(msg)
 
     def astype(self, dtype: Any, **_: Any) -> CanvasData:
         """Return the same labels and edits in another type of integers.

@@ -30,7 +30,7 @@ from napari_ngff.store.arrays.boxes import (
     whole_box,
 )
 from napari_ngff.viewer import window_services
-from napari_ngff.viewer.painting.canvas_data import CanvasData
+from napari_ngff.viewer.painting.canvas_data import SHOWS_OTHER, CanvasData
 from napari_ngff.viewer.painting.line_of_sight import (
     DrawnSurface,
     SightLine,
@@ -367,7 +367,8 @@ class CanvasLabels(Labels):  # type: ignore[misc]
         The type of the labels is widened where one does not fit. Raises ValueError
         where the layer shows another canvas by now, such as that of the next field.
         """
-        CanvasData.require_shown_by(self, canvas)
+        if canvas is not self.canvas or self.is_exchanging:
+            raise ValueError(SHOWS_OTHER.format(self.name))
         edits = list(edits)
         for edit in edits:
             self._validate_label_in_range(edit.label)
