@@ -301,6 +301,24 @@ def test_after_a_full_disk_what_another_window_saved_is_a_conflict(
     assert (stored(folder)[0, :10] > 0).all()
 
 
+def test_a_saved_stroke_that_is_undone_stays_so_if_kept_edits_are_restored(folder):
+    ended = opened(folder)
+    before = stored(folder)
+    ended.data_setitem(row(12), 5)
+    ended.saver.keep_journal()
+    mine = opened(folder)
+    mine.data_setitem(row(14), 71)
+    assert mine.saver.save_now()
+    mine.undo()
+    (place,) = journals_of(mine.saver)
+    mine.saver.take_over(open_journal(mine.saver, place))
+    wanted = before.copy()
+    wanted[row(12)] = 5
+    assert (np.asarray(mine.data[0]) == wanted).all()
+    assert mine.saver.save_now()
+    assert (stored(folder) == wanted).all()
+
+
 def test_a_saved_stroke_that_is_undone_goes_where_another_saved_meanwhile(
     folder, reported
 ):

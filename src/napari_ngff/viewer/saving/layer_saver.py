@@ -257,7 +257,10 @@ class LayerSaver(SaverSignals):
             was.
         """
         layer, content = self._layer(), journal.content
-        has_edits = layer is not None and layer.canvas.log.end > 0
+        # Also a saved stroke that was undone: it would come back with the file.
+        has_edits = layer is not None and (
+            layer.canvas.log.end > 0 or self._is_incomplete()
+        )
         if (
             layer is None
             or layer.canvas is not journal.canvas
