@@ -3,6 +3,7 @@
 import shutil
 import threading
 import time
+import weakref
 
 import numpy as np
 import pytest
@@ -87,6 +88,30 @@ def test_an_edit_comes_to_the_disk_by_itself(label):
     until(lambda: len(read_journal(journal.folder).edits) == 1)
     writer.canvas.undo()
     until(lambda: read_journal(journal.folder).edits == ())
+    journal.remove()
+
+
+def test_labels_that_are_opened_while_journals_are_listed_are_written_too(
+    label, tmp_path, monkeypatch
+):
+    listing = threading.Event()
+
+    class SlowSet(weakref.WeakSet):
+        def __iter__(self):
+            for journal in super().__iter__():
+                listing.set()
+                time.sleep(0.2)
+                yield journal
+
+    monkeypatch.setattr(module, "_journals", SlowSet(module._journals))
+    first, _ = start(label)
+    assert listing.wait(10)
+    second, journal = start(shutil.copytree(label, tmp_path / "other"))
+    for writer in (first, second):
+        writer.canvas.add_edit(edit(1, 0, SHAPES[0]))
+    until(lambda: journal.folder.exists())
+    assert module._ticker[0].is_alive()
+    first.journal.remove()
     journal.remove()
 
 

@@ -242,6 +242,7 @@ def test_the_classes_in_the_file_of_a_field_stay(viewer, root):
     classes.add_class("dead", 3)
     paint(found, 1)
     classes.select_class(1)
+    classes.draw_over(1)
     found.go_to_field("A/1/0")
     text = str(notification_manager.records[-1].message)
     assert text.startswith("Other classes in this field.\nLabel 1 is 'interphase' here")
@@ -253,6 +254,8 @@ def test_the_classes_in_the_file_of_a_field_stay(viewer, root):
         3: "dead",
     }
     assert classes.selected.name == "mitotic", "what was in hand, by its label here"
+    assert found.layer.only_over == 2, "the class that is painted over, too"
+    classes.draw_over(None)
     assert not found.layer.unsaved
     paint(found, 2, at=20)
     found.go_to_field("A/1/1")

@@ -457,6 +457,8 @@ def _open_for_append(folder: Path) -> IO[bytes]:
 
 
 _journals: weakref.WeakSet[Journal] = weakref.WeakSet()
+# A set that grows while it is listed raises an error, which would end the thread.
+_watching = threading.Lock()
 _ticker: list[threading.Thread] = []
 _dropped: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
 # Reentrant: at the end of the process a finalizer may come while it is held.
@@ -497,7 +499,8 @@ def _release_at_exit() -> None:
 
 def _watch_journal(journal: Journal) -> None:
     """Write a journal's edits from now on in the thread of all journals."""
-    _journals.add(journal)
+    with _watching:
+        _journals.add(journal)
     if not _ticker:
         thread = threading.Thread(
             target=_sync_journals, name="napari-ngff-journal", daemon=True
@@ -512,8 +515,11 @@ def _sync_journals() -> None:
     with contextlib.suppress(Exception):
         remove_orphans(journal_home(), EDITS)
     while not pause.wait(INTERVAL):
-        for journal in list(_journals):
+        with _watching:
+            journals = list(_journals)
+        for journal in journals:
             go_on_after_error(journal.sync_if_changed)
-        # The loop variable would keep the last journal alive while the thread waits.
+        # These variables would keep journals alive while the thread waits.
         journal = None  # type: ignore[assignment]
+        journals.clear()
         _release_dropped()

@@ -492,20 +492,33 @@ def _look_of(layer: Layer) -> dict[str, Any]:
     look = {name: getattr(layer, name) for name in names if hasattr(layer, name)}
     if is_painted(layer):
         look["tool"] = layer.describe_tool()
+        look["only_over"] = layer.only_over
     return look
 
 
 def _select_same_class(classes: LayerClasses, labels: LabelsInUse) -> None:
-    """Paint with the class that was in hand, whose label may be another one here."""
+    """Paint with, and over, the same classes, whose labels may be others here."""
     value = labels.look.get("selected_label")
+    same = _find_same_class(classes, labels, value)
+    if same and value not in same:
+        classes.select_class(same[0])
+    only_over = labels.look.get("only_over")
+    over = _find_same_class(classes, labels, only_over)
+    if only_over is not None and over and only_over not in over:
+        only_over = over[0]
+    classes.draw_over(only_over)
+
+
+def _find_same_class(
+    classes: LayerClasses, labels: LabelsInUse, value: int | None
+) -> list[int]:
+    """Return the labels here of the class that a label has in the field before."""
     names = {
         label_class.name for label_class in labels.classes if label_class.value == value
     }
-    same = [
+    return [
         label_class.value for label_class in classes.items if label_class.name in names
     ]
-    if same and value not in same:
-        classes.select_class(same[0])
 
 
 def _apply_look(layer: Layer, look: dict[str, Any]) -> None:
