@@ -7,6 +7,8 @@ was.
 
 from __future__ import annotations
 
+import errno
+import itertools
 import random
 import shutil
 
@@ -16,6 +18,7 @@ import zarr
 from napari.components import ViewerModel
 
 from napari_ngff.plugin import get_reader
+from napari_ngff.store.write import folder_transaction
 from napari_ngff.viewer.painting.painted_layers import as_layer
 from napari_ngff.viewer.samples import write_image
 from napari_ngff.viewer.saving.recovery import journals_of, open_journal
@@ -25,6 +28,12 @@ SIDE = 64
 
 STEPS = {"paint": 8, "save": 6, "undo": 3, "redo": 2, "restart": 1}
 """How often each step is taken, relative to the others."""
+
+RARE_STEPS = STEPS | {"widen": 2, "fail": 3}
+"""The same, with labels that need a wider type, and saves that find the disk full."""
+
+LARGE = 1 << 40
+"""A label that does not fit into the type of the file."""
 
 
 @pytest.fixture(scope="module")
@@ -100,6 +109,20 @@ class Window:
             self.base = np.where(self.changed, self.base, seen_after)
         return is_whole
 
+    def fail(self, choices):
+        """Save while the disk is full, maybe after some objects."""
+        written = itertools.count()
+        most, write = choices.randrange(3), folder_transaction.write_aside
+
+        def write_some(*arguments, **keywords):
+            if next(written) >= most:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            return write(*arguments, **keywords)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(folder_transaction, "write_aside", write_some)
+            self.save()
+
     def restart(self):
         """Close with *Keep for later*, open again and restore."""
         seen = self.seen()
@@ -117,15 +140,19 @@ class Window:
         self.base = np.where(self.changed, self.base, restored)
 
 
-def take_walk(folder, seed, steps=25):
+def take_walk(folder, seed, odds, steps=25):
     choices = random.Random(seed)
     windows = [Window(folder), Window(folder)]
     try:
         for number in range(steps):
             window = choices.choice(windows)
-            step = choices.choices(list(STEPS), list(STEPS.values()))[0]
+            step = choices.choices(list(odds), list(odds.values()))[0]
             if step == "paint":
                 window.paint(choices, 100 + number)
+            elif step == "widen":
+                window.paint(choices, LARGE + number)
+            elif step == "fail":
+                window.fail(choices)
             elif step in ("undo", "redo"):
                 window.move(step)
             else:
@@ -145,4 +172,14 @@ def test_two_windows_lose_and_misplace_nothing(
 ):
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     folder = shutil.copytree(original, tmp_path / "cells.ome.zarr")
-    take_walk(folder, seed)
+    take_walk(folder, seed, STEPS)
+
+
+@pytest.mark.default_cases("0", "1", "2", "3")
+@pytest.mark.parametrize("seed", range(200))
+def test_nothing_is_lost_when_types_are_widened_and_disks_are_full(
+    original, tmp_path, reported, monkeypatch, seed
+):
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    folder = shutil.copytree(original, tmp_path / "cells.ome.zarr")
+    take_walk(folder, seed, RARE_STEPS)

@@ -19,7 +19,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from napari_ngff.errors import ConflictError, CorruptDataError, UnsupportedError
+from napari_ngff.errors import (
+    ConflictError,
+    CorruptDataError,
+    NodeNotFoundError,
+    UnsupportedError,
+)
 from napari_ngff.labels.saving.before_images import (
     OriginalLevel,
     cell_shape,
@@ -467,22 +472,30 @@ class LabelWriter:
 
         Raises
         ------
-        ConflictError
-            Where the arrays were replaced by others.
+        ConflictError, NodeNotFoundError
+            Where the arrays were replaced by others, or are gone.
         """
         source = self.transaction.source
-        arrays = [open_array(source, a.path, a.zarr_format) for a in self.arrays]
+        try:
+            arrays = [open_array(source, a.path, a.zarr_format) for a in self.arrays]
+        except NodeNotFoundError:
+            self._refuse_changed()
+            raise
         pairs = list(zip(self.arrays, arrays, strict=True))
         if all(now.layout.is_stored_like(old.layout) for old, now in pairs):
             return False
         if not all(_is_widened(old, now) for old, now in pairs):
-            for array in self.arrays:
-                ArrayWriter(array, self.transaction)  # refuses what has changed
+            self._refuse_changed()
         self.canvas.change_dtype(
             np.promote_types(self.canvas.dtype, arrays[0].dtype.newbyteorder("="))
         )
         self._use_arrays(arrays)
         return True
+
+    def _refuse_changed(self) -> None:
+        """Raise the error of `ArrayWriter` for an array that is another, or gone."""
+        for array in self.arrays:
+            ArrayWriter(array, self.transaction)
 
     def _retype_arrays(self, dtype: np.dtype[Any]) -> None:
         """Give the arrays another type; keep what other programs changed in them."""
