@@ -175,7 +175,8 @@ def test_two_windows_lose_and_misplace_nothing(
     take_walk(folder, seed, STEPS)
 
 
-@pytest.mark.default_cases("0", "1", "2", "3")
+# These failed, as 75 others did, before two windows agreed on a wider type.
+@pytest.mark.default_cases("0", "5", "8", "10")
 @pytest.mark.parametrize("seed", range(200))
 def test_nothing_is_lost_when_types_are_widened_and_disks_are_full(
     original, tmp_path, reported, monkeypatch, seed
