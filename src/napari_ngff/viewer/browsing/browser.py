@@ -405,6 +405,13 @@ class Browser:
         if viewer is not None:
             self._pins.toggle_pin(viewer, well, field)
 
+    def unpin_all(self) -> None:
+        """Remove all fields that are shown for comparison."""
+        viewer = self._viewer()
+        if viewer is not None:
+            self._pins.remove_all(viewer)
+        self.layers_changed.emit()
+
     def zoom_to(self, well: str) -> None:
         """Bring a well in view, in the overview of the plate."""
         self._was_chosen, self._clicked_well = True, None
