@@ -68,6 +68,15 @@ def test_images_of_one_shape_are_channels_of_one():
     assert second.active is False
 
 
+def test_colours_without_contrast_limits_get_those_of_the_pixels():
+    pixels = np.linspace(100, 6000, 64 * 64).reshape(64, 64).astype(np.uint16)
+    (channel,) = compose_layers(
+        [(pixels, {"name": "DNA", "colormap": "blue"}, "image")], "stem"
+    ).image.channels
+    assert 100 <= channel.window.start < 200
+    assert 5900 < channel.window.end <= 6000
+
+
 def test_channels_get_a_type_that_holds_all_of_them():
     small = Image(np.array([[200, 1]], np.uint8))
     large = Image(np.array([[-5, 7]], np.int16))

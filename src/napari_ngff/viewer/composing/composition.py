@@ -14,7 +14,7 @@ from napari_ngff.errors import UnsupportedError
 from napari_ngff.labels.places.label_location import name_problem
 from napari_ngff.metadata.model import Channel, ContrastWindow, LabelInfo, Omero
 from napari_ngff.metadata.systems import Axis
-from napari_ngff.store.arrays.lazy_array import ArrayWindow
+from napari_ngff.store.arrays.lazy_array import ArrayWindow, LazyArray
 from napari_ngff.viewer.composing.array_source import PlainSource, StackedSource
 from napari_ngff.viewer.composing.layer_axes import (
     LayerPlace,
@@ -22,6 +22,7 @@ from napari_ngff.viewer.composing.layer_axes import (
     ome_order,
     place_of,
 )
+from napari_ngff.viewer.contrast import measure_contrast
 from napari_ngff.viewer.layer_plan import origin_in
 from napari_ngff.viewer.saving.layer_description import colors_of, properties_of
 
@@ -262,7 +263,7 @@ def _read_source(
         )
         return LayerPart(name, ArrayWindow(source, order), axes, placement, (), info)
     if not rgb:
-        channel = channel_of(keywords, source.dtype)
+        channel = channel_of(_with_limits(keywords, source), source.dtype)
         # A layer has one look for all its channels; OME-Zarr wants a description of
         # each.
         count = next((source.shape[i] for i in order if _is_channel(axes, order, i)), 1)
@@ -280,6 +281,20 @@ def _read_source(
     axes = (*axes[:channel_index], CHANNEL, *axes[channel_index:])
     channels = rgb_channels(source.shape[-1], source.dtype)
     return LayerPart(name, arranged, axes, placement, channels)
+
+
+def _with_limits(keywords: dict[str, Any], source: ArraySource) -> dict[str, Any]:
+    """Return the keywords with contrast limits, measured where none are given.
+
+    Colours are stored with a window of contrast only, and that of the whole type would
+    show most images of 16 bits nearly black.
+    """
+    is_coloured = keywords.get("colormap") is not None
+    if not is_coloured or keywords.get("contrast_limits") is not None:
+        return keywords
+    pixels = LazyArray.of_window(ArrayWindow.whole_source(source))
+    measured = measure_contrast(pixels) if len(source.shape) > 1 else None
+    return keywords | ({} if measured is None else {"contrast_limits": measured.limits})
 
 
 def _is_channel(axes: Sequence[Axis], order: Sequence[int], axis: int) -> bool:
