@@ -74,7 +74,7 @@ def test_undo_in_a_field_that_was_left_is_explained(viewer, field, monkeypatch):
     assert notices() == []
     press_undo(viewer)
     (text,) = notices()
-    assert text.startswith("No stroke to undo since you came here.\n")
+    assert text.startswith("No stroke to undo since these labels were opened.\n")
     assert not layer.unsaved
     notification_manager.records.clear()
     layer.mode = "paint"

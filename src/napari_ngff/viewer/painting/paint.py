@@ -52,8 +52,8 @@ __all__ = [
 MOST_BRUSH = 1_000_000
 
 NOTHING_TO_UNDO = (
-    "No stroke to undo since you came here.\nThe last {} strokes since then can be"
-    " undone. Erase or paint over earlier ones."
+    "No stroke to undo since these labels were opened.\nThe last {} strokes since then"
+    " can be undone. Erase or paint over earlier ones."
 )
 
 LASTING = (
