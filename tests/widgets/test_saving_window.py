@@ -138,6 +138,23 @@ def test_removing_asks_and_cancel_keeps_the_layer(viewer, painted, monkeypatch):
     assert painted.unsaved
 
 
+def test_an_image_that_arrives_during_the_question_is_not_removed_instead(
+    viewer, painted, monkeypatch
+):
+    arrived = []
+
+    def ask(parent, title, text, answers, cancel=CANCEL):
+        arrived.append(viewer.add_image(np.zeros((8, 8))))
+        viewer.layers.selection = set(arrived)
+        return DISCARD
+
+    monkeypatch.setattr(dialogs, "ask_question", ask)
+    viewer.layers.selection = {painted}
+    viewer.layers.remove_selected()
+    assert painted not in viewer.layers
+    assert arrived[0] in viewer.layers
+
+
 @pytest.mark.long
 def test_removing_states_what_is_lost_besides_strokes(viewer, painted, monkeypatch):
     asked = answer(monkeypatch, CANCEL)

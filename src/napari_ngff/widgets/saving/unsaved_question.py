@@ -221,7 +221,13 @@ class WindowGuard(EventWatcher):
     def remove_layers(self) -> None:
         """Remove the selected layers, as the button does; ask first."""
         viewer = self._viewer()
-        if viewer is not None and self.resolve_unsaved(viewer.layers.selection):
+        layers = [] if viewer is None else list(viewer.layers.selection)
+        if viewer is None or not self.resolve_unsaved(layers):
+            return
+        # An image that was opened meanwhile has selected its own layers.
+        viewer.layers.selection.clear()
+        viewer.layers.selection.update(x for x in layers if x in viewer.layers)
+        if viewer.layers.selection:
             type(viewer.layers).remove_selected(viewer.layers)
 
     def watchEvent(self, watched: Any, event: Any) -> bool:
@@ -338,7 +344,9 @@ class WindowGuard(EventWatcher):
             return CANCEL
         if answer == KEEP and not _can_keep(savers):
             return CANCEL
-        return answer
+        # Another field that was shown meanwhile: its labels were not asked about.
+        is_other = any(layer.saver is not saver for layer, saver in savers.items())
+        return CANCEL if is_other else answer
 
     def _ask_tables(self, tables: Sequence[MeasuredTable]) -> str:
         """Ask about measured tables, and save them; CANCEL where nothing may close.
