@@ -322,12 +322,23 @@ class LabelWriter:
             Where the system refuses to write. What was not written is still unsaved,
             and saving again goes on from there.
         """
+        if self._follow_type() and self.has_unsaved:
+            # As any change of another window, it is shown before edits go over it.
+            state = SaveRun(progress, cancel)
+            state.note_refused(
+                ConflictError(
+                    f"{self.transaction.root}/{self.arrays[0].path} was changed by"
+                    f" another program: its type is {self.arrays[0].dtype} now."
+                )
+            )
+            return state.make_outcome((), False)
         # A tuple of this moment: painting goes on while it is saved.
         edits, idle = self.canvas.edits, not self.has_unsaved
         if self.journal is not None:
             self.journal.note_saving(edits, self.transaction.token)
         # Before any block is written: the old array cannot hold values of the new type.
-        if self._prepare_type():
+        if self.canvas.dtype != self.arrays[0].dtype:
+            self._retype_arrays(self.canvas.dtype)
             # Changes of others may have been put among them.
             edits = self.canvas.edits
             if self.journal is not None:
@@ -458,14 +469,6 @@ class LabelWriter:
             self._register = None
         if state.conflict:
             self.reload()
-
-    def _prepare_type(self) -> bool:
-        """Give file and canvas one type; return whether the arrays are others now."""
-        is_other = self._follow_type()
-        if self.canvas.dtype == self.arrays[0].dtype:
-            return is_other
-        self._retype_arrays(self.canvas.dtype)
-        return True
 
     def _follow_type(self) -> bool:
         """Take the wider type that another window gave the arrays; True if it did.
