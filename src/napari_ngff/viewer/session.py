@@ -38,7 +38,7 @@ from napari_ngff.viewer.placing.move_layers import (
     system_of_layer,
 )
 from napari_ngff.viewer.placing.system_views import list_choices
-from napari_ngff.viewer.placing.user_alignment import save_alignment
+from napari_ngff.viewer.placing.user_alignment import move_along, save_alignment
 from napari_ngff.viewer.plane_camera import PlaneCamera, forget_plane
 from napari_ngff.viewer.saving.measured_tables import MeasuredTables
 from napari_ngff.viewer.saving.recovery import EditRecovery
@@ -319,6 +319,10 @@ class Session:
         """Save where a layer is, as one of `systems`; see `save_alignment`."""
         path = save_alignment(layer, name, scene)
         viewer = self._viewer()
+        if viewer is not None and not name:
+            # As they will be when the image is opened again: strokes go on where they
+            # are seen.
+            move_along(layer, viewer.layers)
         origin = layer.metadata[KEY]
         if viewer is not None and name:
             learn_systems(viewer.layers, scene or origin.node)

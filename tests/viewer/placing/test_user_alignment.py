@@ -13,10 +13,14 @@ from napari_ngff import UnsupportedError, open_node
 from napari_ngff.errors import AccessError
 from napari_ngff.metadata.model import Reference
 from napari_ngff.metadata.parse import parse_attributes
+from napari_ngff.plugin import get_reader
 from napari_ngff.store.write import folder_transaction, replace_file
 from napari_ngff.viewer import reader
+from napari_ngff.viewer.painting.new_labels import new_labels
+from napari_ngff.viewer.painting.painted_layers import as_layer
 from napari_ngff.viewer.placing.move_layers import move_layers
 from napari_ngff.viewer.placing.user_alignment import save_alignment
+from napari_ngff.viewer.samples import write_image
 from napari_ngff.viewer.session import session_of
 
 PIXELS = np.arange(2 * 4 * 5, dtype="u2").reshape(2, 4, 5)
@@ -328,3 +332,48 @@ def test_folders_that_cannot_be_written_say_so(tmp_path, monkeypatch):
     monkeypatch.setattr(folder_transaction, "replace_file", refused)
     with pytest.raises(AccessError, match="owner"):
         save_alignment(layer, "aligned")
+
+
+@pytest.mark.parametrize("version", ["0.4", "0.5"])
+def test_labels_are_moved_with_their_image_where_they_state_a_position(
+    tmp_path, monkeypatch, version
+):
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    folder = tmp_path / "cells.ome.zarr"
+    write_image(folder, shape=(1, 64, 64), version=version)
+    model = ViewerModel()
+
+    def open_all():
+        model.layers.clear()
+        for layer in get_reader(str(folder))(str(folder)):
+            model.add_layer(as_layer(layer) if isinstance(layer, tuple) else layer)
+        return model.layers[0]
+
+    def corner(layer, at=(0, 0, 0)):
+        return layer.data_to_world(at)
+
+    image = open_all()
+    aside = new_labels(image, "aside", sidecar=True)
+    model.add_layer(aside)
+    aside.data_setitem((np.array([0]), np.array([1]), np.array([1])), 5)
+    assert aside.saver.save_now()
+    unsaved = new_labels(image, "unsaved")
+    model.add_layer(unsaved)
+    image = open_all()
+    model.add_layer(unsaved := new_labels(image, "unsaved"))
+    unsaved.data_setitem((np.array([0]), np.array([2]), np.array([2])), 7)
+    shift = np.eye(image.ndim + 1)
+    shift[1, -1], shift[2, 2] = 50, 3
+    image.affine = shift
+    for _ in range(2):  # saved twice, moved once
+        session_of(model).save_transform(image, "")
+    seen = {layer.name: corner(layer) for layer in model.layers}
+    assert unsaved.saver.save_now()
+    for at in ((0, 0, 0), (0, 3, 5)):
+        wanted = corner(image, at)
+        open_all()
+        assert len(model.layers) > 4
+        for layer in model.layers:
+            np.testing.assert_allclose(corner(layer, at), wanted, err_msg=layer.name)
+    for layer in model.layers:
+        np.testing.assert_allclose(corner(layer), seen[layer.name])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from napari_ngff.errors import AccessError, CorruptDataError
@@ -11,15 +12,13 @@ from napari_ngff.store.hierarchy.json_text import dump_like
 from napari_ngff.store.write.begin import begin_transaction
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Sequence
 
     from napari_ngff.metadata.model import JSON
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.store.write.transaction import Transaction
 
-__all__ = [
-    "change_document",
-]
+__all__ = ["change_document", "change_documents"]
 
 
 def change_document(
@@ -56,19 +55,54 @@ def change_document(
     commits = transaction is None
     if transaction is None:
         transaction = begin_transaction(node.location.source)
-    key = node.location.object_key("zarr.json" if node.zarr_format == 3 else ".zattrs")
+    key = _document_key(node)
     file = f"{transaction.root}/{key}"
-    try:
+    with _named_errors(file):
         with transaction.take_turn():
-            transaction.expect_revision(key, transaction.find_revision(key))
-            # What is in the file now, not what was parsed: others may have added keys.
-            text = (transaction.source.get(key) or b"").decode()
+            text = _expect_document(transaction, key)
             transaction.put_document(key, _change_text(text, node, put).encode())
         # After the document: whoever reads in between finds an outdated copy, never one
         # of a document that was not written.
         update_copies(transaction, [node.location.path])
         if commits:
             transaction.commit()
+    return file
+
+
+def change_documents(changes: Sequence[tuple[Node, Callable[[JSON], None]]]) -> str:
+    """Change several groups of one hierarchy, in order, and save all of them together.
+
+    Nothing is written if one cannot be changed. Returns the path of the first document,
+    and raises what `change_document` does.
+    """
+    transaction = begin_transaction(changes[0][0].location.source)
+    for node, put in changes:
+        key = _document_key(node)
+        with _named_errors(f"{transaction.root}/{key}"):
+            text = _expect_document(transaction, key)
+            transaction.put(key, _change_text(text, node, put).encode())
+    with _named_errors(transaction.root):
+        transaction.commit()
+        update_copies(transaction, [node.location.path for node, _ in changes])
+        transaction.commit()
+    return f"{transaction.root}/{_document_key(changes[0][0])}"
+
+
+def _document_key(node: Node) -> str:
+    return node.location.object_key("zarr.json" if node.zarr_format == 3 else ".zattrs")
+
+
+def _expect_document(transaction: Transaction, key: str) -> str:
+    """Return a document as it is in the file now; a later change is a conflict."""
+    transaction.expect_revision(key, transaction.find_revision(key))
+    # Not what was parsed: others may have added keys.
+    return (transaction.source.get(key) or b"").decode()
+
+
+@contextmanager
+def _named_errors(file: str) -> Iterator[None]:
+    try:
+        yield
     except PermissionError as error:
         msg = f"No permission to write {file}."
         raise AccessError(msg, remedy="Ask its owner, or copy the data.") from error
@@ -78,7 +112,6 @@ def change_document(
             raise
         msg = f"{file} cannot be changed: another program changed it ({error})."
         raise CorruptDataError(msg) from error
-    return file
 
 
 def _change_text(text: str, node: Node, put: Callable[[JSON], None]) -> str:

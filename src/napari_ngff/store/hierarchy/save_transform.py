@@ -6,9 +6,11 @@ scale and a translation. Arrays, and all other metadata, stay as they are.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from napari_ngff.errors import CorruptDataError, UnsupportedError
 from napari_ngff.metadata.compound_transform import compose_steps
@@ -17,14 +19,18 @@ from napari_ngff.metadata.systems_dump import dump_link, dump_system
 from napari_ngff.metadata.transform import Affine, Scale, Transformation, Translation
 from napari_ngff.metadata.version import Version
 from napari_ngff.store.hierarchy.coordinate_systems import intrinsic_of
-from napari_ngff.store.hierarchy.edit_document import change_document
+from napari_ngff.store.hierarchy.edit_document import change_document, change_documents
 
 if TYPE_CHECKING:
-    from napari_ngff.metadata.model import JSON, Axis
+    from collections.abc import Callable, Sequence
+
+    from napari_ngff.metadata.model import JSON, Axis, Multiscale
     from napari_ngff.metadata.transform import Matrix
     from napari_ngff.store.hierarchy.node import Node
 
 __all__ = ["save_transform", "simplify_matrix"]
+
+Array = npt.NDArray[np.float64]
 
 NEGLIGIBLE = 1e-9
 """Entries of a matrix that are smaller, relative to the largest, are rounding
@@ -37,6 +43,7 @@ def save_transform(
     matrix: Matrix,
     axes: tuple[Axis, ...],
     scene: Node | None = None,
+    labels: Sequence[Node] = (),
 ) -> str:
     """Save the position of an image.
 
@@ -53,6 +60,9 @@ def save_transform(
         Axes of that system, one per row of `matrix` but the last.
     scene
         The group whose ``scene`` states it; by default the image itself.
+    labels
+        Label images of the image. In 0.4 and 0.5 each states a position of its own,
+        and is moved as the image is; in 0.6 they follow it.
 
     Returns
     -------
@@ -115,17 +125,76 @@ def save_transform(
             " a rotation, a shear or a flip. Export it as 0.6 to save this."
         )
         raise UnsupportedError(msg)
+    return _save_plain(image, factors, matrix[:-1, -1], labels)
+
+
+def _save_plain(
+    image: Node, factors: Array, offsets: Array, labels: Sequence[Node]
+) -> str:
+    """Save a scale and a translation, and move the labels by as much (0.4, 0.5)."""
+    for label in labels:
+        _check_movable(label, image)
     # The layer was moved from where it was opened. The file may hold a newer position
     # by now: to save a layer twice must not move it twice.
     # Computed here, not in `put_scale`, which gets the document as it is at that
     # moment.
     opened = first_multiscale(image, image.attributes.get("ome", image.attributes))
-    stated = _add_scale(opened, factors, matrix[:-1, -1])
+    stated = _add_scale(opened, factors, offsets)
+    moved: dict[str, tuple[float, float]] = {}
 
     def put_scale(home: JSON) -> None:
-        first_multiscale(image, home)["coordinateTransformations"] = stated
+        multiscale = first_multiscale(image, home)
+        scale, translation = _join_steps(multiscale, len(factors))
+        multiscale["coordinateTransformations"] = stated
+        # How much the file moves by this; nothing if it was saved before.
+        new_scale, new_translation = _join_steps(multiscale, len(factors))
+        ratio = new_scale / scale
+        moves = zip(ratio, new_translation - ratio * translation, strict=True)
+        moved.update(zip(_first_of(image).axis_names, moves, strict=True))
 
-    return change_document(image, put_scale)
+    def put_label(label: Node, home: JSON) -> None:
+        listed = home.get("multiscales")
+        shown = label.metadata.image
+        for multiscale, known in zip(
+            listed if isinstance(listed, list) else (),
+            shown.multiscales if shown is not None else (),
+            strict=True,
+        ):
+            moves = np.array([moved.get(name, (1, 0)) for name in known.axis_names])
+            if (moves != (1, 0)).any():
+                multiscale["coordinateTransformations"] = _add_scale(
+                    multiscale, moves[:, 0], moves[:, 1]
+                )
+
+    changes: list[tuple[Node, Callable[[JSON], None]]] = [(image, put_scale)]
+    changes += [(label, partial(put_label, label)) for label in labels]
+    sources = dict.fromkeys(node.location.source for node, _ in changes)
+    # The image's first: it states how much labels move.
+    files = [
+        change_documents([one for one in changes if one[0].location.source is source])
+        for source in sources
+    ]
+    return files[0]
+
+
+def _check_movable(label: Node, image: Node) -> None:
+    """Refuse labels that could not be moved along with their image."""
+    version = label.metadata.version or Version()
+    units = {axis.name: axis.unit for axis in _first_of(image).axes}
+    shown = label.metadata.image
+    axes = [axis for m in (shown.multiscales if shown else ()) for axis in m.axes]
+    is_plain = version.has_transformations and not version.has_systems
+    if not is_plain or any(units.get(a.name, a.unit) != a.unit for a in axes):
+        msg = (
+            f"The labels {label} cannot be moved with their image: they are OME-Zarr"
+            f" {version}, or have other units."
+        )
+        raise UnsupportedError(msg, remedy="Convert the image with its labels to 0.6.")
+
+
+def _first_of(image: Node) -> Multiscale:
+    assert image.metadata.image is not None
+    return image.metadata.image.multiscales[0]
 
 
 def clean_matrix(matrix: Matrix) -> Matrix:
@@ -249,16 +318,22 @@ def _add_scale(multiscale: JSON, factors: Any, offsets: Any) -> list[JSON]:
     """Return the transformations of a multiscale, a scale and an offset added (0.4)."""
     # Those of the multiscale apply after those of the datasets, "sequentially and in
     # order", so one change moves all levels.
-    scale, translation = np.ones(len(factors)), np.zeros(len(factors))
-    # All steps become one scale and one translation, the only form that 0.4 allows.
-    for step in multiscale.get("coordinateTransformations") or ():
-        if step.get("type") == "scale":
-            scale, translation = scale * step["scale"], translation * step["scale"]
-        elif step.get("type") == "translation":
-            translation = translation + step["translation"]
+    scale, translation = _join_steps(multiscale, len(factors))
     # The new matrix comes last: it acts on what the steps before have made.
     scale, translation = scale * factors, translation * factors + offsets
     return [
         {"type": "scale", "scale": scale.tolist()},
         {"type": "translation", "translation": translation.tolist()},
     ]
+
+
+def _join_steps(multiscale: JSON, ndim: int) -> tuple[Array, Array]:
+    """Return the steps of a multiscale as one scale and one translation after it."""
+    scale, translation = np.ones(ndim), np.zeros(ndim)
+    # All steps become one scale and one translation, the only form that 0.4 allows.
+    for step in multiscale.get("coordinateTransformations") or ():
+        if step.get("type") == "scale":
+            scale, translation = scale * step["scale"], translation * step["scale"]
+        elif step.get("type") == "translation":
+            translation = translation + step["translation"]
+    return scale, translation

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from napari_ngff.errors import UnsupportedError
+from napari_ngff.errors import OMEZarrError, UnsupportedError
+from napari_ngff.labels.places.label_location import location_inside
+from napari_ngff.labels.places.sidecar import open_sidecars
 from napari_ngff.store.hierarchy.coordinate_systems import intrinsic_of
 from napari_ngff.store.hierarchy.save_transform import save_transform
 from napari_ngff.viewer.layer_plan import (
@@ -14,9 +17,13 @@ from napari_ngff.viewer.layer_plan import (
     is_joined,
     origin_of,
 )
+from napari_ngff.viewer.painting.label_target import TARGET, LabelTarget
+from napari_ngff.viewer.placing.move_layers import host_image
 from napari_ngff.viewer.placing.system_views import start_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from napari.layers import Layer
 
     from napari_ngff.metadata.systems import Axis
@@ -24,7 +31,7 @@ if TYPE_CHECKING:
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.viewer.layer_plan import LayerPlan
 
-__all__ = ["placement_of", "save_alignment"]
+__all__ = ["is_movable", "move_along", "placement_of", "save_alignment"]
 
 
 def save_alignment(layer: Layer, name: str, scene: Node | None = None) -> str:
@@ -65,7 +72,56 @@ def save_alignment(layer: Layer, name: str, scene: Node | None = None) -> str:
         msg = f"{layer.name} joins many images."
         raise UnsupportedError(msg, remedy="Open one of them to move and save it.")
     matrix, axes = placement_of(layer, picture)
-    return save_transform(picture.node, name, matrix, axes, scene)
+    labels = list_labels(picture.node)
+    return save_transform(picture.node, name, matrix, axes, scene, labels)
+
+
+def is_movable(layer: Layer | None) -> bool:
+    """Return whether the position of a layer can be saved: not that of labels."""
+    origin = origin_of(layer) if layer is not None else None
+    picture = origin.picture if origin is not None else None
+    return picture is not None and picture.image is None and picture.label is None
+
+
+def list_labels(image: Node) -> list[Node]:
+    """Return the label images of an image, also those in other files of this computer.
+
+    Those that cannot be read are left out: nobody sees where they are.
+    """
+    labels: list[Node] = []
+    # No place for labels, such as in an old version: then there are none.
+    with suppress(UnsupportedError):
+        inside = location_inside(image)
+        for name in inside.label_names():
+            with suppress(OMEZarrError, OSError):
+                labels.append(inside.open_label(name))
+    return [*labels, *open_sidecars(image).labels.values()]
+
+
+def move_along(layer: Layer, layers: Iterable[Layer]) -> None:
+    """Move other layers of an image by as much as the user moved one of them.
+
+    Its other channels, and its labels, of which new ones are in no file yet. Those that
+    the user has moved, too, stay where they are.
+    """
+    origin = origin_of(layer)
+    image = origin.picture if origin is not None else None
+    if image is None or image.view is not None:
+        return
+    for other in layers:
+        if other is layer or not _is_of_image(other, image) or other.ndim != layer.ndim:
+            continue
+        if np.array_equal(other.affine.affine_matrix, np.eye(other.ndim + 1)):
+            other.affine = layer.affine.affine_matrix
+
+
+def _is_of_image(layer: Layer, image: LayerPlan) -> bool:
+    target = layer.metadata.get(TARGET)
+    if isinstance(target, LabelTarget):
+        return str(target.node) == str(image.node)
+    origin = origin_of(layer)
+    host = host_image(origin) if origin is not None else None
+    return host is not None and str(host.node) == str(image.node)
 
 
 def placement_of(layer: Layer, picture: LayerPlan) -> tuple[Matrix, tuple[Axis, ...]]:

@@ -17,6 +17,7 @@ from napari_ngff.labels.places.label_location import name_problem
 from napari_ngff.labels.places.sidecar import choose_location, remember_sidecar
 from napari_ngff.labels.saving.journal_records import JournalSubject
 from napari_ngff.metadata.model import LabelInfo
+from napari_ngff.store.hierarchy.node import read_node
 from napari_ngff.store.pyramids.level_reduction import method_named
 from napari_ngff.store.pyramids.pyramid import open_pyramid
 from napari_ngff.store.sources.read_ahead import is_remote
@@ -161,6 +162,9 @@ def create_new(new: LabelTarget, layer: OMEZarrLabels) -> tuple[LabelWriter, Fin
     # here are looked at again: another program may have added levels.
     is_apart = is_remote(image.location.source) and not is_remote(target.source)
     pyramid = new.pyramid if is_apart else None
+    if not is_apart:
+        # The position of the image may have been saved since it was opened.
+        image = read_node(image.location)
     made = create_labels(
         image, chosen, dtype, new.level, target, replace=replace, pyramid=pyramid
     )

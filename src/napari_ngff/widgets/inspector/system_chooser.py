@@ -19,8 +19,9 @@ from qtpy.QtWidgets import (
 )
 
 from napari_ngff.errors import OMEZarrError
-from napari_ngff.viewer.inspecting.inspection import homes_of, is_named, node_of
+from napari_ngff.viewer.inspecting.inspection import homes_of, is_named
 from napari_ngff.viewer.placing.system_views import system_name
+from napari_ngff.viewer.placing.user_alignment import is_movable
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.wrapping_row import WrappingRow
 
@@ -100,7 +101,7 @@ class SystemChooser(QWidget):
             index = self._systems.index(current) if known and current else -1
             with QSignalBlocker(self.systems):
                 self.systems.setCurrentIndex(index)
-            self.save.setEnabled(node_of(active) is not None)
+            self.save.setEnabled(is_movable(active))
 
     def saveTransform(self) -> None:
         """Ask for a name, and save the position of the active layer."""
@@ -156,7 +157,11 @@ class TransformDialog(QDialog):
             form.insertRow(0, "&Name", self.name)
             self.name.setPlaceholderText("of the new system, such as aligned")
         else:
-            text += " This version has a scale and a translation for it, no name."
+            text += (
+                " This version has a scale and a translation for it, no name. Labels of"
+                " the image are moved with it."
+            )
+            self.name.hide()
         label = QLabel(text, self)
         label.setWordWrap(True)
         standard = QDialogButtonBox.StandardButton
