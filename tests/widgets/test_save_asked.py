@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import zarr
-from napari.layers import Image
+from napari.layers import Image, _layer_actions
 from napari.utils.notifications import notification_manager
 from qtpy.QtCore import Qt, QTimer
 from qtpy.QtGui import QCloseEvent
@@ -122,6 +122,28 @@ def test_kept_for_later_it_is_offered_when_opened_and_recovered(viewer, folder):
     assert user.asked
     assert (stored(folder) == pixels).all()
     assert journals(folder) == []
+
+
+def test_labels_that_become_an_image_are_reported_and_offered_again(viewer, folder):
+    layer = opened(viewer, folder)
+    paint(viewer, layer)
+    pixels = np.asarray(layer.data[0])
+    viewer.layers.selection = {layer}
+    del layer
+    _layer_actions._convert_to_image(viewer.layers)
+
+    def notices():
+        return [str(record.message) for record in notification_manager.records]
+
+    until(lambda: any(text.startswith("Not saved: nuclei.\n") for text in notices()))
+    notification_manager.records.clear()
+    user = Answer(RESTORE)
+    layers = viewer.open(str(folder), plugin="napari-ngff")
+    again = next(x for x in layers if x.name.startswith("nuclei"))
+    until(lambda: again.unsaved)
+    assert "1 edit of 'nuclei'" in user.asked[0][0]
+    assert (np.asarray(again.data[0]) == pixels).all()
+    again.saver.discard_edits()
 
 
 @pytest.mark.default_cases("Save", "Cancel")

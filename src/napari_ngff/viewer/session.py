@@ -168,8 +168,13 @@ class Session:
 
     def _on_removed(self, event: Any = None) -> None:
         viewer = self._viewer()
-        if viewer is not None:
-            mark_levels(viewer)
+        if viewer is None:
+            return
+        mark_levels(viewer)
+        layer: Any = getattr(event, "value", None)
+        saver = getattr(layer, "saver", None)
+        if saver is not None and not saver.is_released and layer.unsaved:
+            self.recovery.notice_removed(layer)
 
     def _on_inserting(self, event: Any) -> None:
         viewer = self._viewer()

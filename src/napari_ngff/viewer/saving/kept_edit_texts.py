@@ -17,6 +17,7 @@ __all__ = [
     "CLOSED",
     "LEFT",
     "NOTHING_KEPT",
+    "REMOVED",
     "TAKEN",
     "UNFIT",
     "count_edits",
@@ -41,6 +42,11 @@ BUSY = (
 LEFT = (
     "Kept: {}.\n{}. To restore, choose Layers ▸ Annotate ▸ Restore edits…, or open"
     " the image again."
+)
+
+REMOVED = (
+    "Not saved: {}.\nIts layer was removed, and its unsaved changes are kept. To"
+    " restore them, choose Layers ▸ Annotate ▸ Restore edits…."
 )
 
 NOTHING_KEPT = "No edits to restore.\nNone were kept of the images that are open."

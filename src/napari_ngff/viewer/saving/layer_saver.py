@@ -189,6 +189,11 @@ class LayerSaver(SaverSignals):
             writer.journal = self.journal
 
     @property
+    def is_released(self) -> bool:
+        """Return whether it was decided what happens to the edits."""
+        return self._released
+
+    @property
     def is_copy(self) -> bool:
         """Return whether the layer is a copy of labels, without a place in a file."""
         return self.writer is None and self._create is None

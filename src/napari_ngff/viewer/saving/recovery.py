@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import weakref
 from contextlib import suppress
@@ -13,7 +14,12 @@ from napari.utils.notifications import show_warning
 from psygnal import Signal
 
 from napari_ngff.errors import OMEZarrError
-from napari_ngff.labels.journal import delete_journal, find_journals, read_journal
+from napari_ngff.labels.journal import (
+    INTERVAL,
+    delete_journal,
+    find_journals,
+    read_journal,
+)
 from napari_ngff.labels.kept_edits import (
     KeptEdits,
     address_text,
@@ -33,6 +39,7 @@ from napari_ngff.viewer.saving.kept_edit_texts import (
     CLOSED,
     LEFT,
     NOTHING_KEPT,
+    REMOVED,
     TAKEN,
     UNFIT,
     count_edits,
@@ -162,6 +169,29 @@ class EditRecovery:
         saver = getattr(layer, "saver", None)
         if saver is not None:
             saver.dirty_changed.connect(self._note_tool, unique=True)
+
+    def notice_removed(self, layer: OMEZarrLabels) -> None:
+        """Report edits of a layer that is removed without a question.
+
+        As by napari's *Convert to Image*, or by code. They are in its journal, which
+        can be restored once nothing holds the layer any more.
+        """
+        name, removed = shorten_name(layer.name), weakref.ref(layer)
+
+        def free_journal() -> None:
+            viewer, left = self._viewer(), removed()
+            if viewer is None or not window_services.can_ask(viewer):
+                return
+            if left is not None and left in viewer.layers:
+                return  # added again, as when it is moved in the list
+            del left
+            # Python may collect the layer, which is part of circles, much later.
+            gc.collect()
+            # The thread of the journals closes this one first.
+            report = partial(window_services.show_passing, REMOVED.format(name))
+            window_services.run_after(3 * INTERVAL, report)
+
+        window_services.run_after(INTERVAL, free_journal)
 
     def _note_tool(self, is_dirty: bool) -> None:
         """Save the tool of the first stroke, to be selected when it is restored."""
