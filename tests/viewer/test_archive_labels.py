@@ -238,6 +238,26 @@ def test_a_taken_name_is_reported_and_can_be_replaced(copy, reported):
     assert listed["attributes"]["ome"]["labels"].count("nuclei") == 1
 
 
+def test_an_older_archive_in_its_place_is_named_and_the_right_one_saved_into(
+    copy, reported, tmp_path
+):
+    path = copy("0.5.ozx")
+    older = shutil.copy(path, tmp_path / "older")
+    layer = new_layer(layers_of(path))
+    assert layer.saver.save_now()
+    good = shutil.copy(path, tmp_path / "good")
+    shutil.copyfile(older, path)  # over it, with the same inode
+    layer.paint((0, 5, 5), 301)
+    assert not layer.saver.save_now()
+    assert "Array missing" in reported[-1]
+    assert path.read_bytes() == older.read_bytes()
+    os.replace(good, path)
+    assert layer.saver.save_now() or layer.saver.save_now(), reported
+    stored = read(path, "labels/mine/0")
+    assert (stored == np.asarray(layer.data[0])).all()
+    assert (stored == 301).any()
+
+
 def test_new_labels_of_two_windows_are_both_listed(copy, reported):
     path = copy("0.5.ozx")
     first = new_layer(layers_of(path), "first")

@@ -479,6 +479,8 @@ class LabelWriter:
             Where the arrays were replaced by others, or are gone.
         """
         source = self.transaction.source
+        # First, since it opens an archive again that another program replaced.
+        self.transaction.find_revision(self.arrays[0].path)
         try:
             arrays = [open_array(source, a.path, a.zarr_format) for a in self.arrays]
         except NodeNotFoundError:
