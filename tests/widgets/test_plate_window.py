@@ -94,11 +94,16 @@ def test_a_plate_that_is_dropped_again_shows_the_labels_that_are_chosen(viewer, 
     browser = session_of(viewer).browser
     settled(viewer, browser)
     go(browser, lambda: browser.choose_labels("cells"))
+    go(browser, lambda: browser.show_field("A/1"))
+    assert viewer.canvas.overlays.text.text == "A1 - field 0"
     viewer.layers.clear()
+    assert viewer.canvas.overlays.text.text == ""
     viewer.open(str(root), plugin="napari-ngff")
     assert session_of(viewer).browser is browser
     assert browser.labels == "cells"
     assert viewer.layers["cells"].visible
+    pump()
+    assert viewer.canvas.overlays.text.text == ""
 
 
 @pytest.mark.long

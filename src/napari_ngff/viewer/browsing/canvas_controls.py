@@ -362,6 +362,7 @@ class NavigationKeys:
         self._move = _call_weakly(self._on_mouse_move)
         viewer.mouse_move_callbacks.append(self._move)
         viewer.events.status.connect(self._on_status)
+        viewer.layers.events.removed.connect(self._on_removed)
         viewer.layers.selection.events.active.connect(self._on_status)
         self._bound = [
             *(
@@ -386,6 +387,7 @@ class NavigationKeys:
         if self._move in viewer.mouse_move_callbacks:
             viewer.mouse_move_callbacks.remove(self._move)
         viewer.events.status.disconnect(self._on_status)
+        viewer.layers.events.removed.disconnect(self._on_removed)
         viewer.layers.selection.events.active.disconnect(self._on_status)
         for key, _, _ in self._bound:
             viewer.bind_key(key, None)
@@ -395,6 +397,12 @@ class NavigationKeys:
         """Show a title; "" for none."""
         self._title = title
         self._write_text(title)
+
+    def _on_removed(self, event: Any = None) -> None:
+        """Remove the title with the last layer: it would stand over the next image."""
+        viewer = self._viewer()
+        if viewer is not None and self._title and not viewer.layers:
+            self.show_title("")
 
     def refresh_status(self) -> None:
         """Update the status line though the cursor has not moved."""
