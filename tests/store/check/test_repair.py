@@ -279,6 +279,24 @@ def test_interpolated_labels_are_made_again(sample, version):
     assert names == {"0", "1", "2"}
 
 
+def test_what_is_saved_while_levels_are_made_again_is_kept(sample):
+    path = sample("image", "0.5")
+    interpolate(path)
+    steps = []
+
+    def save_once(step):
+        if step.endswith("cells/1") and step not in steps:
+            for number, size in enumerate((16, 8, 4)):
+                level = zarr.open_array(path / f"labels/cells/{number}")
+                level[..., :size, :size] = 77
+        steps.append(step)
+
+    repair_problems(open_node(path), "label-levels-interpolated", progress=save_once)
+    for number, size in enumerate((16, 8, 4)):
+        level = zarr.open_array(path / f"labels/cells/{number}")
+        assert (level[..., :size, :size] == 77).all()
+
+
 def levels_kind(path):
     fine, _ = levels_of(path)
     chunks = zarr.open_array(path / "labels/nuclei/1").chunks

@@ -94,6 +94,25 @@ def test_labels_keep_their_ids(image, method) -> None:
     assert errors_of(image) == []
 
 
+def test_what_another_window_saves_meanwhile_is_kept(image) -> None:
+    levels = [f"labels/nuclei/{number}" for number in range(3)]
+    steps = []
+
+    def save_once(done: int, total: int) -> None:
+        if not steps:
+            # The corner of level 1 was computed by now.
+            group = zarr.open_group(str(image), mode="r+")
+            for level, size in zip(levels, (16, 8, 4), strict=True):
+                group[level][..., :size, :size] = 77
+        steps.append((done, total))
+
+    rebuild(image / "labels" / "nuclei", method="nearest", progress=save_once)
+    for level, size in zip(levels, (16, 8, 4), strict=True):
+        assert (pixels_of(image, level)[..., :size, :size] == 77).all()
+    assert all(done <= total for done, total in steps)
+    assert errors_of(image) == []
+
+
 def test_more_and_fewer_levels(image) -> None:
     assert rebuild(image, levels=5)[:4] == ("1", "2", "3", "4")
     assert len(napari_ngff.open(image).labels["nuclei"].levels) == 5

@@ -6,11 +6,12 @@ import json
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from napari_ngff.errors import ConflictError, NodeNotFoundError, UnsupportedError
+from napari_ngff.errors import NodeNotFoundError, UnsupportedError
 from napari_ngff.store.arrays.array_writer import ArrayWriter
 from napari_ngff.store.arrays.boxes import box_of, cells_in
 from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.arrays.stored_objects import DOCUMENTS, join_key
+from napari_ngff.store.write.transaction import replace_unchanged
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,12 +19,9 @@ if TYPE_CHECKING:
     from napari_ngff.metadata.model import JSON
     from napari_ngff.store.arrays.chunked_array import Box, ChunkedArray
     from napari_ngff.store.sources.revision import Revision
-    from napari_ngff.store.write.transaction import Transaction
+    from napari_ngff.store.write.transaction import NewTree, Revisions, Transaction
 
 __all__ = ["retype_array", "retype_arrays"]
-
-TRIES = 3
-"""How often an array is copied, if others save into it meanwhile."""
 
 
 def retype_arrays(
@@ -79,19 +77,14 @@ def retype_array(
             f" and its codecs ({', '.join(array.codecs)}) are unknown here. Convert it."
         )
         raise UnsupportedError(msg)
-    for tries_left in reversed(range(TRIES)):
+
+    def copy_array(tree: NewTree) -> Revisions:
         # Opened anew: other objects may wait in the transaction since `array` was
         # opened.
         old = open_array(transaction.source, path, array.zarr_format)
-        with transaction.replace_tree(path, documents=[path]) as tree:
-            copied = _copy_objects(old, dtype, tree.key, transaction)
-            try:
-                tree.commit(expected=copied)
-                break
-            except ConflictError:
-                # Another window saved while the array was copied.
-                if not tries_left:
-                    raise
+        return _copy_objects(old, dtype, tree.key, transaction)
+
+    replace_unchanged(transaction, path, copy_array)
     return open_array(transaction.source, path, array.zarr_format)
 
 

@@ -183,6 +183,12 @@ class ArrayWriter:
         """Return the key of a unit below the hierarchy's root."""
         return join_key(self.array.path, self._objects.object_key(unit))
 
+    def list_revisions(self) -> dict[str, Revision | None]:
+        """Return the revision of each object of the array, None where there is none."""
+        counts = (-(-n // m) for n, m in zip(self.array.shape, self.unit, strict=True))
+        keys = map(self.unit_key, itertools.product(*map(range, counts)))
+        return {key: self.transaction.find_revision(key) for key in keys}
+
     def cell_box(self, cell: Shape) -> Box:
         """Return the box of a cell, cut at the border."""
         return box_of(cell, self.cell, self.array.shape)

@@ -16,6 +16,7 @@ from napari_ngff.store.arrays.array_writer import ArrayWriter
 from napari_ngff.store.arrays.boxes import box_of, cells_in, whole_box
 from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.arrays.stored_objects import join_key
+from napari_ngff.store.write.transaction import replace_unchanged
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
     from napari_ngff.store.arrays.boxes import Box
     from napari_ngff.store.arrays.chunk_layout import Shape
     from napari_ngff.store.arrays.chunked_array import ChunkedArray
-    from napari_ngff.store.write.transaction import Transaction
+    from napari_ngff.store.sources.revision import Revision
+    from napari_ngff.store.write.transaction import NewTree, Revisions, Transaction
 
 __all__ = ["count_strangers", "rebuild_level"]
 
@@ -128,6 +130,11 @@ def rebuild_level(
         Path at which the old level is kept; of several repairs the oldest state.
     progress
         Called with the level of each written object.
+
+    Raises
+    ------
+    ConflictError
+        Where another window saves into these levels again and again.
     """
 
     def change(box: Box, voxels: npt.NDArray[Any]) -> bool:
@@ -142,9 +149,13 @@ def rebuild_level(
         voxels[...] = fine.read(sources)[np.ix_(*index)]
         return bool((voxels != coarse.fill_value).any())
 
-    # An error or a kill before `commit` leaves the old level in place, and the new one
-    # is removed.
-    with transaction.replace_tree(coarse.path) as tree:
+    def make_level(tree: NewTree) -> Revisions:
+        # Of both levels, before any is read: a save in another window changes both,
+        # and this level must have it.
+        revisions: dict[str, Revision | None] = {}
+        for level in (fine, coarse):
+            revisions |= ArrayWriter(level, transaction).list_revisions()
+            level.forget_chunks()
         for name in ("zarr.json", ".zarray", ".zattrs"):
             # Byte by byte, so that keys and settings that this package does not know
             # stay.
@@ -162,9 +173,10 @@ def rebuild_level(
             writer.update_cells(unit, set(cells_in(box, writer.cell)), change)
             if progress is not None:
                 progress(coarse.path)
-        # First the tree, whose objects are all written by now; then the transaction
-        # around it.
-        tree.commit(kept=kept)
+        return revisions
+
+    # An error or a kill before the new level is there leaves the old one in place.
+    replace_unchanged(transaction, coarse.path, make_level, kept=kept)
     transaction.commit()
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from napari_ngff.errors import OptionError, UnsupportedError
 from napari_ngff.metadata.dump import dump_level
 from napari_ngff.metadata.version import Version
+from napari_ngff.store.arrays.array_writer import ArrayWriter
 from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.arrays.stored_objects import DOCUMENTS, join_key
 from napari_ngff.store.convert.array_document import (
@@ -35,6 +36,7 @@ from napari_ngff.store.pyramids.pyramid_plan import PyramidPlan
 from napari_ngff.store.sources.folder_source import FolderSource, local_folder
 from napari_ngff.store.write.begin import begin_transaction
 from napari_ngff.store.write.new_objects import put_object
+from napari_ngff.store.write.transaction import replace_unchanged
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -43,8 +45,9 @@ if TYPE_CHECKING:
     from napari_ngff.store.arrays.chunk_layout import Shape
     from napari_ngff.store.arrays.chunked_array import ChunkedArray
     from napari_ngff.store.hierarchy.node import Node
+    from napari_ngff.store.sources.revision import Revision
     from napari_ngff.store.write.partial_folder import UnitRecord
-    from napari_ngff.store.write.transaction import Transaction
+    from napari_ngff.store.write.transaction import NewTree, Revisions, Transaction
 
 __all__ = [
     "METHODS",
@@ -125,7 +128,8 @@ class _ByteCount:
 
     def add_bytes(self, nbytes: int) -> None:
         """Count a unit that is done."""
-        self._done += nbytes
+        # A level that is made twice is counted twice.
+        self._done = min(self._done + nbytes, self._total)
         if self._progress is not None:
             self._progress(self._done, self._total)
 
@@ -176,36 +180,59 @@ class _Rebuilding:
     ) -> None:
         """Make one level, and put it in the place of the old one."""
         path = self.node.location.object_key(level.path)
-        with self.transaction.replace_tree(path, "", [path]) as tree:
+        source = self.node.location.object_key(finer)
+
+        def make_level(tree: NewTree) -> Revisions:
+            read = self._list_revisions(source, path if level.stays else "")
             for name, data in self._make_documents(level, finest, path).items():
                 put_object(self.transaction.root, join_key(tree.key, name), (data,))
-            folder = FolderSource(self.transaction.root)
-            new = open_array(folder, tree.key, finest.zarr_format)
-            if not new.direct:
-                raise UnsupportedError(
-                    f"{self.node}/{level.path} cannot be encoded by this package.",
-                    remedy="Convert it, with --codec zstd.",
-                )
-            unit = new.shards or new.chunks
-            size = new.dtype.itemsize
-            task = ArrayTask(
-                self.node.location.object_key(finer),
-                tree.key,
-                new.zarr_format,
-                ArrayRegion(tuple((0, n) for n in new.shape)),
-                False,
-                False,
-                choose_block(unit, unit, new.shape, size, False),
-                size,
-                method,
-                level.factors,
+            self._compute_level(level, tree.key, source, method)
+            return read
+
+        replace_unchanged(self.transaction, path, make_level)
+
+    def _list_revisions(self, *paths: str) -> Revisions:
+        """List the objects of levels of labels, which other windows may save."""
+        image = self.node.metadata.image
+        assert image is not None
+        revisions: dict[str, Revision | None] = {}
+        if image.label is not None:
+            for path in filter(None, paths):
+                array = open_array(self.transaction.source, path, self.node.zarr_format)
+                writer = ArrayWriter(array, self.transaction)
+                revisions |= writer.list_revisions()
+        return revisions
+
+    def _compute_level(
+        self, level: RebuiltLevel, key: str, finer: str, method: str
+    ) -> None:
+        """Compute the voxels of a level from the finer one, and write them."""
+        folder = FolderSource(self.transaction.root)
+        new = open_array(folder, key, self.plan.finest.zarr_format)
+        if not new.direct:
+            raise UnsupportedError(
+                f"{self.node}/{level.path} cannot be encoded by this package.",
+                remedy="Convert it, with --codec zstd.",
             )
-            units = (
-                WorkUnit(tree.key, index, folder, folder.root, task, index)
-                for index in range(task.count)
-            )
-            run_units(units, run_unit, self._count_unit, self.scheduler)
-            tree.commit()
+        unit = new.shards or new.chunks
+        size = new.dtype.itemsize
+        task = ArrayTask(
+            finer,
+            key,
+            new.zarr_format,
+            ArrayRegion(tuple((0, n) for n in new.shape)),
+            False,
+            False,
+            choose_block(unit, unit, new.shape, size, False),
+            size,
+            method,
+            level.factors,
+        )
+        units = (
+            WorkUnit(key, index, folder, folder.root, task, index)
+            for index in range(task.count)
+        )
+        run_units(units, run_unit, self._count_unit, self.scheduler)
 
     def _count_unit(self, unit: WorkUnit, record: UnitRecord) -> None:
         del record

@@ -28,8 +28,12 @@ __all__ = [
     "Secure",
     "Transaction",
     "TransactionSource",
+    "replace_unchanged",
     "require_revisions",
 ]
+
+TRIES = 3
+"""How often a group is made again, if what it is made of is changed meanwhile."""
 
 GoesOn = Callable[[int, int], bool]
 """Called with the bytes that are written, and their total; returns whether to
@@ -78,8 +82,7 @@ class NewTree(Protocol):
             Path at which to keep the old group, unless something is there; "" to delete
             the old group.
         expected
-            Objects of the old group that the new one was made from, and their
-            revisions.
+            Objects that the new group was made from, and their revisions.
 
         Raises
         ------
@@ -254,3 +257,42 @@ def require_revisions(transaction: Transaction, expected: Revisions) -> None:
                 " Nothing was replaced.",
                 remedy="Try again.",
             )
+
+
+def replace_unchanged(
+    transaction: Transaction,
+    path: str,
+    make: Callable[[NewTree], Revisions],
+    *,
+    kept: str = "",
+) -> None:
+    """Replace an array by one that is made of objects which others may change.
+
+    Parameters
+    ----------
+    transaction
+        Of the hierarchy.
+    path
+        Of the array.
+    make
+        Makes the new array; returns the objects that it was made of, with the revisions
+        that they had before they were read. Called again if one was changed meanwhile.
+    kept
+        See `NewTree.commit`.
+
+    Raises
+    ------
+    ConflictError
+        Where others change these objects again and again; the array stays as it is.
+    OSError
+        Where the system refuses; the array stays as it is.
+    """
+    for tries_left in reversed(range(TRIES)):
+        with transaction.replace_tree(path, documents=[path]) as tree:
+            read = make(tree)
+            try:
+                tree.commit(kept=kept, expected=read)
+                return
+            except ConflictError:
+                if not tries_left:
+                    raise
