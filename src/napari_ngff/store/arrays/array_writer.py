@@ -135,9 +135,11 @@ class ArrayWriter:
         self._objects = ArrayObjects(source, array.path, array.layout)
         self._zarr: Any = None
         self._encoder: ChunkEncoder | None = None
-        raw = source.get(join_key(array.path, DOCUMENTS[array.zarr_format]))
+        self._document = join_key(array.path, DOCUMENTS[array.zarr_format])
+        raw = source.get(self._document)
         if raw is None:
             raise self._missing_error()
+        self._raw = raw
         self._require_layout(raw)
         if array.direct:
             # From the document as it is now, since a layout does not keep all settings
@@ -265,6 +267,7 @@ class ArrayWriter:
         # A folder that was moved meanwhile must not be made again with some chunks.
         if not self._objects.is_present():
             raise self._missing_error()
+        self.transaction.expect_document(self._document, self._raw)
         self.transaction.expect_revision(key, before)
         if data is None:
             self.transaction.delete(key, self._secure)

@@ -420,10 +420,12 @@ class ArchiveTransaction(WaitingTransaction):
             self._reopen_changed()
             # An object may be ours already, if an earlier commit failed after the
             # rename.
+            replaced = self._find_replaced()
             changed = [
                 key
                 for key, base in self._bases.items()
-                if self._stored_revision(key) not in (base, self.readable_revision(key))
+                if key.startswith(replaced)
+                or self._stored_revision(key) not in (base, self.readable_revision(key))
             ]
             for key in changed:
                 del self._staged[key], self._bases[key]
@@ -433,6 +435,14 @@ class ArchiveTransaction(WaitingTransaction):
                 f"{self.root}/{changed[0]}{more} was changed by another program since"
                 " it was read. It is left as it is, and nothing else is saved."
             )
+
+    def _find_replaced(self) -> tuple[str, ...]:
+        """Find the arrays whose documents are others by now; paths with a slash."""
+        return tuple(
+            f"{key.rpartition('/')[0]}/"
+            for key, data in self._documents.items()
+            if key not in self._staged and self.stored.get(key) != data
+        )
 
     def _write_archive(self, goes_on: GoesOn | None) -> bool | None:
         """Write the new archive; None if the old one was changed meanwhile."""

@@ -82,6 +82,7 @@ class FolderTransaction:
         self.moves = 0  # odd while a tree or an object is being renamed
         self._waiting: dict[str, _WaitingFile] = {}
         self._expected: dict[str, Revision | None] = {}
+        self._documents: dict[str, Buffer] = {}
         # Folders that got a new folder inside, to be flushed with the next objects.
         self._made: set[str] = set()
         self._since = 0.0
@@ -132,6 +133,11 @@ class FolderTransaction:
         with self._lock:
             if key not in self._waiting:
                 self._expected[key] = revision
+
+    def expect_document(self, key: str, data: Buffer) -> None:
+        """Save chunks of an array only if its document is still the same then."""
+        with self._lock:
+            self._documents[key] = data
 
     def put(self, key: str, data: Buffer, secure: Secure | None = None) -> None:
         """Write an object aside; see `Transaction.put`."""
@@ -259,6 +265,8 @@ class FolderTransaction:
     def commit(self, goes_on: GoesOn | None = None) -> bool:
         """Flush and rename what waits; see `Transaction.commit`."""
         self.place_waiting()
+        with self._lock:
+            self._documents.clear()
         conflicts, self._conflicts = self._conflicts, []
         if conflicts:
             raise ConflictError("\n".join(conflicts))
@@ -286,14 +294,36 @@ class FolderTransaction:
                 # Another process of this package must not rename between the comparison
                 # of a revision and the rename.
                 with take_turn(self.root):
+                    replaced = self._find_replaced()
                     for key, file in waiting:
-                        self._place_object(key, file)
+                        if key.startswith(replaced):
+                            self._refuse_object(key, file)
+                        else:
+                            self._place_object(key, file)
                         folders.add(os.path.dirname(self.find_path(key)))
             finally:
                 # Also after an error: the names that were given must survive.
                 with self._lock:
                     made, self._made = self._made, set()
                 _call_all(partial(flush_folder, folder) for folder in folders | made)
+
+    def _find_replaced(self) -> tuple[str, ...]:
+        """Find the arrays whose documents are others by now; paths with a slash."""
+        with self._lock:
+            documents = list(self._documents.items())
+        return tuple(
+            f"{key.rpartition('/')[0]}/"
+            for key, data in documents
+            if self.source.get(key) != data
+        )
+
+    def _refuse_object(self, key: str, file: _WaitingFile) -> None:
+        """Drop an object of an array that was replaced."""
+        with self._lock:
+            if self._waiting.get(key) is file:
+                del self._waiting[key]
+                self._remove_aside(file)
+                self._conflicts.append(_conflict_text(self.find_path(key)))
 
     def _flush_waiting(self, key: str, aside: str) -> None:
         # If another program removed the file, `_place_object` reports it.

@@ -137,6 +137,20 @@ class Transaction(Protocol):
             Where the object has another revision already.
         """
 
+    def expect_document(self, key: str, data: Buffer) -> None:
+        """Save chunks of an array only if its document is still the same then.
+
+        Another program may give the array another type meanwhile; a chunk that it does
+        not have yet would then be added in the old type.
+
+        Parameters
+        ----------
+        key
+            Of the document.
+        data
+            Its bytes, by which the chunks are encoded.
+        """
+
     def put(self, key: str, data: Buffer, secure: Secure | None = None) -> None:
         """Put a whole object, which waits for `commit`.
 

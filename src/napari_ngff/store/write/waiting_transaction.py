@@ -166,6 +166,7 @@ class WaitingTransaction(ABC):
         # Revisions that callers expect, and those at the time of `put`.
         self._expected: dict[str, Revision | None] = {}
         self._bases: dict[str, Revision | None] = {}
+        self._documents: dict[str, Buffer] = {}
         self._secured: set[Secure] = set()
         self._lock = threading.Lock()
 
@@ -228,6 +229,13 @@ class WaitingTransaction(ABC):
         with self._lock:
             if key not in self._staged:
                 self._expected[key] = revision
+
+    def expect_document(self, key: str, data: Buffer) -> None:
+        """Save chunks of an array only if its document is still the same then."""
+        with self._lock:
+            # One that waits is compared itself, by its revision.
+            if key not in self._staged:
+                self._documents[key] = data
 
     def put(self, key: str, data: Buffer, secure: Secure | None = None) -> None:
         """Let an object wait; see `Transaction.put`."""
@@ -319,7 +327,13 @@ class WaitingTransaction(ABC):
     def _forget_waiting(self) -> None:
         """Drop all that waited."""
         with self._lock:
-            for waiting in (self._staged, self._bases, self._expected, self._secured):
+            for waiting in (
+                self._staged,
+                self._bases,
+                self._expected,
+                self._documents,
+                self._secured,
+            ):
                 waiting.clear()
             # A new file: the old one disappears when the last reader of it has ended.
             self._stage = StagingFile(self.folder)
