@@ -18,6 +18,7 @@ from napari_ngff import open_node
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.write.zip_packing import pack_hierarchy
 from napari_ngff.viewer import window_services
+from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.samples import write_image, write_plate
 from napari_ngff.widgets.inspector import inspector_dock
 from napari_ngff.widgets.inspector.inspector_dock import JSON_TAB, Inspector
@@ -537,6 +538,48 @@ def test_why_a_layer_cannot_be_saved_is_reported(
     inspector.chooser.save.click()
     assert "joins many images" in inspector.status.text()
     assert inspector.chooser.systems.count() == 0
+
+
+def test_saved_labels_are_in_the_tree(viewer, inspector, tmp_path):
+    path = image(tmp_path / "a.ome.zarr")
+    viewer.open(str(path), plugin="napari-ngff")
+    choose(inspector, "0")
+    for name in ("mine", "yours"):
+        layer = viewer.add_layer(new_labels(viewer.layers[0], name))
+        layer.data_setitem((np.array([3]), np.array([4])), 1)
+        # The tree follows the image, where its array was chosen.
+        viewer.layers.selection.active = viewer.layers[0]
+        choose(inspector, "0")
+        layer.saver.save()
+        until(lambda: "labels" in names(inspector))
+        inspector.tree.expand(row(inspector, "labels"))
+        until(lambda name=name: name in names(inspector, row(inspector, "labels")))
+    assert names(inspector, row(inspector, "labels")) == ["mine", "yours"]
+    until(lambda: inspector.tree.currentIndex().data() == "0")
+    choose(inspector, "labels", "mine")
+    layer = viewer.add_layer(new_labels(viewer.layers[0], "theirs"))
+    layer.data_setitem((np.array([3]), np.array([4])), 1)
+    choose(inspector, "labels", "mine")
+    layer.saver.save()
+    until(lambda: "theirs" in names(inspector, row(inspector, "labels")))
+    # What was chosen is still chosen.
+    until(lambda: inspector.tree.currentIndex().data() == "mine")
+    settle(inspector)
+    assert inspector._details.path == str(path / "labels" / "mine")
+
+
+def test_a_file_that_is_opened_again_is_read_again(viewer, inspector, tmp_path):
+    path = image(tmp_path / "a.ome.zarr")
+    viewer.open(str(path), plugin="napari-ngff")
+    settle(inspector)
+
+    def rename(home):
+        home["multiscales"][0]["name"] = "renamed"
+
+    ome(path, rename)
+    viewer.open(str(path), plugin="napari-ngff")
+    viewer.layers.selection.active = viewer.layers[-1]
+    until(lambda: "renamed" in str(inspector._details.document))
 
 
 # --- it comes and goes

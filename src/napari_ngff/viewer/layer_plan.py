@@ -116,6 +116,9 @@ class LayerOrigin:
         Whether it stands beside the image on screen, and cannot be painted.
     saved_name
         Name under which new labels were saved; "" for a layer that was opened.
+    saved_place
+        Matrix from its voxels to the world, by the position that was saved last; None
+        for a layer whose position is as it was opened.
     """
 
     node: Node
@@ -126,6 +129,7 @@ class LayerOrigin:
     picture: LayerPlan | None = None
     is_compared: bool = False
     saved_name: str = ""
+    saved_place: Matrix | None = field(default=None, compare=False)
 
     @property
     def label_name(self) -> str:

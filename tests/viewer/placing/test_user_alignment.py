@@ -377,3 +377,73 @@ def test_labels_are_moved_with_their_image_where_they_state_a_position(
             np.testing.assert_allclose(corner(layer, at), wanted, err_msg=layer.name)
     for layer in model.layers:
         np.testing.assert_allclose(corner(layer), seen[layer.name])
+
+
+def corners(layer):
+    return [layer.data_to_world(at) for at in ((0, 0, 0), (0, 3, 5))]
+
+
+def move(layer, along, scale=1.0):
+    step = np.diag([1, scale, scale, 1.0])
+    step[1:3, -1] = along
+    layer.affine = step @ layer.affine.affine_matrix
+
+
+@pytest.mark.parametrize("version", ["0.4", "0.5"])
+def test_each_saved_position_moves_all_layers_of_the_image(tmp_path, version):
+    """As the file is opened again, so it is seen, however often it was moved."""
+    folder = tmp_path / "cells.ome.zarr"
+    write_image(folder, shape=(1, 64, 64), version=version)
+
+    def open_all():
+        model = ViewerModel()
+        for layer in get_reader(str(folder))(str(folder)):
+            model.add_layer(as_layer(layer) if isinstance(layer, tuple) else layer)
+        return model
+
+    def corners(layer):
+        return [layer.data_to_world(at) for at in ((0, 0, 0), (0, 3, 5))]
+
+    def save(layer):
+        session_of(model).save_transform(layer, "")
+        check()
+
+    def check():
+        for other in open_all().layers:
+            wanted = corners(other)
+            name = other.name
+            np.testing.assert_allclose(
+                corners(model.layers[name]), wanted, err_msg=name
+            )
+
+    def move(layer, along, scale=1.0):
+        step = np.diag([1, scale, scale, 1.0])
+        step[1:3, -1] = along
+        layer.affine = step @ layer.affine.affine_matrix
+
+    model = open_all()
+    first, second = model.layers[0], model.layers[1]
+    # By the mouse, twice; then by the scale, which napari has apart from it.
+    move(first, (20, 50))
+    save(first)
+    move(first, (20, 20), scale=2)
+    save(first)
+    first.scale = np.array(first.scale) * (1, 2, 3)
+    save(first)
+    # Another channel has the position of the image, too.
+    move(second, (-7, 9))
+    save(second)
+    # All at once, as layers that are selected together.
+    for layer in model.layers:
+        move(layer, (1, 2))
+    save(first)
+    # New labels, made while the image was moved, at a coarser level.
+    move(first, (5, 5))
+    model.add_layer(unsaved := new_labels(first, "unsaved", level=1))
+    move(first, (6, 7))
+    save(first)
+    unsaved.data_setitem((np.array([0]), np.array([2]), np.array([2])), 7)
+    seen = corners(unsaved)
+    assert unsaved.saver.save_now()
+    check()
+    np.testing.assert_allclose(corners(open_all().layers["unsaved"]), seen)

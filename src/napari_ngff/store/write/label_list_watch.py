@@ -6,11 +6,23 @@ saves is announced: by a save, a merge, a repair or a script.
 
 from __future__ import annotations
 
+import os
 import weakref
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["ListListener", "announce_lists", "unwatch_lists", "watch_lists"]
+from napari_ngff.store.arrays.stored_objects import join_key
+
+if TYPE_CHECKING:
+    from napari_ngff.store.hierarchy.location import Location
+
+__all__ = [
+    "ListListener",
+    "announce_lists",
+    "image_of_list",
+    "unwatch_lists",
+    "watch_lists",
+]
 
 DOCUMENTS = ("zarr.json", ".zattrs")
 """Names of the documents that can hold a list, of Zarr v3 and v2."""
@@ -50,3 +62,30 @@ def announce_lists(root: str, keys: Iterable[str]) -> None:
                 listener = known()
                 if listener is not None:
                     listener(root, group)
+
+
+def image_of_list(top: Location, root: str, group: str) -> str | None:
+    """Return the path of the image whose list of labels was saved.
+
+    Parameters
+    ----------
+    top
+        A group.
+    root, group
+        See `ListListener`.
+
+    Returns
+    -------
+    str or None
+        Relative to `top`, "" for itself; None where the image is not below it.
+    """
+    top_path = _real_path(top.source.name, top.path)
+    list_path = _real_path(root, group)
+    if not list_path.startswith(f"{top_path}/"):
+        return None
+    return list_path.removeprefix(f"{top_path}/").rpartition("/")[0]
+
+
+def _real_path(root: str, path: str) -> str:
+    """Return the path of a group: that of one root may be written in two ways."""
+    return join_key(os.path.realpath(root).replace(os.sep, "/"), path)

@@ -18,7 +18,11 @@ from psygnal import Signal
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.metadata.model import GroupKind
 from napari_ngff.plate.plate_layout import MapWell, PlateMap, map_plate
-from napari_ngff.store.write.label_list_watch import unwatch_lists, watch_lists
+from napari_ngff.store.write.label_list_watch import (
+    image_of_list,
+    unwatch_lists,
+    watch_lists,
+)
 from napari_ngff.viewer import window_services
 from napari_ngff.viewer.browsing.camera import camera_of, is_fitted
 from napari_ngff.viewer.browsing.canvas_controls import NavigationKeys
@@ -37,7 +41,6 @@ from napari_ngff.viewer.browsing.positions import (
     Position,
     WellFields,
     fields_of,
-    image_of_list,
     key_of,
     label_names,
     names_in_image,
@@ -245,7 +248,7 @@ class Browser:
 
     def _on_list_saved(self, root: str, group: str) -> None:
         """Offer the label images of a list that was saved, in whatever thread."""
-        image = image_of_list(self._node, root, group)
+        image = image_of_list(self._node.location, root, group)
         if image is not None:
             window_services.run_in_main(partial(self._read_labels, image))
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from napari_ngff.errors import NodeNotFoundError, OMEZarrError
 from napari_ngff.metadata.model import GroupKind
 from napari_ngff.plate.plate_layout import overlap_of
-from napari_ngff.store.arrays.stored_objects import join_key
 from napari_ngff.store.hierarchy.node import read_node
 
 if TYPE_CHECKING:
@@ -37,7 +35,6 @@ __all__ = [
     "Position",
     "WellFields",
     "fields_of",
-    "image_of_list",
     "inline_title",
     "key_of",
     "label_names",
@@ -228,39 +225,12 @@ def label_names(
     return tuple(names)
 
 
-def image_of_list(node: Node, root: str, group: str) -> str | None:
-    """Return the path of the image whose list of labels was saved.
-
-    Parameters
-    ----------
-    node
-        A plate, a well or a collection.
-    root, group
-        See `ListListener`.
-
-    Returns
-    -------
-    str or None
-        Relative to the node; None where the image is not below it.
-    """
-    top = _real_path(node.location.source.name, node.location.path)
-    list_path = _real_path(root, group)
-    if not list_path.startswith(f"{top}/"):
-        return None
-    return list_path.removeprefix(f"{top}/").rpartition("/")[0]
-
-
 def names_in_image(node: Node, image: str) -> list[str]:
     """Read the names of the labels of an image below a node; none if that fails."""
     try:
         return [label.name for label in node.child(image).labels().nodes]
     except (OMEZarrError, OSError):
         return []
-
-
-def _real_path(root: str, path: str) -> str:
-    """Return the path of a group: that of one root may be written in two ways."""
-    return join_key(os.path.realpath(root).replace(os.sep, "/"), path)
 
 
 def spread_wells(wells: list[str | None]) -> list[str | None]:

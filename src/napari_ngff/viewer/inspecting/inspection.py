@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import itertools
 import json
+import weakref
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import OMEZarrError, error_text
@@ -22,6 +24,8 @@ from napari_ngff.store.check.visit_groups import check_hierarchy
 from napari_ngff.store.hierarchy.location import Location
 from napari_ngff.store.hierarchy.node import Node, has_group, open_node, read_node
 from napari_ngff.store.hierarchy.summary import list_branches
+from napari_ngff.store.write.label_list_watch import watch_lists
+from napari_ngff.viewer import window_services
 from napari_ngff.viewer.inspecting.describe_node import (
     facts_of,
     facts_of_array,
@@ -41,6 +45,7 @@ if TYPE_CHECKING:
 __all__ = [
     "FileProblems",
     "PlaceDetails",
+    "SavedLists",
     "TreeEntry",
     "check_group",
     "count_text",
@@ -140,6 +145,30 @@ class PlaceDetails:
     findings: tuple[Finding, ...] = ()
     error: str = ""
     kept: tuple[str, ...] = ()
+
+
+class SavedLists:
+    """Calls a method of a widget after a list of labels was saved, in the main thread.
+
+    Parameters
+    ----------
+    call
+        A method, called with the location of the hierarchy and the path of the list;
+        it is kept weakly.
+    """
+
+    def __init__(self, call: Callable[[str, str], Any]) -> None:
+        self._call = weakref.WeakMethod(call)
+        watch_lists(self._on_saved)
+
+    def _on_saved(self, root: str, group: str) -> None:
+        # In any thread: a widget must not be touched here, nor be let go.
+        window_services.run_in_main(partial(self._report_list, root, group))
+
+    def _report_list(self, root: str, group: str) -> None:
+        call = self._call()
+        if call is not None:
+            call(root, group)
 
 
 def node_of(layer: Layer | None) -> Node | None:

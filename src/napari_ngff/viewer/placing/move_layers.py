@@ -35,12 +35,14 @@ if TYPE_CHECKING:
     from napari.layers import Layer
 
     from napari_ngff.metadata.model import Reference
+    from napari_ngff.metadata.transform import Matrix
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.viewer.layer_plan import LayerData, LayerPlan
 
 __all__ = [
     "displayed_in",
     "host_image",
+    "is_new",
     "learn_systems",
     "move_layers",
     "place_on_sliders",
@@ -48,6 +50,7 @@ __all__ = [
     "restore_place",
     "shown_system",
     "system_of_layer",
+    "world_matrix",
 ]
 
 PLACEMENT = ("scale", "translate", "axis_labels")
@@ -73,7 +76,7 @@ def system_of_layer(layer: Layer, layers: Iterable[Layer]) -> Reference | None:
 
     None where nothing is known, as of layers of others.
     """
-    if _is_new(layer):
+    if is_new(layer):
         image = NewLabelsPlace(layer, layers).image
         layer = layer if image is None else image
     origin = origin_of(layer)
@@ -128,11 +131,11 @@ def move_layers(layers: Iterable[Layer], system: Reference) -> tuple[Layer, ...]
         are among them where their data would have to change: see `remake_labels`.
     """
     layers = list(layers)
-    followers = [NewLabelsPlace(layer, layers) for layer in layers if _is_new(layer)]
+    followers = [NewLabelsPlace(layer, layers) for layer in layers if is_new(layer)]
     unmoved: list[Layer] = []
     for layer in layers:
         origin = origin_of(layer)
-        if origin is None or _is_new(layer):
+        if origin is None or is_new(layer):
             continue
         if not _move_layer(layer, origin, system):
             unmoved.append(layer)
@@ -140,7 +143,7 @@ def move_layers(layers: Iterable[Layer], system: Reference) -> tuple[Layer, ...]
     return tuple(unmoved)
 
 
-def _is_new(layer: Layer) -> bool:
+def is_new(layer: Layer) -> bool:
     """Return whether labels were made in this session: no file says where they lie."""
     origin = origin_of(layer)
     return TARGET in layer.metadata and (origin is None or origin.picture is None)
@@ -161,7 +164,7 @@ class NewLabelsPlace:
         self.layer = layer
         self.image = next(filter(self._is_image, layers), None)
         if self.image is not None:
-            self.before = _world_matrix(self.image)
+            self.before = world_matrix(self.image)
             self.axes = _finest_axes(self.image)
 
     def _is_image(self, other: Layer) -> bool:
@@ -177,7 +180,7 @@ class NewLabelsPlace:
         # Other axes of the image would not be those of the labels.
         if image is None or _finest_axes(image) != self.axes:
             return False
-        move = _world_matrix(image) @ np.linalg.inv(self.before)
+        move = world_matrix(image) @ np.linalg.inv(self.before)
         layer.affine = move @ layer.affine.affine_matrix
         layer.axis_labels, layer.units = image.axis_labels, image.units
         return True
@@ -190,8 +193,9 @@ def _finest_axes(layer: Layer) -> Any:
     return finest.shape if window is None else (window.order, window.box, window.steps)
 
 
-def _world_matrix(layer: Layer) -> np.ndarray[Any, Any]:
+def world_matrix(layer: Layer) -> Matrix:
     """Return the homogeneous matrix from voxels of level 0 to the world."""
+    # napari offers the whole way to the world only point by point.
     matrix = np.eye(layer.ndim + 1)
     matrix[:-1, -1] = start = layer.data_to_world(np.zeros(layer.ndim))
     for axis, corner in enumerate(np.eye(layer.ndim)):

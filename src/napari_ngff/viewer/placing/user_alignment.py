@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from napari_ngff.errors import OMEZarrError, UnsupportedError
+from napari_ngff.labels.create_labels import level_factors
 from napari_ngff.labels.places.label_location import location_inside
 from napari_ngff.labels.places.sidecar import open_sidecars
 from napari_ngff.store.hierarchy.coordinate_systems import intrinsic_of
 from napari_ngff.store.hierarchy.save_transform import save_transform
+from napari_ngff.viewer.label_layers import label_layer
 from napari_ngff.viewer.layer_plan import (
+    KEY,
     SharedAxes,
+    frame_of,
     is_joined,
     origin_of,
 )
 from napari_ngff.viewer.painting.label_target import TARGET, LabelTarget
-from napari_ngff.viewer.placing.move_layers import host_image
+from napari_ngff.viewer.placing.move_layers import host_image, is_new, world_matrix
 from napari_ngff.viewer.placing.system_views import start_of
 
 if TYPE_CHECKING:
@@ -29,7 +34,7 @@ if TYPE_CHECKING:
     from napari_ngff.metadata.systems import Axis
     from napari_ngff.metadata.transform import Matrix
     from napari_ngff.store.hierarchy.node import Node
-    from napari_ngff.viewer.layer_plan import LayerPlan
+    from napari_ngff.viewer.layer_plan import LayerOrigin, LayerPlan
 
 __all__ = ["is_movable", "move_along", "placement_of", "save_alignment"]
 
@@ -99,20 +104,63 @@ def list_labels(image: Node) -> list[Node]:
 
 
 def move_along(layer: Layer, layers: Iterable[Layer]) -> None:
-    """Move other layers of an image by as much as the user moved one of them.
+    """Move the other layers of an image to where its file has them now.
 
-    Its other channels, and its labels, of which new ones are in no file yet. Those that
-    the user has moved, too, stay where they are.
+    Its other channels and its labels are moved by as much as the user moved the layer
+    since its position was saved last. Those that the user has moved, too, stay where
+    they are. New labels, which are in no file yet, are put on the image.
     """
     origin = origin_of(layer)
-    image = origin.picture if origin is not None else None
-    if image is None or image.view is not None:
+    image = host_image(origin) if origin is not None else None
+    if origin is None or image is None or image.view is not None:
         return
+    step = world_matrix(layer) @ np.linalg.inv(_saved_place(layer, origin))
     for other in layers:
         if other is layer or not _is_of_image(other, image) or other.ndim != layer.ndim:
             continue
-        if np.array_equal(other.affine.affine_matrix, np.eye(other.ndim + 1)):
-            other.affine = layer.affine.affine_matrix
+        if is_new(other):
+            _put_on_image(other, layer)
+            continue
+        own = other.metadata[KEY]
+        before = _saved_place(other, own)
+        if np.allclose(world_matrix(other), before):
+            other.affine = step @ other.affine.affine_matrix
+        other.metadata[KEY] = replace(own, saved_place=step @ before)
+    layer.metadata[KEY] = replace(origin, saved_place=world_matrix(layer))
+
+
+def _saved_place(layer: Layer, origin: LayerOrigin) -> Matrix:
+    """Return the matrix from voxels to the world that the file has for a layer."""
+    if origin.saved_place is not None:
+        return origin.saved_place
+    picture, image = origin.picture, host_image(origin)
+    assert picture is not None
+    assert image is not None
+    place = np.eye(layer.ndim + 1)
+    if picture is image:
+        frame = frame_of(image)
+        scale, corner = frame.scale, frame.translation
+    else:
+        keywords = label_layer(picture, frame_of(image))[1]
+        scale, corner = keywords["scale"], keywords["translate"]
+    place[:-1, :-1], place[:-1, -1] = np.diag(scale), corner
+    return place
+
+
+def _put_on_image(labels: Layer, image: Layer) -> None:
+    """Put new labels on the layer of their image, as their first save will do."""
+    target: LabelTarget = labels.metadata[TARGET]
+    sizes = [layer.level_shapes[0][: layer.ndim] for layer in (image, labels)]
+    factors = np.divide(*sizes)
+    pyramid, order = target.pyramid, target.order
+    if pyramid is not None and order is not None and target.level < len(pyramid.levels):
+        stated = level_factors(pyramid, target.level)
+        factors = np.array([1.0 if axis is None else stated[axis] for axis in order])
+    grid = np.diag((*factors, 1.0))
+    # The middle of a voxel that holds several lies between theirs.
+    grid[:-1, -1] = (factors - 1) / 2
+    move = world_matrix(image) @ grid @ np.linalg.inv(world_matrix(labels))
+    labels.affine = move @ labels.affine.affine_matrix
 
 
 def _is_of_image(layer: Layer, image: LayerPlan) -> bool:
@@ -148,7 +196,7 @@ def placement_of(layer: Layer, picture: LayerPlan) -> tuple[Matrix, tuple[Axis, 
     # What the file states for level 0; what is left is what the user did.
     to_physical = np.diag((*frame.scale, 1.0))
     to_physical[:-1, -1] = frame.translation
-    whole = _world_matrix(layer, ndim) @ np.linalg.inv(to_physical)
+    whole = world_matrix(layer) @ np.linalg.inv(to_physical)
 
     axes = list(frame.shown)
     count = len(picture.pyramid.multiscale.axes)
@@ -168,18 +216,6 @@ def placement_of(layer: Layer, picture: LayerPlan) -> tuple[Matrix, tuple[Axis, 
     return _from_intrinsic(picture, np.vstack([result, np.eye(count + 1)[-1]])), tuple(
         axes
     )
-
-
-def _world_matrix(layer: Layer, ndim: int) -> Matrix:
-    """Return the homogeneous matrix from voxels of level 0 to the world of napari."""
-    data_to_world = np.eye(ndim + 1)
-    # The origin and one step along each axis: napari offers the whole way to the world
-    # only point by point.
-    corners = np.vstack([np.zeros(ndim), np.eye(ndim)])
-    worlds = np.array([layer.data_to_world(corner) for corner in corners])
-    data_to_world[:-1, -1] = worlds[0]
-    data_to_world[:-1, :-1] = (worlds[1:] - worlds[0]).T
-    return data_to_world
 
 
 def _from_intrinsic(picture: LayerPlan, matrix: Matrix) -> Matrix:

@@ -69,6 +69,13 @@ class HierarchyModel(QAbstractItemModel):
         row.asked = row.known = False
         self.fetchMore(index)
 
+    def indexOf(self, path: str) -> QModelIndex | None:
+        """Find the row of a group by its path; None if it is not read yet."""
+        row = self._top
+        while row is not None and row.entry.location.path != path:
+            row = next((r for r in row.rows if is_towards(r.entry, path)), None)
+        return None if row is None else self._index_of(row)
+
     def indexTowards(self, path: str) -> QModelIndex | None:
         """Find the row of a group by its path in the hierarchy.
 

@@ -22,11 +22,14 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
+from napari_ngff.store.arrays.stored_objects import join_key
 from napari_ngff.store.check.repair import REPAIRS
 from napari_ngff.store.hierarchy.node import open_node
+from napari_ngff.store.write.label_list_watch import image_of_list
 from napari_ngff.viewer.inspecting.inspection import (
     FileProblems,
     PlaceDetails,
+    SavedLists,
     TreeEntry,
     check_group,
     count_text,
@@ -88,6 +91,7 @@ class Inspector(DropTarget):
         self._viewer = napari_viewer
         self._session = session_of(napari_viewer)
         self._task = LatestTask(alive_check(self))
+        self._nodes: dict[str, Node] = {}
         self._target: str | None = None
         self._entry: TreeEntry | None = None
         self._details = PlaceDetails("")
@@ -171,6 +175,7 @@ class Inspector(DropTarget):
         self.copyPath.clicked.connect(self._copy_path)
         self.copyReport.clicked.connect(self._copy_report)
         self._viewer.layers.selection.events.active.connect(self._follow_selection)
+        self._saved_lists = SavedLists(self._refresh_labels)
 
     def sizeHint(self) -> QSize:
         """Leave room for sentences."""
@@ -180,12 +185,19 @@ class Inspector(DropTarget):
 
     def showNode(self, node: Node) -> None:
         """Show the hierarchy of a group, and select its row."""
-        self._target = node.location.path
+        path = node.location.path
+        self._target = path
         root = self.model.rootEntry()
         # Another group of the same hierarchy: rows that were read stay.
         if root is not None and root.location.source.name == node.location.source.name:
+            last = self._nodes.get(path)
+            if last is not None and last is not node:
+                # Opened again: its file may be another by now.
+                self._refresh_row(self.model.indexOf(path))
+            self._nodes[path] = node
             self._reveal_target()
             return
+        self._nodes = {path: node}
         self._start_reading(lambda: root_of(node), self._set_root, self.status.setText)
 
     def showPath(self, path: str) -> None:
@@ -389,6 +401,32 @@ class Inspector(DropTarget):
         if isalive(self):  # type: ignore[no-untyped-call]
             self.open.setEnabled(True)
             self.status.setText(text)
+
+    # --- what others save
+
+    def _refresh_labels(self, root: str, group: str) -> None:
+        """Read the rows of a list of labels again, if they are in the tree."""
+        top = self.model.rootEntry() if isalive(self) else None  # type: ignore[no-untyped-call]
+        image = None if top is None else image_of_list(top.location, root, group)
+        if top is None or image is None:
+            return
+        path = join_key(top.location.path, image)
+        # Where the list is new, it is a row below the image.
+        index = self.model.indexOf(join_key(path, "labels")) or self.model.indexOf(path)
+        self._refresh_row(index)
+
+    def _refresh_row(self, index: QModelIndex | None) -> None:
+        """Read a row again, if it is in the tree, and what is below it."""
+        if index is None:
+            return
+        entry, is_chosen = self._entry, index == self.tree.currentIndex()
+        self.model.refreshRow(index)
+        if is_chosen:
+            self._on_current(index, QModelIndex())
+        elif entry is not None and self._entry is not entry:
+            # Its row was removed, and is chosen again once it is read.
+            self._target = self._target or entry.location.path
+            self._reveal_target()
 
     # --- what the user does
 
