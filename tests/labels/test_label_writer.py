@@ -1,5 +1,6 @@
 """Saved edits, read back by zarr-python, against whole levels made anew."""
 
+import errno
 import shutil
 import subprocess
 import threading
@@ -20,6 +21,7 @@ from napari_ngff.labels.saving import save_pass
 from napari_ngff.labels.saving.save_pass import ReductionCache
 from napari_ngff.labels.shapes import Everywhere, Mask, Polygon, Stroke
 from napari_ngff.store.arrays.chunked_array import cache
+from napari_ngff.store.write import replace_tree
 from saving import (
     levels_of,
     object_files,
@@ -353,6 +355,31 @@ def test_labels_that_need_a_wider_type_widen_the_file(tmp_path, layout):
     writer.save()
     for got, want in zip(read_levels(label, 4), random_levels(), strict=True):
         np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("failing", range(4))
+def test_a_type_is_widened_though_its_name_is_not_flushed_at_once(
+    tmp_path, monkeypatch, failing
+):
+    label = write_levels(tmp_path / "label", random_levels(dtype="u1"), CHUNKS)
+    writer = open_writer(label, 4)
+    writer.canvas.change_dtype(np.dtype("u2"))
+    add(writer, blob((20, 20), (9, 9), 60000))
+    flush_name, calls = replace_tree.TreeReplacement.flush_name, []
+
+    def fail_once(tree):
+        calls.append(tree)
+        if len(calls) == failing + 1:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        flush_name(tree)
+
+    monkeypatch.setattr(replace_tree.TreeReplacement, "flush_name", fail_once)
+    with pytest.raises(OSError, match="No space"):
+        writer.save()
+    assert writer.has_unsaved
+    # Its own new array is not taken for that of another window.
+    assert writer.save().refused == ()
+    assert check(label, writer, "nearest")[0].dtype == "u2"
 
 
 def test_what_cannot_be_widened_is_refused_and_stays(tmp_path):

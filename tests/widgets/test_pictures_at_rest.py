@@ -6,6 +6,7 @@ servers, disks and codecs that are slow. EXAMPLES=N runs N walks of each kind.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import shutil
@@ -194,7 +195,9 @@ class Walker:
         if self.labels is not None:
             self.painted += 1
             old = 1 + 20 * int(3 * a) + int(4 * b) if a < 0.7 else 400_001
-            self.labels.replace_label(old, 500_000 + self.painted)
+            # Refused while a field is put in place, as strokes are.
+            with contextlib.suppress(ValueError):
+                self.labels.replace_label(old, 500_000 + self.painted)
 
     def save(self, a, b):
         layer = self.labels

@@ -319,6 +319,30 @@ def test_a_kill_leaves_the_old_document(tmp_path, monkeypatch):
     assert [path.name for path in folder.iterdir() if path.is_file()] == ["zarr.json"]
 
 
+@pytest.mark.parametrize("version", ["0.4", "0.5"])
+def test_no_unfinished_file_stays_after_a_full_disk(tmp_path, monkeypatch, version):
+    folder = tmp_path / "cells.ome.zarr"
+    write_image(folder, shape=(1, 64, 64), version=version)
+    before = sorted(path for path in folder.rglob("*"))
+    layer = opened(folder)[0]
+    layer.affine = np.diag([1.0, 2, 2, 1])
+    flush_file, calls = folder_transaction.flush_file, []
+
+    def fail_once(path):
+        calls.append(path)
+        if len(calls) == 1:
+            raise OSError(28, "No space left on device")
+        flush_file(path)
+
+    monkeypatch.setattr(folder_transaction, "flush_file", fail_once)
+    with pytest.raises(OSError, match="No space"):
+        save_alignment(layer, "")
+    assert sorted(path for path in folder.rglob("*")) == before
+    save_alignment(layer, "")
+    again = opened(folder)[0]
+    np.testing.assert_allclose(corners(again), corners(layer))
+
+
 def test_folders_that_cannot_be_written_say_so(tmp_path, monkeypatch):
     folder = write(tmp_path / "a.zarr", "0.6")
     layer = opened(folder)[0]

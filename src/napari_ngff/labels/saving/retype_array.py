@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -33,8 +34,16 @@ def retype_arrays(
     """
     # In the list level by level: after an error it has what is in the file.
     for number in reversed(range(len(arrays))):
-        if arrays[number].dtype != dtype:
-            arrays[number] = retype_array(arrays[number], dtype, transaction)
+        old = arrays[number]
+        if old.dtype != dtype:
+            try:
+                arrays[number] = retype_array(old, dtype, transaction)
+            except OSError:
+                # It may have its place already, where only flushing its name failed.
+                with suppress(OSError):
+                    source = transaction.source
+                    arrays[number] = open_array(source, old.path, old.zarr_format)
+                raise
 
 
 def retype_array(

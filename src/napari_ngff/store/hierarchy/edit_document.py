@@ -76,15 +76,20 @@ def change_documents(changes: Sequence[tuple[Node, Callable[[JSON], None]]]) -> 
     and raises what `change_document` does.
     """
     transaction = begin_transaction(changes[0][0].location.source)
-    for node, put in changes:
-        key = _document_key(node)
-        with _named_errors(f"{transaction.root}/{key}"):
-            text = _expect_document(transaction, key)
-            transaction.put(key, _change_text(text, node, put).encode())
-    with _named_errors(transaction.root):
-        transaction.commit()
-        update_copies(transaction, [node.location.path for node, _ in changes])
-        transaction.commit()
+    try:
+        for node, put in changes:
+            key = _document_key(node)
+            with _named_errors(f"{transaction.root}/{key}"):
+                text = _expect_document(transaction, key)
+                transaction.put(key, _change_text(text, node, put).encode())
+        with _named_errors(transaction.root):
+            transaction.commit()
+            update_copies(transaction, [node.location.path for node, _ in changes])
+            transaction.commit()
+    except BaseException:
+        # Nobody commits it again: no unfinished file may stay.
+        transaction.drop_waiting()
+        raise
     return f"{transaction.root}/{_document_key(changes[0][0])}"
 
 

@@ -223,10 +223,11 @@ class FolderTransaction:
         self.drop_waiting(path)
         shutil.rmtree(self.find_path(path), ignore_errors=True)
 
-    def drop_waiting(self, path: str) -> None:
-        """Drop the objects that wait below a folder."""
+    def drop_waiting(self, path: str = "") -> None:
+        """Drop the objects that wait below a folder; see `Transaction`."""
+        base = f"{path}/" if path else ""
         with self._lock:
-            for key in [key for key in self._waiting if key.startswith(f"{path}/")]:
+            for key in [key for key in self._waiting if key.startswith(base)]:
                 self._remove_aside(self._waiting.pop(key))
 
     def take_turn(self) -> AbstractContextManager[None]:

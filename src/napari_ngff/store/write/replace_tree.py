@@ -64,9 +64,6 @@ class FolderChange(Transaction, Protocol):
     def place_waiting(self) -> None:
         """Flush and rename the objects that wait."""
 
-    def drop_waiting(self, path: str) -> None:
-        """Drop the objects that wait below a folder."""
-
 
 class TreeReplacement:
     """A new folder that is made beside `place` and replaces it; a context.

@@ -215,6 +215,9 @@ class Transaction(Protocol):
         Objects that are put or read below `path` belong to the new group from now on.
         """
 
+    def drop_waiting(self, path: str = "") -> None:
+        """Drop the objects that wait below a folder, as after a commit that failed."""
+
     def recover(self, path: str) -> None:
         """Finish or undo what ended processes left at `path`, and above it."""
 

@@ -277,6 +277,13 @@ class WaitingTransaction(ABC):
         for key in self.list_keys(path):
             self.delete(key)
 
+    def drop_waiting(self, path: str = "") -> None:
+        """Drop the objects that wait below a folder; see `Transaction`."""
+        base = f"{path}/" if path else ""
+        with self._lock:
+            for key in [key for key in self._staged if key.startswith(base)]:
+                del self._staged[key], self._bases[key]
+
     def move_folder(self, by: str, path: str) -> None:
         """Replace all objects below `path` by those below `by`."""
         self.remove_below(path)

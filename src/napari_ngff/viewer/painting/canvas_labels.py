@@ -367,8 +367,10 @@ class CanvasLabels(Labels):  # type: ignore[misc]
         The type of the labels is widened where one does not fit. Raises ValueError
         where the layer shows another canvas by now, such as that of the next field.
         """
-        if canvas is not self.canvas or self.is_exchanging:
+        if canvas is not self.canvas:
             raise ValueError(SHOWS_OTHER.format(self.name))
+        if self.is_exchanging:
+            raise ValueError("The field was loading. Try again.")
         edits = list(edits)
         for edit in edits:
             self._validate_label_in_range(edit.label)
