@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 
 import numpy as np
@@ -15,7 +16,7 @@ from napari_ngff.viewer import settings, window_services
 from napari_ngff.viewer.painting.layer_classes import classes_of_layer
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.samples import write_image, write_stack
-from napari_ngff.viewer.saving import recovery
+from napari_ngff.viewer.saving import recovery, restored_layers
 from napari_ngff.viewer.session import session_of
 from plates import write_plate
 from recovering import be_asked, idle, image_of, opened
@@ -235,6 +236,111 @@ def test_the_section_of_the_last_edit_is_shown(tmp_path, user, monkeypatch):
     assert viewer.layers.selection.active is viewer.layers["mitosis"]
     assert viewer.dims.point[0] == pytest.approx(step)
     leave(viewer)
+
+
+def remove(layer, viewer):
+    """Remove labels and keep their edits for later."""
+    layer.saver.keep_journal()
+    viewer.layers.remove(layer)
+
+
+@pytest.mark.parametrize("place", ["image", "sidecar"])
+def test_labels_that_were_removed_are_read_again(cells, user, monkeypatch, place):
+    """Their edits never go into new labels, which would hold nothing but them."""
+    name = "nuclei"
+    viewer = opened(cells, monkeypatch)
+    if place == "sidecar":
+        name = "aside"
+        made = viewer.add_layer(new_labels(image_of(viewer), name, sidecar=True))
+        paint(made, 30)
+        assert made.saver.save_now()
+        viewer = opened(cells, monkeypatch)
+    layer = viewer.layers[name]
+    wanted = paint(layer)
+    corner = layer.data_to_world((0, 0))
+    remove(layer, viewer)
+    del layer
+    # A layer of the same name is of no use.
+    viewer.add_image(np.zeros((4, 4)), name=name)
+    user.answer = window_services.RESTORE
+    session_of(viewer).recovery.offer_again()
+    idle()
+    again = viewer.layers.selection.active
+    assert again.unsaved
+    assert (np.asarray(again.data[0]) == wanted).all()
+    assert again.data_to_world((0, 0)) == corner
+    assert again.saver.save_now()
+    leave(viewer)
+    assert (np.asarray(opened(cells, monkeypatch).layers[name].data[0]) == wanted).all()
+    in_image = [node.name for node in open_node(str(cells)).labels().nodes]
+    assert sorted(in_image) == ["cells", "nuclei"]
+
+
+def test_labels_that_are_read_again_lie_on_an_image_that_was_moved(
+    cells, user, monkeypatch
+):
+    viewer = opened(cells, monkeypatch)
+    image, layer = image_of(viewer), viewer.layers["nuclei"]
+    shift = np.eye(3)
+    shift[:2, 2] = 30, 40
+    wanted = paint(layer)
+    remove(layer, viewer)
+    del layer
+    image.affine = shift
+    user.answer = window_services.RESTORE
+    session_of(viewer).recovery.offer_again()
+    idle()
+    again = viewer.layers["nuclei"]
+    assert (np.asarray(again.data[0]) == wanted).all()
+    np.testing.assert_allclose(again.data_to_world((0, 0)), image.data_to_world((0, 0)))
+
+
+def test_removed_labels_that_cannot_be_read_keep_their_edits(
+    cells, user, reported, monkeypatch
+):
+    viewer = opened(cells, monkeypatch)
+    paint(viewer.layers["nuclei"])
+    remove(viewer.layers["nuclei"], viewer)
+
+    def fail(node):
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(restored_layers, "open_pyramid", fail)
+    user.answer = window_services.RESTORE
+    session_of(viewer).recovery.offer_again()
+    idle()
+    assert "nuclei" not in viewer.layers
+    assert "Not restored: nuclei." in reported[-1]
+    assert "Input/output error" in reported[-1]
+    monkeypatch.undo()
+
+
+def test_removed_labels_of_a_field_are_read_again(plate, user, monkeypatch):
+    painted_new(opened(plate / "A/1/0", monkeypatch))
+    user.answer = window_services.RESTORE
+    viewer = opened(plate / "A/1/0", monkeypatch)
+    assert viewer.layers["mitosis"].saver.save_now()
+    leave(viewer)
+    viewer = opened(plate, monkeypatch)
+    browser = session_of(viewer).browser
+    browser.show_field("A/1", "0")
+    idle()
+    layer = viewer.layers["mitosis"]
+    wanted = paint(layer, 5)
+    remove(layer, viewer)
+    del layer
+    gc.collect()
+    session_of(viewer).recovery.offer_again()
+    idle()
+    layer = viewer.layers["mitosis"]
+    assert (np.asarray(layer.data[0]) == wanted).all()
+    # It is the layer of the browser again: labels of the next field take its place.
+    browser.show_field("A/2", "0")
+    idle()
+    names = [layer.name for layer in viewer.layers]
+    assert "mitosis-2" not in names
+    for layer in viewer.layers:
+        assert "A/1/0" not in str(layer.metadata)
 
 
 @pytest.mark.parametrize(("label", "mode"), [(7, "paint"), (0, "erase")])

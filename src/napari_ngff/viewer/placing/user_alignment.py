@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.viewer.layer_plan import LayerOrigin, LayerPlan
 
-__all__ = ["is_movable", "move_along", "placement_of", "save_alignment"]
+__all__ = ["is_movable", "move_along", "placement_of", "save_alignment", "unsaved_move"]
 
 
 def save_alignment(layer: Layer, name: str, scene: Node | None = None) -> str:
@@ -110,11 +110,10 @@ def move_along(layer: Layer, layers: Iterable[Layer]) -> None:
     since its position was saved last. Those that the user has moved, too, stay where
     they are. New labels, which are in no file yet, are put on the image.
     """
-    origin = origin_of(layer)
+    step, origin = unsaved_move(layer), origin_of(layer)
     image = host_image(origin) if origin is not None else None
-    if origin is None or image is None or image.view is not None:
+    if step is None or origin is None or image is None:
         return
-    step = world_matrix(layer) @ np.linalg.inv(_saved_place(layer, origin))
     for other in layers:
         if other is layer or not _is_of_image(other, image) or other.ndim != layer.ndim:
             continue
@@ -127,6 +126,19 @@ def move_along(layer: Layer, layers: Iterable[Layer]) -> None:
             other.affine = step @ other.affine.affine_matrix
         other.metadata[KEY] = replace(own, saved_place=step @ before)
     layer.metadata[KEY] = replace(origin, saved_place=world_matrix(layer))
+
+
+def unsaved_move(layer: Layer) -> Matrix | None:
+    """Return how the user moved a layer since its position was opened or saved.
+
+    None where it is not shown as in its file, such as in another coordinate system.
+    """
+    origin = origin_of(layer)
+    image = host_image(origin) if origin is not None else None
+    if origin is None or image is None or image.view is not None:
+        return None
+    move: Matrix = world_matrix(layer) @ np.linalg.inv(_saved_place(layer, origin))
+    return move
 
 
 def _saved_place(layer: Layer, origin: LayerOrigin) -> Matrix:

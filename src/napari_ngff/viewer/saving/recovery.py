@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
 import weakref
 from contextlib import suppress
 from functools import partial
@@ -32,7 +31,6 @@ from napari_ngff.viewer.notices import shorten_name
 from napari_ngff.viewer.painting.brush import PAINTING
 from napari_ngff.viewer.painting.label_target import TARGET
 from napari_ngff.viewer.painting.layer_classes import classes_of_layer
-from napari_ngff.viewer.painting.new_labels import free_name, new_labels
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.saving.kept_edit_texts import (
     BUSY,
@@ -44,6 +42,14 @@ from napari_ngff.viewer.saving.kept_edit_texts import (
     UNFIT,
     count_edits,
     file_of,
+)
+from napari_ngff.viewer.saving.restored_layers import (
+    find_image,
+    find_labels,
+    make_labels,
+    open_saved,
+    place_opened,
+    size_text,
 )
 from napari_ngff.viewer.saving.save_report import reported_journal
 from napari_ngff.viewer.settings import last_tool, note_tool
@@ -298,7 +304,7 @@ class EditRecovery:
         self.find_edits([])
 
     def _discard_edits(self, viewer: ViewerModel, kept: KeptEdits) -> None:
-        layer = _labels_of(viewer, kept)
+        layer = find_labels(viewer, kept)
         try:
             discard_journal(kept.folder, None if layer is None else layer.saver)
         # Another process holds or has restored them since they were found.
@@ -370,22 +376,51 @@ class EditRecovery:
         Returns whether they are. If restoring fails, the user is shown the reason, and
         the edits are kept.
         """
-        layer = _labels_of(viewer, kept)
-        base = _image_of(viewer, kept) if layer is None else layer
-        if base is None:
-            return False
-        # Over other edits there are no original blocks to put these on.
-        if layer is not None and layer.canvas.log.end and kept.needs_originals:
-            show_warning(BUSY.format(shorten_name(kept.name), count_edits(kept)))
+        layer = find_labels(viewer, kept)
+        if layer is not None:
+            self._restore_into(viewer, layer, layer, kept)
             return True
-        target: Any = _made_for(base, kept) if layer is None else layer
+        image = find_image(viewer, kept)
+        if image is None:
+            return False
+        self._restoring.add(kept.folder)
+        # Their layer may have been removed: they are still in the file then.
+        window_services.run_work(
+            partial(open_saved, origin_of(image), kept),
+            lambda opened: self._restore_opened(viewer, image, kept, opened),
+        )
+        return True
+
+    def _restore_opened(
+        self, viewer: ViewerModel, image: Image, kept: KeptEdits, opened: Any
+    ) -> None:
+        """Restore edits into labels that were read from the file, or into new ones."""
+        self._restoring.discard(kept.folder)
+        if isinstance(opened, Exception):
+            self._report_failure(kept, opened)
+            return
+        # Opened by the user in the meantime.
+        layer = find_labels(viewer, kept)
+        if layer is None and opened is not None:
+            layer = place_opened(opened, image)
+        target = make_labels(image, kept) if layer is None else layer
+        self._restore_into(viewer, target, image, kept)
+
+    def _restore_into(
+        self, viewer: ViewerModel, target: Any, base: Any, kept: KeptEdits
+    ) -> None:
+        """Restore edits into a layer; None is one that no level of `base` fits."""
+        # Over other edits there are no original blocks to put these on.
+        if target is not None and target.canvas.log.end and kept.needs_originals:
+            show_warning(BUSY.format(shorten_name(kept.name), count_edits(kept)))
+            return
         if target is None or target.canvas.shape != kept.head.shape:
-            image_size = _size_text(tuple(base.level_shapes[0])[: base.ndim])
+            image_size = size_text(tuple(base.level_shapes[0])[: base.ndim])
             what, where = count_edits(kept), file_of(kept.image or kept.place)
-            size = _size_text(kept.head.shape)
+            size = size_text(kept.head.shape)
             name = shorten_name(kept.name)
             show_warning(UNFIT.format(name, what, size, where, image_size, where))
-            return True
+            return
         self._restoring.add(kept.folder)
         # The two levels that the window draws first; the others follow in a worker.
         order = _level_order(target.canvas, base.level_shapes[base.data_level])
@@ -393,7 +428,6 @@ class EditRecovery:
             partial(_try_to_open, target, kept, order[:2]),
             lambda opened: self._take_over(viewer, target, kept, opened, order[2:]),
         )
-        return True
 
     def _take_over(
         self,
@@ -422,10 +456,7 @@ class EditRecovery:
             show_warning(TAKEN.format(kept.name))
             return
         except (OMEZarrError, OSError, ValueError, KeyError, TypeError) as error:
-            show_warning(
-                f"Not restored: {shorten_name(kept.name)}.\n"
-                f"Kept: {count_edits(kept)}. {error}"
-            )
+            self._report_failure(kept, error)
             return
         _show_restored(viewer, target, journal.content.classes)
         window_services.show_passing(
@@ -437,6 +468,12 @@ class EditRecovery:
                 partial(_rasterise_levels, drawn, levels),
                 lambda _: target.canvas.take_rasterised(drawn),
             )
+
+    def _report_failure(self, kept: KeptEdits, error: Exception) -> None:
+        show_warning(
+            f"Not restored: {shorten_name(kept.name)}.\n"
+            f"Kept: {count_edits(kept)}. {error}"
+        )
 
 
 def _try_to_open(
@@ -514,67 +551,6 @@ def _level_order(canvas: Canvas, shape: Sequence[int]) -> list[int]:
     return list(dict.fromkeys([*on_screen, *numbers]))
 
 
-def _labels_of(viewer: ViewerModel, kept: KeptEdits) -> Any:
-    """Return the layer with the labels of a journal; None where there is none."""
-    for layer in viewer.layers:
-        saver = getattr(layer, "saver", None)
-        layer_place = "" if saver is None else place_text(*saver.journal.place)
-        if isinstance(layer, OMEZarrLabels) and layer_place == kept.place != "":
-            return layer
-    return None
-
-
-def _image_of(viewer: ViewerModel, kept: KeptEdits) -> Any:
-    """Return a layer of the image that the labels of a journal belong to."""
-    for layer in viewer.layers:
-        origin = origin_of(layer)
-        if layer._type_string != "image" or origin is None:
-            continue
-        joined = origin.picture is not None and is_joined(origin.picture)
-        if kept.image and not joined and address_text(origin.node) == kept.image:
-            return layer
-    return None
-
-
-def _made_for(image: Image, kept: KeptEdits) -> OMEZarrLabels | None:
-    """Make new labels like those of a journal; None where none are of their shape."""
-    subject = kept.head.subject
-    levels = list(range(len(image.level_shapes)))
-    # Of older journals the level is not known.
-    wanted = [subject.level, *levels] if subject.level in levels else levels
-    beside = os.path.dirname(kept.head.store)
-    for level in dict.fromkeys(wanted):
-        fitting = []
-        # The usual place first, then the image, its sidecar, and the folder that the
-        # journal names.
-        for sidecar in (None, False, True, beside):
-            made = _new_labels(image, subject.name, level, subject.dtype, sidecar)
-            if made is None:
-                continue
-            if made.canvas.shape != kept.head.shape:
-                break
-            assert made.saver is not None
-            if place_text(*made.saver.journal.place) == kept.place:
-                return made
-            fitting.append(made)
-        # Of the right shape, though in another place: the sidecar may have moved.
-        if fitting:
-            return fitting[0]
-    return None
-
-
-def _new_labels(
-    image: Image, name: str, level: int, dtype: str, sidecar: bool | str | None
-) -> OMEZarrLabels | None:
-    try:
-        taken = free_name(image, wish=name)
-        return new_labels(
-            image, taken, level=level, dtype=dtype or "uint16", sidecar=sidecar
-        )
-    except (OMEZarrError, OSError, ValueError):
-        return None
-
-
 def position_of(browser: Browser | None, image: str) -> Position | None:
     """Return the position of an image in a browser; None where it is not in it."""
     from napari_ngff.viewer.browsing.positions import Position
@@ -589,7 +565,3 @@ def position_of(browser: Browser | None, image: str) -> Position | None:
         if inside.startswith(f"{well.path}/"):
             return Position(well.path, inside[len(well.path) + 1 :])
     return None
-
-
-def _size_text(shape: Sequence[int]) -> str:
-    return " x ".join(map(str, shape))

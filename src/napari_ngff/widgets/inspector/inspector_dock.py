@@ -167,6 +167,7 @@ class Inspector(DropTarget):
         self.problems.wanted.connect(self.repairProblems)
         self.dropped.connect(self.showPath)
         self.chooser.reported.connect(self.status.setText)
+        self.chooser.saved.connect(self._on_transform_saved)
         self.undo.undone.connect(self._on_undone)
         self.undo.failed.connect(self.status.setText)
         self.open.clicked.connect(self.openLayers)
@@ -321,10 +322,13 @@ class Inspector(DropTarget):
         self._enable_buttons(entry is not None)
         if entry is not None:
             self.status.setText("Reading…")
-            sign = problem_sign_of(self._viewer)
-            known = () if sign is None else sign.knownBelow(str(entry.location))
-            work = partial(describe_entry, entry, known)
-            self._start_reading(work, self._show_details, self.status.setText)
+            self._read_details(entry)
+
+    def _read_details(self, entry: TreeEntry) -> None:
+        sign = problem_sign_of(self._viewer)
+        known = () if sign is None else sign.knownBelow(str(entry.location))
+        work = partial(describe_entry, entry, known)
+        self._start_reading(work, self._show_details, self.status.setText)
 
     def _show_details(self, details: PlaceDetails) -> None:
         self._details = details
@@ -384,6 +388,13 @@ class Inspector(DropTarget):
         self.undo.offerUndo(entry, details.kept)
         kept = f" Backup: {', '.join(details.kept)}." if details.kept else ""
         self.status.setText(f"Repaired. Reopen the image to see the change.{kept}")
+
+    def _on_transform_saved(self, result: str) -> None:
+        self.status.setText(result)
+        if self._entry is not None:
+            # Shown again with the new position of the group.
+            self._result = result
+            self._read_details(self._entry)
 
     def _on_undone(self, result: str) -> None:
         # Shown once the group is read again, which has messages of its own.

@@ -41,6 +41,9 @@ class SystemChooser(QWidget):
     reported = Signal(str)
     """Emitted with the result of a choice, for the user."""
 
+    saved = Signal(str)
+    """Emitted with a text when a position was saved."""
+
     def __init__(self, viewer: ViewerModel, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._viewer = viewer
@@ -125,7 +128,7 @@ class SystemChooser(QWidget):
                 if name
                 else "It holds when the image is opened again."
             )
-            self.reported.emit(f"Saved in {path}. {after}")
+            self.saved.emit(f"Saved in {path}. {after}")
 
     def _on_layers(self, _: object = None) -> None:
         if isalive(self):  # type: ignore[no-untyped-call]
