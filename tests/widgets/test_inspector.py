@@ -545,6 +545,7 @@ def test_why_a_layer_cannot_be_saved_is_reported(
 def test_saved_labels_are_in_the_tree(viewer, inspector, tmp_path):
     path = image(tmp_path / "a.ome.zarr")
     viewer.open(str(path), plugin="napari-ngff")
+    settle(inspector)
     choose(inspector, "0")
     for name in ("mine", "yours"):
         layer = viewer.add_layer(new_labels(viewer.layers[0], name))
