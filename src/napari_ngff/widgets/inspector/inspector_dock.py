@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     from napari.components import ViewerModel
 
     from napari_ngff.store.check.visit_groups import Finding
+    from napari_ngff.store.hierarchy.location import Location
     from napari_ngff.store.hierarchy.node import Node
 
 __all__ = ["Inspector"]
@@ -96,7 +97,8 @@ class Inspector(DropTarget):
         self._entry: TreeEntry | None = None
         self._details = PlaceDetails("")
         self._stop = Event()
-        self._result = ""
+        # Of what was done to a group: shown until another group is.
+        self._result, self._result_path = "", ""
         self.chooser = SystemChooser(napari_viewer, self)
         self.model = HierarchyModel(self)
         self.tree = QTreeView(self)
@@ -334,8 +336,9 @@ class Inspector(DropTarget):
         self._details = details
         self._correct_sign(details.findings)
         self.facts.setDetails(details)
+        if details.path != self._result_path:
+            self._result = self._result_path = ""
         self.status.setText(details.error or self._result)
-        self._result = ""
         self._show_findings(details.findings)
         self.json.setDocument(details.document or {})
 
@@ -391,14 +394,20 @@ class Inspector(DropTarget):
 
     def _on_transform_saved(self, result: str) -> None:
         self.status.setText(result)
+        node = node_of(self._viewer.layers.selection.active)
+        if node is not None:
+            self._keep_result(result, node.location)
+        # Else its row is still being looked for, and is read then.
         if self._entry is not None:
-            # Shown again with the new position of the group.
-            self._result = result
             self._read_details(self._entry)
 
+    def _keep_result(self, result: str, place: Location) -> None:
+        """Show a result again once the group, which it has changed, is read again."""
+        self._result, self._result_path = result, str(place)
+
     def _on_undone(self, result: str) -> None:
-        # Shown once the group is read again, which has messages of its own.
-        self._result = result
+        if self._entry is not None:
+            self._keep_result(result, self._entry.location)
         self.reloadTree()
 
     def _on_read(self, path_and_layers: tuple[str, Any] | str) -> None:
