@@ -315,6 +315,23 @@ def test_removed_labels_that_cannot_be_read_keep_their_edits(
     monkeypatch.undo()
 
 
+def test_removed_labels_that_are_damaged_keep_their_edits(
+    cells, user, reported, monkeypatch
+):
+    viewer = opened(cells, monkeypatch)
+    paint(viewer.layers["nuclei"])
+    remove(viewer.layers["nuclei"], viewer)
+    document = cells / "labels" / "nuclei" / "zarr.json"
+    text = document.read_text()
+    document.write_text("{")
+    user.answer = window_services.RESTORE
+    session_of(viewer).recovery.offer_again()
+    idle()
+    assert not [layer for layer in viewer.layers if layer.name.startswith("nuclei")]
+    assert "Not restored: nuclei." in reported[-1]
+    document.write_text(text)
+
+
 def test_removed_labels_of_a_field_are_read_again(plate, user, monkeypatch):
     painted_new(opened(plate / "A/1/0", monkeypatch))
     user.answer = window_services.RESTORE

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from napari_ngff.errors import OMEZarrError
+from napari_ngff.errors import CorruptDataError, OMEZarrError
 from napari_ngff.labels.kept_edits import address_text, place_text
 from napari_ngff.labels.places.sidecar import open_sidecars
 from napari_ngff.store.pyramids.pyramid import open_pyramid
@@ -79,7 +79,8 @@ def open_saved(
     if image is None:
         return None
     try:
-        labels = {node.name: node for node in image.node.labels().nodes}
+        in_image = image.node.labels()
+        labels = {node.name: node for node in in_image.nodes}
         for name, node in (*labels.items(), *open_sidecars(image.node).labels.items()):
             info = node.metadata.image
             if info is not None and address_text(node) == kept.place:
@@ -87,6 +88,10 @@ def open_saved(
                 return label_layer(follow_image(plan, image), frame_of(image))
     except (OMEZarrError, OSError) as error:
         return error
+    # Saved, and damaged since: new labels would hold nothing but the edits.
+    for problem in in_image.problems:
+        if kept.place.endswith(f"/{problem.where.strip(':')}"):
+            return CorruptDataError(problem.text)
     return None
 
 
