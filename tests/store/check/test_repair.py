@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 import zarr
 
-from napari_ngff import UnsupportedError, open_node
+from napari_ngff import ConflictError, UnsupportedError, open_node
 from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.check.rebuild_level import count_strangers
-from napari_ngff.store.check.repair import REPAIRS, repair_problems
+from napari_ngff.store.check.repair import REPAIRS, put_back, repair_problems
 from napari_ngff.store.check.visit_groups import check_hierarchy
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.write.zip_packing import pack_hierarchy
@@ -131,7 +131,7 @@ def test_a_repair_makes_it_valid_and_can_be_undone(sample, code, version):
     assert codes_of(path) == set()
     assert Path(done.kept).exists()
     assert codes_of(path) == set()  # what is kept is in nobody's way
-    done.undo_repair()
+    assert put_back(open_node(path), done.kept) == done.path
     assert files_of(path) == harmed
     (done,) = repair_problems(open_node(path), code)
     done.delete_old()
@@ -196,8 +196,8 @@ def test_the_oldest_version_is_kept(sample):
     (second,) = repair_problems(open_node(path), "label-unlisted")
     assert first.kept == second.kept
     assert Path(first.kept).read_bytes() == before
-    second.undo_repair()
-    first.undo_repair()
+    put_back(open_node(path), second.kept)
+    put_back(open_node(path), first.kept)
     assert (path / "labels" / "zarr.json").read_bytes() == before
 
 
@@ -271,12 +271,27 @@ def test_interpolated_labels_are_made_again(sample, version):
     np.testing.assert_array_equal(coarse[:], fine[..., ::2, ::2])
     assert (coarse.chunks, coarse.dtype) == levels_kind(path)
     for replaced in done:
-        replaced.undo_repair()
+        put_back(open_node(path), replaced.kept)
     assert files_of(path) == harmed
     for replaced in repair_problems(open_node(path), "label-levels-interpolated"):
         replaced.delete_old()
     names = {f.name for f in (path / "labels/cells").iterdir() if f.is_dir()}
     assert names == {"0", "1", "2"}
+
+
+def corners_of(path):
+    for number, size in enumerate((16, 8, 4)):
+        level = zarr.open_array(path / f"labels/cells/{number}")
+        yield level, (..., slice(size), slice(size))
+
+
+def save_corner(path):
+    for level, corner in corners_of(path):
+        level[corner] = 77
+
+
+def has_corner(path):
+    return all((level[corner] == 77).all() for level, corner in corners_of(path))
 
 
 def test_what_is_saved_while_levels_are_made_again_is_kept(sample):
@@ -286,15 +301,39 @@ def test_what_is_saved_while_levels_are_made_again_is_kept(sample):
 
     def save_once(step):
         if step.endswith("cells/1") and step not in steps:
-            for number, size in enumerate((16, 8, 4)):
-                level = zarr.open_array(path / f"labels/cells/{number}")
-                level[..., :size, :size] = 77
+            save_corner(path)
         steps.append(step)
 
     repair_problems(open_node(path), "label-levels-interpolated", progress=save_once)
-    for number, size in enumerate((16, 8, 4)):
-        level = zarr.open_array(path / f"labels/cells/{number}")
-        assert (level[..., :size, :size] == 77).all()
+    assert has_corner(path)
+
+
+def test_undoing_a_repair_keeps_labels_that_were_listed_after_it(sample):
+    path = sample("image", "0.5")
+    edit(path / "labels", lambda c: c["labels"].remove("cells"))
+    (done,) = repair_problems(open_node(path), "label-unlisted")
+    edit(path / "labels", lambda c: c["labels"].append("mine"))
+    with pytest.raises(ConflictError, match=r"rename zarr\.json\.before-repair"):
+        put_back(open_node(path), done.kept)
+    assert "mine" in home_of(path / "labels")["labels"]
+    # A second repair makes the first state no nearer.
+    edit(path / "labels", lambda c: c["labels"].remove("cells"))
+    (done,) = repair_problems(open_node(path), "label-unlisted")
+    with pytest.raises(ConflictError, match="saved after"):
+        put_back(open_node(path), done.kept)
+    assert home_of(path / "labels")["labels"] == ["nuclei", "mine", "cells"]
+
+
+@pytest.mark.parametrize("version", ["0.4", "0.5"])
+def test_undoing_a_repair_keeps_strokes_that_were_saved_after_it(sample, version):
+    path = sample("image", version)
+    interpolate(path)
+    done = repair_problems(open_node(path), "label-levels-interpolated")
+    save_corner(path)
+    for replaced in done:
+        with pytest.raises(ConflictError, match="saved after the repair"):
+            put_back(open_node(path), replaced.kept)
+    assert has_corner(path)
 
 
 def levels_kind(path):

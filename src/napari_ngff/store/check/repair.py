@@ -2,7 +2,8 @@
 
 Only in a folder of this computer. A document is written beside and renamed; the
 previous one stays as ``<name>.before-repair`` until `RepairedFile.delete_old`, so that
-every repair can be undone. Keys of a document that are not repaired stay.
+a repair can be undone until the document is changed again. Keys of a document that are
+not repaired stay.
 """
 
 from __future__ import annotations
@@ -12,12 +13,19 @@ import json
 import os
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from napari_ngff.errors import NodeNotFoundError, OMEZarrError, UnsupportedError
+from napari_ngff.errors import (
+    ConflictError,
+    NodeNotFoundError,
+    OMEZarrError,
+    UnsupportedError,
+)
 from napari_ngff.metadata.rules import stated_version
 from napari_ngff.metadata.version import V0_5, Version
+from napari_ngff.store.arrays.array_writer import ArrayWriter
 from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.arrays.stored_objects import join_key
 from napari_ngff.store.check.branches import label_paths
@@ -62,18 +70,15 @@ class RepairedFile:
     path: str
     kept: str
 
-    def undo_repair(self) -> None:
-        """Put the old file or folder back; do nothing if that was done already."""
-        if os.path.isdir(self.kept):
-            folder, name = os.path.split(self.path)
-            # A folder cannot be renamed over another: it is swapped with it, as when it
-            # was replaced.
-            transaction = begin_transaction(FolderSource(folder))
-            with transaction.replace_tree(name) as tree:
-                tree.adopt_folder(os.path.basename(self.kept))
-                tree.commit()
-        elif os.path.exists(self.kept):
-            rename_aside(self.kept, self.path)
+    @property
+    def is_unchanged(self) -> bool:
+        """Return whether nothing was saved there since `note_state`."""
+        return os.stat(self.kept).st_mtime_ns == find_newest(self.path)
+
+    def note_state(self) -> None:
+        """Note, as the time of what is kept, when the repair was written."""
+        newest = find_newest(self.path)
+        os.utime(self.kept, ns=(newest, newest))
 
     def delete_old(self) -> None:
         """Delete the old file or folder; do nothing if that was done already."""
@@ -144,8 +149,25 @@ def repair_problems(
     return tuple(repaired for repaired in corrected if repaired is not None)
 
 
+def find_newest(path: str) -> int:
+    """Return when a file, or anything in a folder, was changed last, in ns."""
+    below = [
+        os.path.join(folder, name)
+        for folder, folders, files in os.walk(path)
+        for name in (*folders, *files)
+    ]
+    times = [os.stat(path).st_mtime_ns]
+    for entry in below:
+        # Unfinished files of another process come and go.
+        with suppress(FileNotFoundError):
+            times.append(os.stat(entry).st_mtime_ns)
+    return max(times)
+
+
 def put_back(node: Node, kept: str) -> str:
     """Undo a repair, in consolidated metadata as well; return the restored path.
+
+    Does nothing if the repair was undone already.
 
     Parameters
     ----------
@@ -156,20 +178,59 @@ def put_back(node: Node, kept: str) -> str:
 
     Raises
     ------
+    ConflictError
+        Where something was saved there after the repair; nothing is changed.
     OSError
         Where the folder cannot be written.
     """
-    file = kept.removesuffix(SUFFIX)
-    RepairedFile(file, kept).undo_repair()
-    folder, name = os.path.split(file)
-    if name in ("zarr.json", ".zattrs"):
-        root = os.path.realpath(node.location.source.name)
-        path = os.path.relpath(folder, root).replace(os.sep, "/")
-        transaction = begin_transaction(node.location.source)
-        # zarr-python believes consolidated metadata, which still have the repaired
-        # document.
-        update_copies(transaction, ["" if path == "." else path])
-    return file
+    source = node.location.source
+    repaired = RepairedFile(kept.removesuffix(SUFFIX), kept)
+    if not os.path.lexists(kept):
+        return repaired.path
+    if os.path.isdir(kept):
+        put_level_back(node, repaired)
+        return repaired.path
+    transaction = begin_transaction(source)
+    with transaction.take_turn():
+        require_unchanged(repaired)
+        rename_aside(kept, repaired.path)
+    root = os.path.realpath(source.name)
+    path = os.path.relpath(os.path.dirname(repaired.path), root).replace(os.sep, "/")
+    # zarr-python believes consolidated metadata, which still have the repaired
+    # document.
+    update_copies(transaction, ["" if path == "." else path])
+    return repaired.path
+
+
+def put_level_back(node: Node, repaired: RepairedFile) -> None:
+    """Put a level back that was made again."""
+    source = node.location.source
+    transaction = begin_transaction(source)
+    key, kept = (
+        os.path.relpath(path, source.name).replace(os.sep, "/")
+        for path in (repaired.path, repaired.kept)
+    )
+    level = open_array(source, key, node.zarr_format)
+    # Read before the comparison: what is saved after it is a conflict.
+    revisions = ArrayWriter(level, transaction).list_revisions()
+    require_unchanged(repaired)
+    # A folder cannot be renamed over another: it is swapped with it, as when it was
+    # replaced.
+    with transaction.replace_tree(key) as tree:
+        tree.adopt_folder(kept)
+        tree.commit(expected=revisions)
+
+
+def require_unchanged(repaired: RepairedFile) -> None:
+    """Raise a ConflictError where something was saved after a repair."""
+    if repaired.is_unchanged:
+        return
+    name, kept = map(os.path.basename, (repaired.path, repaired.kept))
+    raise ConflictError(
+        f"{repaired.path} was saved after the repair. Undoing the repair would remove"
+        " those changes.",
+        remedy=f"To have the old state, rename {kept} to {name} yourself.",
+    )
 
 
 def labels_group(node: Node, path: str) -> str:
@@ -218,7 +279,8 @@ def replace_document(transaction: Transaction, key: str, data: bytes) -> Repaire
     file = os.path.realpath(os.path.join(transaction.root, key))
     kept = file + SUFFIX
     # After a second repair, what a user wants back is the state before the first.
-    first = not os.path.exists(kept)
+    repaired, first = RepairedFile(file, kept), not os.path.exists(kept)
+    can_undo = first or repaired.is_unchanged
     if first:
         with replace_when_done(kept) as aside:
             # A copy, not a rename: at no moment may the group be without its document.
@@ -230,7 +292,9 @@ def replace_document(transaction: Transaction, key: str, data: bytes) -> Repaire
             # Nothing was replaced: a file of this name would say that something was.
             os.unlink(kept)
         raise
-    return RepairedFile(file, kept)
+    if can_undo:
+        repaired.note_state()
+    return repaired
 
 
 # --- what is done to a document
@@ -353,10 +417,14 @@ def rebuild_levels(
         coarse = open_array(source, coarser, node.zarr_format)
         if remade or count_strangers(fine, coarse, cancel):
             transaction, kept = begin_transaction(source), f"{coarser}{SUFFIX}"
-            rebuild_level(fine, coarse, transaction, kept, progress)
-            yield RepairedFile(
+            repaired = RepairedFile(
                 join_key(source.name, coarser), join_key(source.name, kept)
             )
+            can_undo = not os.path.exists(repaired.kept) or repaired.is_unchanged
+            rebuild_level(fine, coarse, transaction, kept, progress)
+            if can_undo:
+                repaired.note_state()
+            yield repaired
             remade = True
 
 
