@@ -508,9 +508,10 @@ def test_a_moved_layer_is_saved(viewer, inspector, tmp_path, monkeypatch):
     box = inspector.chooser.systems
     names = [box.itemText(i) for i in range(box.count())]
     assert "aligned" in names
-    assert "aligned can be chosen" in inspector.status.text()
+    assert "are shown in aligned" in inspector.status.text()
+    assert box.currentText() == "aligned"
     until(lambda: "aligned" in str(inspector._details.document))
-    assert "aligned can be chosen" in inspector.status.text()
+    assert "are shown in aligned" in inspector.status.text()
     layer = viewer.layers[0]
     moved = layer.data_to_world((5, 3))
     for name in ("physical", "aligned"):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from psygnal import Signal
 
+from napari_ngff.metadata.model import Reference
 from napari_ngff.viewer import settings, window_services
 from napari_ngff.viewer.bridge.volume_layers import bring_back
 from napari_ngff.viewer.browsing.well_stream import reread_layer
@@ -38,7 +39,11 @@ from napari_ngff.viewer.placing.move_layers import (
     system_of_layer,
 )
 from napari_ngff.viewer.placing.system_views import list_choices
-from napari_ngff.viewer.placing.user_alignment import move_along, save_alignment
+from napari_ngff.viewer.placing.user_alignment import (
+    follow_system,
+    move_along,
+    save_alignment,
+)
 from napari_ngff.viewer.plane_camera import PlaneCamera, forget_plane
 from napari_ngff.viewer.saving.measured_tables import MeasuredTables
 from napari_ngff.viewer.saving.recovery import EditRecovery
@@ -62,10 +67,9 @@ from napari_ngff.viewer.volumes.volume_slicing import volume_signals
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from napari.components import ViewerModel
+    from napari.components import LayerList, ViewerModel
     from napari.layers import Image, Layer
 
-    from napari_ngff.metadata.model import Reference
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.viewer.browsing.browser import Browser
     from napari_ngff.viewer.contrast import PixelContrast
@@ -299,15 +303,7 @@ class Session:
         if viewer is None:
             return ()
         place = place_on_sliders(viewer.layers, viewer.dims)
-        left = []
-        for layer in move_layers(viewer.layers, system):
-            new = remake_labels(layer, system)
-            if new is None:
-                left.append(layer.name)
-                continue
-            index = viewer.layers.index(layer)
-            viewer.layers.remove(layer)
-            viewer.layers.insert(index, new)
+        left = remake_unmoved(viewer.layers, move_layers(viewer.layers, system), system)
         # napari takes over the units of layers only when something else changes, and
         # slices by the older ones until then.
         viewer.dims.units = viewer.layers.extent.units
@@ -318,20 +314,40 @@ class Session:
         viewer.reset_view()
         forget_plane(viewer)
         self.system_shown.emit(system)
-        return tuple(left)
+        return left
 
-    def save_transform(self, layer: Layer, name: str, scene: Node | None = None) -> str:
-        """Save where a layer is, as one of `systems`; see `save_alignment`."""
-        path = save_alignment(layer, name, scene)
-        viewer = self._viewer()
-        if viewer is not None and not name:
-            # As they will be when the image is opened again: strokes go on where they
-            # are seen.
+    def save_transform(
+        self, layer: Layer, name: str, scene: Node | None = None
+    ) -> tuple[str, tuple[str, ...]]:
+        """Save where a layer is, and move the other layers of its image there.
+
+        So that a stroke is saved where it is seen.
+
+        Parameters
+        ----------
+        layer, name, scene
+            See `save_alignment`.
+
+        Returns
+        -------
+        path : str
+            Of the document that was written.
+        left : tuple of str
+            Names of the layers of the image that stay where they are.
+        """
+        path, viewer = save_alignment(layer, name, scene), self._viewer()
+        if viewer is None:
+            return path, ()
+        if not name:
             move_along(layer, viewer.layers)
-        origin = layer.metadata[KEY]
-        if viewer is not None and name:
-            learn_systems(viewer.layers, scene or origin.node)
-        return path
+            return path, ()
+        home = scene or layer.metadata[KEY].node
+        learn_systems(viewer.layers, home)
+        system = Reference(home.location.path, name)
+        unmoved = follow_system(layer, viewer.layers, system)
+        left = remake_unmoved(viewer.layers, unmoved, system)
+        self.system_shown.emit(system)
+        return path, left
 
     def add(self, layers: Iterable[LayerData], path: str) -> None:
         """Add layers that the reader made of a path, as if napari had opened it."""
@@ -362,6 +378,22 @@ class Session:
             layer.contrast_limits = limits
 
         window_services.run_work(lambda: measure_contrast(data), done)
+
+
+def remake_unmoved(
+    layers: LayerList, unmoved: Iterable[Layer], system: Reference
+) -> tuple[str, ...]:
+    """Make labels again that could not be moved; return the names of the others."""
+    left = []
+    for layer in unmoved:
+        new = remake_labels(layer, system)
+        if new is None:
+            left.append(layer.name)
+            continue
+        index = layers.index(layer)
+        layers.remove(layer)
+        layers.insert(index, new)
+    return tuple(left)
 
 
 _sessions: weakref.WeakKeyDictionary[Any, Session] = weakref.WeakKeyDictionary()

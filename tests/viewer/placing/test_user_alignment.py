@@ -403,8 +403,8 @@ def test_labels_are_moved_with_their_image_where_they_state_a_position(
         np.testing.assert_allclose(corner(layer), seen[layer.name])
 
 
-def corners(layer):
-    return [layer.data_to_world(at) for at in ((0, 0, 0), (0, 3, 5))]
+def corners(layer, last=(0, 3, 5)):
+    return [layer.data_to_world(at) for at in ((0, 0, 0), last)]
 
 
 def move(layer, along, scale=1.0):
@@ -424,9 +424,6 @@ def test_each_saved_position_moves_all_layers_of_the_image(tmp_path, version):
         for layer in get_reader(str(folder))(str(folder)):
             model.add_layer(as_layer(layer) if isinstance(layer, tuple) else layer)
         return model
-
-    def corners(layer):
-        return [layer.data_to_world(at) for at in ((0, 0, 0), (0, 3, 5))]
 
     def save(layer):
         session_of(model).save_transform(layer, "")
@@ -471,3 +468,34 @@ def test_each_saved_position_moves_all_layers_of_the_image(tmp_path, version):
     assert unsaved.saver.save_now()
     check()
     np.testing.assert_allclose(corners(open_all().layers["unsaved"]), seen)
+
+
+def test_all_layers_of_an_image_are_shown_in_a_system_that_was_saved(tmp_path):
+    """A stroke over the moved image is saved in the rows of the image under it."""
+    folder = tmp_path / "cells.ome.zarr"
+    write_image(folder, shape=(1, 64, 64), version="0.6")
+    model = ViewerModel()
+    for layer in get_reader(str(folder))(str(folder)):
+        model.add_layer(as_layer(layer) if isinstance(layer, tuple) else layer)
+    image = model.layers[0]
+    model.add_layer(unsaved := new_labels(image, "unsaved", level=1))
+    # On the diagonal: a layer that is turned by more than 45° has y before x.
+    before = [corners(layer, (0, 5, 5)) for layer in model.layers]
+    start = corners(unsaved)
+    turn = np.array([[1, 0, 0, 0], [0, 0.8, 0.6, 3], [0, -0.6, 0.8, 90], [0, 0, 0, 1]])
+    for name, count in (("aligned", 1), ("again", 2), ("again", 3)):
+        image.affine = turn @ image.affine.affine_matrix
+        path, left = session_of(model).save_transform(image, name)
+        assert (path, left) == (str(folder / "zarr.json"), ())
+        moved = np.linalg.matrix_power(turn, count)
+        for layer, old in zip(model.layers, before, strict=True):
+            wanted = {tuple((moved @ (*corner, 1))[:-1].round(6)) for corner in old}
+            shown = {tuple(np.round(c, 6)) for c in corners(layer, (0, 5, 5))}
+            assert shown == wanted, layer.name
+            assert session_of(model).system_of(layer) == Reference("", name)
+    seen = [(moved @ (*corner, 1))[:-1] for corner in start]
+    np.testing.assert_allclose(corners(unsaved), seen)
+    unsaved.data_setitem((np.array([0]), np.array([2]), np.array([9])), 7)
+    assert unsaved.saver.save_now()
+    np.testing.assert_allclose(corners(unsaved), seen)
+    assert zarr.open_array(folder / "labels/unsaved/0")[0, 2, 9] == 7

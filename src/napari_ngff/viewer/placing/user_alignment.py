@@ -23,20 +23,33 @@ from napari_ngff.viewer.layer_plan import (
     origin_of,
 )
 from napari_ngff.viewer.painting.label_target import TARGET, LabelTarget
-from napari_ngff.viewer.placing.move_layers import host_image, is_new, world_matrix
+from napari_ngff.viewer.placing.move_layers import (
+    host_image,
+    is_new,
+    move_layers,
+    world_matrix,
+)
 from napari_ngff.viewer.placing.system_views import start_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from napari.layers import Layer
 
+    from napari_ngff.metadata.model import Reference
     from napari_ngff.metadata.systems import Axis
     from napari_ngff.metadata.transform import Matrix
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.viewer.layer_plan import LayerOrigin, LayerPlan
 
-__all__ = ["is_movable", "move_along", "placement_of", "save_alignment", "unsaved_move"]
+__all__ = [
+    "follow_system",
+    "is_movable",
+    "move_along",
+    "placement_of",
+    "save_alignment",
+    "unsaved_move",
+]
 
 
 def save_alignment(layer: Layer, name: str, scene: Node | None = None) -> str:
@@ -128,6 +141,31 @@ def move_along(layer: Layer, layers: Iterable[Layer]) -> None:
     layer.metadata[KEY] = replace(origin, saved_place=world_matrix(layer))
 
 
+def follow_system(
+    layer: Layer, layers: Iterable[Layer], system: Reference
+) -> tuple[Layer, ...]:
+    """Show all layers of an image in the system in which its position was saved.
+
+    The layer itself stays where it is seen.
+
+    Returns
+    -------
+    tuple
+        The layers of the image that cannot come along.
+    """
+    origin = origin_of(layer)
+    image = host_image(origin) if origin is not None else None
+    if image is None:
+        return ()
+    of_image = [other for other in layers if _is_of_image(other, image)]
+    left = move_layers([other for other in of_image if not is_new(other)], system)
+    for other in of_image:
+        if is_new(other) and other.ndim == layer.ndim:
+            _put_on_image(other, layer)
+            other.axis_labels, other.units = layer.axis_labels, layer.units
+    return left
+
+
 def unsaved_move(layer: Layer) -> Matrix | None:
     """Return how the user moved a layer since its position was opened or saved.
 
@@ -162,17 +200,34 @@ def _saved_place(layer: Layer, origin: LayerOrigin) -> Matrix:
 def _put_on_image(labels: Layer, image: Layer) -> None:
     """Put new labels on the layer of their image, as their first save will do."""
     target: LabelTarget = labels.metadata[TARGET]
-    sizes = [layer.level_shapes[0][: layer.ndim] for layer in (image, labels)]
-    factors = np.divide(*sizes)
+    axes = _match_axes(image, target.order, labels.ndim)
+    shape = np.array(image.level_shapes[0])[axes]
+    factors = shape / labels.level_shapes[0][: labels.ndim]
     pyramid, order = target.pyramid, target.order
     if pyramid is not None and order is not None and target.level < len(pyramid.levels):
         stated = level_factors(pyramid, target.level)
         factors = np.array([1.0 if axis is None else stated[axis] for axis in order])
-    grid = np.diag((*factors, 1.0))
+    grid = np.zeros((labels.ndim + 1, labels.ndim + 1))
+    grid[axes, range(labels.ndim)], grid[-1, -1] = factors, 1
     # The middle of a voxel that holds several lies between theirs.
-    grid[:-1, -1] = (factors - 1) / 2
+    grid[axes, -1] = (factors - 1) / 2
     move = world_matrix(image) @ grid @ np.linalg.inv(world_matrix(labels))
     labels.affine = move @ labels.affine.affine_matrix
+
+
+def _match_axes(
+    image: Layer, order: Sequence[int | None] | None, ndim: int
+) -> list[int]:
+    """Return the axis of an image's layer for each axis of its new labels.
+
+    They differ where the image was turned by more than 45° since the labels were made.
+    """
+    finest = image.data[0] if image.multiscale else image.data
+    window = getattr(finest, "window", None)
+    shown = window.order if window is not None else None
+    if order is None or shown is None or {*shown} != {*order}:
+        return list(range(ndim))
+    return [shown.index(axis) for axis in order]
 
 
 def _is_of_image(layer: Layer, image: LayerPlan) -> bool:

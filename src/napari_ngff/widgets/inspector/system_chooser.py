@@ -26,6 +26,8 @@ from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.wrapping_row import WrappingRow
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from napari.components import ViewerModel
     from napari.layers import Layer
 
@@ -118,27 +120,21 @@ class SystemChooser(QWidget):
         if not accepted:
             return
         try:
-            path = self._session.save_transform(layer, name, scene)
+            path, left = self._session.save_transform(layer, name, scene)
         except (OMEZarrError, OSError) as error:
             self.reported.emit(f"Not saved. {error}")
         else:
             self.listSystems()
-            after = (
-                f"{name} can be chosen at System."
-                if name
-                else "It holds when the image is opened again."
-            )
-            self.saved.emit(f"Saved in {path}. {after}")
+            shown = f" The layers of the image are shown in {name}." if name else ""
+            self.saved.emit(f"Saved in {path}.{shown} {name_unmoved(left)}".rstrip())
 
     def _on_layers(self, _: object = None) -> None:
         if isalive(self):  # type: ignore[no-untyped-call]
             self._later.start(0)
 
     def _on_chosen(self, index: int) -> None:
-        staying = self._session.show_system(self._systems[index])
-        self.reported.emit(
-            f"These stay where they are: {', '.join(staying)}." if staying else ""
-        )
+        left = self._session.show_system(self._systems[index])
+        self.reported.emit(name_unmoved(left))
 
 
 class TransformDialog(QDialog):
@@ -179,3 +175,8 @@ class TransformDialog(QDialog):
     def chosenScene(self) -> Node | None:
         """Return the scene that was chosen, None for the image."""
         return self._homes.get(self.home.currentText())
+
+
+def name_unmoved(left: Sequence[str]) -> str:
+    """Return a sentence that names the layers that stay; "" where there are none."""
+    return f"These stay where they are: {', '.join(left)}." if left else ""
