@@ -121,11 +121,12 @@ class Cursor:
             return [self]
         if self.is_present and not isinstance(self.value, list):
             self.report_expected("a list")
+        entries = self.children()
         # Null entries are reported here, since no reading method reports them.
-        for child in self.children():
-            if not child.is_present:
-                child.report_expected("something")
-        return self.children()
+        for entry in entries:
+            if not entry.is_present:
+                entry.report_expected("something")
+        return entries
 
     def read_text(self) -> str | None:
         """Read a string."""

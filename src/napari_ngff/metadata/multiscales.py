@@ -277,9 +277,10 @@ def flatten_transforms(
 def type_of(transform: Cursor) -> object:
     """Return the type as written; if it is missing, by the parameters."""
     stated = transform.at("type")
+    if stated.is_present:
+        return stated.value
     known = ("scale", "translation")
-    default = next((key for key in known if transform.at(key).is_present), None)
-    return stated.value if stated.is_present else default
+    return next((key for key in known if transform.at(key).is_present), None)
 
 
 def stated_length(chain: Sequence[Cursor]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -244,8 +245,10 @@ def _choose_colormap(
     return cycle[index % len(cycle)]
 
 
+@functools.lru_cache(maxsize=64)
 def _color_ramp(color: tuple[int, int, int], inverted: bool) -> Any:
     """Make the colormap from black to a colour, or back."""
+    # Shared by layers of one colour, as napari shares its own colormaps.
     from napari.utils import Colormap
 
     if color == (255, 255, 255):

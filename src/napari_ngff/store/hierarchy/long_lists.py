@@ -41,6 +41,9 @@ MOST_ALIKE = 100
 LEAVES = ("colors", "properties")
 """Lists with an entry for each label, which are not cut."""
 
+NESTED = (dict, list)
+"""Types of JSON that hold other values."""
+
 
 def cut_long_lists(attributes: Any) -> tuple[Problem, ...]:
     """Shorten the lists in attributes to `MOST` entries, in place.
@@ -56,12 +59,13 @@ def cut_long_lists(attributes: Any) -> tuple[Problem, ...]:
     while pending:
         where, value = pending.pop()
         if isinstance(value, list):
-            inside = (item for item in value if isinstance(item, dict | list))
             # Entries of a list keep its path: a limit goes by key, and the message
             # names the list.
-            pending += [(where, item) for item in inside]
+            pending += [(where, item) for item in value if isinstance(item, NESTED)]
             continue
         for key, item in value.items() if isinstance(value, dict) else ():
+            if not isinstance(item, NESTED):
+                continue
             path = f"{where}/{key}" if where else key
             most = MOST.get(key)
             if most is not None and isinstance(item, list) and len(item) > most:
@@ -69,7 +73,7 @@ def cut_long_lists(attributes: Any) -> tuple[Problem, ...]:
                 # In place, so that later steps, which parse the same object, take no
                 # longer.
                 del item[most:]
-            if isinstance(item, dict | list) and key not in LEAVES:
+            if key not in LEAVES:
                 pending.append((path, item))
     return tuple(problems)
 
