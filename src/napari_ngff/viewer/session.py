@@ -34,7 +34,7 @@ from napari_ngff.viewer.placing.move_layers import (
     learn_systems,
     move_layers,
     place_on_sliders,
-    remake_labels,
+    remake_unmoved,
     restore_place,
     system_of_layer,
 )
@@ -67,7 +67,7 @@ from napari_ngff.viewer.volumes.volume_slicing import volume_signals
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from napari.components import LayerList, ViewerModel
+    from napari.components import ViewerModel
     from napari.layers import Image, Layer
 
     from napari_ngff.store.hierarchy.node import Node
@@ -378,22 +378,6 @@ class Session:
             layer.contrast_limits = limits
 
         window_services.run_work(lambda: measure_contrast(data), done)
-
-
-def remake_unmoved(
-    layers: LayerList, unmoved: Iterable[Layer], system: Reference
-) -> tuple[str, ...]:
-    """Make labels again that could not be moved; return the names of the others."""
-    left = []
-    for layer in unmoved:
-        new = remake_labels(layer, system)
-        if new is None:
-            left.append(layer.name)
-            continue
-        index = layers.index(layer)
-        layers.remove(layer)
-        layers.insert(index, new)
-    return tuple(left)
 
 
 _sessions: weakref.WeakKeyDictionary[Any, Session] = weakref.WeakKeyDictionary()

@@ -31,7 +31,7 @@ from napari_ngff.viewer.placing.units import unit_factor
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from napari.components import Dims
+    from napari.components import Dims, LayerList
     from napari.layers import Layer
 
     from napari_ngff.metadata.model import Reference
@@ -46,7 +46,7 @@ __all__ = [
     "learn_systems",
     "move_layers",
     "place_on_sliders",
-    "remake_labels",
+    "remake_unmoved",
     "restore_place",
     "shown_system",
     "system_of_layer",
@@ -128,7 +128,7 @@ def move_layers(layers: Iterable[Layer], system: Reference) -> tuple[Layer, ...]
     -------
     tuple
         The layers that cannot come along; they stay where they are. Painted labels
-        are among them where their data would have to change: see `remake_labels`.
+        are among them where their data would have to change: see `remake_unmoved`.
     """
     layers = list(layers)
     followers = [NewLabelsPlace(layer, layers) for layer in layers if is_new(layer)]
@@ -269,6 +269,22 @@ def _in_units(point: Iterable[float], units: Any, wanted: Any) -> list[float]:
     factors = [unit_factor(have, want) for have, want in pairs]
     factors += [1.0] * (len(values) - len(factors))
     return [v * f for v, f in zip(values, reversed(factors), strict=True)]
+
+
+def remake_unmoved(
+    layers: LayerList, unmoved: Iterable[Layer], system: Reference
+) -> tuple[str, ...]:
+    """Make labels again that could not be moved; return the names of the others."""
+    left = []
+    for layer in unmoved:
+        new = remake_labels(layer, system)
+        if new is None:
+            left.append(layer.name)
+            continue
+        index = layers.index(layer)
+        layers.remove(layer)
+        layers.insert(index, new)
+    return tuple(left)
 
 
 def remake_labels(layer: Layer, system: Reference) -> Layer | None:
