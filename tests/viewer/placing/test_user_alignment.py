@@ -343,6 +343,39 @@ def test_no_unfinished_file_stays_after_a_full_disk(tmp_path, monkeypatch, versi
     np.testing.assert_allclose(corners(again), corners(layer))
 
 
+@pytest.mark.parametrize("version", ["0.4", "0.5"])
+def test_nothing_is_moved_where_labels_in_another_file_cannot_be(
+    tmp_path, monkeypatch, version
+):
+    """Else the next save would not move them: the image is in its place already."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    folder = tmp_path / "cells.ome.zarr"
+    write_image(folder, shape=(1, 64, 64), version=version)
+    image = opened(folder)[0]
+    model = ViewerModel()
+    model.add_layer(image)
+    model.add_layer(aside := new_labels(image, "aside", sidecar=True))
+    aside.data_setitem((np.array([0]), np.array([1]), np.array([1])), 5)
+    assert aside.saver.save_now()
+    before = ome_of(folder)
+    image.affine = np.array([[1, 0, 0, 0], [0, 1, 0, 50], [0, 0, 1, 20], [0, 0, 0, 1]])
+
+    def fill_disk(path, *arguments, flush):
+        if str(folder) not in path:
+            raise OSError(28, "No space left on device")
+        return replace_file.write_aside(path, *arguments, flush=flush)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(folder_transaction, "write_aside", fill_disk)
+        with pytest.raises(OSError, match="No space"):
+            session_of(model).save_transform(image, "")
+    assert ome_of(folder) == before
+    session_of(model).save_transform(image, "")
+    again = {layer.name: layer for layer in opened(folder)}
+    np.testing.assert_allclose(corners(again[image.name]), corners(image))
+    np.testing.assert_allclose(corners(again["aside"]), corners(image))
+
+
 def test_folders_that_cannot_be_written_say_so(tmp_path, monkeypatch):
     folder = write(tmp_path / "a.zarr", "0.6")
     layer = opened(folder)[0]

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from napari_ngff.metadata.model import JSON
     from napari_ngff.store.hierarchy.node import Node
+    from napari_ngff.store.sources.source import Source
     from napari_ngff.store.write.transaction import Transaction
 
 __all__ = ["change_document", "change_documents"]
@@ -70,27 +71,36 @@ def change_document(
 
 
 def change_documents(changes: Sequence[tuple[Node, Callable[[JSON], None]]]) -> str:
-    """Change several groups of one hierarchy, in order, and save all of them together.
+    """Change several groups, in order, and save all of them together.
 
-    Nothing is written if one cannot be changed. Returns the path of the first document,
-    and raises what `change_document` does.
+    Nothing is written if one cannot be changed. The groups may be of several
+    hierarchies: each change is written beside its document before the first takes its
+    place. Returns the path of the first document, and raises what `change_document`
+    does.
     """
-    transaction = begin_transaction(changes[0][0].location.source)
+    transactions: dict[Source, Transaction] = {}
     try:
         for node, put in changes:
-            key = _document_key(node)
+            source = node.location.source
+            if source not in transactions:
+                transactions[source] = begin_transaction(source)
+            transaction, key = transactions[source], _document_key(node)
             with _named_errors(f"{transaction.root}/{key}"):
                 text = _expect_document(transaction, key)
                 transaction.put(key, _change_text(text, node, put).encode())
-        with _named_errors(transaction.root):
-            transaction.commit()
-            update_copies(transaction, [node.location.path for node, _ in changes])
-            transaction.commit()
+        for source, transaction in transactions.items():
+            nodes = [node for node, _ in changes if node.location.source is source]
+            with _named_errors(transaction.root):
+                transaction.commit()
+                update_copies(transaction, [node.location.path for node in nodes])
+                transaction.commit()
     except BaseException:
-        # Nobody commits it again: no unfinished file may stay.
-        transaction.drop_waiting()
+        # Nobody commits them again: no unfinished file may stay.
+        for transaction in transactions.values():
+            transaction.drop_waiting()
         raise
-    return f"{transaction.root}/{_document_key(changes[0][0])}"
+    first = changes[0][0]
+    return f"{transactions[first.location.source].root}/{_document_key(first)}"
 
 
 def _document_key(node: Node) -> str:

@@ -166,15 +166,10 @@ def _save_plain(
                     multiscale, moves[:, 0], moves[:, 1]
                 )
 
+    # The image's first: it states how much labels move.
     changes: list[tuple[Node, Callable[[JSON], None]]] = [(image, put_scale)]
     changes += [(label, partial(put_label, label)) for label in labels]
-    sources = dict.fromkeys(node.location.source for node, _ in changes)
-    # The image's first: it states how much labels move.
-    files = [
-        change_documents([one for one in changes if one[0].location.source is source])
-        for source in sources
-    ]
-    return files[0]
+    return change_documents(changes)
 
 
 def _check_movable(label: Node, image: Node) -> None:
