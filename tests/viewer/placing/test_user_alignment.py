@@ -503,32 +503,64 @@ def test_each_saved_position_moves_all_layers_of_the_image(tmp_path, version):
     np.testing.assert_allclose(corners(open_all().layers["unsaved"]), seen)
 
 
-def test_all_layers_of_an_image_are_shown_in_a_system_that_was_saved(tmp_path):
+def value_at(layer, point):
+    """Value of the voxel that is seen at a point of the world."""
+    index = np.round(layer.world_to_data(point)).astype(int)
+    return int(np.asarray(layer.data[0][tuple(index)]))
+
+
+@pytest.mark.parametrize("edited", [True, False])
+def test_all_layers_of_an_image_are_shown_in_a_system_that_was_saved(tmp_path, edited):
     """A stroke over the moved image is saved in the rows of the image under it."""
     folder = tmp_path / "cells.ome.zarr"
     write_image(folder, shape=(1, 64, 64), version="0.6")
     model = ViewerModel()
     for layer in get_reader(str(folder))(str(folder)):
         model.add_layer(as_layer(layer) if isinstance(layer, tuple) else layer)
-    image = model.layers[0]
-    model.add_layer(unsaved := new_labels(image, "unsaved", level=1))
-    # On the diagonal: a layer that is turned by more than 45° has y before x.
-    before = [corners(layer, (0, 5, 5)) for layer in model.layers]
-    start = corners(unsaved)
+    image, labels = model.layers[0], model.layers["nuclei"]
+    model.add_layer(unsaved := new_labels(image, "unsaved"))
+    if edited:
+        for layer in (labels, unsaved):
+            layer.data_setitem((np.array([0]), np.array([9]), np.array([30])), 7)
+    voxels = [(0, 9, 30), (0, 40, 13), (0, 22, 55)]
+    start = [image.data_to_world(voxel) for voxel in voxels]
+    before = {
+        layer.name: [value_at(layer, point) for point in start]
+        for layer in model.layers
+    }
+    assert len({*before["nuclei"]} | {*before[image.name]}) > 3
+    session = session_of(model)
     turn = np.array([[1, 0, 0, 0], [0, 0.8, 0.6, 3], [0, -0.6, 0.8, 90], [0, 0, 0, 1]])
-    for name, count in (("aligned", 1), ("again", 2), ("again", 3)):
-        image.affine = turn @ image.affine.affine_matrix
-        path, left = session_of(model).save_transform(image, name)
-        assert (path, left) == (str(folder / "zarr.json"), ())
+
+    def check(count):
+        """All layers are seen where the image was turned to so many times."""
         moved = np.linalg.matrix_power(turn, count)
-        for layer, old in zip(model.layers, before, strict=True):
-            wanted = {tuple((moved @ (*corner, 1))[:-1].round(6)) for corner in old}
-            shown = {tuple(np.round(c, 6)) for c in corners(layer, (0, 5, 5))}
-            assert shown == wanted, layer.name
-            assert session_of(model).system_of(layer) == Reference("", name)
-    seen = [(moved @ (*corner, 1))[:-1] for corner in start]
-    np.testing.assert_allclose(corners(unsaved), seen)
-    unsaved.data_setitem((np.array([0]), np.array([2]), np.array([9])), 7)
-    assert unsaved.saver.save_now()
-    np.testing.assert_allclose(corners(unsaved), seen)
-    assert zarr.open_array(folder / "labels/unsaved/0")[0, 2, 9] == 7
+        points = [(moved @ (*point, 1))[:-1] for point in start]
+        for layer in model.layers:
+            found = [value_at(layer, point) for point in points]
+            assert found == before[layer.name], (layer.name, count)
+
+    # By 37° each: from the second on, images have y before x.
+    for name, count in (("one", 1), ("two", 2), ("two", 3), ("two", 4), ("five", 5)):
+        image.affine = turn @ image.affine.affine_matrix
+        model.layers.selection.active = image
+        path, left = session.save_transform(image, name)
+        assert (path, left) == (str(folder / "zarr.json"), ())
+        assert model.layers.selection.active is image
+        check(count)
+        assert {session.system_of(x) for x in model.layers} == {Reference("", name)}
+    for name, count in (("intrinsic", 0), ("two", 4), ("one", 1), ("five", 5)):
+        assert session.show_system(Reference("", name)) == ()
+        check(count)
+    labels, unsaved = model.layers["nuclei"], model.layers["unsaved"]
+    for layer in (labels, unsaved):
+        point = (*(np.linalg.matrix_power(turn, 5) @ (*start[2], 1))[:-1],)
+        index = np.round(layer.world_to_data(point)).astype(int)
+        layer.data_setitem(tuple(np.array([i]) for i in index), 9)
+        assert layer.saver.save_now()
+        saved = zarr.open_array(folder / "labels" / layer.name / "0")
+        assert saved[voxels[2]] == 9
+    before["nuclei"][2] = before["unsaved"][2] = 9
+    for name, count in (("intrinsic", 0), ("two", 4)):
+        assert session.show_system(Reference("", name)) == ()
+        check(count)

@@ -225,11 +225,10 @@ def require_unchanged(repaired: RepairedFile) -> None:
     """Raise a ConflictError where something was saved after a repair."""
     if repaired.is_unchanged:
         return
-    name, kept = map(os.path.basename, (repaired.path, repaired.kept))
     raise ConflictError(
         f"{repaired.path} was saved after the repair. Undoing the repair would remove"
         " those changes.",
-        remedy=f"To have the old state, rename {kept} to {name} yourself.",
+        remedy=f"The state before it is in {os.path.basename(repaired.kept)}.",
     )
 
 

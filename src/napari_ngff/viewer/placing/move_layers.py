@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from napari_ngff.errors import UnsupportedError
+from napari_ngff.store.arrays.lazy_array import ArrayWindow
 from napari_ngff.store.hierarchy.coordinate_systems import open_systems
 from napari_ngff.store.hierarchy.location import Location
 from napari_ngff.store.hierarchy.node import read_node
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
     from napari_ngff.metadata.model import Reference
     from napari_ngff.metadata.transform import Matrix
+    from napari_ngff.store.arrays.boxes import AxisOrder
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.viewer.layer_plan import LayerData, LayerPlan
 
@@ -177,20 +179,49 @@ class NewLabelsPlace:
     def follow_image(self) -> bool:
         """Move the labels as their image was moved; False where they cannot follow."""
         image, layer = self.image, self.layer
-        # Other axes of the image would not be those of the labels.
-        if image is None or _finest_axes(image) != self.axes:
+        if image is None:
             return False
-        move = world_matrix(image) @ np.linalg.inv(self.before)
+        (shown, *whole), (wanted, *now) = self.axes, _finest_axes(image)
+        exchanged = is_exchanged(shown, wanted)
+        # Other axes of the image would not be those of the labels.
+        if exchanged is None or whole != now:
+            return False
+        matrix = world_matrix(image)
+        if exchanged:
+            matrix = matrix @ _exchange_matrix(image.ndim)
+        move = matrix @ np.linalg.inv(self.before)
         layer.affine = move @ layer.affine.affine_matrix
         layer.axis_labels, layer.units = image.axis_labels, image.units
         return True
 
 
-def _finest_axes(layer: Layer) -> Any:
+def _finest_axes(layer: Layer) -> tuple[AxisOrder, Any, Any]:
     """Return which axes of the file a layer shows, and what of them."""
     finest = layer.data[0] if layer.multiscale else layer.data
     window = getattr(finest, "window", None)
-    return finest.shape if window is None else (window.order, window.box, window.steps)
+    if window is None:
+        return tuple(range(layer.ndim)), finest.shape, ()
+    return window.order, window.box, window.steps
+
+
+def is_exchanged(shown: AxisOrder, wanted: AxisOrder) -> bool | None:
+    """Return whether the last two axes have changed places; None where others have.
+
+    napari displays both, so that an affine can exchange them: in the sections of the
+    other axes nothing changes.
+    """
+    if shown == wanted:
+        return False
+    if shown[:-2] == wanted[:-2] and shown[-2:] == wanted[:-3:-1]:
+        return True
+    return None
+
+
+def _exchange_matrix(ndim: int) -> Matrix:
+    """Return the homogeneous matrix that exchanges the last two axes."""
+    matrix: Matrix = np.eye(ndim + 1)
+    matrix[[-3, -2]] = matrix[[-2, -3]]
+    return matrix
 
 
 def world_matrix(layer: Layer) -> Matrix:
@@ -275,15 +306,20 @@ def remake_unmoved(
     layers: LayerList, unmoved: Iterable[Layer], system: Reference
 ) -> tuple[str, ...]:
     """Make labels again that could not be moved; return the names of the others."""
-    left = []
+    left, selection = [], layers.selection
     for layer in unmoved:
         new = remake_labels(layer, system)
         if new is None:
-            left.append(layer.name)
+            unsaved = getattr(layer, "unsaved", False)
+            left.append(f"{layer.name} (unsaved edits)" if unsaved else layer.name)
             continue
+        selected = [new if other is layer else other for other in selection]
         index = layers.index(layer)
         layers.remove(layer)
         layers.insert(index, new)
+        # napari selects what is inserted.
+        selection.clear()
+        selection.update(selected)
     return tuple(left)
 
 
@@ -362,10 +398,16 @@ def _move_layer(layer: Layer, origin: LayerOrigin, system: Reference) -> bool:
     if made is None or before is None:
         return False
     data, keywords, _ = made
+    wanted, old = _array_windows(data), _array_windows(before[0])
+    if hasattr(layer, "canvas"):
+        # Its data is more than what the file has: edits.
+        fitted = _fit_axes(layer, wanted, old, keywords)
+        if fitted is None:
+            return False
+        keywords = fitted
+    # The system itself may have changed: then the data is as it was before that.
     # By windows, since arrays would be compared by their pixels.
-    if _array_windows(data) != _array_windows(before[0]):
-        if type(layer).__module__.split(".")[0] != "napari":
-            return False  # its data is more than what the file has: edits
+    elif wanted != old or _order_of(wanted[0]) != _finest_axes(layer)[0]:
         layer.data = _same_kind(layer, data)
     for name in PLACEMENT:
         setattr(layer, name, keywords[name])
@@ -375,6 +417,36 @@ def _move_layer(layer: Layer, origin: LayerOrigin, system: Reference) -> bool:
     moved_origin = keywords["metadata"][KEY]
     layer.metadata[KEY] = replace(origin, picture=moved_origin.picture)
     return True
+
+
+def _fit_axes(
+    layer: Any, wanted: list[Any], old: list[Any], keywords: dict[str, Any]
+) -> dict[str, Any] | None:
+    """Return the keywords of a place for the axes that painted labels have.
+
+    None where their data would have to change.
+    """
+    order = _order_of(wanted[0])
+    if order is None:
+        return keywords if wanted == old else None
+    if [*map(_content_of, wanted)] != [*map(_content_of, old)]:
+        return None
+    shown = _order_of(layer.canvas.levels[0].source)
+    exchanged = is_exchanged(order if shown is None else shown, order)
+    if not exchanged:
+        return None if exchanged is None else keywords
+    places = {name: keywords[name] for name in ("scale", "translate")}
+    places = {name: (*v[:-2], v[-1], v[-2]) for name, v in places.items()}
+    affine = keywords.get("affine", _identity_matrix(layer.ndim))
+    return {**keywords, **places, "affine": affine @ _exchange_matrix(layer.ndim)}
+
+
+def _order_of(window: Any) -> AxisOrder | None:
+    return window.order if isinstance(window, ArrayWindow) else None
+
+
+def _content_of(window: Any) -> tuple[Any, ...]:
+    return window.source, window.box, window.steps
 
 
 def _array_windows(data: Any) -> list[Any]:

@@ -168,7 +168,7 @@ class Inspector(DropTarget):
         selection.currentChanged.connect(self._on_current)
         self.problems.wanted.connect(self.repairProblems)
         self.dropped.connect(self.showPath)
-        self.chooser.reported.connect(self.status.setText)
+        self.chooser.reported.connect(self._show_lasting)
         self.chooser.saved.connect(self._on_transform_saved)
         self.undo.undone.connect(self._on_undone)
         self.undo.failed.connect(self.status.setText)
@@ -392,11 +392,15 @@ class Inspector(DropTarget):
         kept = f" Backup: {', '.join(details.kept)}." if details.kept else ""
         self.status.setText(f"Repaired. Reopen the image to see the change.{kept}")
 
-    def _on_transform_saved(self, result: str) -> None:
+    def _show_lasting(self, result: str) -> None:
+        """Show a result of the active layer, also after its group is read again."""
         self.status.setText(result)
         node = node_of(self._viewer.layers.selection.active)
         if node is not None:
             self._keep_result(result, node.location)
+
+    def _on_transform_saved(self, result: str) -> None:
+        self._show_lasting(result)
         # Else its row is still being looked for, and is read then.
         if self._entry is not None:
             self._read_details(self._entry)
