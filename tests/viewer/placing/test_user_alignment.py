@@ -376,6 +376,21 @@ def test_nothing_is_moved_where_labels_in_another_file_cannot_be(
     np.testing.assert_allclose(corners(again["aside"]), corners(image))
 
 
+def test_labels_without_axes_are_named_and_nothing_is_moved(tmp_path):
+    folder = tmp_path / "cells.ome.zarr"
+    write_image(folder, shape=(1, 64, 64), version="0.4")
+    document = folder / "labels/cells/.zattrs"
+    content = json.loads(document.read_text())
+    del content["multiscales"][0]["axes"]
+    document.write_text(json.dumps(content))
+    before = ome_of(folder)
+    image = opened(folder)[0]
+    image.translate = (0, 5, 5)
+    with pytest.raises(UnsupportedError, match=r"labels/cells .* no axes"):
+        save_alignment(image, "")
+    assert ome_of(folder) == before
+
+
 def test_folders_that_cannot_be_written_say_so(tmp_path, monkeypatch):
     folder = write(tmp_path / "a.zarr", "0.6")
     layer = opened(folder)[0]

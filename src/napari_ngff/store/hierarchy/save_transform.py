@@ -177,7 +177,11 @@ def _check_movable(label: Node, image: Node) -> None:
     version = label.metadata.version or Version()
     units = {axis.name: axis.unit for axis in _first_of(image).axes}
     shown = label.metadata.image
-    axes = [axis for m in (shown.multiscales if shown else ()) for axis in m.axes]
+    multiscales = shown.multiscales if shown is not None else ()
+    if not all(multiscale.axes for multiscale in multiscales):
+        msg = f"The labels {label} cannot be moved with their image: they have no axes."
+        raise UnsupportedError(msg, remedy="Correct their metadata, or remove them.")
+    axes = [axis for multiscale in multiscales for axis in multiscale.axes]
     is_plain = version.has_transformations and not version.has_systems
     if not is_plain or any(units.get(a.name, a.unit) != a.unit for a in axes):
         msg = (
