@@ -52,8 +52,8 @@ LATE_FOR = 10.0
 """Seconds in which the main thread does not wait for pixels that zarr reads, after it
 has waited in vain."""
 
-APART = 0.002
-"""Seconds between the starts of two readers."""
+APART = 0.00025
+"""Seconds between the starts of two readers; see docs/design/011."""
 
 UNANSWERED = 1.0
 """Seconds without a wait after which the main thread may wait again in any case."""
