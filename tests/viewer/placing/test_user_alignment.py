@@ -376,6 +376,19 @@ def test_nothing_is_moved_where_labels_in_another_file_cannot_be(
     np.testing.assert_allclose(corners(again["aside"]), corners(image))
 
 
+def test_a_shift_does_not_change_the_size_of_a_voxel_in_the_file(tmp_path):
+    folder = tmp_path / "cells.ome.zarr"
+    write_image(folder, shape=(1, 64, 64), version="0.4")
+    image = opened(folder)[0]
+    image.affine = np.array(
+        [[1, 0, 0, 0], [0, 1, 0, 50], [0, 0, 1, 20.1], [0, 0, 0, 1]]
+    )
+    save_alignment(image, "")
+    scale, translation = ome_of(folder)["multiscales"][0]["coordinateTransformations"]
+    assert scale["scale"] == [1, 1, 1, 1]
+    np.testing.assert_allclose(translation["translation"], [0, 0, 50, 20.1])
+
+
 def test_labels_without_axes_are_named_and_nothing_is_moved(tmp_path):
     folder = tmp_path / "cells.ome.zarr"
     write_image(folder, shape=(1, 64, 64), version="0.4")

@@ -197,10 +197,12 @@ def _first_of(image: Node) -> Multiscale:
 
 
 def clean_matrix(matrix: Matrix) -> Matrix:
-    """Set rounding errors to 0, column by column."""
+    """Set rounding errors to 0, column by column, and factors near 1 to 1."""
     # By column: offsets may be far larger than the other entries.
     largest = abs(matrix).max(axis=0, keepdims=True)
     cleared: Matrix = np.where(abs(matrix) > NEGLIGIBLE * largest, matrix, 0.0)
+    # A shift alone must not change the size of a voxel in the file.
+    cleared[:, :-1][abs(cleared[:, :-1] - 1) < NEGLIGIBLE] = 1
     return cleared
 
 
