@@ -72,7 +72,9 @@ class RepairedFile:
 
     @property
     def is_unchanged(self) -> bool:
-        """Return whether nothing was saved there since `note_state`."""
+        """Return whether nothing was saved there since the first repair."""
+        if not os.path.lexists(self.kept):
+            return True  # there was no repair
         return os.stat(self.kept).st_mtime_ns == find_newest(self.path)
 
     def note_state(self) -> None:
@@ -279,7 +281,7 @@ def replace_document(transaction: Transaction, key: str, data: bytes) -> Repaire
     kept = file + SUFFIX
     # After a second repair, what a user wants back is the state before the first.
     repaired, first = RepairedFile(file, kept), not os.path.exists(kept)
-    can_undo = first or repaired.is_unchanged
+    can_undo = repaired.is_unchanged
     if first:
         with replace_when_done(kept) as aside:
             # A copy, not a rename: at no moment may the group be without its document.
@@ -419,7 +421,7 @@ def rebuild_levels(
             repaired = RepairedFile(
                 join_key(source.name, coarser), join_key(source.name, kept)
             )
-            can_undo = not os.path.exists(repaired.kept) or repaired.is_unchanged
+            can_undo = repaired.is_unchanged
             rebuild_level(fine, coarse, transaction, kept, progress)
             if can_undo:
                 repaired.note_state()

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "displayed_in",
+    "finest_axes",
     "host_image",
     "is_new",
     "learn_systems",
@@ -167,7 +168,7 @@ class NewLabelsPlace:
         self.image = next(filter(self._is_image, layers), None)
         if self.image is not None:
             self.before = world_matrix(self.image)
-            self.axes = _finest_axes(self.image)
+            self.axes = finest_axes(self.image)
 
     def _is_image(self, other: Layer) -> bool:
         origin, node = origin_of(other), self.layer.metadata[TARGET].node
@@ -181,7 +182,7 @@ class NewLabelsPlace:
         image, layer = self.image, self.layer
         if image is None:
             return False
-        (shown, *whole), (wanted, *now) = self.axes, _finest_axes(image)
+        (shown, *whole), (wanted, *now) = self.axes, finest_axes(image)
         exchanged = is_exchanged(shown, wanted)
         # Other axes of the image would not be those of the labels.
         if exchanged is None or whole != now:
@@ -195,7 +196,7 @@ class NewLabelsPlace:
         return True
 
 
-def _finest_axes(layer: Layer) -> tuple[AxisOrder, Any, Any]:
+def finest_axes(layer: Layer) -> tuple[AxisOrder, Any, Any]:
     """Return which axes of the file a layer shows, and what of them."""
     finest = layer.data[0] if layer.multiscale else layer.data
     window = getattr(finest, "window", None)
@@ -407,7 +408,7 @@ def _move_layer(layer: Layer, origin: LayerOrigin, system: Reference) -> bool:
         keywords = fitted
     # The system itself may have changed: then the data is as it was before that.
     # By windows, since arrays would be compared by their pixels.
-    elif wanted != old or _order_of(wanted[0]) != _finest_axes(layer)[0]:
+    elif wanted != old or _order_of(wanted[0]) != finest_axes(layer)[0]:
         layer.data = _same_kind(layer, data)
     for name in PLACEMENT:
         setattr(layer, name, keywords[name])

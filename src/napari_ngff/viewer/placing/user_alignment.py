@@ -24,6 +24,7 @@ from napari_ngff.viewer.layer_plan import (
 )
 from napari_ngff.viewer.painting.label_target import TARGET, LabelTarget
 from napari_ngff.viewer.placing.move_layers import (
+    finest_axes,
     host_image,
     is_new,
     move_layers,
@@ -222,10 +223,8 @@ def _match_axes(
 
     They differ where the image was turned by more than 45° since the labels were made.
     """
-    finest = image.data[0] if image.multiscale else image.data
-    window = getattr(finest, "window", None)
-    shown = window.order if window is not None else None
-    if order is None or shown is None or {*shown} != {*order}:
+    shown = finest_axes(image)[0]
+    if order is None or {*shown} != {*order}:
         return list(range(ndim))
     return [shown.index(axis) for axis in order]
 
