@@ -422,6 +422,36 @@ def test_far_points_of_a_large_field_are_read_apart():
     np.testing.assert_array_equal(found, [1, size - 2])
 
 
+@given(data=st.data(), shape=st.lists(st.integers(1, 7), min_size=1, max_size=3))
+def test_points_of_a_mesh_are_interpolated_like_single_points(data, shape):
+    values = np.random.default_rng(len(shape)).uniform(-9, 9, (*shape, 2))
+    places = st.lists(st.floats(-3, 9, width=32), min_size=1, max_size=4)
+    lines = [data.draw(places) for _ in shape]
+    mesh = np.meshgrid(*lines, indexing="ij")
+    where = np.stack([axis.ravel() for axis in mesh], axis=1)
+    found = interpolate_array(Memory(values).read, shape, where, 1)
+    for i in (0, 1):
+        wanted = map_coordinates(values[..., i], where.T, order=1, mode="nearest")
+        np.testing.assert_allclose(found[:, i], wanted, atol=1e-4)
+    # Nearly a mesh: one of its points is elsewhere.
+    where[data.draw(st.integers(0, len(where) - 1)), -1] += 0.75
+    found = interpolate_array(Memory(values[..., 0]).read, shape, where, 1)
+    wanted = map_coordinates(values[..., 0], where.T, order=1, mode="nearest")
+    np.testing.assert_allclose(found, wanted, atol=1e-4)
+
+
+def test_the_corners_of_a_large_field_are_read_apart():
+    size = 6000
+
+    def read(box):
+        assert np.prod([stop - start for start, stop in box]) < size
+        return np.add.outer(*(np.arange(*span) for span in box))
+
+    where = np.array([[y, x] for y in (1.0, size - 2.0) for x in (1.0, size - 2.0)])
+    found = interpolate_array(read, (size, size), where, 1)
+    np.testing.assert_array_equal(found, where.sum(axis=1))
+
+
 def test_the_edge_of_a_field_goes_on(grid):
     field = VectorField(Memory(grid), 2, (1.0, 1.0), (0.0, 0.0))
     inside, outside = np.array([[0.0, 29.0]]), np.array([[-50.0, 80.0]])

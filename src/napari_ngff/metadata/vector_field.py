@@ -88,6 +88,10 @@ def interpolate_array(
     ndarray
         One entry, or row, per point; of the array's type for order 0, else float64.
     """
+    if order == 1 and (lines := find_mesh_lines(index)):
+        values = interpolate_mesh(read, shape, lines)
+        if values is not None:
+            return values
     # Imported here: most images have no field, and scipy takes time to load.
     from scipy.ndimage import map_coordinates
 
@@ -131,6 +135,69 @@ def interpolate_array(
             columns[..., i], coordinates, values[:, i], order=order, mode="nearest"
         )
     return values[:, 0] if columns.ndim > block.ndim else values
+
+
+def find_mesh_lines(index: Points) -> list[npt.NDArray[np.float64]]:
+    """Return the coordinates along each axis of points that are a mesh, else nothing.
+
+    A mesh are all combinations of them, in which the last axis changes first.
+    """
+    lines = []
+    run = len(index)
+    for line in index.T:
+        # Points that share their place along all axes before this one.
+        shared = run
+        first = line[:shared]
+        run = int((first != first[0]).argmax()) or shared
+        if shared % run:
+            return []
+        values = first[::run]
+        if (line.reshape(-1, len(values), run) != values[:, None]).any():
+            return []
+        lines.append(values)
+    return lines if run == 1 else []
+
+
+def interpolate_mesh(
+    read: Callable[[tuple[tuple[int, int], ...]], npt.NDArray[Any]],
+    shape: tuple[int, ...],
+    lines: list[npt.NDArray[np.float64]],
+) -> npt.NDArray[np.float64] | None:
+    """Interpolate an array linearly at all combinations of coordinates along its axes.
+
+    One axis after another takes far fewer steps than one point after another.
+
+    Returns
+    -------
+    ndarray or None
+        As of `interpolate_array`; None for coordinates so far apart that too much
+        would be read.
+    """
+    box, places = [], []
+    for line, size in zip(lines, shape, strict=True):
+        place = np.clip(line, 0, size - 1)
+        near = np.floor(place + 0.5)
+        place = np.where(abs(place - near) < WHOLE, near, place)
+        start = math.floor(place.min())
+        box.append((start, math.ceil(place.max()) + 1))
+        places.append(place - start)
+    if math.prod(stop - start for start, stop in box) > MAX_ELEMENTS:
+        return None
+    # Components first, if there are any: long rows are computed faster than short ones.
+    block = read(tuple(box)).astype(np.float64, copy=False)
+    has_components = block.ndim > len(shape)
+    values = np.moveaxis(block, -1, 0) if has_components else block[None]
+    for axis, place in enumerate(places, start=1):
+        low = place.astype(np.intp)
+        high = np.minimum(low + 1, values.shape[axis] - 1)
+        part = (place - low).reshape(-1, *(1,) * (values.ndim - 1 - axis))
+        first = values.take(low, axis)
+        values = values.take(high, axis)
+        values -= first
+        values *= part
+        values += first
+    flat = values.reshape(len(values), -1).T
+    return flat if has_components else flat[:, 0]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
