@@ -111,6 +111,29 @@ def test_a_pan_shows_coarse_pixels_and_then_the_true_ones(viewer, remote_image):
     until(lambda: is_at_rest(viewer))
 
 
+def test_opening_reads_no_level_that_is_not_shown(viewer, tmp_path):
+    folder = tmp_path / "stack.ome.zarr"
+    write_image(folder, np.ones((4, 64, 64), "uint16"), 3, "zyx", 4)
+    for level in range(4):
+        side = SIZE >> level
+        zarr.create_array(
+            folder / str(level), chunks=(1, 128, 128),
+            data=np.broadcast_to(pattern(1, side), (4, side, side)), overwrite=True,
+        )  # fmt: skip
+    # What an empty window has: napari draws a corner of level 0 while it adds sliders.
+    viewer.reset_view()
+    camera(viewer).zoom = 1
+    with serving(tmp_path, SlowHandler) as server:
+        viewer.open(f"{server.address}/stack.ome.zarr", plugin="napari-ngff")
+        pump(300)
+        until(lambda: not fetcher.is_busy)
+        layer = viewer.layers[0]
+        raw, level, box = drawn(layer)
+        np.testing.assert_array_equal(raw, pattern(1, SIZE >> level)[0][box])
+        asked = {path.split("/")[2] for path in server.asked if "/c/" in path}
+    assert asked == {str(level), "3"}
+
+
 def test_the_chunks_of_all_layers_are_asked_for_at_once(
     viewer, stored_image, monkeypatch
 ):

@@ -49,7 +49,11 @@ from napari_ngff.viewer.saving.measured_tables import MeasuredTables
 from napari_ngff.viewer.saving.recovery import EditRecovery
 from napari_ngff.viewer.settings import PLUGIN
 from napari_ngff.viewer.streaming.pixel_fetcher import stream_signals
-from napari_ngff.viewer.streaming.streamed_levels import stream_of, timed_labels_of
+from napari_ngff.viewer.streaming.streamed_levels import (
+    camera_wait,
+    stream_of,
+    timed_labels_of,
+)
 from napari_ngff.viewer.streaming.streamed_values import guard_screenshots, guard_values
 from napari_ngff.viewer.streaming.timed_labels import label_signals
 from napari_ngff.viewer.volumes.volume_fit import (
@@ -184,10 +188,16 @@ class Session:
         viewer = self._viewer()
         if viewer is not None:
             select_inserted(viewer)
+            if not viewer.layers:
+                camera_wait.begin()
 
     def _on_inserted(self, event: Any) -> None:
         layer = event.value
         hide_source_secrets(layer)
+        if camera_wait.is_on:
+            # napari has drawn it with the coarsest level, at its place.
+            camera_wait.end()
+            reread_layer(layer)
         viewer = self._viewer()
         if viewer is not None and hasattr(layer, "saver"):
             window_services.watch_labels(viewer, layer)

@@ -22,6 +22,7 @@ from napari_ngff.store.arrays.drawable_pixels import DrawablePixels, RoundedLabe
 from napari_ngff.store.arrays.lazy_array import ArrayWindow, BlankArray
 from napari_ngff.store.pyramids.pyramid import LevelSource
 from napari_ngff.store.threads import LOCAL_CONCURRENCY
+from napari_ngff.viewer import window_services
 from napari_ngff.viewer.browsing.well_stream import at_once, is_slicing
 from napari_ngff.viewer.streaming.outage_watch import OutageWatch
 from napari_ngff.viewer.streaming.pixel_fetcher import (
@@ -52,6 +53,7 @@ __all__ = [
     "StreamedCanvas",
     "StreamedLevel",
     "are_pixels_coming",
+    "camera_wait",
     "drawing",
     "stored_box",
     "stream_canvas",
@@ -76,6 +78,29 @@ Pixels = np.ndarray[Any, Any]
 
 ViewKey = tuple[int, "Box", "SectionJoin | None"]
 """Number of a level, rectangle of it, and how its sections are drawn as one."""
+
+
+class CameraWait:
+    """Whether napari adds a first layer and has not set the camera on it yet.
+
+    Until then it slices a corner of the finest level, which nobody will see
+    (napari 0.9).
+    """
+
+    def __init__(self) -> None:
+        self.is_on = False
+
+    def begin(self) -> None:
+        """Wait until `end`, or until the window answers where that is not called."""
+        self.is_on = True
+        window_services.run_after(0, self.end)
+
+    def end(self) -> None:
+        """Let pixels be read."""
+        self.is_on = False
+
+
+camera_wait = CameraWait()
 
 
 class ImageStream:
@@ -108,11 +133,18 @@ class ImageStream:
         # When reading at once took too long last; zarr cannot be stopped.
         self._late = -LATE_FOR
         self._outage = OutageWatch(self)
+        self._is_begun = False
 
     def get_view(
         self, level: StreamedLevel, box: Box, join: SectionJoin | None = None
     ) -> Pixels:
         """Give what can be shown of a rectangle now, and have the rest read."""
+        if not self._is_begun and level.number < len(self.levels) - 1:
+            if camera_wait.is_on:
+                unread = StreamedView(level, level.number, box, None, join)
+                unread.fill_missing(self._views.values())
+                return unread.pixels
+            self._is_begun = True
         key = level.number, box, join
         known = self._views.pop(key, None)
         others = [*self._views.values(), *([known] if known is not None else [])]
