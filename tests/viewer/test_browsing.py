@@ -225,7 +225,7 @@ def test_a_layer_is_active_when_labels_have_gone(root, viewer):
         viewer.layers.selection.active = viewer.layers["cells"]
         leave()
         assert "cells" not in viewer.layers
-        assert viewer.layers.selection.active is images[-1]
+        assert viewer.layers.selection.active is images[0]
 
 
 def test_the_first_field_selects_its_labels_as_an_image_does(root, viewer):

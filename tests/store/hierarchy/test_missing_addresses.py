@@ -7,10 +7,10 @@ import shutil
 import pytest
 
 from buckets import bucket_server
-from napari_ngff.errors import NodeNotFoundError, NotOMEZarrError
+from napari_ngff.errors import CorruptDataError, NodeNotFoundError, NotOMEZarrError
 from napari_ngff.store.hierarchy.node import open_node
 from plates import pixels, write_image
-from unreliable import OK, serving
+from unreliable import OK, Handler, serving
 
 pytest.importorskip("aiohttp", reason="needs the extra [remote]")
 
@@ -60,6 +60,24 @@ def test_a_server_that_does_not_tell(server):
     answer_for_folders(server, 500)
     with pytest.raises(NotOMEZarrError, match="does not state whether there is"):
         open_node(f"{server.address}/plain.zarr")
+
+
+class PageHandler(Handler):
+    def do_GET(self):
+        page = b"\n<!DOCTYPE html><html><body>Log in</body></html>"
+        self.send_response(OK)
+        self.send_header("Content-Length", str(len(page)))
+        self.end_headers()
+        self.wfile.write(page)
+
+
+def test_a_server_that_answers_with_web_pages(no_logins, tmp_path):
+    with serving(tmp_path, PageHandler) as server:
+        address = f"{server.address}/a.zarr"
+        with pytest.raises(CorruptDataError) as caught:
+            open_node(address)
+    assert caught.value.message.startswith(f"The server sent a web page for {address}/")
+    assert caught.value.remedy == "Check the address: it may need a login."
 
 
 def test_an_array_on_a_server_is_there(server, tmp_path):

@@ -263,10 +263,10 @@ class LayerSlots:
         self._uncover_leading_image(viewer)
         self._select_leading_image(viewer)
         if was_active and not viewer.layers.selection:
-            # The selected labels were removed: the next layer below is selected.
+            # The selected labels were removed: the first channel, as on opening.
             ours = set(self.current_layers(viewer).values())
-            below = [layer for layer in viewer.layers if layer in ours]
-            viewer.layers.selection.active = below[-1] if below else None
+            left = (layer for layer in viewer.layers if layer in ours)
+            viewer.layers.selection.active = next(left, None)
 
     def _select_first_labels(self, viewer: ViewerModel) -> None:
         """Select the visible labels of the first field, as opening an image does.
