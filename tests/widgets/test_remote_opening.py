@@ -8,12 +8,14 @@ import time
 import numpy as np
 import pytest
 from napari.utils.progress import progress
-from qtpy.QtCore import QTimer
+from qtpy.QtCore import Qt, QTimer
+from qtpy.QtTest import QTest
 
 from mouse import pump, until
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.store.sources import remote_source as remote
 from napari_ngff.viewer.streaming.streamed_levels import fetcher
+from napari_ngff.widgets.forms import show_open_url
 from napari_ngff.widgets.opening import OpeningBar
 from plates import pixels, write_image
 from unreliable import HANG, OK, Handler, serving
@@ -110,6 +112,24 @@ def test_an_opening_can_be_cancelled(viewer, server, reported):
     # One does not cancel the others, nor those that come later.
     server.answer = lambda path: OK
     drop(viewer, address(server))
+    until(lambda: names(viewer) == CELLS)
+
+
+def test_the_form_for_an_address_cancels_what_it_reads(viewer, server):
+    form = show_open_url(viewer)
+    cancel = form.cancel_button.native
+    assert not cancel.isVisible()
+    server.answer = lambda path: HANG
+    form.address.value = address(server)
+    QTest.mouseClick(form.button.native, Qt.MouseButton.LeftButton)
+    until(lambda: server.asked and cancel.isVisible())
+    QTest.mouseClick(cancel, Qt.MouseButton.LeftButton)
+    until(lambda: form.button.enabled)
+    text = f"{address(server)} was not opened: it was cancelled."
+    assert (form.status.value, cancel.isVisible()) == (text, False)
+    # The next try is not cancelled.
+    server.answer = lambda path: OK
+    QTest.mouseClick(form.button.native, Qt.MouseButton.LeftButton)
     until(lambda: names(viewer) == CELLS)
 
 

@@ -78,14 +78,17 @@ class UrlForm(Container):  # type: ignore[type-arg]
         self.button = PushButton(text="Open")
         self.login_button = PushButton(text="Log in…")
         self.login_button.tooltip = "To a server, or to a bucket with an own endpoint"
+        self.cancel_button = PushButton(text="Cancel", visible=False)
         self.status = Label(value="")
         wrap_label(self.status)
-        buttons = [self.button, self.login_button]
+        self._opening: RemoteOpening | None = None
+        buttons = [self.button, self.login_button, self.cancel_button]
         super().__init__(widgets=[self.address, *buttons, self.status])
         self.recent = self._list_recent()
         ThemeFollower(self.native, viewer)
         self.button.changed.connect(self.open_address)
         self.login_button.changed.connect(self.log_in)
+        self.cancel_button.changed.connect(self.cancel_opening)
 
     def _list_recent(self) -> QComboBox:
         """Add a row with the addresses that were opened last."""
@@ -140,13 +143,19 @@ class UrlForm(Container):  # type: ignore[type-arg]
         self.button.enabled = False
         self.status.value = "Reading…"
         session_of(self._viewer)
-        opening = RemoteOpening(self._viewer, url)
+        opening = self._opening = RemoteOpening(self._viewer, url)
         opening.login = login
+        self.cancel_button.visible = True
         opening.start(
             lambda: read_node(open_node(url)),
             lambda layers: self._add_layers(opening, layers),
             lambda error: self._show_error(error_text(error)),
         )
+
+    def cancel_opening(self) -> None:
+        """Stop reading the address."""
+        if self._opening is not None:
+            self._opening.scope.cancel()
 
     def _add_layers(self, opening: RemoteOpening, layers: list[Any]) -> None:
         # The layers are added although the dialog was closed while it read.
@@ -156,7 +165,8 @@ class UrlForm(Container):  # type: ignore[type-arg]
 
     def _show_error(self, text: str) -> None:
         if self._is_alive():
-            self.button.enabled = True
+            self._opening = None
+            self.button.enabled, self.cancel_button.visible = True, False
             self.status.value = text
 
     def _is_alive(self) -> bool:

@@ -112,12 +112,12 @@ class RemoteOpening:
             qt_window_of(self.viewer).destroyed.disconnect(self.scope.cancel)
             error = outcome[0]
             is_locked = isinstance(error, LoginNeededError) and asks
-            if is_locked and not self.scope.is_cancelled:
+            if self.scope.is_cancelled:
+                failed(self._cancelled())
+            elif is_locked:
                 self._log_in(error, partial(self.start, work, done, failed), failed)
             elif isinstance(error, Exception):
                 failed(error)
-            elif self.scope.is_cancelled:
-                failed(self._cancelled())
             else:
                 self._keep_login()
                 done(outcome[0])
