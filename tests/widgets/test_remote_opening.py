@@ -15,7 +15,8 @@ from mouse import pump, until
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.store.sources import remote_source as remote
 from napari_ngff.viewer.streaming.streamed_levels import fetcher
-from napari_ngff.widgets.forms import show_open_url
+from napari_ngff.widgets.form_dialog import shown_form
+from napari_ngff.widgets.forms import TITLE, show_open_url
 from napari_ngff.widgets.opening import OpeningBar
 from plates import pixels, write_image
 from unreliable import HANG, OK, Handler, serving
@@ -133,6 +134,21 @@ def test_the_form_for_an_address_cancels_what_it_reads(viewer, server):
     until(lambda: names(viewer) == CELLS)
 
 
+def test_a_failure_is_shown_although_the_form_was_closed(viewer, server, reported):
+    server.answer = lambda path: HANG
+    form = show_open_url(viewer)
+    form.address.value = address(server)
+    form.open_address()
+    until(lambda: server.asked)
+    QTest.keyClick(form.address.native, Qt.Key.Key_Escape)
+    until(lambda: not shown_form(viewer, TITLE))
+    server.answer = lambda path: 404
+    server.over.set()  # those that hang are given up, and asked again
+    until(lambda: reported)
+    assert reported[0][0] == "Not opened: cells.ome.zarr"
+    assert address(server) in reported[0][1]
+
+
 @pytest.mark.long
 def test_another_is_opened_while_one_waits(viewer, server, tmp_path):
     inner = []
@@ -149,7 +165,9 @@ def test_another_is_opened_while_one_waits(viewer, server, tmp_path):
     assert len(viewer.layers) == 9
 
 
-def test_the_window_is_closed_while_one_waits(viewer, server):
+def test_the_window_is_closed_while_one_waits(viewer, server, monkeypatch):
+    # On a slow machine closing takes long.
+    monkeypatch.setattr(remote, "TIMEOUT", 600)
     server.answer = lambda path: HANG
     QTimer.singleShot(200, viewer.close)
     with pytest.raises(OMEZarrError, match="was closed"):

@@ -22,6 +22,8 @@ from napari_ngff.store.hierarchy.data_link import data_address
 from napari_ngff.store.hierarchy.location import is_url
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.store.sources.server_logins import find_login, server_of
+from napari_ngff.viewer import window_services
+from napari_ngff.viewer.notices import last_part, shorten_name
 from napari_ngff.viewer.reader import read_node
 from napari_ngff.viewer.session import session_of
 from napari_ngff.viewer.settings import (
@@ -149,7 +151,7 @@ class UrlForm(Container):  # type: ignore[type-arg]
         opening.start(
             lambda: read_node(open_node(url)),
             lambda layers: self._add_layers(opening, layers),
-            lambda error: self._show_error(error_text(error)),
+            lambda error: self._show_failure(opening, error_text(error)),
         )
 
     def cancel_opening(self) -> None:
@@ -162,6 +164,13 @@ class UrlForm(Container):  # type: ignore[type-arg]
         opening.add_layers(layers)
         if self._is_alive():
             close_form(self)
+
+    def _show_failure(self, opening: RemoteOpening, text: str) -> None:
+        """Show why an address was not opened, also if the form was closed meanwhile."""
+        self._show_error(text)
+        if not self._is_alive() and is_window_open(self._viewer):
+            name = shorten_name(last_part(opening.path))
+            window_services.show_messages((text,), f"Not opened: {name}")
 
     def _show_error(self, text: str) -> None:
         if self._is_alive():

@@ -11,6 +11,7 @@ from napari_ngff.viewer.inspecting.reading_figures import (
     describe_reading,
     reading_of,
 )
+from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.samples import write_image
 
 FIGURES = ReadFigures(
@@ -62,6 +63,24 @@ def test_all_layers_of_a_file_have_its_counts(tmp_path):
     assert after[0] > before[0]
     assert reading_of(image).name == str(path)
     assert not reading_of(image).is_remote
+
+
+def test_labels_of_a_sidecar_have_its_counts(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    path = write_image(tmp_path / "cells.ome.zarr", shape=(1, 300, 300))
+    viewer = ViewerModel()
+    PluginManager.instance().discover()
+    viewer.open(str(path), plugin="napari-ngff")
+    labels = viewer.add_layer(new_labels(viewer.layers[0], "mine", sidecar=True))
+    labels.paint((0, 100, 100), 5)
+    labels.saver.save()
+    viewer.layers.clear()
+    viewer.open(str(path), plugin="napari-ngff")
+    labels = viewer.layers["mine"]
+    assert np.asarray(labels.data[0])[0, 100, 100] == 5
+    reading = reading_of(labels)
+    assert reading.name == str(tmp_path / "cells.labels.ome.zarr")
+    assert reading.figures.chunks > 0
 
 
 def test_layers_of_other_files_have_none():

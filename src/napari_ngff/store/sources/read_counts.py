@@ -5,13 +5,14 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from napari_ngff.store.arrays.boxes import Cell
 
-__all__ = ["ReadCounts", "ReadFigures", "counts_of"]
+__all__ = ["ReadCounts", "ReadFigures", "counts_of", "counts_of_folder"]
 
 MOST_AHEAD = 20_000
 """Chunks read ahead that are remembered until they are used; about 5 MB."""
@@ -136,3 +137,11 @@ def counts_of(source: object) -> ReadCounts:
     """Return the counters of a `Source`; new ones for a source that has none."""
     counts = getattr(source, "counts", None)
     return counts if isinstance(counts, ReadCounts) else ReadCounts()
+
+
+_of_folders: WeakValueDictionary[str, ReadCounts] = WeakValueDictionary()
+
+
+def counts_of_folder(root: str) -> ReadCounts:
+    """Return the counters that all sources of one folder share."""
+    return _of_folders.setdefault(root, ReadCounts())
