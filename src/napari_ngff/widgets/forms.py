@@ -169,8 +169,8 @@ class UrlForm(Container):  # type: ignore[type-arg]
         """Show why an address was not opened, also if the form was closed meanwhile."""
         self._show_error(text)
         if not self._is_alive() and is_window_open(self._viewer):
-            name = shorten_name(last_part(opening.path))
-            window_services.show_messages((text,), f"Not opened: {name}")
+            title = f"Not opened: {shorten_name(last_part(opening.path))}"
+            window_services.show_messages((text,), title)
 
     def _show_error(self, text: str) -> None:
         if self._is_alive():
