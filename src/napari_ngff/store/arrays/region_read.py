@@ -197,7 +197,7 @@ class RegionRead:
         key = self._cache_key(cell)
         chunk = cache.get(key)
         if chunk is None:
-            chunk = self._load_chunk(cell)
+            chunk = self._load_chunk(cell, key)
         else:
             self._found.append(cell)
             self._note_read(cell)
@@ -215,9 +215,9 @@ class RegionRead:
         return self._token, cell, chunks.revision if chunks else None
 
     # In threads: failures are collected, not raised, so that the other chunks are read.
-    def _load_chunk(self, cell: Shape) -> Array | None:
+    def _load_chunk(self, cell: Shape, key: CacheKey) -> Array | None:
         """Read, decode and keep a chunk; None where it is missing or broken."""
-        index, key = self.layout.index, self._cache_key(cell)
+        index = self.layout.index
         try:
             if index is None:
                 stored = cell
