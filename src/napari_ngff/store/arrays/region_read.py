@@ -194,40 +194,41 @@ class RegionRead:
 
     def _read_chunk(self, spans: tuple[CellSpan, ...]) -> None:
         cell, inside, target = split_spans(spans)
-        key = self._cache_key(cell)
+        index = self.layout.index
+        shard = None if index is None else shard_of(cell, index.grid)
+        key = self._cache_key(cell, shard)
         chunk = cache.get(key)
         if chunk is None:
-            chunk = self._load_chunk(cell, key)
+            chunk = self._load_chunk(cell, shard, key)
         else:
             self._found.append(cell)
             self._note_read(cell)
         # Without a lock: the parts of `out` that chunks fill do not overlap.
         self.out[target] = self.layout.fill_value if chunk is None else chunk[inside]
 
-    def _cache_key(self, cell: Shape) -> CacheKey:
+    def _cache_key(self, cell: Shape, shard: Shape | None) -> CacheKey:
         """Name a chunk, and the revision of the shard that holds it.
 
         An object of one chunk is read as a whole and needs no revision here; so the
         system is not asked for one at each read.
         """
-        index = self.layout.index
-        chunks = index and self._shards[shard_of(cell, index.grid)]
+        chunks = None if shard is None else self._shards[shard]
         return self._token, cell, chunks.revision if chunks else None
 
     # In threads: failures are collected, not raised, so that the other chunks are read.
-    def _load_chunk(self, cell: Shape, key: CacheKey) -> Array | None:
+    def _load_chunk(
+        self, cell: Shape, shard: Shape | None, key: CacheKey
+    ) -> Array | None:
         """Read, decode and keep a chunk; None where it is missing or broken."""
         index = self.layout.index
         try:
-            if index is None:
-                stored = cell
+            if index is None or shard is None:
                 data = self.objects.read_object(cell)
                 if data is None:
                     self._missing = True
             else:
-                stored = shard_of(cell, index.grid)
                 inside = tuple(c % n for c, n in zip(cell, index.grid, strict=True))
-                data, revision = self._load_part(stored, inside)
+                data, revision = self._load_part(shard, inside)
                 key = self._token, cell, revision
             if data is not None:
                 # Only where there are bytes to decode: fill values need no memory for a
@@ -242,7 +243,7 @@ class RegionRead:
             self._note_read(cell)
             return chunk
         except (CorruptDataError, UnsupportedError, OSError) as error:
-            self._add_failure(self.objects.object_key(stored), error, cell)
+            self._add_failure(self.objects.object_key(shard or cell), error, cell)
             return None
 
     def _load_part(

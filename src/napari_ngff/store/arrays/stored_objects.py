@@ -212,14 +212,13 @@ class ArrayObjects:
         """
         # The length comes from the file: no more memory is taken than an encoder could
         # fill.
+        key = join_key(self.path, self.object_key(shard))
         if length > self.layout.most_stored:
-            if self._is_replaced(shard, chunks, None):
+            if self._is_replaced(shard, key, chunks, None):
                 return None
             raise CorruptDataError(f"the shard's index states {length} bytes")
-        data = self.source.get(
-            join_key(self.path, self.object_key(shard)), offset, length
-        )
-        if self._is_replaced(shard, chunks, data):
+        data = self.source.get(key, offset, length)
+        if self._is_replaced(shard, key, chunks, data):
             return None
         if data is None or len(data) < length:
             # Servers state no ETag for a part behind the end; for the index they do.
@@ -231,16 +230,18 @@ class ArrayObjects:
         return data
 
     def _is_replaced(
-        self, shard: Shape, chunks: ShardChunks, data: bytes | None
+        self, shard: Shape, key: str, chunks: ShardChunks, data: bytes | None
     ) -> bool:
         """Return whether a shard is another one than that whose index was read.
 
         Parameters
         ----------
+        key
+            Of the shard, in the source.
         data
             What was read of it since; None for nothing.
         """
-        if self.find_revision(shard) != chunks.revision:
+        if self.source.find_revision(key) != chunks.revision:
             return True
         tag = _tag_of(data)
         if not tag or not chunks.tag or tag == chunks.tag:

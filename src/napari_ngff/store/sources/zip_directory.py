@@ -101,6 +101,7 @@ class ZipArchive:
             raise
         self._starts: dict[int, int] = {}
         self._extra = 0
+        self._known: tuple[str, ZipEntry] | None = None
 
     def close(self) -> None:
         """Close the file; also done when the object is no longer used."""
@@ -123,6 +124,10 @@ class ZipArchive:
         UnsupportedError
             Where it is encrypted, or compressed by something other than deflate.
         """
+        # The chunks of one shard are read one after the other.
+        known = self._known
+        if known is not None and known[0] == name:
+            return known[1]
         position = self.index.get(name.encode())
         if position is None:
             return None
@@ -137,6 +142,7 @@ class ZipArchive:
                 f"{name} in {self.path} is compressed by method {entry.method}.",
                 remedy="Pack it again without compression.",
             )
+        self._known = name, entry
         return entry
 
     def read(self, name: str, entry: ZipEntry, verify: bool) -> bytes:
