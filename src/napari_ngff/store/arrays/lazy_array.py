@@ -162,7 +162,7 @@ class ArrayWindow:
                 box[axis] = self._span_below(axis, start, stop)
             if kept:
                 order.append(axis)
-        return replace(self, order=tuple(order), box=tuple(box))
+        return ArrayWindow(self.source, tuple(order), tuple(box), self.steps)
 
     def _span_below(self, axis: int, start: int, stop: int) -> tuple[int, int]:
         first, step = self.box[axis][0], self.steps[axis]
