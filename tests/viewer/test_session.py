@@ -47,6 +47,33 @@ def test_the_range_of_the_slider_is_the_window_of_the_file(viewer, node):
     assert tuple(layer.contrast_limits_range) == (0, 4095)
 
 
+class CountedPixels:
+    """Pixels of another plugin, which may take long to compute."""
+
+    shape, ndim, dtype, size = (4, 8, 8), 3, np.dtype("u2"), 256
+
+    def __init__(self):
+        self.reads = 0
+
+    def __getitem__(self, index):
+        self.reads += 1
+        return np.zeros(self.shape, self.dtype)[index]
+
+    def __array__(self, dtype=None, copy=None):
+        return self[...]
+
+
+def test_a_first_layer_of_others_is_not_sliced_once_more(viewer, monkeypatch):
+    # As in a window, which answers only after the layer is there.
+    monkeypatch.setattr(window_services, "_after", [lambda *job: None])
+    counts = []
+    for one in (ViewerModel(), viewer):
+        pixels = CountedPixels()
+        one.add_layer(Image(pixels, contrast_limits=(0, 9)))
+        counts.append(pixels.reads)
+    assert counts[0] == counts[1] > 0
+
+
 def test_contrast_is_found_from_the_coarsest_level_later(viewer, node, later):
     coarse = np.arange(100, dtype="u2").reshape(10, 10)
     data = [np.full((20, 20), 60_000, "u2"), coarse]

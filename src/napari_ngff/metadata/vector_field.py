@@ -140,7 +140,7 @@ def interpolate_array(
 def find_mesh_lines(index: Points) -> list[npt.NDArray[np.float64]]:
     """Return the coordinates along each axis of points that are a mesh, else nothing.
 
-    A mesh are all combinations of them, in which the last axis changes first.
+    A mesh has all combinations of them, and the last axis changes first.
     """
     lines = []
     run = len(index)

@@ -195,9 +195,10 @@ class Session:
         layer = event.value
         hide_source_secrets(layer)
         if camera_wait.is_on:
-            # napari has drawn it with the coarsest level, at its place.
             camera_wait.end()
-            reread_layer(layer)
+            if stream_of(layer) is not None:
+                # napari has drawn it with the coarsest level, at its place.
+                reread_layer(layer)
         viewer = self._viewer()
         if viewer is not None and hasattr(layer, "saver"):
             window_services.watch_labels(viewer, layer)
