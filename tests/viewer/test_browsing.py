@@ -416,6 +416,20 @@ def test_a_field_is_left_when_the_save_that_is_running_has_ended(root, viewer):
     assert viewer.layers.index(labels) == 2
 
 
+def test_labels_saved_in_any_field_are_offered_when_the_plate_is_opened_again(
+    tmp_path, viewer
+):
+    plate = write_plate(tmp_path / "plate.ome.zarr", fields=2)
+    browse(viewer, plate).show_field("A/2", "1")
+    labels = viewer.add_layer(new_labels(viewer.layers[0], "mine"))
+    labels.paint((4, 4), 5)
+    labels.saver.save()
+    again = browse(ViewerModel(), plate)
+    assert "mine" in again.label_names()
+    (tmp_path / "plate.ome.zarr.annotation.json").write_text("damaged")
+    assert again.label_names() == ()
+
+
 def test_labels_of_a_name_are_shown_over_the_plate(root, viewer):
     browser = browse(viewer, root)
     browser.show_mosaic()

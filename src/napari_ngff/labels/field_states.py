@@ -105,6 +105,11 @@ class FieldStates:
         """Return all states that were noted, by the path of the field."""
         return {field: entry.state for field, entry in self._known.items()}
 
+    def newest_fields(self, most: int) -> list[str]:
+        """List the paths of the fields whose states were noted last, newest first."""
+        ordered = sorted(self._known, key=lambda field: self._known[field].when)
+        return ordered[::-1][:most]
+
     def state_of(self, field: str) -> str:
         """Return the state of a field, by its path below the node."""
         return self._known.get(field, FieldState()).state

@@ -44,6 +44,7 @@ from napari_ngff.viewer.browsing.positions import (
     key_of,
     label_names,
     names_in_image,
+    names_in_saved,
 )
 from napari_ngff.viewer.browsing.shown_fields import FieldStep, WellStep
 from napari_ngff.viewer.notices import last_part, shorten_name
@@ -233,11 +234,13 @@ class Browser:
         return tuple(Position(well, field.path, field.acquisition) for field in fields)
 
     def label_names(self, well: str | None = None) -> tuple[str, ...]:
-        """Read the names of the labels of a well's first image (of a few wells by
-        default).
+        """Read the names of the labels of a well's first image (by default of a few
+        wells, and of the fields saved last).
         """
         asked = [well] if well is not None else [w.path for w in self.map.wells]
-        return label_names(self._display.resolver.arrangements, asked or [None])
+        names = label_names(self._display.resolver.arrangements, asked or [None])
+        saved = names_in_saved(self._node) if well is None else []
+        return tuple(dict.fromkeys([*names, *saved]))
 
     def offer_labels(self, names: Iterable[str]) -> None:
         """Add names to `known_labels`."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from napari_ngff.errors import NodeNotFoundError, OMEZarrError
+from napari_ngff.labels.field_states import FieldStates
 from napari_ngff.metadata.model import GroupKind
 from napari_ngff.plate.plate_layout import overlap_of
 from napari_ngff.store.hierarchy.node import read_node
@@ -39,6 +40,7 @@ __all__ = [
     "key_of",
     "label_names",
     "names_in_image",
+    "names_in_saved",
     "own_first",
     "placed_of",
 ]
@@ -231,6 +233,18 @@ def names_in_image(node: Node, image: str) -> list[str]:
         return [label.name for label in node.child(image).labels().nodes]
     except (OMEZarrError, OSError):
         return []
+
+
+def names_in_saved(node: Node) -> list[str]:
+    """Read the names of the labels of fields of a node that have a state: saved ones.
+
+    Of at most `WELLS_ASKED` fields, the newest ones.
+    """
+    try:
+        newest = FieldStates(node).newest_fields(WELLS_ASKED)
+    except (OMEZarrError, OSError):
+        return []  # reported where fields are annotated
+    return [name for field in newest for name in names_in_image(node, field)]
 
 
 def spread_wells(wells: list[str | None]) -> list[str | None]:
