@@ -108,7 +108,9 @@ def no_disk_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     """Read each chunk from its server, whatever was read before."""
     from napari_ngff.viewer import settings
 
-    monkeypatch.setattr(settings, "apply_disk_cache", lambda: None)
+    widgets = sys.modules.get("napari_ngff.widgets.installation")
+    for module in filter(None, (settings, widgets)):
+        monkeypatch.setattr(module, "apply_disk_cache", lambda: None)
 
 
 @pytest.fixture

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import http.server
+import socket
 import threading
-from contextlib import contextmanager
 
 OK, BUSY, DROP, HANG, DRIP = 200, 503, "drop", "hang", "drip"
 ENDLESS_DRIP, SLOW_HEADERS, NO_END, BROKEN_CHUNKS, FLOOD = (
@@ -81,6 +82,25 @@ class Server(http.server.ThreadingHTTPServer):
     request_queue_size = 128
     block_on_close = False
 
+    def __init__(self, *args, **kwargs):
+        self.connections = set()
+        super().__init__(*args, **kwargs)
+
+    def process_request(self, request, client_address):
+        self.connections.add(request)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request):
+        self.connections.discard(request)
+        super().shutdown_request(request)
+
+    def server_close(self):
+        """End also the connections: another server may get the same port."""
+        super().server_close()
+        for connection in tuple(self.connections):
+            with contextlib.suppress(OSError):  # whoever asked went away
+                connection.shutdown(socket.SHUT_RDWR)
+
     def handle_error(self, *_):
         pass  # whoever asked went away
 
@@ -89,7 +109,7 @@ class Server(http.server.ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_port}"
 
 
-@contextmanager
+@contextlib.contextmanager
 def serving(folder, handler=Handler, port=0):
     handler = functools.partial(handler, directory=str(folder))
     with Server(("127.0.0.1", port), handler) as server:

@@ -169,7 +169,14 @@ def test_the_window_is_closed_while_one_waits(viewer, server, monkeypatch):
     # On a slow machine closing takes long.
     monkeypatch.setattr(remote, "TIMEOUT", 600)
     server.answer = lambda path: HANG
-    QTimer.singleShot(200, viewer.close)
+
+    def close_once_asked():
+        if server.asked:
+            viewer.close()
+        else:
+            QTimer.singleShot(20, close_once_asked)
+
+    QTimer.singleShot(0, close_once_asked)
     with pytest.raises(OMEZarrError, match="was closed"):
         viewer.open(address(server), plugin="napari-ngff")
     assert not server.over.is_set()  # the server has not answered
