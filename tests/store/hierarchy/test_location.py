@@ -24,6 +24,7 @@ from napari_ngff.store.hierarchy.location import find_location
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.store.pyramids.pyramid import open_pyramid
 from napari_ngff.viewer.samples import write_image, write_plate
+from unreliable import Server
 
 VERSIONS = ("0.1", "0.2", "0.3", "0.4", "0.5", "0.6")
 SHAPE = (48, 64)
@@ -121,15 +122,6 @@ class Handler(http.server.SimpleHTTPRequestHandler):
 
     def do_GET(self):
         self.send_head()
-
-
-class Server(http.server.ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 128
-    block_on_close = False
-
-    def handle_error(self, request, client_address):
-        """A client that hangs up is no error of ours."""
 
 
 @contextlib.contextmanager
