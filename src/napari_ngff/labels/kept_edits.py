@@ -114,7 +114,8 @@ def find_kept_edits(
     nodes
         Plates, wells, images, labels, or groups above them.
     places
-        Of label images that are not there yet; see `place_text`.
+        Of label images that are not there yet, and files of images that are not of an
+        OME-Zarr; see `place_text`.
 
     Raises
     ------
@@ -122,7 +123,7 @@ def find_kept_edits(
         Where the folder of journals cannot be listed.
     """
     tops = {text for node in nodes if (text := address_text(node))}
-    exact = set(places)
+    tops.update(filter(None, places))
     older = [_OlderSidecars(node) for node in nodes]
     kept: list[KeptEdits] = []
     for folder in _list_folders(journal_home()):
@@ -141,7 +142,7 @@ def find_kept_edits(
             inside = any(
                 is_below(text, top) for text in (image, label_text) for top in tops
             )
-            if inside or label_text in exact:
+            if inside:
                 kept += _read_kept(folder, head, image)
     return sorted(kept, key=lambda kept: kept.time)
 

@@ -25,7 +25,8 @@ from napari_ngff.viewer.images_to_label import (
     same_image,
     well_choices,
 )
-from napari_ngff.viewer.layer_plan import KEY
+from napari_ngff.viewer.layer_plan import KEY, origin_of
+from napari_ngff.viewer.painting.label_target import SAVE_AS, has_no_file
 from napari_ngff.viewer.painting.new_labels import (
     free_name,
     is_shown,
@@ -60,6 +61,7 @@ TYPES = ("uint8", "uint16", "uint32")
 ELSEWHERE = "The image cannot be written. The labels are saved {}."
 READY = "Ready to paint. Nothing is written until you save."
 READY_BESIDE = "Ready to paint. Labels of this image are saved {}."
+NO_FILE = f"This image is not an OME-Zarr. Save it with its labels: {SAVE_AS}."
 
 
 class NewLabelsForm(Container):  # type: ignore[type-arg]
@@ -162,9 +164,14 @@ class NewLabelsForm(Container):  # type: ignore[type-arg]
         """Show where labels go that cannot be in their image."""
         homes = self._list_homes()
         elsewhere = bool(homes) and homes[0][1] is not False
-        note = ELSEWHERE.format(homes[0][0]) if elsewhere else ""
+        note = ""
+        if elsewhere and self.where.value is True:
+            note = ELSEWHERE.format(homes[0][0])
+        image = self.image.value
+        if image is not None and origin_of(image) is None:
+            note = NO_FILE
         if self.button.enabled:
-            self.status.value = note if self.where.value is True else ""
+            self.status.value = note
 
     def _on_layers(self, _: Any = None) -> None:
         self.image.reset_choices()
@@ -286,7 +293,8 @@ class NewLabelsForm(Container):  # type: ignore[type-arg]
         layer.mode = "paint"
         is_inside = not self.where.value
         place = self.folder.value or self.where.current_choice
-        self._viewer.status = READY if is_inside else READY_BESIDE.format(place)
+        ready = READY if is_inside else READY_BESIDE.format(place)
+        self._viewer.status = NO_FILE if has_no_file(layer) else ready
         close_form(self)
 
     def _chosen_sidecar(self) -> Any:

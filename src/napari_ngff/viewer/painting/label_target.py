@@ -6,15 +6,22 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from napari_ngff.labels.kept_edits import place_text
+
 if TYPE_CHECKING:
+    from napari.layers import Layer
+
     from napari_ngff.labels.places.label_location import LabelLocation
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.store.pyramids.pyramid import Pyramid
 
-__all__ = ["TARGET", "LabelTarget", "Sidecar"]
+__all__ = ["SAVE_AS", "TARGET", "LabelTarget", "Sidecar", "has_no_file", "image_file"]
 
 TARGET = "ome-zarr-target"
 """Where a layer's ``metadata`` keeps its `LabelTarget`."""
+
+SAVE_AS = "File ▸ IO Utilities ▸ Save as…"
+"""Where labels are saved together with an image that is not of an OME-Zarr."""
 
 Sidecar = bool | str | os.PathLike[str] | None
 
@@ -41,6 +48,8 @@ class LabelTarget:
     pyramid
         The image's levels as they were opened: a save into a file of this computer
         needs no server. None where they are to be opened again.
+    image_file
+        The file of an image that is not of an OME-Zarr; "" where it has none.
     """
 
     node: Node | None
@@ -51,7 +60,26 @@ class LabelTarget:
     sidecar: Sidecar = None
     replaces: str = ""
     pyramid: Pyramid | None = None
+    image_file: str = ""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> LabelTarget:
         # napari copies a layer's metadata; this one never changes.
         return self
+
+
+def has_no_file(layer: Layer) -> bool:
+    """Return whether labels are new ones of an image that is not of an OME-Zarr.
+
+    A save has no place for them; *Save as…* writes them together with the image.
+    """
+    target = layer.metadata.get(TARGET)
+    return isinstance(target, LabelTarget) and target.node is None
+
+
+def image_file(layer: Layer) -> str:
+    """Return the file of an image that another reader opened; "" for one of a script.
+
+    By it, kept edits of its labels are found when it is opened again.
+    """
+    path = layer.source.path
+    return place_text(str(path), "") if path else ""

@@ -22,7 +22,7 @@ from napari_ngff.viewer.layer_plan import (
     origin_in,
     origin_of,
 )
-from napari_ngff.viewer.painting.label_target import TARGET, LabelTarget
+from napari_ngff.viewer.painting.label_target import TARGET, LabelTarget, image_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -74,6 +74,7 @@ class LabelChoices:
     dtype: np.dtype[Any] = np.dtype(np.uint16)  # noqa: RUF009  never changes
     sidecar: Sidecar = None
     overwrite: bool = False
+    image_file: str = ""
 
 
 def taken_names(layer: Image) -> list[str]:
@@ -186,7 +187,8 @@ def new_labels(
     problem = name_problem(name, taken)
     if problem:
         raise ValueError(problem)
-    chosen = LabelChoices(name, level, np.dtype(dtype), sidecar, overwrite)
+    file = "" if origin_of(layer) is not None else image_file(layer)
+    chosen = LabelChoices(name, level, np.dtype(dtype), sidecar, overwrite, file)
     placed: dict[str, Any] = {key: getattr(layer, key) for key in PLACEMENT}
     levels = list(layer.data) if layer.multiscale else [layer.data]
     image = levels, {**placed, "metadata": layer.metadata}, "image"
@@ -244,6 +246,7 @@ def label_data(image: LayerData, chosen: LabelChoices) -> LayerData:
         chosen.sidecar,
         replaces,
         picture.pyramid if picture is not None else None,
+        chosen.image_file,
     )
     factor = _level_factors(origin, order, level, shapes)
     placed = {key: keywords[key] for key in PLACEMENT if keywords.get(key) is not None}

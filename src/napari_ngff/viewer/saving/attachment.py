@@ -23,7 +23,7 @@ from napari_ngff.store.pyramids.pyramid import open_pyramid
 from napari_ngff.store.sources.read_ahead import is_remote
 from napari_ngff.store.write.begin import begin_transaction
 from napari_ngff.viewer.layer_plan import KEY, LayerOrigin, origin_of
-from napari_ngff.viewer.painting.label_target import TARGET, LabelTarget
+from napari_ngff.viewer.painting.label_target import SAVE_AS, TARGET, LabelTarget
 from napari_ngff.viewer.saving.layer_description import LayerDescription
 from napari_ngff.viewer.saving.layer_saver import LayerSaver
 from napari_ngff.viewer.saving.save_report import reported_journal
@@ -117,7 +117,7 @@ def attach_new(layer: OMEZarrLabels, new: LabelTarget) -> None:
     The first save also gives the layer its `LayerOrigin`. The layer may be renamed
     before.
     """
-    address = "" if new.node is None else address_text(new.node)
+    address = new.image_file if new.node is None else address_text(new.node)
     dtype = layer.canvas.dtype.name
     subject = JournalSubject(address, new.name, new.level, dtype)
     journal = reported_journal(*_place_of(new), layer.canvas, subject=subject)
@@ -141,12 +141,15 @@ def create_new(new: LabelTarget, layer: OMEZarrLabels) -> tuple[LabelWriter, Fin
     Raises
     ------
     UnsupportedError
-        For labels of an overview.
+        For labels of an overview, and of an image that is not of an OME-Zarr.
     NameTakenError
         Where the image has labels of that name.
     """
     image, name, order, home = new.node, new.name, new.order, new.home
-    if image is None or order is None:
+    if image is None:
+        msg = f"{layer.name} has no file: its image is not an OME-Zarr."
+        raise UnsupportedError(msg, remedy=f"Save it with its image: {SAVE_AS}.")
+    if order is None:
         msg = f"Labels on an overview cannot be stored: {layer.name}."
         raise UnsupportedError(msg, remedy="Open a field, and make labels there.")
     chosen = rename_new(layer.name, name)
@@ -205,7 +208,7 @@ def _place_of(new: LabelTarget) -> tuple[str, str]:
     if new.home is not None:
         return new.home.source.name, new.home.path_of(new.name)
     if new.node is None:
-        return "", new.name
+        return new.image_file, new.name
     location = new.node.location
     return location.source.name, location.object_key(f"labels/{new.name}")
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from napari.utils.notifications import show_info
 
 from napari_ngff.viewer.notices import shorten_name
+from napari_ngff.viewer.painting.label_target import has_no_file
 from napari_ngff.viewer.settings import autosave_minutes
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def _is_unsaved(layer: Any) -> bool:
     if saver is None or layer.read_only or saver.running:
         return False
     # Classes are in the journal; a field that is only looked at gets no labels.
-    if saver.is_unpainted:
+    if saver.is_unpainted or has_no_file(layer):
         return False
     return bool(layer.unsaved)
 

@@ -68,7 +68,7 @@ def describe_edits(
     day = {0: "today", 1: "yesterday"}.get(days, f"{then.day} {then:%b %Y}")
     file = file_of(kept.image or kept.place)
     file = f"{name}, {file.partition(' ')[0]}" if name else file
-    where_and_when = f"{file}, {day} {then:%H:%M}"
+    where_and_when = f"{file}, {day} {then:%H:%M}".removeprefix(", ")
     return f"{count_edits(kept)} ({where_and_when})"
 
 

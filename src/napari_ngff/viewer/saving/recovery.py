@@ -29,7 +29,7 @@ from napari_ngff.viewer import window_services
 from napari_ngff.viewer.layer_plan import is_joined, origin_of
 from napari_ngff.viewer.notices import shorten_name
 from napari_ngff.viewer.painting.brush import PAINTING
-from napari_ngff.viewer.painting.label_target import TARGET
+from napari_ngff.viewer.painting.label_target import TARGET, image_file
 from napari_ngff.viewer.painting.layer_classes import classes_of_layer
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.saving.kept_edit_texts import (
@@ -172,6 +172,8 @@ class EditRecovery:
                 self.find_edits([origin.node])
         elif layer.metadata.get(TARGET) is not None and layer.saver is not None:
             self.find_edits([], [place_text(*layer.saver.journal.place)])
+        elif layer._type_string == "image":
+            self.find_edits([], filter(None, [image_file(layer)]))
         saver = getattr(layer, "saver", None)
         if saver is not None:
             saver.dirty_changed.connect(self._note_tool, unique=True)

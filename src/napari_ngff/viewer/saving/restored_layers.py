@@ -19,6 +19,7 @@ from napari_ngff.viewer.layer_plan import (
     origin_of,
 )
 from napari_ngff.viewer.layers import OVER_IMAGE
+from napari_ngff.viewer.painting.label_target import image_file
 from napari_ngff.viewer.painting.new_labels import free_name, new_labels
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.placing.system_views import follow_image
@@ -57,7 +58,11 @@ def find_image(viewer: ViewerModel, kept: KeptEdits) -> Any:
     """Return a layer of the image that the labels of a journal belong to."""
     for layer in viewer.layers:
         origin = origin_of(layer)
-        if layer._type_string != "image" or origin is None:
+        if layer._type_string != "image":
+            continue
+        if origin is None:
+            if kept.image and image_file(layer) == kept.image:
+                return layer
             continue
         joined = origin.picture is not None and is_joined(origin.picture)
         if kept.image and not joined and address_text(origin.node) == kept.image:

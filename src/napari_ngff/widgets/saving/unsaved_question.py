@@ -28,6 +28,7 @@ from napari_ngff.viewer import window_services
 from napari_ngff.viewer.browsing.field_labels import image_address
 from napari_ngff.viewer.browsing.positions import inline_title
 from napari_ngff.viewer.notices import last_part, shorten_name
+from napari_ngff.viewer.painting.label_target import SAVE_AS, TARGET, has_no_file
 from napari_ngff.viewer.painting.new_labels import is_shown
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.saving.autosave import AutoSaver
@@ -72,6 +73,17 @@ __all__ = [
 
 
 TITLE = "Unsaved changes"
+
+KEEPS = "'Keep for later' lets you restore them next time."
+
+KEEPS_LOOSE = (
+    "'Keep for later' lets you restore them: open the image, and choose"
+    " Layers ▸ Annotate ▸ Restore edits…."
+)
+
+NO_FILE = (
+    f"The image of {{}} is not an OME-Zarr. To save both, cancel, and choose {SAVE_AS}."
+)
 
 ONE = "{} {} not saved. Restore {}?"
 
@@ -331,14 +343,22 @@ class WindowGuard(EventWatcher):
         text = [f"Save changes to {_places_text(self._viewer(), savers)}?"]
         if any(saver.partial for saver in savers.values()):
             text.append("Part of them is in the file already; Save completes it.")
-        text.append("'Keep for later' lets you restore them next time.")
+        answers = [SAVE, KEEP, DISCARD]
+        loose = [layer for layer in savers if has_no_file(layer)]
+        if len(loose) == len(savers):
+            answers.remove(SAVE)
+        if all(layer.metadata[TARGET].image_file for layer in loose):
+            text.append(KEEPS_LOOSE if loose else KEEPS)
+        else:
+            answers.remove(KEEP)
+        if loose:
+            text.append(NO_FILE.format(_quote_names(loose)))
         descriptions = [saver.description for saver in savers.values()]
         if any(x is not None and x.is_changed for x in descriptions):
             text.append(
                 "It keeps strokes and classes; other changes of colours and properties"
                 " are lost unless you save."
             )
-        answers = [SAVE, KEEP, DISCARD]
         answer = dialogs.ask_question(self.parent(), TITLE, " ".join(text), answers)
         if answer == SAVE and not self._save_labels(savers):
             return CANCEL
@@ -401,16 +421,23 @@ def _list_unsaved(layers: Iterable[Any]) -> dict[Any, LayerSaver]:
 
 def _places_text(viewer: Any, layers: Iterable[Any]) -> str:
     """Write "'a' and 'b' of B3 - field 2, 'c' of cells.ome.zarr"."""
-    names: dict[str, list[str]] = {}
+    labels: dict[str, list[Any]] = {}
     for layer in layers:
-        names.setdefault(image_title(viewer, layer), []).append(f"'{layer.name}'")
+        labels.setdefault(image_title(viewer, layer), []).append(layer)
     return ", ".join(
-        f"{' and '.join(labels)} of {image}" for image, labels in names.items()
+        f"{_quote_names(group)}{f' of {image}' if image else ''}"
+        for image, group in labels.items()
     )
 
 
+def _quote_names(layers: Iterable[Any]) -> str:
+    return " and ".join(f"'{layer.name}'" for layer in layers)
+
+
 def image_title(viewer: Any, layer: Any) -> str:
-    """Name the image of labels: "B3 - field 2", or "cells.ome.zarr"."""
+    """Name the image of labels: "B3 - field 2", "cells.ome.zarr" or "" without file."""
+    if has_no_file(layer):
+        return ""
     browser = session_of(viewer).browser
     title = "" if browser is None else browser.title_of(layer)
     return title or last_part(image_address(layer))
