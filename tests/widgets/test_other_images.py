@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tifffile
+from napari.layers import Image
+from napari.layers._source import layer_source
 from napari.utils.notifications import notification_manager
 from qtpy.QtCore import Qt
 from qtpy.QtTest import QTest
@@ -13,8 +15,9 @@ from test_save_asked import Answer
 from mouse import drag, pump, until
 from napari_ngff import open as open_file
 from napari_ngff.plugin import use_workers
+from napari_ngff.viewer.samples import write_image
 from napari_ngff.viewer.session import session_of
-from napari_ngff.widgets.dialogs import CANCEL, DISCARD, KEEP, RESTORE
+from napari_ngff.widgets.dialogs import CANCEL, DISCARD, KEEP, LATER, RESTORE
 from napari_ngff.widgets.new_labels_form import show_new_labels
 
 SAVE_AS = "File ▸ IO Utilities ▸ Save as…"
@@ -88,6 +91,31 @@ def test_kept_edits_return_with_their_image_and_no_other(viewer, image):
     until(lambda: "labels" in viewer.layers and viewer.layers["labels"].unsaved)
     assert "'labels' (cells.tif, today " in user.asked[0][0]
     np.testing.assert_array_equal(viewer.layers["labels"].data[0], painted)
+
+
+@pytest.mark.parametrize("name", ["cells.ome.zarr", "cells.ozx"])
+def test_kept_edits_of_an_ome_zarr_are_not_for_layers_of_another_reader(
+    viewer, tmp_path, name
+):
+    path = str(write_image(tmp_path / name, shape=(80, 120)))
+    use_workers()
+    viewer.open(path, plugin="napari-ngff")
+    viewer.reset_view()
+    layer = viewer.layers.selection.active = viewer.layers["nuclei"]
+    layer.mode, layer.brush_size = "paint", 9
+    drag(viewer, [tuple(np.multiply(p, layer.scale)) for p in ((40, 50), (60, 90))])
+    user = Answer(KEEP)
+    viewer.layers.remove_selected()
+    assert user.asked
+    del layer
+    viewer.layers.clear()
+    with layer_source(path=path, reader_plugin="another"):
+        foreign = Image(PIXELS)
+    user = Answer(LATER)
+    viewer.add_layer(foreign)
+    session_of(viewer).recovery.offer_again()
+    pump(500)
+    assert not user.asked
 
 
 def test_those_of_an_image_without_file_are_not_kept(viewer):

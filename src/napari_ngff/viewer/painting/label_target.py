@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.labels.kept_edits import place_text
+from napari_ngff.store.hierarchy.location import ZIP_SUFFIXES
 
 if TYPE_CHECKING:
     from napari.layers import Layer
@@ -77,9 +78,11 @@ def has_no_file(layer: Layer) -> bool:
 
 
 def image_file(layer: Layer) -> str:
-    """Return the file of an image that another reader opened; "" for one of a script.
+    """Return the file of an image that is not of an OME-Zarr; "" where it has none.
 
     By it, kept edits of its labels are found when it is opened again.
     """
-    path = layer.source.path
-    return place_text(str(path), "") if path else ""
+    path = str(layer.source.path or "")
+    # An OME-Zarr that another plugin reads: its labels are edited in layers of ours.
+    is_other = os.path.isfile(path) and not path.lower().endswith(ZIP_SUFFIXES)
+    return place_text(path, "") if is_other else ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -74,7 +74,6 @@ class LabelChoices:
     dtype: np.dtype[Any] = np.dtype(np.uint16)  # noqa: RUF009  never changes
     sidecar: Sidecar = None
     overwrite: bool = False
-    image_file: str = ""
 
 
 def taken_names(layer: Image) -> list[str]:
@@ -187,12 +186,15 @@ def new_labels(
     problem = name_problem(name, taken)
     if problem:
         raise ValueError(problem)
-    file = "" if origin_of(layer) is not None else image_file(layer)
-    chosen = LabelChoices(name, level, np.dtype(dtype), sidecar, overwrite, file)
+    chosen = LabelChoices(name, level, np.dtype(dtype), sidecar, overwrite)
     placed: dict[str, Any] = {key: getattr(layer, key) for key in PLACEMENT}
     levels = list(layer.data) if layer.multiscale else [layer.data]
     image = levels, {**placed, "metadata": layer.metadata}, "image"
-    new: OMEZarrLabels = as_layer(label_data(image, chosen))
+    data = label_data(image, chosen)
+    if origin_of(layer) is None:
+        metadata = data[1]["metadata"]
+        metadata[TARGET] = replace(metadata[TARGET], image_file=image_file(layer))
+    new: OMEZarrLabels = as_layer(data)
     return new
 
 
@@ -246,7 +248,6 @@ def label_data(image: LayerData, chosen: LabelChoices) -> LayerData:
         chosen.sidecar,
         replaces,
         picture.pyramid if picture is not None else None,
-        chosen.image_file,
     )
     factor = _level_factors(origin, order, level, shapes)
     placed = {key: keywords[key] for key in PLACEMENT if keywords.get(key) is not None}

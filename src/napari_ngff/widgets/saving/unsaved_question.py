@@ -76,7 +76,7 @@ TITLE = "Unsaved changes"
 
 KEEPS = "'Keep for later' lets you restore them next time."
 
-KEEPS_LOOSE = (
+KEEPS_FOR_IMAGE = (
     "'Keep for later' lets you restore them: open the image, and choose"
     " Layers ▸ Annotate ▸ Restore edits…."
 )
@@ -344,17 +344,18 @@ class WindowGuard(EventWatcher):
         if any(saver.partial for saver in savers.values()):
             text.append("Part of them is in the file already; Save completes it.")
         answers = [SAVE, KEEP, DISCARD]
-        loose = [layer for layer in savers if has_no_file(layer)]
-        if len(loose) == len(savers):
+        without_file = [layer for layer in savers if has_no_file(layer)]
+        if len(without_file) == len(savers):
             answers.remove(SAVE)
-        if all(layer.metadata[TARGET].image_file for layer in loose):
-            text.append(KEEPS_LOOSE if loose else KEEPS)
+        if all(layer.metadata[TARGET].image_file for layer in without_file):
+            text.append(KEEPS_FOR_IMAGE if without_file else KEEPS)
         else:
             answers.remove(KEEP)
-        if loose:
-            text.append(NO_FILE.format(_quote_names(loose)))
+        if without_file:
+            text.append(NO_FILE.format(_quote_names(without_file)))
         descriptions = [saver.description for saver in savers.values()]
-        if any(x is not None and x.is_changed for x in descriptions):
+        is_described = any(x is not None and x.is_changed for x in descriptions)
+        if is_described and KEEP in answers:
             text.append(
                 "It keeps strokes and classes; other changes of colours and properties"
                 " are lost unless you save."
