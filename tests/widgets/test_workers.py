@@ -193,3 +193,34 @@ def test_a_program_ends_while_a_worker_works():
     command = [sys.executable, "-c", END_WHILE_WORKING]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
+
+
+ENDINGS = 60
+
+END_WHILE_EMITTING = """
+import time
+from qtpy.QtCore import QThreadPool
+from qtpy.QtWidgets import QApplication
+from napari_ngff.widgets import workers
+
+application = QApplication([])
+QThreadPool.globalInstance().setMaxThreadCount(8)
+calls = workers.main_calls()
+
+def work():
+    end = time.monotonic() + 0.6
+    while time.monotonic() < end:
+        calls.call_in_main(int)
+
+for _ in range(6):
+    workers.run_in_worker(work, lambda _: None)
+time.sleep(0.1)
+"""
+
+
+@pytest.mark.long
+def test_a_program_ends_while_workers_emit():
+    # Before signals ended with the program, one of 20 crashed.
+    command = [sys.executable, "-c", END_WHILE_EMITTING]
+    ended = [subprocess.run(command, timeout=120).returncode for _ in range(ENDINGS)]
+    assert ended == [0] * ENDINGS
