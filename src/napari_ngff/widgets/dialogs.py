@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from qtpy.QtWidgets import QFileDialog, QMessageBox
 
+from napari_ngff.plate.tables.files import SUFFIXES
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -20,6 +22,7 @@ __all__ = [
     "ask_name",
     "ask_question",
     "ask_table_file",
+    "ask_table_to_load",
 ]
 
 SAVE, KEEP, DISCARD, CANCEL = "Save", "Keep for later", "Discard", "Cancel"
@@ -82,6 +85,13 @@ def ask_name(parent: Any, name: str, free: str, *, shown: bool) -> str:
     answers = [other] if shown else [other, OVERWRITE]
     answer = ask_question(parent, "Name is taken", f"{text} {hint} {more}", answers)
     return {other: free, OVERWRITE: name}.get(answer, "")
+
+
+def ask_table_to_load(parent: Any) -> str:
+    """Ask for a file with a table; "" if cancelled."""
+    kinds = f"Tables ({' '.join('*' + suffix for suffix in SUFFIXES)})"
+    path, _ = QFileDialog.getOpenFileName(parent, "Load table", "", kinds)
+    return str(path)
 
 
 def ask_table_file(parent: Any, title: str = "Save table", name: str = "") -> str:

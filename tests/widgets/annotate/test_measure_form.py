@@ -19,7 +19,7 @@ from napari_ngff.plugin import measure_labels
 from napari_ngff.viewer.painting.layer_measuring import NOT_SAVED_YET, UNSAVED
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.samples import write_image
-from napari_ngff.widgets.annotate.measure_form import KEPT, TITLE
+from napari_ngff.widgets.annotate.measure_form import KEPT, NO_LABELS, TITLE
 from napari_ngff.widgets.form_dialog import shown_form
 from plates import write_plate
 
@@ -91,6 +91,41 @@ def test_labels_get_features_and_the_table_of_the_command(viewer, tmp_path):
     until((tmp_path / "again.parquet").exists)
     found = pd.read_parquet(tmp_path / "again.parquet")
     pd.testing.assert_frame_equal(found, pd.read_csv(out), check_dtype=False)
+
+
+def test_a_saved_table_is_shown_again(viewer, tmp_path, monkeypatch):
+    where = write_image(tmp_path / "a.ome.zarr", shape=SHAPE)
+    out = tmp_path / "nuclei.csv"
+    assert main(["measure", str(where), "--label", "nuclei", "--out", str(out)]) == 0
+    form = form_of(viewer)
+    form.load_button.native.click()
+    assert form.status.value == NO_LABELS
+    viewer.open(str(where), plugin="napari-ngff")
+    layer = viewer.layers["nuclei"]
+    viewer.layers.selection.active = layer
+    form = form_of(viewer)
+    chosen = [str(out)]
+    monkeypatch.setattr(QFileDialog, "getOpenFileName", lambda *_: (chosen[0], ""))
+    form.load_button.native.click()
+    until(lambda: "voxels" in layer.features)
+    saved = pd.read_csv(out).drop_duplicates("label").set_index("label")
+    assert form.status.value == (
+        f"Loaded {len(pd.read_csv(out))} rows of nuclei, as features of the layer."
+    )
+    for _, row in layer.features.iterrows():
+        assert row["voxels"] == saved.loc[row["index"], "voxels"]
+    assert not layer.unsaved
+
+    # A table of other things is refused, and what was there stays.
+    for text, reason in (
+        ("dose,unit\n1,uM\n", "has no column label"),
+        ("well,label,size\nA1,1,3\nA2,1,4\n", "has rows of 2 fields"),
+    ):
+        chosen[0] = str(tmp_path / "other.csv")
+        (tmp_path / "other.csv").write_text(text)
+        form.load_button.native.click()
+        until(lambda reason=reason: reason in form.status.value)
+        assert "voxels" in layer.features
 
 
 @pytest.mark.long

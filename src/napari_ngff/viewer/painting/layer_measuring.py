@@ -6,8 +6,8 @@ import weakref
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from napari_ngff.errors import OMEZarrError, UnsupportedError
-from napari_ngff.plate.tables.files import write_frame
+from napari_ngff.errors import CorruptDataError, OMEZarrError, UnsupportedError
+from napari_ngff.plate.tables.files import read_table, write_frame
 from napari_ngff.plate.tables.measure_labels import measure
 from napari_ngff.plate.tables.table import FIELD, LABEL, WELL, make_table
 from napari_ngff.viewer import window_services
@@ -30,6 +30,7 @@ __all__ = [
     "LayerMeasuring",
     "is_measurable",
     "join_features",
+    "load_features",
     "nodes_of",
     "part_features",
     "save_measured",
@@ -63,6 +64,57 @@ def save_measured(
 
     write = partial(write_frame, table.frame, path)
     window_services.run_work(partial(window_services.attempt_work, write), finish_save)
+
+
+def load_features(layer: Labels, path: str, report: Callable[[str], Any]) -> None:
+    """Read a table of objects in a worker, and show its rows as features of labels.
+
+    Parameters
+    ----------
+    layer
+        Labels of a single image.
+    path
+        A file as `write_frame` writes it, or one of another program; it has a column of
+        labels.
+    report
+        Called in the main thread with a sentence about the result.
+    """
+    reference = weakref.ref(layer)
+
+    def show_rows(table: Any) -> None:
+        # A text is the message of an error, see `attempt_work`.
+        if isinstance(table, str):
+            report(table)
+        elif (shown := reference()) is not None:
+            join_features(shown, table)
+            rows = f"{len(table.frame):,} row{'s' * (len(table.frame) != 1)}"
+            report(f"Loaded {rows} of {table.name}, as features of the layer.")
+
+    read = partial(_read_objects, path)
+    window_services.run_work(partial(window_services.attempt_work, read), show_rows)
+
+
+def _read_objects(path: str) -> WellTable:
+    """Read a table of the objects of one image.
+
+    Raises
+    ------
+    CorruptDataError
+        Where it has no column of labels, or rows of several fields.
+    """
+    table = read_table(path, alone=True)
+    if LABEL not in table.frame.columns:
+        raise CorruptDataError(
+            f"{path} has no column label.", remedy="It names the label of each row."
+        )
+    places = [name for name in (WELL, FIELD) if name in table.frame.columns]
+    count = len(table.frame[places].drop_duplicates())
+    if count > 1:
+        raise CorruptDataError(
+            f"{path} has rows of {count:,} fields.",
+            remedy="Load it in the browser of their plate.",
+        )
+    return table
 
 
 class LayerMeasuring:

@@ -1,4 +1,4 @@
-"""The form that measures the labels of one layer."""
+"""The form that measures the labels of one layer, and shows tables of them."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from napari_ngff.errors import UnsupportedError
 from napari_ngff.viewer.painting.layer_measuring import (
     LayerMeasuring,
     is_measurable,
+    load_features,
     save_measured,
     unsaved_note,
 )
 from napari_ngff.viewer.saving.measured_tables import OLDER, OUTDATED, MeasuredTable
 from napari_ngff.viewer.session import session_of
-from napari_ngff.widgets.dialogs import ask_table_file
+from napari_ngff.widgets.dialogs import ask_table_file, ask_table_to_load
 from napari_ngff.widgets.form_dialog import FormDialog, shown_form
 from napari_ngff.widgets.saving.unsaved_question import image_title
 from napari_ngff.widgets.theme_look import ThemeFollower, wrap_label
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["MeasureForm", "show_measure_form"]
 
 TITLE = "Measure labels"
+NO_LABELS = "There are no labels of an OME-Zarr."
 KEPT = "Save table… keeps them; Ctrl+S does not."
 INTERVAL = 100
 """Milliseconds between two updates of the progress bar."""
@@ -55,6 +57,7 @@ class MeasureForm(Container):  # type: ignore[type-arg]
         self.progress = ProgressBar(visible=False)
         self.cancel = PushButton(text="Cancel", visible=False)
         self.save_button = PushButton(text="Save table…", enabled=False)
+        self.load_button = PushButton(text="Load table…")
         self.status = Label(value="")
         wrap_label(self.status)
         super().__init__(
@@ -63,6 +66,7 @@ class MeasureForm(Container):  # type: ignore[type-arg]
                 self.button,
                 # Above what comes and goes, so that it stays where it is.
                 self.save_button,
+                self.load_button,
                 self.progress,
                 self.cancel,
                 self.status,
@@ -75,6 +79,7 @@ class MeasureForm(Container):  # type: ignore[type-arg]
         self.button.changed.connect(self.measure_layer)
         self.cancel.changed.connect(self._on_cancel)
         self.save_button.changed.connect(self._on_save)
+        self.load_button.changed.connect(self._on_load)
         layers = viewer.layers.events
         for event in (layers.inserted, layers.removed):
             event.connect(self._on_layers)
@@ -130,7 +135,7 @@ class MeasureForm(Container):  # type: ignore[type-arg]
         """Begin to measure the chosen layer."""
         layer = self.layer.value
         if layer is None:
-            self.status.value = "There are no labels of an OME-Zarr."
+            self.status.value = NO_LABELS
             return
         self._note = note = unsaved_note(layer)
         self.status.value = note
@@ -208,6 +213,20 @@ class MeasureForm(Container):  # type: ignore[type-arg]
     def _on_saved(self, note: str, text: str) -> None:
         if self._is_alive():
             self.status.value = f"{text} {note}".strip()
+
+    def _on_load(self) -> None:
+        if self.layer.value is None:
+            self.status.value = NO_LABELS
+        elif path := ask_table_to_load(self.native):
+            self.load_table(path)
+
+    def load_table(self, path: str) -> None:
+        """Show the rows of a file as features of the chosen labels."""
+        load_features(self.layer.value, path, self._show_loaded)
+
+    def _show_loaded(self, text: str) -> None:
+        if self._is_alive():
+            self.status.value = text
 
     def _show_busy(self, busy: bool) -> None:
         """Show the progress bar, or enable the buttons that can be pressed next."""

@@ -15,7 +15,6 @@ from qtpy.QtGui import (  # type: ignore[attr-defined]
 )
 from qtpy.QtWidgets import (
     QCheckBox,
-    QFileDialog,
     QHBoxLayout,
     QLabel,
     QMenu,
@@ -37,7 +36,7 @@ from napari_ngff.widgets.browser.legend_painting import (
     ColorScale,
     legend_height,
 )
-from napari_ngff.widgets.dialogs import ask_table_file
+from napari_ngff.widgets.dialogs import ask_table_file, ask_table_to_load
 from napari_ngff.widgets.event_watcher import EventWatcher
 from napari_ngff.widgets.wrapping_row import WrappingRow
 
@@ -151,9 +150,6 @@ class LegendWatcher(EventWatcher):
         else:
             self.limited.emit(low, max(pulled[1], low))
         return True
-
-
-FILES = f"Tables ({' '.join('*' + suffix for suffix in SUFFIXES)})"
 
 
 def is_table(path: str) -> bool:
@@ -330,7 +326,7 @@ class TableBar(QWidget):
             self._tables.scale_by_log(checked)
 
     def _on_load(self) -> None:
-        path, _ = QFileDialog.getOpenFileName(self, "Load table", "", FILES)
+        path = ask_table_to_load(self)
         if path:
             self.load_file(path)
 
