@@ -54,6 +54,15 @@ def test_opened_edited_and_saved_they_are_equal(folder):
     assert json.loads(before)["attributes"]["ome"]["image-label"]["colors"]
 
 
+def test_labels_that_only_have_a_colour_have_no_row(folder):
+    assert {0, 900, 70_000} < set(stored(folder).properties)
+    layer = opened(folder)
+    assert layer.features["index"].tolist() == [3, 4]
+    layer.features = layer.features.assign(score=[1.0, 2.0])
+    assert layer.saver.save_now()
+    assert {0, 900, 70_000} < set(stored(folder).properties)
+
+
 def test_a_colour_that_is_chosen_is_saved_and_no_other(folder):
     before = stored(folder)
     layer = opened(folder)

@@ -310,14 +310,16 @@ def label_features(properties: Mapping[int, JSON]) -> Any:
     pandas.DataFrame
         ``index`` is the label value, by which napari finds the row of a label; one
         column per key. Numbers and truth values are of a type that may lack some; all
-        else is None where a label lacks it.
+        else is None where a label lacks it. A label without properties has no row.
     """
     import pandas as pd
 
-    keys = dict.fromkeys(key for row in properties.values() for key in row)
-    columns: dict[str, Any] = {"index": list(properties)}
+    # `dump_label` writes empty entries for labels that only have a colour.
+    rows = {value: row for value, row in properties.items() if row}
+    keys = dict.fromkeys(key for row in rows.values() for key in row)
+    columns: dict[str, Any] = {"index": list(rows)}
     for key in keys:
-        column = [row.get(key) for row in properties.values()]
+        column = [row.get(key) for row in rows.values()]
         columns[key] = pd.Series(column, dtype=_column_type(column))
     return pd.DataFrame(columns)
 
