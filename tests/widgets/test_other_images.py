@@ -14,7 +14,7 @@ from test_save_asked import Answer
 
 from mouse import drag, pump, until
 from napari_ngff import open as open_file
-from napari_ngff.plugin import use_workers
+from napari_ngff.plugin import save_as, use_workers
 from napari_ngff.viewer.samples import write_image
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.dialogs import CANCEL, DISCARD, KEEP, LATER, RESTORE
@@ -65,6 +65,42 @@ def test_a_save_names_save_as_which_writes_them(viewer, image, tmp_path):
     viewer.layers.save(str(tmp_path / "new.ome.zarr"), plugin="napari-ngff")
     saved = open_file(tmp_path / "new.ome.zarr").labels["labels"]
     np.testing.assert_array_equal(saved.levels[0], painted)
+
+
+def test_after_save_as_they_count_as_saved_until_the_next_stroke(
+    viewer, image, tmp_path, monkeypatch
+):
+    open_tiff(viewer, image)
+    layer = create_labels(viewer)
+    path = str(tmp_path / "new.ome.zarr")
+    monkeypatch.setattr("napari_ngff.widgets.save_as.ask_target", lambda *_: path)
+    save_as(viewer)
+    assert not layer.unsaved
+    painted = np.asarray(layer.data[0])
+    saved = open_file(path).labels["labels"]
+    np.testing.assert_array_equal(saved.levels[0], painted)
+    notification_manager.records.clear()
+    canvas = viewer.window._qt_viewer.canvas.native
+    QTest.keyClick(canvas, Qt.Key.Key_S, Qt.KeyboardModifier.ControlModifier)
+    pump(300)
+    assert not notification_manager.records
+    drag(viewer, [(20, 20), (30, 40)])
+    assert layer.unsaved
+    layer.undo()
+    drag(viewer, [(20, 20), (30, 40)])
+    path = str(tmp_path / "again.ome.zarr")
+    save_as(viewer)
+    user = Answer(CANCEL)
+    viewer.layers.remove_selected()
+    assert not user.asked
+    assert layer not in viewer.layers
+    # Nothing of it is offered later.
+    del layer
+    viewer.layers.clear()
+    open_tiff(viewer, image)
+    session_of(viewer).recovery.offer_again()
+    pump(500)
+    assert not user.asked
 
 
 def test_kept_edits_return_with_their_image_and_no_other(viewer, image):

@@ -28,6 +28,7 @@ from napari_ngff.store.write.new_hierarchy import SINGLE, NewHierarchy
 from napari_ngff.viewer.composing.composition import compose_layers
 from napari_ngff.viewer.composing.pyramid_writing import open_pyramid_writer
 from napari_ngff.viewer.layer_plan import origin_in, origin_of
+from napari_ngff.viewer.painting.label_target import has_no_file
 from napari_ngff.viewer.settings import shards_to_write, version_to_write
 
 if TYPE_CHECKING:
@@ -39,12 +40,14 @@ if TYPE_CHECKING:
     from napari_ngff.metadata.model import JSON
     from napari_ngff.viewer.composing.composition import LayerComposition, LayerPart
     from napari_ngff.viewer.layer_plan import LayerData
+    from napari_ngff.viewer.saving.layer_saver import LayerSaver
 
 __all__ = [
     "Progress",
     "complete_path",
     "layers_to_save",
     "propose_target",
+    "versions_without_file",
     "with_ending",
     "write",
 ]
@@ -139,6 +142,15 @@ def layers_to_save(layers: LayerList) -> tuple[list[Layer], str]:
         return selected, "selected"
     visible = [layer for layer in known if layer.visible]
     return (visible, "visible") if visible else (known, "all")
+
+
+def versions_without_file(layers: Sequence[Layer]) -> dict[LayerSaver, int]:
+    """Return the savers of labels whose image is not an OME-Zarr, and what is painted.
+
+    The numbers are versions of their canvases, for `LayerSaver.note_copied`.
+    """
+    labels: list[Any] = [layer for layer in layers if has_no_file(layer)]
+    return {layer.saver: layer.canvas.version for layer in labels if layer.saver}
 
 
 def is_lacking(layer: Layer) -> bool:

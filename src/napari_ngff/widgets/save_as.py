@@ -26,6 +26,7 @@ from napari_ngff.viewer.write_layers import (
     complete_path,
     layers_to_save,
     propose_target,
+    versions_without_file,
     with_ending,
     write,
 )
@@ -190,6 +191,8 @@ def save_as(viewer: Viewer) -> None:
     path = ask_target(viewer, f"Save {count} ({which}) as OME-Zarr", proposed)
     if not path:
         return
+    # Before they are written: a stroke painted meanwhile is not in the file.
+    painted = versions_without_file(layers)
     try:
         written = write_in_window(path, [x.as_layer_data_tuple() for x in layers])
     except InterruptedError as error:
@@ -197,6 +200,8 @@ def save_as(viewer: Viewer) -> None:
     except (OMEZarrError, OSError) as error:
         show_error(f"Not saved.\n{error_text(error)}")
     else:
+        for saver, version in painted.items():
+            saver.note_copied(version)
         show_info(f"Saved {shorten_name(written.name)}")
 
 

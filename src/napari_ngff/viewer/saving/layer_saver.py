@@ -181,6 +181,7 @@ class LayerSaver(SaverSignals):
         self.replaces = ""
         self.abandon: Finish | None = None
         self._dirty = False
+        self._copied_version: int | None = None
         self._reported_at = 0.0
 
     def _resolve_waiting(self, writer: LabelWriter | None) -> None:
@@ -237,10 +238,23 @@ class LayerSaver(SaverSignals):
             self._dirty = dirty
             self.dirty_changed.emit(dirty)
 
+    def note_copied(self, version: int) -> None:
+        """Count labels without a file as saved, while they are as a copy has them.
+
+        Parameters
+        ----------
+        version
+            Of the canvas, when *Save as…* wrote it.
+        """
+        self._copied_version = version
+        classes = self.journal.classes
+        self.journal.classes = replace(classes, unsaved=False)
+        self.check_dirty()
+
     def _is_incomplete(self) -> bool:
         canvas = self.journal.canvas
         if self.writer is None:
-            return bool(canvas.log.end)
+            return bool(canvas.log.end) and canvas.version != self._copied_version
         self.writer.canvas = canvas
         return self.writer.has_unsaved or self._finish is not None
 
@@ -374,7 +388,8 @@ class LayerSaver(SaverSignals):
             self._again |= not quiet
             return
         layer = self._layer()
-        if self.is_unpainted and layer is not None and not self.has_unsaved(layer):
+        may_idle = self.is_unpainted or self._copied_version is not None
+        if may_idle and layer is not None and not self.has_unsaved(layer):
             window_services.watch_save(self)
             self._finish_save(SaveResult(SaveOutcome(idle=True)))
             return
