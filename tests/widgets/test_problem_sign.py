@@ -8,6 +8,7 @@ import shutil
 
 import numpy as np
 import pytest
+import tifffile
 import zarr
 from napari._qt.dialogs.qt_reader_dialog import QtReaderDialog
 from napari.utils.notifications import notification_manager
@@ -199,6 +200,32 @@ def test_a_plain_zarr_array_opens_with_one_sentence(viewer, tmp_path, monkeypatc
     assert [layer.data.shape for layer in viewer.layers] == [(16, 16)]
     assert asked == []
     assert messages()[0].splitlines()[0] == "Not an OME-Zarr."
+    notification_manager.records.clear()
+
+
+def test_a_folder_of_images_opens_where_the_dialog_proposes_this_plugin(
+    viewer, tmp_path, monkeypatch
+):
+    notification_manager.records.clear()
+    use_workers()
+
+    def press_ok(dialog):
+        chosen = dialog.reader_btn_group.checkedButton().text()
+        dialog.deleteLater()
+        return chosen, False
+
+    monkeypatch.setattr(QtReaderDialog, "get_user_choices", press_ok)
+    folder, empty = tmp_path / "sections", tmp_path / "empty"
+    folder.mkdir()
+    empty.mkdir()
+    for number in range(3):
+        tifffile.imwrite(folder / f"{number}.tif", np.full((16, 16), number, "u1"))
+    assert in_loop(lambda: drop_on_canvas(viewer, folder)) == []
+    assert [layer.data.shape for layer in viewer.layers] == [(3, 16, 16)]
+    assert "Opened as a folder of images." in messages()[0]
+    assert in_loop(lambda: drop_on_canvas(viewer, empty)) == []
+    assert "Nothing can be read as a folder of images." in messages()[-1]
+    assert len(viewer.layers) == 1
     notification_manager.records.clear()
 
 

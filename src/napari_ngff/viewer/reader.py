@@ -293,29 +293,33 @@ def current_viewer() -> Any:
 def plain_reader(
     viewer: Any, path: str | Sequence[str]
 ) -> Callable[[Any], list[Any]] | None:
-    """Open plain zarr with napari's own reader; None where a path is no zarr at all.
+    """Open plain zarr and other folders with napari's own reader; None for the rest.
 
     Where napari asked us first, it would show an error if we declined.
     """
     paths = [path] if isinstance(path, str) else list(path)
-    if not paths or not all(_is_zarr(one) for one in paths):
+    if not paths or not all(_is_plain(one) for one in paths):
         return None
 
     def read_plain(_: Any) -> list[Any]:
         for one in paths:
+            what = "a plain zarr array" if _is_zarr(one) else "a folder of images"
             try:
                 viewer.open(one, plugin="napari")
-            except Exception as error:  # noqa: BLE001  whatever zarr raises
-                window_services.show_messages(
-                    (f"{one}: No array can be read. {error}",), "Not an OME-Zarr."
-                )
-                continue
-            window_services.show_messages(
-                (f"{one}: Opened as a plain zarr array.",), "Not an OME-Zarr."
-            )
+            except Exception as error:  # noqa: BLE001  whatever a reader raises
+                text = f"{one}: Nothing can be read as {what}. {error}"
+            else:
+                text = f"{one}: Opened as {what}."
+            window_services.show_messages((text,), "Not an OME-Zarr.")
         return []
 
     return read_plain
+
+
+def _is_plain(path: str) -> bool:
+    """Return whether a path is plain zarr, or a folder that has no name of zarr."""
+    named = path.rstrip("/\\").lower().endswith(".zarr")
+    return _is_zarr(path) or (os.path.isdir(path) and not named)
 
 
 def _is_zarr(path: str) -> bool:
