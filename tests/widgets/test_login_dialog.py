@@ -10,13 +10,18 @@ from qtpy.QtCore import Qt, QTimer
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QDialogButtonBox, QLineEdit
 
-from locked_server import serving_locked
+from locked_server import NoKeyringError, serving_locked
 from mouse import pump, until
 from napari_ngff.errors import LoginNeededError
 from napari_ngff.plugin import forget_logins, use_workers
 from napari_ngff.store.sources import remote_source as remote
 from napari_ngff.store.sources import server_logins
-from napari_ngff.store.sources.server_logins import find_login, make_login
+from napari_ngff.store.sources.server_logins import (
+    can_keep_logins,
+    find_login,
+    kept_login,
+    make_login,
+)
 from napari_ngff.viewer import window_services
 from napari_ngff.viewer.settings import note_address, recent_addresses
 from napari_ngff.viewer.streaming.streamed_levels import fetcher
@@ -238,6 +243,28 @@ def test_a_bucket_is_asked_for_keys_a_profile_or_nothing(viewer):
     open_with(dialog, profile="lab")
     wanted = {"profile": "lab", "endpoint_url": "https://minio.lab"}
     assert answers[1].login.options == wanted
+
+
+def test_without_a_keychain_none_is_offered(viewer, server, keychain, monkeypatch):
+    import keyring
+
+    drop(viewer, server.url)
+    dialog = wait_for_dialog(viewer)
+    assert dialog.keep.isVisible()
+    dialog.reject()
+
+    def find_none(*_):
+        raise NoKeyringError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(keyring, "get_password", find_none)
+        patched.setattr(login_dialog, "_asked_keychain", set())
+        drop(viewer, server.url)
+        dialog = wait_for_dialog(viewer)
+        assert not dialog.keep.isVisible()
+        dialog.reject()
+    assert kept_login(server.url) is None  # there is one again
+    assert can_keep_logins()
 
 
 @pytest.mark.long

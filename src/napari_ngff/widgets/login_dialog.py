@@ -22,6 +22,7 @@ from qtpy.QtWidgets import (
 from napari_ngff.errors import error_text
 from napari_ngff.store.sources.server_logins import (
     asked_login,
+    can_keep_logins,
     find_login,
     is_keyring_installed,
     keep_login,
@@ -129,7 +130,7 @@ class LoginDialog(QDialog):
             self.lines[name].setEchoMode(QLineEdit.EchoMode.Password)
         self.lines["endpoint_url"].setPlaceholderText("https://… (empty for AWS)")
         self.keep = QCheckBox(KEEP, self)
-        self.keep.setVisible(is_keyring_installed())
+        self.keep.setVisible(can_keep_logins())
         self.status = QLabel(self)
         self.status.setWordWrap(True)
         roles = QDialogButtonBox.StandardButton

@@ -15,6 +15,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
@@ -31,6 +32,7 @@ __all__ = [
     "AddressSecrets",
     "asked_login",
     "call_after_login",
+    "can_keep_logins",
     "choose_secrets",
     "find_login",
     "forget_kept_logins",
@@ -173,9 +175,18 @@ LIST = "servers"
 """Entry with the servers of all others: a keychain lists none."""
 
 
+_without_keychain = threading.Event()
+"""Set where `keyring` found no keychain, as on many Linux computers."""
+
+
 def is_keyring_installed() -> bool:
-    """Return whether logins can be kept."""
+    """Return whether a keychain can be asked for logins."""
     return find_spec("keyring") is not None
+
+
+def can_keep_logins() -> bool:
+    """Return whether there is a keychain, as far as `kept_login` has found."""
+    return is_keyring_installed() and not _without_keychain.is_set()
 
 
 def keep_login(address: str, login: AddressSecrets) -> None:
@@ -272,8 +283,13 @@ def _read_entry(name: str) -> Any:
     from keyring.errors import NoKeyringError
 
     try:
-        return json.loads(keyring.get_password(SERVICE, name) or "null")
-    except (NoKeyringError, ValueError):
+        text = keyring.get_password(SERVICE, name)
+        _without_keychain.clear()
+        return json.loads(text or "null")
+    except NoKeyringError:
+        _without_keychain.set()
+        return None
+    except ValueError:
         return None
     except Exception as error:  # noqa: BLE001  each system's own kinds
         msg = f"The keychain cannot be read ({type(error).__name__})."
