@@ -11,6 +11,7 @@ from functools import partial
 import pytest
 from qtpy.QtCore import QObject, Signal
 
+from napari_ngff.viewer.samples import write_image
 from napari_ngff.widgets.workers import main_calls, run_in_worker, run_when_calm
 
 
@@ -224,3 +225,38 @@ def test_a_program_ends_while_workers_emit():
     command = [sys.executable, "-c", END_WHILE_EMITTING]
     ended = [subprocess.run(command, timeout=120).returncode for _ in range(ENDINGS)]
     assert ended == [0] * ENDINGS
+
+
+END_WITH_WINDOW = """
+import sys
+import napari
+from qtpy.QtCore import QTimer
+
+viewer = napari.Viewer()
+viewer.open(sys.argv[1], plugin="napari-ngff")
+if sys.argv[2] == "closed":
+    QTimer.singleShot(500, viewer.window._qt_window.close)
+    napari.run()
+else:
+    QTimer.singleShot(500, napari.qt.get_qapp().quit)
+    napari.qt.get_qapp().exec()
+"""
+
+
+def end_with_window(path, how):
+    command = [sys.executable, "-W", "ignore", "-c", END_WITH_WINDOW, path, how]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    return ended.returncode, ended.stderr
+
+
+def test_a_program_ends_after_its_window_was_closed(tmp_path):
+    path = str(write_image(tmp_path / "a.ome.zarr", shape=(64, 64)))
+    assert end_with_window(path, "closed") == (0, "")
+
+
+@pytest.mark.long
+def test_a_program_ends_with_an_open_window(tmp_path):
+    # Before the program closed them itself, one of 20 crashed.
+    path = str(write_image(tmp_path / "a.ome.zarr", shape=(300, 400)))
+    endings = [end_with_window(path, "open") for _ in range(ENDINGS // 2)]
+    assert endings == [(0, "")] * len(endings)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import functools
+import sys
 import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -81,10 +82,20 @@ def emit_signal(signal: Any, *values: Any) -> None:
 
 
 @atexit.register
-def _end_emitting() -> None:
+def _end_program() -> None:
+    """Let no worker emit any more, and close the windows that a script left open.
+
+    Else PyQt6 (6.11) deletes them while it goes through a table of all its objects.
+    Python code that is called then may enlarge the table, and the process crashes:
+    about one end in 20, where images of ours were open.
+    """
     # Waits for the one that is being emitted.
     with _emitting:
         _program_ends.set()
+    napari_viewer = sys.modules.get("napari.viewer")
+    if napari_viewer is not None:
+        with suppress(RuntimeError):  # the user has closed it
+            napari_viewer.Viewer.close_all()
 
 
 class MainCalls(QObject):
