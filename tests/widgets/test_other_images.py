@@ -84,10 +84,13 @@ def test_after_save_as_they_count_as_saved_until_the_next_stroke(
     QTest.keyClick(canvas, Qt.Key.Key_S, Qt.KeyboardModifier.ControlModifier)
     pump(300)
     assert not notification_manager.records
+    assert layer.saver.note.startswith("Saved ")
     drag(viewer, [(20, 20), (30, 40)])
     assert layer.unsaved
     layer.undo()
+    assert not layer.unsaved
     drag(viewer, [(20, 20), (30, 40)])
+    assert layer.unsaved
     path = str(tmp_path / "again.ome.zarr")
     save_as(viewer)
     user = Answer(CANCEL)

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from napari.components import LayerList
     from napari.layers import Layer
 
+    from napari_ngff.labels.edits import Edit
     from napari_ngff.metadata.model import JSON
     from napari_ngff.viewer.composing.composition import LayerComposition, LayerPart
     from napari_ngff.viewer.layer_plan import LayerData
@@ -45,9 +46,9 @@ if TYPE_CHECKING:
 __all__ = [
     "Progress",
     "complete_path",
+    "edits_without_file",
     "layers_to_save",
     "propose_target",
-    "versions_without_file",
     "with_ending",
     "write",
 ]
@@ -144,13 +145,13 @@ def layers_to_save(layers: LayerList) -> tuple[list[Layer], str]:
     return (visible, "visible") if visible else (known, "all")
 
 
-def versions_without_file(layers: Sequence[Layer]) -> dict[LayerSaver, int]:
-    """Return the savers of labels whose image is not an OME-Zarr, and what is painted.
+def edits_without_file(layers: Sequence[Layer]) -> dict[LayerSaver, tuple[Edit, ...]]:
+    """Return the savers of labels whose image is not an OME-Zarr, and their edits.
 
-    The numbers are versions of their canvases, for `LayerSaver.note_copied`.
+    For `LayerSaver.note_copied`.
     """
     labels: list[Any] = [layer for layer in layers if has_no_file(layer)]
-    return {layer.saver: layer.canvas.version for layer in labels if layer.saver}
+    return {layer.saver: layer.canvas.edits for layer in labels if layer.saver}
 
 
 def is_lacking(layer: Layer) -> bool:

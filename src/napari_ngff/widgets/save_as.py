@@ -24,9 +24,9 @@ from napari_ngff.errors import OMEZarrError, error_text
 from napari_ngff.viewer.notices import shorten_name
 from napari_ngff.viewer.write_layers import (
     complete_path,
+    edits_without_file,
     layers_to_save,
     propose_target,
-    versions_without_file,
     with_ending,
     write,
 )
@@ -192,7 +192,7 @@ def save_as(viewer: Viewer) -> None:
     if not path:
         return
     # Before they are written: a stroke painted meanwhile is not in the file.
-    painted = versions_without_file(layers)
+    painted = edits_without_file(layers)
     try:
         written = write_in_window(path, [x.as_layer_data_tuple() for x in layers])
     except InterruptedError as error:
@@ -200,8 +200,8 @@ def save_as(viewer: Viewer) -> None:
     except (OMEZarrError, OSError) as error:
         show_error(f"Not saved.\n{error_text(error)}")
     else:
-        for saver, version in painted.items():
-            saver.note_copied(version)
+        for saver, edits in painted.items():
+            saver.note_copied(edits)
         show_info(f"Saved {shorten_name(written.name)}")
 
 

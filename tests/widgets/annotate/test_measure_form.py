@@ -16,6 +16,7 @@ from qtpy.QtWidgets import QApplication, QComboBox, QFileDialog, QLineEdit
 from mouse import until
 from napari_ngff.cli import main
 from napari_ngff.plugin import measure_labels
+from napari_ngff.viewer.painting.layer_classes import classes_of_layer
 from napari_ngff.viewer.painting.layer_measuring import NOT_SAVED_YET, UNSAVED
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.samples import write_image
@@ -126,6 +127,29 @@ def test_a_saved_table_is_shown_again(viewer, tmp_path, monkeypatch):
         form.load_button.native.click()
         until(lambda reason=reason: reason in form.status.value)
         assert "voxels" in layer.features
+
+
+def test_classes_are_named_as_they_were_saved_last(viewer, tmp_path):
+    where = write_image(tmp_path / "a.ome.zarr", shape=SHAPE)
+    viewer.open(str(where), plugin="napari-ngff")
+    layer = viewer.add_layer(new_labels(viewer.layers[0], "mine"))
+    classes = classes_of_layer(layer)
+    value = classes.add_class("dividing").value
+    layer.paint((0, 20, 20), value)
+    assert layer.saver.save_now()
+    viewer.layers.clear()
+    viewer.open(str(where), plugin="napari-ngff")
+    layer = viewer.layers["mine"]
+    classes = classes_of_layer(layer)
+    classes.change_class(value, name="mitotic")
+    other = classes.add_class("resting").value
+    layer.paint((0, 40, 40), other)
+    assert layer.saver.save_now()
+    viewer.layers.selection.active = layer
+    form = form_of(viewer)
+    form.button.native.click()
+    until(lambda: form.save_button.enabled)
+    assert list(form.measured_table().frame["class"]) == ["mitotic", "resting"]
 
 
 @pytest.mark.long

@@ -10,6 +10,7 @@ from napari_ngff.errors import CorruptDataError, OMEZarrError, UnsupportedError
 from napari_ngff.plate.tables.files import read_table, write_frame
 from napari_ngff.plate.tables.measure_labels import measure
 from napari_ngff.plate.tables.table import FIELD, LABEL, WELL, make_table
+from napari_ngff.store.hierarchy.node import read_node
 from napari_ngff.viewer import window_services
 from napari_ngff.viewer.layer_plan import is_joined, origin_of
 from napari_ngff.viewer.painting.label_target import TARGET, LabelTarget
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from napari.layers import Labels, Layer
 
+    from napari_ngff.plate.tables.measure_labels import MeasureResult
     from napari_ngff.plate.tables.table import WellTable
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.viewer.saving.measured_tables import MeasuredTable, MeasuredTables
@@ -173,9 +175,13 @@ class LayerMeasuring:
         return not self._cancelled
 
     def _measure_fields(self) -> Any:
-        image, labels = self._nodes
-        work = partial(measure, image, labels, goes_on=self._goes_on)
-        return window_services.attempt_work(work)
+        return window_services.attempt_work(self._measure_now)
+
+    def _measure_now(self) -> MeasureResult | None:
+        image, opened = self._nodes
+        # Again: classes were added or renamed since the labels were opened.
+        labels = read_node(opened.location, opened.zarr_format)
+        return measure(image, labels, goes_on=self._goes_on)
 
     def _show_result(self, result: Any) -> None:
         if self._cancelled or result is None:

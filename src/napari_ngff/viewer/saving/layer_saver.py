@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import threading
 import time
 import weakref
@@ -181,7 +182,7 @@ class LayerSaver(SaverSignals):
         self.replaces = ""
         self.abandon: Finish | None = None
         self._dirty = False
-        self._copied_version: int | None = None
+        self._copied: tuple[Edit, ...] | None = None
         self._reported_at = 0.0
 
     def _resolve_waiting(self, writer: LabelWriter | None) -> None:
@@ -238,23 +239,26 @@ class LayerSaver(SaverSignals):
             self._dirty = dirty
             self.dirty_changed.emit(dirty)
 
-    def note_copied(self, version: int) -> None:
+    def note_copied(self, edits: tuple[Edit, ...]) -> None:
         """Count labels without a file as saved, while they are as a copy has them.
 
         Parameters
         ----------
-        version
-            Of the canvas, when *Save as…* wrote it.
+        edits
+            Those of the canvas, when *Save as…* wrote it.
         """
-        self._copied_version = version
+        self._copied = edits
         classes = self.journal.classes
         self.journal.classes = replace(classes, unsaved=False)
+        note = self._reporter.report_copy()
+        self.note, self.detail = note.text, note.detail
         self.check_dirty()
+        self.saved.emit(SaveResult(SaveOutcome(idle=True)))
 
     def _is_incomplete(self) -> bool:
         canvas = self.journal.canvas
         if self.writer is None:
-            return bool(canvas.log.end) and canvas.version != self._copied_version
+            return not _are_same(canvas.edits, self._copied or ())
         self.writer.canvas = canvas
         return self.writer.has_unsaved or self._finish is not None
 
@@ -388,7 +392,7 @@ class LayerSaver(SaverSignals):
             self._again |= not quiet
             return
         layer = self._layer()
-        may_idle = self.is_unpainted or self._copied_version is not None
+        may_idle = self.is_unpainted or self._copied is not None
         if may_idle and layer is not None and not self.has_unsaved(layer):
             window_services.watch_save(self)
             self._finish_save(SaveResult(SaveOutcome(idle=True)))
@@ -573,6 +577,12 @@ class LayerSaver(SaverSignals):
             layer.refresh()
         elif result.outcome is not None and not result.outcome.cancelled:
             layer.show_saved()
+
+
+def _are_same(edits: Sequence[Edit], others: Sequence[Edit]) -> bool:
+    """Return whether two lists have the very same edits; masks are not compared."""
+    same_length = len(edits) == len(others)
+    return same_length and all(map(operator.is_, edits, others))
 
 
 def _replace_journal(older: Journal, journal: Journal) -> None:

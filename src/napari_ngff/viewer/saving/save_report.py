@@ -194,6 +194,12 @@ class SaveReporter:
             self._shown.clear()
         return self._make_note(result, outcome, now)
 
+    def report_copy(self) -> SaveNote:
+        """Return the note for labels that *Save as…* has written with their image."""
+        self._shown.clear()
+        self._saved = SaveNote(f"Saved {time.strftime('%H:%M')}", "With their image.")
+        return self._saved
+
     def _make_note(
         self, result: SaveResult, outcome: SaveOutcome, now: str
     ) -> SaveNote:
