@@ -136,7 +136,9 @@ class MeasuredTables:
         if measured is None:
             return False
         savers: list[LayerSaver | None] = [getattr(x, "saver", None) for x in layers]
-        unsaved = (x.journal.subject for x in savers if x and x.has_unsaved_strokes)
+        # A save that runs has written strokes before it is listed.
+        painted = [x for x in savers if x and (x.has_unsaved_strokes or x.running)]
+        unsaved = [saver.journal.subject for saver in painted]
         return any(map(measured.include, [*self._saves[measured.saves :], *unsaved]))
 
     def add_table(self, table: MeasuredTable) -> None:
