@@ -188,6 +188,45 @@ def test_the_first_class_does_not_get_the_pixels_of_an_object(tmp_path):
     assert classes_of_layer(chosen).add_class("nucleus").value == objects
 
 
+def test_a_class_with_the_label_of_objects_can_take_a_free_one(folder):
+    layer = opened(folder)
+    objects = int(np.asarray(layer.data[0]).max())
+    assert 1 <= objects <= 9
+    before = layer.get_color(1)
+    classes = classes_of_layer(layer)
+    assert classes.add_class().value == 1
+    assert classes.may_name_objects(1)
+    taken = classes.take_free_label(1)
+    assert (taken.value, taken.name) == (objects + 1, f"class {objects + 1}")
+    assert classes.items == (taken,)
+    assert layer.selected_label == taken.value
+    assert not classes.may_name_objects(taken.value)
+    assert np.array_equal(layer.get_color(1), before)
+    assert layer.saver.save_now()
+    stored = LayerClasses(opened(folder))
+    assert [(one.value, one.name) for one in stored.items] == [
+        (taken.value, taken.name)
+    ]
+    # What was painted stays of its class.
+    named = opened(folder)
+    classes = classes_of_layer(named)
+    classes.add_class("nucleus", 1)
+    named.paint((0, 8, 8), 1)
+    with pytest.raises(ValueError, match="painted already"):
+        classes.take_free_label(1)
+
+
+def test_no_label_is_free_where_the_data_type_has_no_higher_one(folder):
+    layer = opened(folder)
+    np.asarray(layer.data[0])
+    layer.canvas.highest = np.iinfo(layer.canvas.dtype).max
+    classes = classes_of_layer(layer)
+    classes.add_class("nucleus", 1)
+    with pytest.raises(ValueError, match="No label is free"):
+        classes.take_free_label(1)
+    assert [item.value for item in classes.items] == [1]
+
+
 def test_a_new_class_does_not_get_pixels_that_have_no_class(folder):
     layer = opened(folder)
     objects = int(np.asarray(layer.data[0]).max())

@@ -332,6 +332,25 @@ def test_count_says_how_much_is_painted(viewer, dock, labels):
     assert names(dock) == [], "the class was of other labels"
 
 
+def test_the_first_class_of_labels_with_objects_offers_a_free_label(viewer, tmp_path):
+    path = tmp_path / "few.ome.zarr"
+    write_image(path, shape=(1, 64, 64))
+    _, dock = viewer.window.add_plugin_dock_widget("napari-ngff", "Annotate")
+    viewer.open(str(path), plugin="napari-ngff")
+    layer = viewer.layers.selection.active = viewer.layers["nuclei"]
+    until(lambda: dock.classes.classes is not None)
+    whole = np.asarray(layer.data[0])
+    QTest.mouseClick(dock.classes.buttons["Add class"], LEFT)
+    pump()
+    assert "Pixels that already have label 1 are of this class." in dock.status.text()
+    type_name(dock, "mitotic")
+    free = int(whole.max()) + 1
+    click_link(dock.status, lambda: layer.selected_label == free)
+    assert names(dock) == ["mitotic"]
+    assert dock.status.text() == f"mitotic paints with label {free}."
+    assert np.array_equal(np.asarray(layer.data[0]), whole)
+
+
 def test_classes_of_labels_that_cannot_be_saved_do_not_change(viewer, dock, labels):
     add(dock, "nucleus")
     # As of an image on a server.

@@ -230,6 +230,34 @@ class LayerClasses:
         unused = max(taken, canvas.highest) + 1
         return unused if unused <= np.iinfo(canvas.dtype).max else taken + 1
 
+    def may_name_objects(self, value: int) -> bool:
+        """Return whether pixels of the file may have a label that was not painted."""
+        canvas = self.layer.canvas
+        return value <= canvas.highest and all(e.label != value for e in canvas.edits)
+
+    def take_free_label(self, value: int) -> LabelClass:
+        """Give a class a label that no pixel read so far has; all pixels keep theirs.
+
+        Raises
+        ------
+        ValueError
+            Where there is no such class, it was painted with, or no label is free.
+        """
+        former, free = self.find_class(value), self._find_unused_value()
+        if former is None:
+            raise ValueError(f"There is no class of label {value}.")
+        if not self.may_name_objects(value):
+            raise ValueError(f"{former.name} is painted already. Undo its strokes.")
+        if self.may_name_objects(free):
+            dtype = self.layer.canvas.dtype
+            raise ValueError(f"No label is free: the labels are {dtype}.")
+        name = f"class {free}" if former.name == f"class {value}" else former.name
+        color = color_of_new(free, self.items)
+        moved = replace(former, value=free, name=name, color=color)
+        self._set_items(tuple(moved if item is former else item for item in self.items))
+        self.select_class(free)
+        return moved
+
     def change_class(self, value: int, **parts: Any) -> None:
         """Change parts of a class: name, color, state, locked, hidden.
 

@@ -52,7 +52,7 @@ KEEPING = ("Count", "Export…")
 
 READ_ONLY = "These labels are read-only, and so are their classes."
 
-UNDO, RENAME, STOP = "undo", "rename", "stop"
+UNDO, RENAME, STOP, FREE = "undo", "rename", "stop", "free"
 """Links in a report: put a removed class back; rename a class in all fields; stop."""
 
 
@@ -95,6 +95,7 @@ class ClassPage(QWidget):
         self._renaming: RenamingProgress | None = None
         self._tasks = WidgetTasks(self)
         self._removed: tuple[LabelClass, int] | None = None
+        self._new_class: int | None = None  # label of one that objects may have, too
         # Whether the last report is of these labels alone.
         self._has_reported = False
         self.table = ClassTable(self)
@@ -184,7 +185,7 @@ class ClassPage(QWidget):
         if self.table.rows.counts:
             self.table.rows.setCounts({})
         if self._has_reported:
-            self._has_reported, self._removed = False, None
+            self._has_reported, self._removed, self._new_class = False, None, None
             self.reported.emit("")
 
     def refreshChoices(self) -> None:
@@ -233,8 +234,31 @@ class ClassPage(QWidget):
             label_class = self.classes.add_class()
             row = self.table.rows.rowOf(label_class.value)
             self._unnamed = label_class.value
+            if self.classes.may_name_objects(label_class.value):
+                self._offer_free_label(label_class)
             # A new class has a made-up name, so the user types the right one at once.
             self.table.edit(self.table.rows.index(row, NAME))
+
+    def _offer_free_label(self, label_class: LabelClass) -> None:
+        """Report that pixels may belong to a new class before it is painted with."""
+        self._new_class, self._has_reported = label_class.value, True
+        link = self._make_link(FREE, "Use a free label")
+        text = f"Pixels that already have label {label_class.value} are of this class."
+        self.reported.emit(f"{text} {link}")
+
+    def _take_free_label(self) -> None:
+        """Give the class that was added last a label that no object has."""
+        value, self._new_class = self._new_class, None
+        if self.classes is None or value is None:
+            return
+        try:
+            label_class = self.classes.take_free_label(value)
+        except ValueError as error:
+            self.reported.emit(f"The label is not changed: {error}")
+        else:
+            self.reported.emit(
+                f"{label_class.name} paints with label {label_class.value}."
+            )
 
     def removeClass(self) -> None:
         """Take the selected class off the list."""
@@ -259,6 +283,8 @@ class ClassPage(QWidget):
             self._put_back()
         elif link == RENAME:
             self._rename_in_fields()
+        elif link == FREE:
+            self._take_free_label()
         elif link == STOP and self._renaming is not None:
             self._renaming.goes_on = False
 
