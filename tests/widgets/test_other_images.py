@@ -62,6 +62,7 @@ def test_a_save_names_save_as_which_writes_them(viewer, image, tmp_path):
     message = notification_manager.records[-1].message
     assert SAVE_AS in message
     assert "overview" not in message
+    assert message.endswith("Your edits are kept.")  # no save again would write them
     viewer.layers.save(str(tmp_path / "new.ome.zarr"), plugin="napari-ngff")
     saved = open_file(tmp_path / "new.ome.zarr").labels["labels"]
     np.testing.assert_array_equal(saved.levels[0], painted)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from napari.utils.notifications import show_error, show_warning
 
-from napari_ngff.errors import NameTakenError, error_text
+from napari_ngff.errors import NameTakenError, UnsupportedError, error_text
 from napari_ngff.labels.journal import Journal, journal_home
 from napari_ngff.viewer.notices import shorten_name
 
@@ -25,7 +25,8 @@ __all__ = [
     "reported_journal",
 ]
 
-AGAIN = "Your edits are kept. Fix the problem and save again."
+KEPT = "Your edits are kept."
+AGAIN = f"{KEPT} Fix the problem and save again."
 
 GOES_ON = "The next save writes the rest."
 
@@ -167,10 +168,14 @@ class SaveReporter:
         now = time.strftime("%H:%M")
         outcome = result.outcome
         if outcome is None:
-            taken = isinstance(result.error, NameTakenError)
-            hint = " Rename the layer and save again." if taken else f" {AGAIN}"
+            if isinstance(result.error, NameTakenError):
+                hint = "Rename the layer and save again."
+            else:
+                # What is not supported is not so at the next try either.
+                lasts = isinstance(result.error, UnsupportedError)
+                hint = KEPT if lasts else AGAIN
             reason = _error_sentence(result.error)
-            text = f"Not saved: {shorten_name(name)}.\n{reason}{hint}"
+            text = f"Not saved: {shorten_name(name)}.\n{reason} {hint}"
             self._show_text(text, quiet, failed=True)
             return SaveNote(f"Not saved {now}", text)
         troubles = [
