@@ -212,7 +212,7 @@ def test_a_class_with_the_label_of_objects_can_take_a_free_one(folder):
     classes = classes_of_layer(named)
     classes.add_class("nucleus", 1)
     named.paint((0, 8, 8), 1)
-    with pytest.raises(ValueError, match="painted already"):
+    with pytest.raises(ValueError, match="was painted already"):
         classes.take_free_label(1)
 
 

@@ -342,7 +342,10 @@ def test_the_first_class_of_labels_with_objects_offers_a_free_label(viewer, tmp_
     whole = np.asarray(layer.data[0])
     QTest.mouseClick(dock.classes.buttons["Add class"], LEFT)
     pump()
-    assert "Pixels that already have label 1 are of this class." in dock.status.text()
+    assert (
+        "Pixels that already have label 1 now belong to this class."
+        in dock.status.text()
+    )
     type_name(dock, "mitotic")
     free = int(whole.max()) + 1
     click_link(dock.status, lambda: layer.selected_label == free)

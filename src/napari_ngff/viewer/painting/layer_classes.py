@@ -247,7 +247,7 @@ class LayerClasses:
         if former is None:
             raise ValueError(f"There is no class of label {value}.")
         if not self.may_name_objects(value):
-            raise ValueError(f"{former.name} is painted already. Undo its strokes.")
+            raise ValueError(f"{former.name} was painted already. Undo its strokes.")
         if self.may_name_objects(free):
             dtype = self.layer.canvas.dtype
             raise ValueError(f"No label is free: the labels are {dtype}.")

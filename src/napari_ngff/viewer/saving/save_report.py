@@ -171,7 +171,7 @@ class SaveReporter:
             if isinstance(result.error, NameTakenError):
                 hint = "Rename the layer and save again."
             else:
-                # What is not supported is not so at the next try either.
+                # The next try would fail for the same reason.
                 lasts = isinstance(result.error, UnsupportedError)
                 hint = KEPT if lasts else AGAIN
             reason = _error_sentence(result.error)

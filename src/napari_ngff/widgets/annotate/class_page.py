@@ -243,7 +243,8 @@ class ClassPage(QWidget):
         """Report that pixels may belong to a new class before it is painted with."""
         self._new_class, self._has_reported = label_class.value, True
         link = self._make_link(FREE, "Use a free label")
-        text = f"Pixels that already have label {label_class.value} are of this class."
+        value = label_class.value
+        text = f"Pixels that already have label {value} now belong to this class."
         self.reported.emit(f"{text} {link}")
 
     def _take_free_label(self) -> None:
@@ -256,9 +257,8 @@ class ClassPage(QWidget):
         except ValueError as error:
             self.reported.emit(f"The label is not changed: {error}")
         else:
-            self.reported.emit(
-                f"{label_class.name} paints with label {label_class.value}."
-            )
+            name = label_class.name
+            self.reported.emit(f"{name} paints with label {label_class.value}.")
 
     def removeClass(self) -> None:
         """Take the selected class off the list."""
