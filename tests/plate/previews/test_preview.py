@@ -22,6 +22,7 @@ from napari_ngff.plate.previews.preview import (
     PreviewPixels,
     PreviewPlace,
     PreviewReader,
+    block_means,
     mix_channels,
 )
 from napari_ngff.plate.previews.preview_cache import PreviewCache, clear_previews
@@ -124,6 +125,15 @@ def test_further_wells_cost_two_reads_and_one_per_channel(samples, reads):
     preview = previews.read(PreviewPlace(WELLS[4], well=True))
     assert sum(reads.values()) <= 1 + len(preview.pixels)
     assert all(key.startswith(f"{WELLS[4]}/") for key in reads)
+
+
+@pytest.mark.parametrize("dtype", ["u1", "i4", "u4", "i8", "u8", "f2", "f8"])
+def test_the_brightest_plane_stays_as_bright(dtype):
+    info = np.finfo(dtype) if dtype[0] == "f" else np.iinfo(dtype)
+    plane = np.full((2000, 1999), info.max, dtype)
+    means = block_means(plane)
+    assert means.dtype == dtype
+    assert (means == info.max).all()
 
 
 def test_large_planes_are_means_of_blocks(tmp_path):

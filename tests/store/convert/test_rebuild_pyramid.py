@@ -75,6 +75,35 @@ def test_levels_are_means_again(image, monkeypatch) -> None:
     assert not list(image.rglob(".*aside"))
 
 
+@pytest.mark.parametrize("dtype", ["u1", "i1", "u4", "i8", "u8", "f2", "f8", "?"])
+@pytest.mark.parametrize("factors", [(1, 32, 32), (8, 8, 8), (2, 40, 3)])
+def test_the_brightest_image_stays_as_bright(tmp_path, dtype, factors) -> None:
+    """Sums of many voxels of the largest value fit."""
+    pixels = np.ones((9, 100, 70), dtype)
+    if pixels.dtype.kind in "iu":
+        pixels *= np.iinfo(dtype).max
+    if pixels.dtype.kind == "f":
+        pixels *= np.finfo(dtype).max
+    group = zarr.open_group(tmp_path / "a.zarr", mode="w", zarr_format=3)
+    shape = tuple(-(-n // f) for n, f in zip(pixels.shape, factors, strict=True))
+    group.create_array("0", data=pixels, chunks=(9, 64, 64))
+    group.create_array("1", shape=shape, dtype=dtype)
+    datasets = [
+        {"path": path, "coordinateTransformations": [{"type": "scale", "scale": scale}]}
+        for path, scale in (("0", (1, 1, 1)), ("1", factors))
+    ]
+    axes = [{"name": name, "type": "space"} for name in "zyx"]
+    multiscale = {"axes": axes, "datasets": datasets}
+    group.attrs["ome"] = {"version": "0.5", "multiscales": [multiscale]}
+    rebuild(tmp_path / "a.zarr", method="mean")
+    convert(tmp_path / "a.zarr", tmp_path / "b.zarr", crop={"x": (1, 69)})
+    for name in ("a.zarr", "b.zarr"):
+        found = pixels_of(tmp_path / name, "1")
+        # Of float64 sums are rounded, those of all others are exact.
+        error = 1e-15 if dtype == "f8" else 0
+        np.testing.assert_allclose(found, pixels[0, 0, 0], rtol=error)
+
+
 @pytest.mark.parametrize("method", ["mode", "nearest", None])
 def test_labels_keep_their_ids(image, method) -> None:
     ids = pixels_of(image, "labels/nuclei/0")

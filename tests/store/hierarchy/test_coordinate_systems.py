@@ -355,6 +355,16 @@ def test_every_level_is_moved_and_lies_where_napari_puts_it(tmp_path):
     )
 
 
+@pytest.mark.parametrize("dtype", ["u1", "i8", "u8", "f2", "f8"])
+def test_the_brightest_voxels_are_as_bright_elsewhere(tmp_path, dtype):
+    info = np.finfo(dtype) if dtype[0] == "f" else np.iinfo(dtype)
+    half = {"type": "translation", "translation": [0.5, 0.5]}
+    way = {"input": {"name": "atlas"}, "output": {"name": "physical"}}
+    node = write(tmp_path, half, np.full((8, 8), info.max, dtype), **way)
+    seen = bent(node).levels[0].read(((1, 7), (1, 7)))
+    np.testing.assert_allclose(seen.astype(float), float(info.max), rtol=1e-12)
+
+
 def test_a_block_reads_only_what_it_shows(tmp_path, keys):
     node, _ = displaced(tmp_path, (3, -2))
     pyramid = bent(node)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import tracemalloc
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -115,29 +116,70 @@ def test_each_level_is_made_of_the_whole_one_before(tmp_path_factory, data):
         np.testing.assert_array_equal(coarse, whole[tuple(map(slice, coarse.shape))])
 
 
-@pytest.mark.parametrize(
-    "dtype", ["uint8", "int8", "uint16", "int32", "int64", "uint64", "float32"]
-)
-def test_mean_is_that_of_the_voxels_of_a_block(dtype):
-    dtype = np.dtype(dtype)
-    random = np.random.default_rng(1)
-    if dtype.kind == "f":
-        pixels = random.normal(0, 1e4, (3, 7, 8)).astype(dtype)
-    else:
-        info = np.iinfo(dtype)
-        pixels = random.integers(info.min, info.max, (3, 7, 8), dtype, endpoint=True)
-    step = (2, 2, 2)
-    shape = coarser_shape(pixels.shape, step)
-    found = MeanReducer(step).reduce(pixels, tuple((0, n) for n in shape))
-    assert found.dtype == dtype
-    assert found.shape == shape
-    for place, block in blocks_of(pixels, step):
-        if dtype.kind == "f":
-            assert found[place] == pytest.approx(block.mean(), rel=1e-5)
-        else:
-            total = sum(int(v) for v in block.ravel())
-            nearest_one = (2 * total + block.size) // (2 * block.size)
-            assert int(found[place]) == nearest_one
+INTEGERS = ["?", *(f"{kind}{size}" for kind in "iu" for size in (1, 2, 4, 8))]
+FLOATS = ["f2", "f4", "f8", ">f8"]
+
+
+def limits_of(dtype):
+    if dtype.kind == "b":
+        return 0, 1
+    info = np.iinfo(dtype) if dtype.kind in "iu" else np.finfo(dtype)
+    return info.min, info.max
+
+
+@st.composite
+def blocks(draw, dtypes):
+    """Draw pixels of a type, many of them as large as it has, and factors."""
+    dtype = np.dtype(draw(st.sampled_from(dtypes)))
+    factors = draw(
+        st.sampled_from(
+            [(2, 2, 2), (1, 16, 17), (1, 32, 32), (8, 8, 8), (3, 1, 5), (1, 300, 1)]
+        )
+    )
+    shape = draw(st.tuples(*[st.integers(1, 40)] * 3))
+    random = np.random.default_rng(draw(st.integers(0, 99)))
+    low, high = limits_of(dtype)
+    values = [low, high, draw(st.sampled_from([low, high, 0]))]
+    pixels = random.choice(np.array(values, dtype), shape)
+    if draw(st.booleans()) and dtype.kind in "iu":
+        pixels = random.integers(low, high, shape, dtype, endpoint=True)
+    return pixels, factors
+
+
+@settings(deadline=None, max_examples=40)
+@given(blocks(INTEGERS))
+def test_means_of_integers_are_exact(drawn):
+    pixels, factors = drawn
+    found = MeanReducer(factors).reduce(pixels, ())
+    assert found.dtype == pixels.dtype
+    assert found.shape == coarser_shape(pixels.shape, factors)
+    for place, block in blocks_of(pixels, factors):
+        total = int(block.sum(dtype=object))
+        assert int(found[place]) == (2 * total + block.size) // (2 * block.size)
+
+
+@settings(deadline=None, max_examples=40)
+@given(blocks(FLOATS))
+def test_means_of_floats_never_overflow(drawn):
+    pixels, factors = drawn
+    found = MeanReducer(factors).reduce(pixels, ())
+    assert found.dtype == pixels.dtype
+    assert found.shape == coarser_shape(pixels.shape, factors)
+    for place, block in blocks_of(pixels, factors):
+        values, counts = np.unique(block, return_counts=True)
+        pairs = zip(values.tolist(), counts.tolist(), strict=True)
+        exact = sum(Fraction(value) * count for value, count in pairs) / block.size
+        largest = float(np.abs(block).max())
+        error = abs(Fraction(float(found[place])) - exact)
+        assert error <= largest * float(np.finfo(pixels.dtype).eps)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_means_of_no_numbers_are_none(value):
+    pixels = np.ones((4, 4))
+    pixels[0, 0] = value
+    found = MeanReducer((2, 2)).reduce(pixels, ())
+    np.testing.assert_array_equal(found, [[value, 1], [1, 1]])
 
 
 def test_nothing_is_stored_of_what_is_empty(tmp_path):

@@ -20,6 +20,7 @@ from napari_ngff.store.arrays.chunked_array import ChunkedArray, open_array
 from napari_ngff.store.hierarchy.location import Location
 from napari_ngff.store.hierarchy.node import read_node
 from napari_ngff.store.pyramids.pyramid import open_pyramid
+from napari_ngff.store.pyramids.pyramid_writer import MeanReducer
 from napari_ngff.store.sources.server_logins import server_of
 
 if TYPE_CHECKING:
@@ -336,11 +337,9 @@ def block_means(plane: Pixels) -> Pixels:
     factor = math.ceil(max(plane.shape) / SIDE)
     y, x = (max(1, min(factor, size)) for size in plane.shape)
     # Whole blocks only: a row or column that is left over would be of fewer pixels.
-    height, width = plane.shape[0] // y, plane.shape[1] // x
-    blocks = plane[: height * y, : width * x].reshape(height, y, width, x)
-    # Axes (row, y in the block, column, x in the block).
-    means: Pixels = blocks.mean(axis=(1, 3), dtype=np.float32)
-    return means.astype(np.uint8 if plane.dtype.kind == "b" else plane.dtype)
+    height, width = plane.shape[0] // y * y, plane.shape[1] // x * x
+    plane = plane.view(np.uint8) if plane.dtype.kind == "b" else plane
+    return MeanReducer((y, x)).reduce(plane[:height, :width], ())
 
 
 def mix_channels(preview: PreviewPixels, limits: Sequence[Limits]) -> Pixels:

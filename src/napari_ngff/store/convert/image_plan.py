@@ -381,8 +381,6 @@ def _plan_levels(
     if not made_again:
         return list(zip(cut, shifts, strict=True))
     method = method_named(multiscale.method) if is_label else "mean"
-    if cut[0].array.dtype.kind == "b":
-        method = "nearest"
     planned = [(cut[0], shifts[0])]
     for number, (level, steps) in enumerate(zip(cut[1:], factors, strict=True), 1):
         finer, before = planned[-1]

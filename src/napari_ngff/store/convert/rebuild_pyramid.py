@@ -382,8 +382,6 @@ def plan_rebuild(
     if method is None:
         label = image.label is not None
         method = method_named(multiscale.method) if label else "mean"
-    if finest.dtype.kind == "b" and method == "mean":
-        method = "nearest"
     planned = tuple(_plan_levels(node, finest, levels))
     labels = () if image.label is not None else _plan_labels(node, len(planned) + 1)
     return RebuildPlan(node, finest, method, planned, labels)

@@ -60,6 +60,9 @@ def coarser_shape(shape: Shape, factors: Shape) -> Shape:
 class MeanReducer:
     """Mean of the voxels of a block; of integers the nearest one, halves upwards.
 
+    It is exact for integers of every type. A block of truth values becomes true if at
+    least half of them are.
+
     Attributes
     ----------
     factors
@@ -70,55 +73,70 @@ class MeanReducer:
 
     def reduce(self, block: Array, box: Box) -> Array:
         """Compute a box of the coarser level; its type is that of the block."""
+        dtype = block.dtype
+        if dtype.kind == "b":
+            return self.reduce(block.astype(np.uint8), box).astype(dtype)
         for axis, factor in enumerate(self.factors):
-            surplus = -block.shape[axis] % factor
-            if surplus:
-                # Repeat the last voxel: the mean at the border is then of real voxels
-                # only.
-                pad = [(0, surplus if i == axis else 0) for i in range(block.ndim)]
-                block = np.pad(block, pad, mode="edge")
-        # One strided view for each voxel of a block; these are added up, without a copy
-        # of the whole block.
-        offsets = itertools.product(*map(range, self.factors))
-        parts = [
-            block[
-                tuple(
-                    slice(o, None, f) for o, f in zip(offset, self.factors, strict=True)
-                )
-            ]
-            for offset in offsets
-        ]
-        count = len(parts)
-        if block.dtype.kind == "f":
-            wide = np.result_type(block.dtype, np.float32)
-            # At least float32, in which float16 values cannot overflow when they are
-            # added.
-            total = parts[0].astype(wide)
-            for part in parts[1:]:
-                total += part
-            return (total / count).astype(block.dtype)
-        return _integer_mean(parts, count)
+            rest = block.shape[axis] % factor
+            if rest:
+                # The last blocks are smaller: means of the voxels that they have.
+                last = (*self.factors[:axis], rest, *self.factors[axis + 1 :])
+                parts = np.split(block, [block.shape[axis] - rest], axis)
+                reducers = self, MeanReducer(last)
+                halves = map(MeanReducer.reduce, reducers, parts, (box, box))
+                return np.concatenate([*halves], axis, dtype=dtype)
+        mean_of = _float_mean if dtype.kind == "f" else _integer_mean
+        return mean_of(block, self.factors).astype(dtype, copy=False)
 
 
-def _integer_mean(parts: Sequence[Array], count: int) -> Array:
-    dtype = parts[0].dtype
-    if dtype.itemsize < 8:
-        # Twice as many bits: the sum of all voxels of a block fits.
-        wide = np.dtype(f"{dtype.kind}{2 * dtype.itemsize}")
-        total = parts[0].astype(wide)
-        for part in parts[1:]:
+def _add_blocks(block: Array, factors: Shape, wide: np.dtype[Any]) -> Array:
+    """Add up the voxels of each block, axis by axis, in a type that holds the sums."""
+    total = block.astype(wide) if max(factors, default=1) == 1 else block
+    for axis, factor in enumerate(factors):
+        if factor == 1:
+            continue
+        before = (slice(None),) * axis
+        first, *others = (
+            total[(*before, slice(start, None, factor))] for start in range(factor)
+        )
+        total = first.astype(wide)
+        for part in others:
             total += part
+    return total
+
+
+def _integer_mean(block: Array, factors: Shape) -> Any:
+    dtype, count = block.dtype, math.prod(factors)
+    bits = 8 * dtype.itemsize + count.bit_length()
+    sizes = (size for size in (2, 4, 8) if 8 * size >= bits)
+    if size := next(sizes, 0):
+        wide = np.dtype(f"{dtype.kind}{size}")
+        total = _add_blocks(block, factors, wide)
         total += wide.type(count // 2)
-        mean: Array = (total // wide.type(count)).astype(dtype)
-        return mean
-    # The sum of 64-bit integers may fit into no type; quotients and remainders fit.
-    n = dtype.type(count)
-    quotient, rest = parts[0] // n, parts[0] % n
-    for part in parts[1:]:
-        quotient += part // n
-        rest += part % n
-    whole: Array = quotient + (rest + n // dtype.type(2)) // n
-    return whole
+        return total // wide.type(count)
+    # The sums may fit into no type; those of quotients and of remainders fit.
+    wide = np.dtype(f"{dtype.kind}8")
+    n = wide.type(count)
+    quotients, rests = (
+        _add_blocks(part, factors, wide) for part in np.divmod(block, n)
+    )
+    return quotients + (rests + n // wide.type(2)) // n
+
+
+def _float_mean(block: Array, factors: Shape) -> Array:
+    count = math.prod(factors)
+    wide = np.dtype(np.float64)
+    # Not a number, and infinity of both signs, are no reason to warn.
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = _add_blocks(block, factors, wide) / count
+        if block.dtype.itemsize == 8 and not np.isfinite(mean).all():
+            # The sum of huge numbers may overflow, where their mean does not.
+            scale = 0.5 ** count.bit_length()
+            small = _add_blocks(block * scale, factors, wide) / count
+            top = np.finfo(wide).max * scale
+            np.clip(small, -top, top, out=small, where=np.isfinite(small))
+            mean = np.where(np.isfinite(mean), mean, small / scale)
+    return mean
 
 
 @dataclass(slots=True)

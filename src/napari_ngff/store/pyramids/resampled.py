@@ -203,6 +203,10 @@ class ResampledLevel:
         if order and self.dtype.kind in "iu":
             # A cast would cut the fraction off, half a grey value too dark on average.
             np.rint(values, out=values)
+            if self.dtype.itemsize == 8:
+                # float64 rounds the largest integer up, out of the type.
+                largest = np.nextafter(float(np.iinfo(self.dtype).max), 0)
+                np.minimum(values, largest, out=values)
         out[inside] = values.astype(self.dtype, copy=False)
 
     def _are_inside(self, index: Points) -> bool:
