@@ -60,6 +60,16 @@ def test_two_people_lose_nothing_of_each_other(plate):
     }
 
 
+def test_a_field_that_another_finished_is_not_begun_again(plate):
+    node = open_node(str(plate))
+    one, other = FieldStates(node), FieldStates(node)
+    other.set_state("A/1/0", "done")
+    one.set_state("A/1/0", "in progress", "to do")
+    assert one.state_of("A/1/0") == FieldStates(node).state_of("A/1/0") == "done"
+    one.set_state("A/1/0", "in progress", "done")
+    assert FieldStates(node).state_of("A/1/0") == "in progress"
+
+
 def test_the_next_to_do_goes_around(plate):
     found = FieldStates(open_node(str(plate)))
     fields = ["a", "b", "c", "d"]
@@ -91,7 +101,8 @@ def test_a_plate_that_cannot_be_written_beside_has_its_states_at_home(
 
 def test_another_file_of_that_name_stays(plate):
     path = FieldStates(open_node(str(plate))).path
-    for text in ("[1]", '{"format": "x", "fields": {}}', "{"):
+    deep = "[" * 200_000
+    for text in ("[1]", '{"format": "x", "fields": {}}', "{", deep):
         with open(path, "w") as file:
             file.write(text)
         with pytest.raises(CorruptDataError, match="Move it away"):

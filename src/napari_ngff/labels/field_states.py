@@ -7,7 +7,6 @@ written, it is in the user's data. See docs/annotate.md.
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 from contextlib import suppress
@@ -20,7 +19,7 @@ from napari_ngff.labels.label_classes import STATES
 from napari_ngff.labels.places.sidecar import address_of
 from napari_ngff.store.data_folder import data_folder
 from napari_ngff.store.hierarchy.location import is_url
-from napari_ngff.store.write.replace_file import replace_file
+from napari_ngff.store.write.shared_document import SharedDocument
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,9 +31,6 @@ __all__ = ["TODO", "FieldState", "FieldStates"]
 TODO = STATES[0]
 
 FORMAT = "napari-ngff-annotation"
-
-# One for all files, which are small and seldom written.
-_writing = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,21 +71,20 @@ class FieldStates:
     """
 
     def __init__(self, node: Node) -> None:
-        self.path = _path_of(node)
-        self._known = self._read_file()
+        self._document = SharedDocument(_path_of(node))
+        self.path = self._document.path
+        self._writing = threading.Lock()
+        self._known = self._parse_states(self._document.read())
 
-    def _read_file(self) -> dict[str, FieldState]:
+    def _parse_states(self, content: Any) -> dict[str, FieldState]:
         try:
-            with open(self.path, encoding="utf-8") as file:
-                content: Any = json.load(file)
-            if content["format"] != FORMAT:
+            if content is not None and content["format"] != FORMAT:
                 raise ValueError(f'"format" is not "{FORMAT}"')
+            fields = {} if content is None else content["fields"]
             return {
                 str(field): FieldState(str(entry["state"]), str(entry["when"]))
-                for field, entry in content["fields"].items()
+                for field, entry in fields.items()
             }
-        except FileNotFoundError:
-            return {}
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             msg = f"{self.path} is not a list of states of fields: {error}."
             raise CorruptDataError(
@@ -114,8 +109,13 @@ class FieldStates:
         """Return the state of a field, by its path below the node."""
         return self._known.get(field, FieldState()).state
 
-    def set_state(self, field: str, state: str) -> None:
-        """Note a state; states of other fields that others noted meanwhile are kept.
+    def set_state(self, field: str, state: str, only_from: str | None = None) -> None:
+        """Note a state; those of other fields that others noted meanwhile are kept.
+
+        Parameters
+        ----------
+        only_from
+            State that the field must have now in the file; by default any.
 
         Raises
         ------
@@ -127,11 +127,15 @@ class FieldStates:
         if state not in STATES:
             raise ValueError(f"A state is one of {', '.join(STATES)}.")
         now = datetime.now(UTC).isoformat(timespec="seconds")
-        # Labels of several images may be saved at once, each in its own thread.
-        with _writing:
-            # Read anew: another window may have noted states of other fields.
-            known = self._read_file() | {field: FieldState(state, now)}
-            content = {
+        known: dict[str, FieldState] = {}
+
+        def note_state(content: Any) -> Any:
+            nonlocal known
+            known = self._parse_states(content)
+            if only_from not in (None, known.get(field, FieldState()).state):
+                return content
+            known[field] = FieldState(state, now)
+            return {
                 "format": FORMAT,
                 "version": 1,
                 "fields": {
@@ -139,7 +143,10 @@ class FieldStates:
                     for name, entry in sorted(known.items())
                 },
             }
-            replace_file(self.path, json.dumps(content, indent=1).encode())
+
+        # Labels of several images may be saved at once, each in its own thread.
+        with self._writing:
+            self._document.change(note_state)
             # After the file: where it cannot be written, the state on screen stays the
             # old one.
             self._known = known

@@ -9,9 +9,13 @@ import errno
 import os
 import sys
 import threading
+import time
 from collections import defaultdict
 from contextlib import contextmanager, suppress
+from hashlib import sha256
 from typing import IO, TYPE_CHECKING
+
+from napari_ngff.store.data_folder import data_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,6 +33,15 @@ __all__ = [
 NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 """Answers of file systems without locks."""
 
+PAUSE = 0.002
+"""Seconds between two attempts to lock a file."""
+
+PATIENCE = 5
+"""Seconds of attempts where nobody holds a file, and others ask whether it is held."""
+
+QUESTION = 0.1
+"""Seconds that others ask at most, on Windows, where asking takes the lock."""
+
 _turns: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 
 
@@ -45,28 +58,44 @@ def hold_file(path: str | Path) -> IO[bytes]:
     # To append, which neither empties a file that is there nor needs one.
     file = open(path, "ab", buffering=0)  # noqa: SIM115
     try:
-        # A lock of `flock`, which belongs to the open file: a second opening in this
-        # process is refused, too.
-        _lock_handle(file.fileno())
+        last = time.monotonic() + PATIENCE
+        while True:
+            try:
+                # A lock of `flock`, which belongs to the open file: a second opening
+                # in this process is refused, too.
+                _lock_handle(file.fileno())
+                return file
+            except BlockingIOError:
+                # Refused also while somebody only asks whether it is held.
+                if is_held(path) or time.monotonic() > last:
+                    raise
+            time.sleep(PAUSE)
     except OSError:
         file.close()
         raise
-    return file
 
 
-def _lock_handle(handle: int, wait: bool = False) -> None:
+def _lock_handle(handle: int, *, shared: bool = False, wait: bool = False) -> None:
+    """Lock an open file; `shared` with others who ask, and not with who holds it."""
     if sys.platform == "win32":
         import msvcrt
 
-        try:
-            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
-        except PermissionError as error:
-            # Windows reports a locked file as a lack of permission.
-            raise BlockingIOError(*error.args) from error
+        # Locks are never shared: a refusal counts if it lasts longer than a question.
+        last = time.monotonic() + QUESTION
+        while True:
+            try:
+                msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
+                break
+            except PermissionError as error:
+                # Windows reports a locked file as a lack of permission.
+                if not wait and time.monotonic() > last:
+                    raise BlockingIOError(*error.args) from error
+            time.sleep(PAUSE)
     else:
         import fcntl
 
-        fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+        fcntl.flock(handle, kind if wait else kind | fcntl.LOCK_NB)
 
 
 def hold_if_possible(path: str | Path) -> IO[bytes]:
@@ -80,11 +109,10 @@ def hold_if_possible(path: str | Path) -> IO[bytes]:
 
 
 def is_held(path: str | Path) -> bool:
-    """Return whether a file exists and is locked."""
-    if not os.path.exists(path):
-        return False
+    """Return whether a file exists and is locked; who locks it meanwhile can."""
     try:
-        hold_file(path).close()
+        with open(path, "rb") as file:
+            _lock_handle(file.fileno(), shared=True)
     # Locked means that its owner runs; any other error says nothing, and counts as not
     # held.
     except BlockingIOError:
@@ -100,7 +128,7 @@ def lock_open_file(handle: int, wait: bool = False) -> bool:
     if sys.platform == "win32":
         return True
     try:
-        _lock_handle(handle, wait)
+        _lock_handle(handle, wait=wait)
     except OSError:
         return False
     return True
@@ -116,8 +144,7 @@ def take_turn(root: str) -> Iterator[None]:
     """Change documents of a hierarchy while no one else does; not to be nested.
 
     Of two processes that extend the same list at the same time, one change would be
-    lost. Other processes wait as well, except on Windows, and on file systems without
-    locks.
+    lost. Other processes wait as well, except on file systems without locks.
 
     Parameters
     ----------
@@ -127,14 +154,23 @@ def take_turn(root: str) -> Iterator[None]:
     # First the threads of this process, for systems without locks of files.
     with turn_lock(root):
         handle = None
-        if sys.platform != "win32":
-            with suppress(OSError):
-                # The folder itself is locked: a lock file would be one more object in
-                # the hierarchy.
-                handle = os.open(root, os.O_RDONLY)
-                lock_open_file(handle, wait=True)
+        with suppress(OSError):
+            handle = _open_turn(root)
+            _lock_handle(handle, wait=True)
         try:
             yield
         finally:
             if handle is not None:
                 os.close(handle)
+
+
+def _open_turn(root: str) -> int:
+    """Open what is locked for a turn."""
+    if sys.platform == "win32":
+        folder = data_folder() / "turns"
+        folder.mkdir(parents=True, exist_ok=True)
+        place = os.path.normcase(os.path.realpath(root))
+        name = sha256(place.encode()).hexdigest()[:32]
+        return os.open(folder / name, os.O_RDWR | os.O_CREAT)
+    # The folder itself: a lock file would be one more object in the hierarchy.
+    return os.open(root, os.O_RDONLY)

@@ -338,9 +338,7 @@ class AnnotationStates:
     def _write_state(self, key: str, state: str, only_from: str | None = None) -> None:
         def write_state() -> Exception | None:
             try:
-                states = self.read_states()
-                if only_from in (None, states.state_of(key)):
-                    states.set_state(key, state)
+                self.read_states().set_state(key, state, only_from)
             except (OMEZarrError, OSError, ValueError) as error:
                 return error
             return None
