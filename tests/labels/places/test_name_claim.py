@@ -42,6 +42,22 @@ def test_a_name_that_is_taken_is_refused_and_a_free_one_proposed(folder):
     assert files(folder) == before
 
 
+@pytest.mark.parametrize("replace", [True, False])
+@pytest.mark.parametrize(
+    ("there", "name"),
+    [("Caf\u00e9", "Cafe\u0301"), ("Cafe\u0301", "Caf\u00e9"), ("Zellen", "zellen")],
+)
+def test_a_name_that_would_be_the_same_folder_elsewhere_is_taken(
+    folder, there, name, replace
+):
+    node = open_node(str(folder))
+    create_labels(node, there, U1).register()
+    before = files(folder)
+    with pytest.raises(NameTakenError, match="-2 is free"):
+        create_labels(node, name, U1, replace=replace)
+    assert files(folder) == before
+
+
 def test_what_is_replaced_is_there_until_the_new_one_is_registered(folder):
     before = files(folder)
     made = replaced(folder, replace=True)

@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import ConflictError, CorruptDataError, NameTakenError
+from napari_ngff.labels.places.label_location import name_key
 from napari_ngff.metadata.dump import dump_labels
 from napari_ngff.metadata.version import V0_4, V0_5
 from napari_ngff.store.arrays.new_array import group_documents
@@ -67,8 +68,7 @@ def claim_place(
     path = home.path_of(name)
     # First: what a dead process left must neither count as taken nor be overwritten.
     transaction.recover(path)
-    if not replace:
-        require_free(transaction, path)
+    require_free(transaction, path, replace=replace)
     try:
         # Refused where another process makes labels of that name, which are in no list
         # yet, so that `require_free` did not find them.
@@ -77,24 +77,31 @@ def claim_place(
         raise _taken_error(transaction, path) from error
 
 
-def require_free(transaction: Transaction, path: str) -> None:
-    """Refuse a path at which something exists.
+def require_free(transaction: Transaction, path: str, *, replace: bool = False) -> None:
+    """Refuse a path at which something exists, or would be on some system.
+
+    Parameters
+    ----------
+    replace
+        Whether what has exactly this name may be replaced.
 
     Raises
     ------
     NameTakenError
     """
     above, _, name = path.rpartition("/")
-    if name in (transaction.source.list_names(above) or ()):
+    others = set(transaction.source.list_names(above) or ())
+    if replace:
+        others.discard(name)
+    if name_key(name) in map(name_key, others):
         raise _taken_error(transaction, path)
 
 
 def _taken_error(transaction: Transaction, path: str) -> NameTakenError:
     above, _, name = path.rpartition("/")
-    # Windows and macOS take names that differ only in case for the same.
-    taken = {other.lower() for other in transaction.source.list_names(above) or ()}
+    taken = set(map(name_key, transaction.source.list_names(above) or ()))
     numbers = range(2, len(taken) + 3)
-    free = next(f"{name}-{n}" for n in numbers if f"{name}-{n}".lower() not in taken)
+    free = next(f"{name}-{n}" for n in numbers if name_key(f"{name}-{n}") not in taken)
     msg = f"There is something named {name} in {transaction.root}/{above} already."
     return NameTakenError(f"{msg} {free} is free.", name, free)
 

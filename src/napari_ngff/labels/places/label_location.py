@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import unicodedata
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -24,6 +26,7 @@ __all__ = [
     "LabelLocation",
     "is_name",
     "location_inside",
+    "name_key",
     "name_problem",
     "why_not_created",
     "written_version",
@@ -31,6 +34,11 @@ __all__ = [
 
 TAKEN = ("zarr.json", ".zgroup", ".zattrs", ".zarray", ".zmetadata")
 """Names of Zarr's own documents, v3 and v2."""
+
+DEVICES = re.compile(
+    r"(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[1-9¹²³]) *(\..*)?", re.IGNORECASE
+)
+"""Names of devices on Windows, where no file can have them, whatever its ending."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,20 +184,31 @@ def name_problem(name: str, taken: Sequence[str] = ()) -> str:
 
     It becomes the name of a zarr group: "must not contain /", "must not be composed
     only of periods", "must not start with the reserved prefix __" (zarr v3, node
-    names). Names that differ in case alone would be one folder on some systems.
+    names). Names with one `name_key` would be one folder on some systems.
     """
     if not name.strip():
         return "A label image needs a name."
     # Characters that Windows does not allow; nor names with a space or a period at
     # their end, which it drops.
     odd = set(name) & set('/\\:*?"<>|') or not name.isprintable()
-    if odd or name.strip().rstrip(".") not in (name, ""):
+    is_cut = name.strip().rstrip(".") not in (name, "")
+    if odd or is_cut or DEVICES.fullmatch(name):
         return f"{name!r} cannot be the name of a folder on every system."
     if not is_name(name):
         return f"{name!r} is not allowed as a name in zarr."
-    if name.lower() in (other.lower() for other in taken):
+    if name_key(name) in map(name_key, taken):
         return f"A label image {name!r} already exists. Choose another name."
     return ""
+
+
+def name_key(name: str) -> str:
+    """Return what two names share that are one folder on Windows or macOS.
+
+    There, names are the same if they differ in case alone, or in how Unicode writes a
+    letter: "é" is one character, or "e" with an accent.
+    """
+    folded = unicodedata.normalize("NFD", name).casefold()
+    return unicodedata.normalize("NFD", folded)
 
 
 def is_name(path: str) -> bool:
