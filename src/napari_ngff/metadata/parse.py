@@ -335,7 +335,7 @@ def find_version(home: Cursor, zarr_format: int) -> tuple[Version, int]:
             )
         return implied, int(implied[-1])
     version = Version(stated.value) if isinstance(stated.value, str) else implied
-    minor = version.exact_minor or int(implied[-1])
+    minor = version.minor or int(implied[-1])
     if stated.value != version or not version.is_known:
         text = f"The version must be 0.1 to 0.6, is {stated.describe_value()}"
         stated.report_warning("version-unknown", text, f"It is read as 0.{minor}.")
