@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import copy
 import errno
+import json
 import os
 import pickle
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from napari_ngff.errors import (
@@ -23,6 +26,7 @@ from napari_ngff.errors import (
     may_pass,
     remedy_of,
 )
+from napari_ngff.plate.tables.table import make_table
 
 ERRORS = [
     AccessError("No permission to read a.zarr.", remedy="Ask its owner."),
@@ -97,3 +101,28 @@ def test_a_chunk_that_is_refused_asks_for_a_login():
     error = ChunkError("http://x", "0/0", cause)
     assert str(error) == str(cause)
     assert error.remedy == cause.remedy
+
+
+def fail(kind):
+    if kind == "shape":
+        np.zeros(3)[:] = np.zeros(2)
+    if kind == "text":
+        float("a")
+    if kind == "module":
+        json.loads("{")
+
+
+@pytest.mark.parametrize("kind", ["shape", "text", "module"])
+def test_an_error_of_numbers_is_logged_with_its_place(kind, caplog):
+    with pytest.raises(ValueError, match=r"broadcast|convert|Expecting") as caught:
+        fail(kind)
+    assert error_text(caught.value) == str(caught.value)
+    assert "in fail" in caplog.text
+
+
+def test_a_mistake_in_an_input_is_not_logged(caplog):
+    frame = make_table(pd.DataFrame({"well": ["A1"], "a": ["x"]}), "t")
+    with pytest.raises(ValueError, match="text") as caught:
+        frame.by_well("a", "median")
+    assert error_text(caught.value) == str(caught.value)
+    assert caplog.text == ""

@@ -28,6 +28,7 @@ import errno
 import logging
 import traceback
 from contextlib import contextmanager
+from dis import opname
 from typing import TYPE_CHECKING, Self
 
 from napari_ngff.addresses import hide_secrets
@@ -355,13 +356,31 @@ def error_text(error: BaseException) -> str:
     if isinstance(error, OSError) and str(error):
         text = f"{_system_text(error)} {remedy_of(error)}".rstrip()
         return hide_secrets(text)
-    if isinstance(error, ValueError):
+    if isinstance(error, ValueError) and _is_raised_here(error):
         return hide_secrets(str(error))  # what is wrong with an input
     trace = "".join(traceback.format_exception(error))
     logging.getLogger(__name__).error("Unexpected error\n%s", hide_secrets(trace))
     if isinstance(error, MemoryError):
         return "There is not enough memory. Close other images, and try again."
+    if isinstance(error, ValueError):
+        return hide_secrets(str(error))  # perhaps an input, perhaps a mistake of ours
     return hide_secrets(f"Unexpected {type(error).__name__}: {error}".rstrip(": "))
+
+
+def _is_raised_here(error: BaseException) -> bool:
+    """Return whether a statement of this package raised an error on purpose."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None:
+        return True
+    frame = trace.tb_frame
+    instruction = opname[frame.f_code.co_code[trace.tb_lasti]]
+    package = __name__.partition(".")[0]
+    return (
+        instruction == "RAISE_VARARGS"
+        and str(frame.f_globals.get("__name__")).partition(".")[0] == package
+    )
 
 
 def _system_text(error: OSError) -> str:
