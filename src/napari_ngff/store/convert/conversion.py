@@ -480,7 +480,8 @@ def _finish(
         nonlocal done, pieces
         if record != unit.done:
             folder.note_unit(unit.number, record)
-        problems.extend(record.problems[: MOST_PROBLEMS - len(problems)])
+        problems.extend(record.problems)
+        del problems[MOST_PROBLEMS:]
         done, pieces = done + unit.nbytes, pieces + 1
         run.report_step("convert", pieces, units)
         if run.progress is not None:
