@@ -190,6 +190,16 @@ def test_nothing_is_stored_of_what_is_empty(tmp_path):
     assert sorted(p.name for p in stored) == ["0", "zarr.json"]
 
 
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
+def test_a_zero_keeps_its_sign(tmp_path, dtype):
+    pixels = np.zeros((64, 64), dtype)
+    pixels[:16, :16] = -0.0
+    (level,) = write(tmp_path / "new", pixels, [], (16, 16), mean)
+    np.testing.assert_array_equal(np.signbit(level), np.signbit(pixels))
+    stored = [p for p in (tmp_path / "new" / "0" / "c").rglob("*") if p.is_file()]
+    assert len(stored) == 1
+
+
 def test_version_0_4_is_zarr_v2(tmp_path):
     pixels = np.arange(70 * 50, dtype=np.int16).reshape(70, 50)
     levels = write(

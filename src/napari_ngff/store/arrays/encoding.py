@@ -95,7 +95,11 @@ class ChunkEncoder:
         # Of most chunks with other values, a few voxels have one already. NaN is not
         # equal to itself: such a chunk is stored, which is no error.
         few = chunk[(slice(None, None, 16),) * chunk.ndim]
-        return bool((few == fill).all() and (chunk == fill).all())
+        if not ((few == fill).all() and (chunk == fill).all()):
+            return False
+        # -0.0 equals 0.0, and is another value.
+        signed = chunk.dtype.kind == "f"
+        return not (signed and (np.signbit(chunk) != np.signbit(fill)).any())
 
     def encode_always(self, chunk: Array) -> bytes:
         """Encode a chunk, also one of fill values."""
