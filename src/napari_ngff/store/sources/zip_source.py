@@ -123,7 +123,7 @@ class ZipSource:
     def comment_version(self) -> str | None:
         """OME-Zarr version that the archive's comment states, or None."""
         try:
-            # RFC-9: "null-terminated UTF-8-encoded JSON".
+            # Earlier drafts of RFC-9 ended it with a null.
             version = parse_json(self.comment.rstrip(b"\0"))["ome"]["version"]
         except (ValueError, KeyError, TypeError):
             return None
@@ -322,9 +322,9 @@ def find_deviations(
         add_warning(
             "ozx-comment-missing",
             "",
-            "No OME-Zarr version in the archive's comment. \"Its ZIP archive comment "
-            "SHOULD contain null-terminated UTF-8-encoded JSON with an `ome` attribute "
-            'that holds a `version` key".',
+            "No OME-Zarr version in the archive's comment. \"The ZIP archive comment "
+            "SHOULD contain an UTF-8-encoded JSON string with an `ome` attribute that "
+            'holds a `version` key".',
         )
     if archive.compressed:
         add_warning(
