@@ -345,19 +345,10 @@ def convert_form(folder: Path) -> None:
     while shown_form(viewer, TITLE) is None:
         wait(0.1)
     form = shown_form(viewer, TITLE)
-    while not form.task.can_start:
-        wait(0.1)
-    form.fields.toggleMore()
-    form.shards.setEditText("auto")
-    form.lines["wells"].setText("B*,C3")
-    form.askTask()
-    while not form.task.can_start:
-        wait(0.1)
+    form.more.expand(animate=False)
+    form.lines["shards"].setText("auto")
     # Not the folder of this computer.
-    form.source.lineEdit().setText("/data/plate.ome.zarr")
-    form._waiting.stop()
-    form.target.setText("/data/plate-converted.ome.zarr")
-    form.start.setEnabled(True)
+    form.source.setEditText("/data/plate.ome.zarr")
     form.start.setFocus()
     wait(0.5)
     file = folder / "dialog.png"

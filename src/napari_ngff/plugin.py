@@ -29,7 +29,6 @@ __all__ = [
     "measure_labels",
     "new_labels",
     "open_url",
-    "rebuild_pyramid",
     "restore_edits",
     "sample_cells",
     "sample_plate",
@@ -193,19 +192,6 @@ def save_as(viewer: Viewer) -> None:
 
 def convert_files(viewer: Viewer) -> None:
     """Ask what to convert to another version, other chunks, a part or one file."""
-    show_when_loaded(viewer, "convert_form", "show_convert_form")
-
-
-def rebuild_pyramid(viewer: Viewer) -> None:
-    """Ask how to make the coarser levels of an image again, and make them."""
-    show_when_loaded(viewer, "rebuild_form", "show_rebuild_form")
-
-
-def show_when_loaded(viewer: Viewer, module: str, function: str) -> None:
-    """Show a form of ``widgets/converting``, which is imported in a worker.
-
-    The first import takes more than 100 ms, in which the window would not answer.
-    """
     from napari_ngff.viewer.window_services import is_open, run_work
 
     use_workers()
@@ -213,10 +199,11 @@ def show_when_loaded(viewer: Viewer, module: str, function: str) -> None:
 
     def show(form: Any) -> None:
         if is_open(viewer):
-            getattr(form, function)(viewer)
+            form.show_convert_form(viewer)
 
-    name = f"napari_ngff.widgets.converting.{module}"
-    run_work(partial(import_module, name), show)
+    # The first import takes more than 100 ms, in which the window would not answer.
+    module = "napari_ngff.widgets.converting.convert_form"
+    run_work(partial(import_module, module), show)
 
 
 def use_workers() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from napari_ngff.viewer.converting import form_task
+from napari_ngff.viewer.converting import long_job
 from patience import PATIENCE
 
 
@@ -22,9 +22,9 @@ class HeldJobs:
     def __init__(self, monkeypatch, phase):
         self.phase = phase
         self.reached, self.released = threading.Event(), threading.Event()
-        monkeypatch.setattr(form_task, "run_in_child", self._run)
+        monkeypatch.setattr(long_job, "run_in_child", self._run)
 
-    def _run(self, work, arguments, follow, grace):
+    def _run(self, work, arguments, follow):
         def hold(step):
             follow(step)
             if step.phase == self.phase and step.done and not self.released.is_set():

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 from napari.components import ViewerModel
 
 from napari_ngff import open_node
@@ -23,6 +21,6 @@ def test_labels_of_a_source_are_hidden_where_a_browser_shows_the_copy(tmp_path):
     labels.paint((2, 2), 1)
     assert labels.saver.save_now()
     # The reader gives saved labels an origin in the file, below the source.
-    hide_source(viewer, SimpleNamespace(node=open_node(root)))
+    hide_source(viewer, str(root))
     assert not labels.visible
     assert image.visible, "the browser goes on with it"

@@ -13,7 +13,7 @@ from napari_ngff.viewer.bridge.regions import view_region
 from napari_ngff.viewer.browsing.camera import camera_of
 from napari_ngff.viewer.samples import write_image, write_plate
 from napari_ngff.viewer.session import session_of
-from napari_ngff.widgets.converting.convert_form import TITLE, show_convert_form
+from napari_ngff.widgets.converting.convert_form import TITLE
 from napari_ngff.widgets.form_dialog import shown_form
 from person import Person, button_with, needs_pointer
 
@@ -23,11 +23,8 @@ COMMAND = "File", "IO Utilities", "Convert OME-Zarr… (OME-Zarr)"
 
 
 def show_form(person):
-    """Open the form by the menu; its source is looked at."""
     person.choose(*COMMAND)
-    form = person.sees(lambda: shown_form(person.viewer, TITLE))
-    person.sees(lambda: form.task.can_start)
-    return form
+    return person.sees(lambda: shown_form(person.viewer, TITLE))
 
 
 def type_into(person, field, text):
@@ -38,17 +35,17 @@ def type_into(person, field, text):
     person.types(text)
 
 
-def zoom_in(viewer):
-    camera_of(viewer).zoom *= 8
+def show_options(person, form):
+    person.click(form.more.toggleButton())
+    person.sees(form.lines["codec"].isVisible)
+    person.rest()
 
 
-def options_of(person, form):
-    person.click(form.fields.more)
-    person.sees(form.lines["crop"].isVisible)
+def nuclei(viewer):
+    return [layer for layer in viewer.layers if layer.name.startswith("nuclei")]
 
 
-@pytest.mark.long
-def test_a_part_of_an_image_becomes_one_file(viewer, tmp_path):
+def test_levels_of_an_image_become_one_file(viewer, tmp_path):
     source = write_image(tmp_path / "cells.ome.zarr", "0.4", shape=(2, 300, 400))
     made = tmp_path / "part.ozx"
 
@@ -57,27 +54,13 @@ def test_a_part_of_an_image_becomes_one_file(viewer, tmp_path):
         person.layer("nuclei")
         form = show_form(person)
         assert form.source.currentText() == str(source)
-        assert form.facts.text().startswith("Image, OME-Zarr 0.4, t 2")
-        assert form.version.currentText() == "OME-Zarr 0.5"
-        assert not form.lines["crop"].isVisible()
-        assert "Reads about" in form.estimate.text()
-        type_into(person, form.target, str(source))
-        person.sees(lambda: "already exists" in text_below(form, "target"))
-        assert not form.start.isEnabled()
+        assert form.target.text() == str(tmp_path / "cells-converted.ome.zarr")
         type_into(person, form.target, str(made))
-        options_of(person, form)
-        assert not form.lines["wells"].isVisible()  # an image has none
-        person.click(form.lines["chunks"])
-        person.press("Tab", "Tab", "Tab")
-        person.sees(form.lines["crop"].hasFocus)
-        before = place_of(form.lines["levels"])
-        person.types("q=1")
-        person.sees(lambda: "no axis 'q'" in text_below(form, "crop"))
-        # The next field stays where the mouse is going.
-        assert place_of(form.lines["levels"]) == before
-        assert not form.start.isEnabled()
-        type_into(person, form.lines["crop"], "x=100:300,t=1")
-        person.sees(lambda: form.start.isEnabled() and not text_below(form, "crop"))
+        show_options(person, form)
+        type_into(person, form.lines["levels"], "9")
+        person.click(form.start)
+        person.sees(lambda: form.status.text().startswith("Levels: "))
+        type_into(person, form.lines["levels"], "1:")
         person.press("Return")
         person.sees(form.open.isVisible)
         assert form.status.text() == "Done: part.ozx."
@@ -89,51 +72,11 @@ def test_a_part_of_an_image_becomes_one_file(viewer, tmp_path):
         person.sees(lambda: shown_form(viewer, TITLE) is None)
 
     Person(viewer, "convert").take(journey)
-    image = napari_ngff.open(made)
-    assert image.levels[0].shape == (1, 3, 300, 200)
-    before = napari_ngff.open(source).levels[0]
-    assert (image.levels[0] == before[1:, ..., 100:300]).all().compute()
+    image, before = napari_ngff.open(made), napari_ngff.open(source)
+    assert (image.levels[0] == before.levels[1]).all().compute()
 
 
-def place_of(field):
-    return field.mapToGlobal(field.rect().topLeft())
-
-
-def nuclei(viewer):
-    return [layer for layer in viewer.layers if layer.name.startswith("nuclei")]
-
-
-TITLES = {"target": "Save as"}
-
-
-def text_below(form, name):
-    label, title = form.fields.mistakes, TITLES.get(name, name.capitalize())
-    lines = label.text().splitlines() if label.isVisible() else ()
-    return next((line for line in lines if line.startswith(f"{title}: ")), "")
-
-
-@pytest.mark.long
-def test_wells_of_a_plate_are_forgotten_for_an_image(viewer, tmp_path):
-    plate = write_plate(tmp_path / "plate.ome.zarr", grid=(1, 2), fields=1)
-    image = write_image(tmp_path / "cells.ome.zarr", "0.4", shape=(60, 60))
-
-    def journey(person):
-        person.drop(plate)
-        form = show_form(person)
-        options_of(person, form)
-        person.sees(form.lines["wells"].isVisible)
-        type_into(person, form.lines["wells"], "A1")
-        person.sees(form.start.isEnabled)
-        type_into(person, form.source, str(image))
-        person.sees(lambda: "Image" in form.facts.text())
-        person.sees(lambda: form.start.isEnabled() and not form.fields.mistakes.text())
-        assert not form.lines["wells"].isVisible()
-
-    Person(viewer, "convert").take(journey)
-
-
-@pytest.mark.long
-def test_the_visible_part_becomes_the_crop(viewer, tmp_path):
+def test_only_the_visible_part_is_kept(viewer, tmp_path):
     source = write_image(tmp_path / "cells.ome.zarr", "0.5", shape=(2, 300, 400))
     made = tmp_path / "cells-converted.ome.zarr"
 
@@ -143,34 +86,30 @@ def test_the_visible_part_becomes_the_crop(viewer, tmp_path):
         person.look(lambda: setattr(viewer.scene.camera, "zoom", 8))
         person.rest()
         form = show_form(person)
-        options_of(person, form)
-        person.click_button("Visible part")
-        region = person.look(lambda: view_region(viewer, layer))
-        (top, bottom), (left, right) = region[1:]
+        show_options(person, form)
+        person.click(form.visible)
+        top, bottom, left, right = (
+            place
+            for axis in person.look(lambda: view_region(viewer, layer))[1:]
+            for place in axis
+        )
         assert 0 < bottom - top < 300
-        assert form.lines["crop"].text() == f"y={top}:{bottom},x={left}:{right}"
-        person.sees(form.start.isEnabled)
+        # There is no part of what is not shown.
+        type_into(person, form.source.lineEdit(), str(tmp_path / "other"))
+        person.click(form.start)
+        person.sees(lambda: "does not show this image" in form.status.text())
+        type_into(person, form.source.lineEdit(), str(source))
         person.click(form.start)
         person.sees(form.open.isVisible)
-        shapes.append((2, 3, bottom - top, right - left))
+        parts.append(np.s_[:, :, top:bottom, left:right])
 
-    shapes = []
+    parts = []
     Person(viewer, "visible").take(journey)
-    assert napari_ngff.open(made).levels[0].shape == shapes[0]
+    whole = np.asarray(napari_ngff.open(source).levels[0])
+    assert (whole[parts[0]] == np.asarray(napari_ngff.open(made).levels[0])).all()
 
 
-def test_there_is_no_part_of_what_is_not_shown(viewer, tmp_path):
-    source = write_image(tmp_path / "cells.ome.zarr", "0.5", shape=(64, 64))
-    form = show_convert_form(viewer)
-    form.source.setEditText(str(source))
-    form.askTask()
-    until(lambda: form.task.can_start)
-    form.cropToView()
-    assert form.lines["crop"].text() == ""
-    assert "does not show this image" in form.fields.mistakes.text()
-
-
-def test_a_folder_is_packed_by_its_targets_name(viewer, tmp_path):
+def test_a_plate_that_is_browsed_is_converted_whole(viewer, tmp_path):
     source = write_plate(tmp_path / "plate.ome.zarr", grid=(1, 2), shape=(64, 64))
     states = tmp_path / "plate.ome.zarr.annotation.json"
     states.write_text('{"format": "napari-ngff-annotation", "fields": {}}')
@@ -179,11 +118,8 @@ def test_a_folder_is_packed_by_its_targets_name(viewer, tmp_path):
         person.drop(source)
         person.sees(lambda: len(viewer.layers) > 2)
         form = show_form(person)
-        # Of a plate that is browsed, all of it.
         assert form.source.currentText() == str(source)
-        assert form.start.text() == "Convert"
         type_into(person, form.target, str(tmp_path / "plate.ozx"))
-        person.sees(lambda: form.start.text() == "Pack")
         person.click(form.start)
         person.sees(form.open.isVisible)
         note = "Not copied, since it is beside the source"
@@ -193,7 +129,8 @@ def test_a_folder_is_packed_by_its_targets_name(viewer, tmp_path):
         (dock,) = viewer.window.dock_widgets.values()
         person.sees(dock.controls.buttons["Field"].isChecked)
         field = list(viewer.layers)
-        person.look(lambda: zoom_in(viewer))
+        camera = camera_of(viewer)
+        person.look(lambda: setattr(camera, "zoom", 8 * camera.zoom))
         person.click(form.open)
         person.sees(lambda: len(viewer.layers) > len(field))
         person.sees(dock.controls.buttons["Plate"].isChecked)
@@ -204,7 +141,7 @@ def test_a_folder_is_packed_by_its_targets_name(viewer, tmp_path):
         corners = overview.corner_pixels[:, -2:]
         assert (corners[1] - corners[0] + 1 >= overview.data.shape[-2:]).all()
 
-    Person(viewer, "pack").take(journey)
+    Person(viewer, "plate").take(journey)
     assert list(napari_ngff.open(tmp_path / "plate.ozx").wells) == ["A/1", "A/2"]
 
 
@@ -217,18 +154,16 @@ def test_unsaved_changes_are_never_left_out_in_silence(viewer, tmp_path):
         layer = person.layer("nuclei")
         person.look(lambda: layer.paint((50, 50), 77))
         form = show_form(person)
-        assert "changes of nuclei" in form.note.text()
         person.click(form.start)
         person.sees(lambda: button_with("Convert without them"))
         person.press("Escape")
         person.sees(lambda: QApplication.activeModalWidget() is None)
-        assert not form.task.is_running
+        assert form.task.job is None
         assert not made.exists()
         person.click(form.start)
         person.click_button("Save and convert")
         person.sees(form.open.isVisible)
         assert not layer.unsaved
-        assert form.note.text() == ""
 
     Person(viewer, "unsaved").take(journey)
     labels = napari_ngff.open(made).labels["nuclei"]
@@ -236,7 +171,7 @@ def test_unsaved_changes_are_never_left_out_in_silence(viewer, tmp_path):
 
 
 @pytest.mark.long
-def test_it_is_cancelled_and_resumed_from_another_form(viewer, tmp_path, monkeypatch):
+def test_it_is_cancelled_and_continued_from_another_form(viewer, tmp_path, monkeypatch):
     jobs = HeldJobs(monkeypatch, "convert")
     source = write_image(tmp_path / "cells.ome.zarr", "0.5", shape=(2, 300, 300))
     made = tmp_path / "cells-converted.ome.zarr"
@@ -245,30 +180,28 @@ def test_it_is_cancelled_and_resumed_from_another_form(viewer, tmp_path, monkeyp
         person.drop(source)
         person.layer("nuclei")
         form = show_form(person)
-        options_of(person, form)
+        show_options(person, form)
         type_into(person, form.lines["chunks"], "y=64,x=64")
-        person.sees(
-            lambda: form.start.isEnabled() and "encoded" in form.estimate.text()
-        )
         task = form.task
         person.click(form.start)
-        person.sees(lambda: task.is_running)
+        person.sees(lambda: task.job is not None)
         # Closing the form does not stop it; opened again, the form shows it.
         person.press("Escape")
         person.sees(lambda: shown_form(viewer, TITLE) is None)
-        assert task.is_running
-        person.choose(*COMMAND)
-        form = person.sees(lambda: shown_form(viewer, TITLE))
+        assert task.job is not None
+        form = show_form(person)
         assert form.task is task
-        assert not form.fields.isEnabled()
+        assert not form.start.isEnabled()
         assert form.source.currentText() == str(source)
         jobs.wait()
         person.sees(lambda: form.status.text().startswith("Piece 1 of"))
         person.click(form.bar.cancel)
         jobs.release()
-        person.sees(lambda: form.start.isVisible() and form.start.text() == "Resume")
+        person.sees(form.discard.isVisible)
         assert "Finished parts are kept" in form.status.text()
         assert not made.exists()
+        show_options(person, form)
+        type_into(person, form.lines["chunks"], "y=64,x=64")
         person.click(form.start)
         person.sees(form.open.isVisible)
 
@@ -291,11 +224,6 @@ def test_closing_the_window_stops_it(viewer, tmp_path, monkeypatch):
         person.drop(source)
         person.layer("nuclei")
         form = show_form(person)
-        options_of(person, form)
-        type_into(person, form.lines["chunks"], "y=64,x=64")
-        person.sees(
-            lambda: form.start.isEnabled() and "encoded" in form.estimate.text()
-        )
         person.click(form.start)
         jobs.append(person.sees(lambda: form.task.job))
 

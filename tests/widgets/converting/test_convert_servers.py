@@ -91,17 +91,13 @@ def test_a_source_that_wants_a_login(viewer, tmp_path, home, started, capfd, key
     ):
         form = show_convert_form(viewer)
         form.source.setEditText(f"{server.address}/cells.zarr")
-        form.askTask()
+        form.target.setText(str(made))
+        form.lines["codec"].setText("gzip:1")
+        form.start_task()
         until(lambda: asks(viewer))
         assert "wants a login" in answer_login(viewer, shown, token=WRONG)
         until(lambda: asks(viewer))
         assert "did not accept" in answer_login(viewer, shown, token=TOKEN)
-        until(lambda: form.task.facts is not None)
-        form.target.setText(str(made))
-        form.codec.setEditText("gzip:1")
-        form.askTask()
-        until(lambda: form.task.can_start)
-        form.startTask(False)
         until(lambda: form.task.result is not None)
         shown += [*texts_of_widgets(), form.status.text()]
     before = napari_ngff.open(folder / "cells.zarr").levels[0]
@@ -114,19 +110,20 @@ def test_a_source_that_wants_a_login(viewer, tmp_path, home, started, capfd, key
     assert keychain == {}
 
 
-def test_a_login_that_is_cancelled_is_a_mistake_of_the_source(viewer, tmp_path):
+def test_a_login_that_is_cancelled_leaves_the_reason(viewer, tmp_path):
     write_image(tmp_path / "cells.zarr", pixels(1, (2, 8, 8)), 3)
     use_workers()
     with serving_locked(tmp_path, ["Bearer none"]) as server:
         form = show_convert_form(viewer)
         form.source.setEditText(f"{server.address}/cells.zarr")
-        form.askTask()
+        form.target.setText(str(tmp_path / "made"))
+        form.start_task()
         until(lambda: asks(viewer))
         (dialog,) = main_window(viewer).findChildren(LoginDialog)
         dialog.reject()
         until(lambda: not asks(viewer))
-        assert "Log in to the server" in form.task.mistakes["source"]
-        assert not form.start.isEnabled()
+        assert "Log in to the server" in form.status.text()
+        assert form.task.result is None
 
 
 @pytest.fixture
@@ -157,20 +154,15 @@ def test_a_bucket_as_target(viewer, tmp_path, home, bucket, started, capfd):
         form = show_convert_form(viewer)
         form.source.setEditText(str(source))
         form.target.setText("s3://made/cells.ome.zarr")
-        form.askTask()
-        until(lambda: form.task.can_start)
-        form.startTask(False)
+        form.start_task()
         until(lambda: asks(viewer))
         assert "the bucket made" in answer_login(viewer, shown, **login)
         until(lambda: form.task.result is not None)
         assert form.status.text() == "Done: cells.ome.zarr."
         # A second time: it exists.
-        form.codec.setEditText("gzip:1")
-        form.askTask()
-        until(lambda: form.task.can_start)
-        form.startTask(False)
-        until(lambda: "target" in form.task.mistakes and not form.task.is_running)
-        assert "already exists" in form.task.mistakes["target"]
+        form.start_task()
+        until(lambda: form.task.job is None)
+        assert "already exists" in form.status.text()
         shown += [*texts_of_widgets(), form.status.text()]
         # The window has the same login.
         viewer.open("s3://made/cells.ome.zarr", plugin="napari-ngff")

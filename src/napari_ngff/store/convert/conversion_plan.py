@@ -36,10 +36,10 @@ from napari_ngff.store.convert.array_task import (
     DocumentTask,
     choose_block,
 )
+from napari_ngff.store.convert.files_beside import note_beside
 from napari_ngff.store.convert.image_plan import plan_image
 from napari_ngff.store.convert.new_attributes import GroupChange, convert_attributes
 from napari_ngff.store.convert.selection import Selection
-from napari_ngff.store.convert.source_facts import note_beside
 from napari_ngff.store.convert.source_state import DocumentLog
 from napari_ngff.store.hierarchy.json_text import dump_like
 from napari_ngff.store.hierarchy.location import Location

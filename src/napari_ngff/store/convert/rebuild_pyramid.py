@@ -55,7 +55,6 @@ __all__ = [
     "RebuiltLevel",
     "plan_rebuild",
     "rebuild",
-    "rebuild_pyramid",
 ]
 
 METHODS = ("mean", "mode", "nearest")
@@ -101,23 +100,6 @@ class RebuildPlan:
         voxels = sum(math.prod(level.shape) for level in self.levels)
         own = voxels * self.finest.dtype.itemsize
         return own + sum(label.nbytes for label in self.labels)
-
-    @property
-    def files(self) -> int:
-        """Most chunks, or shards, that are written."""
-        unit = self.finest.shards or self.finest.chunks
-        own = sum(
-            math.prod(-(-n // m) for n, m in zip(level.shape, unit, strict=True))
-            for level in self.levels
-        )
-        return own + sum(label.files for label in self.labels)
-
-    @property
-    def read(self) -> int:
-        """Bytes of the voxels that are read: each level is made from the finer one."""
-        shapes = [self.finest.shape, *(level.shape for level in self.levels)][:-1]
-        own = sum(map(math.prod, shapes)) * self.finest.dtype.itemsize
-        return own + sum(label.read for label in self.labels)
 
 
 class _ByteCount:
@@ -302,54 +284,10 @@ def rebuild(
     return _run_plan(plan, scheduler, progress)
 
 
-def rebuild_pyramid(
-    node: Node,
-    *,
-    levels: int | None = None,
-    method: str | None = None,
-    scheduler: Any = None,
-    progress: Callable[[int, int], None] | None = None,
-) -> tuple[str, ...]:
-    """Make the coarser levels of an image or a label image again.
-
-    Parameters
-    ----------
-    node
-        The image, in a folder.
-    levels
-        How many levels it has then, the finest included; by default as many as before,
-        and of an image with one level as many as a new image would have.
-    method
-        "mean", "mode" or "nearest"; by default mean for images, and for labels mode
-        where the metadata say so, otherwise nearest.
-    scheduler
-        See `run_units`.
-    progress
-        Called with the bytes of voxels that are written, and their total. An error that
-        it raises stops; levels that are complete stay.
-
-    Returns
-    -------
-    tuple of str
-        Paths of the levels that were made. Labels of an image get as many levels.
-
-    Raises
-    ------
-    UnsupportedError
-        Where it is not an image in a folder, or cannot be encoded.
-    ValueError
-        Where `levels` or `method` do not fit.
-    OMEZarrError, OSError
-        Where reading or writing fails.
-    """
-    plan = plan_rebuild(node, levels, method)
-    return _run_plan(plan, scheduler, progress)
-
-
 def plan_rebuild(
     node: Node, levels: int | None = None, method: str | None = None
 ) -> RebuildPlan:
-    """Plan what `rebuild_pyramid` does; writes nothing.
+    """Plan what `rebuild` does; writes nothing.
 
     Raises
     ------

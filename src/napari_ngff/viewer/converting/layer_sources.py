@@ -16,18 +16,6 @@ if TYPE_CHECKING:
     from napari.components import ViewerModel
     from napari.layers import Layer
 
-    from napari_ngff.store.convert.source_facts import SourceFacts
-    from napari_ngff.store.hierarchy.location import Location
-
-__all__ = [
-    "image_source",
-    "layers_below",
-    "open_result",
-    "source_choices",
-    "unsaved_layers",
-    "visible_crop",
-]
-
 
 def source_choices(viewer: ViewerModel) -> list[str]:
     """List addresses that the selected layer stands for, the likeliest first.
@@ -50,12 +38,6 @@ def source_choices(viewer: ViewerModel) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def image_source(viewer: ViewerModel) -> str:
-    """Return the address of the image, or label image, of the selected layer."""
-    origin = origin_of(_chosen_layer(viewer))
-    return "" if origin is None else str(origin.node)
-
-
 def _chosen_layer(viewer: ViewerModel) -> Layer | None:
     """Return the selected layer, or the topmost one that comes from OME-Zarr."""
     active = viewer.layers.selection.active
@@ -65,7 +47,7 @@ def _chosen_layer(viewer: ViewerModel) -> Layer | None:
     return next((layer for layer in shown if layer.visible), next(iter(shown), None))
 
 
-def visible_crop(viewer: ViewerModel, location: Location) -> str:
+def visible_crop(viewer: ViewerModel, source: str) -> str:
     """Return the part of an image that is in view, as a crop is typed.
 
     Along the axes on the screen alone, such as "y=0:100,x=20:80".
@@ -75,13 +57,8 @@ def visible_crop(viewer: ViewerModel, location: Location) -> str:
     ValueError
         Where no layer shows the image, or it is out of view.
     """
-    place = location.source.name, location.path
     for layer in viewer.layers:
-        origin = origin_of(layer)
-        if origin is None:
-            continue
-        found = origin.node.location
-        if (found.source.name, found.path) == place:
+        if _address_of(layer) == source:
             region = view_region(viewer, layer)
             axes = [axis - viewer.dims.ndim for axis in viewer.dims.displayed]
             return ",".join(
@@ -92,26 +69,23 @@ def visible_crop(viewer: ViewerModel, location: Location) -> str:
     raise ValueError(msg)
 
 
-def open_result(
-    viewer: ViewerModel, facts: SourceFacts | None, target: Path | str
-) -> None:
+def open_result(viewer: ViewerModel, source: str, target: Path | str) -> None:
     """Open what was made, as the reader does, in place of its source.
 
     The layers of the source stay, and are hidden: the copy would be drawn over them.
     """
     before = session_of(viewer).browser
     viewer.open(str(target), plugin="napari-ngff")
-    if facts is not None:
-        hide_source(viewer, facts)
+    hide_source(viewer, source)
     if session_of(viewer).browser is not before:
         # napari shows the whole of the first image only, and this may be a plate.
         viewer.reset_view()
 
 
-def hide_source(viewer: ViewerModel, facts: SourceFacts) -> None:
+def hide_source(viewer: ViewerModel, source: str) -> None:
     """Hide the layers of a source, over which its copy would be drawn."""
-    location, browser = facts.node.location, session_of(viewer).browser
-    for layer in layers_below(viewer.layers, (location.source.name, location.path)):
+    browser = session_of(viewer).browser
+    for layer in layers_below(viewer.layers, source):
         # A browser that still browses the source shows its next field by the channels
         # that it has. Labels stay those of the source: a stroke would be saved there.
         is_labels = layer._type_string == "labels"
@@ -119,35 +93,36 @@ def hide_source(viewer: ViewerModel, facts: SourceFacts) -> None:
             layer.visible = False
 
 
-def layers_below(layers: Iterable[Any], place: tuple[str, str]) -> list[Any]:
+def layers_below(layers: Iterable[Any], source: str) -> list[Any]:
     """List the layers that show a group, or what is below it.
 
     Parameters
     ----------
-    place
-        Root of the hierarchy, and path of the group in it.
+    source
+        Address of the group.
     """
-    root, above = place
+    source = source.rstrip("/")
     found = []
     for layer in layers:
-        origin = origin_of(layer)
-        saver = getattr(layer, "saver", None)
-        if saver is not None:
-            # Of new labels, the origin is their image.
-            source, path = saver.journal.place
-        elif origin is not None:
-            location = origin.node.location
-            source, path = location.source.name, location.path
-        else:
-            continue
-        inside = not above or path == above or path.startswith(f"{above}/")
-        if source == root and inside:
+        address = _address_of(layer)
+        if address == source or address.startswith(f"{source}/"):
             found.append(layer)
     return found
 
 
-def unsaved_layers(layers: Iterable[Any], location: Location) -> list[Any]:
+def _address_of(layer: Any) -> str:
+    """Return the address of the group that a layer shows; "" for none."""
+    saver, origin = getattr(layer, "saver", None), origin_of(layer)
+    if saver is not None:
+        # Of new labels, the origin is their image.
+        return join_key(*saver.journal.place)
+    if origin is None:
+        return ""
+    location = origin.node.location
+    return join_key(location.source.name, location.path)
+
+
+def unsaved_layers(layers: Iterable[Any], source: str) -> list[Any]:
     """List layers whose painted changes are not saved in a group, or below it."""
-    place = location.source.name, location.path
     painted = [layer for layer in layers if getattr(layer, "saver", None) is not None]
-    return [layer for layer in layers_below(painted, place) if layer.unsaved]
+    return [layer for layer in layers_below(painted, source) if layer.unsaved]

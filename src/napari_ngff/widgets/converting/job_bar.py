@@ -13,18 +13,13 @@ from napari_ngff.viewer.napari_private import qt_window_of
 
 if TYPE_CHECKING:
     from napari_ngff.store.convert.conversion import ConversionStep
-    from napari_ngff.viewer.converting.form_task import FormTask, LongJob
-
-__all__ = ["JobBar", "watch_jobs"]
+    from napari_ngff.viewer.converting.long_job import LongJob
 
 PATIENCE = 300
 """Milliseconds after which a job gets a bar in the activity dock."""
 
 WHOLE = 1000
 """Steps of a bar: Qt counts in 32 bits, files have more bytes."""
-
-BYTES = ("pack", "unpack", "rebuild")
-"""Phases that count bytes."""
 
 
 class JobBar(QWidget):
@@ -55,12 +50,8 @@ class JobBar(QWidget):
         self.progress.setValue(WHOLE * step.done // step.total)
 
 
-def watch_jobs(task: FormTask) -> None:
-    """Show each job of a task in the activity dock, from now on."""
-    task.job_started.connect(partial(_watch_job, task.viewer))
-
-
-def _watch_job(viewer: Any, job: LongJob) -> None:
+def watch_job(viewer: Any, job: LongJob) -> None:
+    """Show a job in the activity dock, and stop it with the window."""
     window = qt_window_of(viewer)
     if window is not None:
         # Else it would go on in a process that nobody sees.
@@ -92,9 +83,8 @@ class _ActivityBar(cancelable_progress):  # type: ignore[misc]
 
     def show_step(self, step: ConversionStep) -> None:
         """Show how much of a phase is done; each phase begins again."""
-        is_bytes = step.phase in BYTES
-        # Bytes are shown as a share: their numbers would be long.
-        total = WHOLE if is_bytes else step.total
+        # Packing counts bytes: they are shown as a share, since they are long numbers.
+        total = WHOLE if step.phase == "pack" else step.total
         if step.phase != self._phase and step.total:
             self._phase = step.phase
             self.reset(total=total)
