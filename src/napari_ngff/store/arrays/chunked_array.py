@@ -17,7 +17,6 @@ from napari_ngff.store.arrays.region_read import (
     RegionRead,
     cache,
     cached_chunk,
-    use_cached,
 )
 from napari_ngff.store.arrays.stored_objects import DOCUMENTS, ArrayObjects, join_key
 from napari_ngff.store.arrays.zarr_fallback import ZarrReader
@@ -305,23 +304,18 @@ class ChunkedArray:
     def cached_chunk(self, cell: Shape) -> np.ndarray[Any, Any] | None:
         """Return a decoded chunk of a remote array if it is in memory.
 
-        It has the shape of a chunk also where the array ends in it. It is counted as
-        taken from memory.
+        It has the shape of a chunk also where the array ends in it.
         """
-        return use_cached(self._objects, cell)
+        return cached_chunk(self._objects, cell)
 
     def has_cached(self, cell: Shape) -> bool:
         """Return whether a decoded chunk of a remote array is in memory."""
         return cached_chunk(self._objects, cell) is not None
 
     def read_ahead(self, cell: Shape, on_error: OnError) -> None:
-        """Read a chunk of a remote array into `cache`, and count it as read ahead."""
-        if self.has_cached(cell):
-            return
-        self.read(box_of(cell, self.chunks, self.shape), on_error)
-        # Else it is not stored, failed, or is too large to be kept.
-        if self.has_cached(cell):
-            self._objects.counts.add_ahead(self.token, cell)
+        """Read a chunk of a remote array into `cache`."""
+        if not self.has_cached(cell):
+            self.read(box_of(cell, self.chunks, self.shape), on_error)
 
 
 def normalise_index(index: Any, shape: Shape) -> tuple[Box, tuple[bool, ...]]:

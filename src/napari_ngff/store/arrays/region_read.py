@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from napari_ngff.store.arrays.zarr_fallback import ZarrReader
     from napari_ngff.store.sources.revision import Revision
 
-__all__ = ["RegionRead", "cache", "cached_chunk", "use_cached"]
+__all__ = ["RegionRead", "cache", "cached_chunk"]
 
 Array = npt.NDArray[Any]
 
@@ -101,8 +101,6 @@ class RegionRead:
         # put old ones under the new token.
         self._token = objects.token
         self._missing = False
-        # Counted together: one by one would take a tenth of a read from memory.
-        self._found: list[Shape] = []
         self._shards: dict[Shape, ShardChunks | None] = {}
         self._axes = cell_spans(box, self.layout.chunks)
         count = math.prod(map(len, self._axes))
@@ -116,10 +114,7 @@ class RegionRead:
             # All indexes before the first chunk: a chunk can be found only by the index
             # of its shard.
             self._open_shards(cell_ranges(self.box, self.layout.shards))
-        try:
-            self._share_positions(self._axes, self._read_chunk)
-        finally:
-            self.objects.counts.add_found(self._token, self._found)
+        self._share_positions(self._axes, self._read_chunk)
         if self._missing:
             # A missing chunk is usual and means fill values. Only one question per read
             # then distinguishes a sparse array from a deleted one.
@@ -201,7 +196,6 @@ class RegionRead:
         if chunk is None:
             chunk = self._load_chunk(cell, shard, key)
         else:
-            self._found.append(cell)
             self._note_read(cell)
         # Without a lock: the parts of `out` that chunks fill do not overlap.
         self.out[target] = self.layout.fill_value if chunk is None else chunk[inside]
@@ -237,7 +231,6 @@ class RegionRead:
             chunk = None
             if data is not None:
                 chunk = self.layout.decode_chunk(data)
-                self.objects.counts.add_chunk(key[0], cell, len(data))
                 if self._keep:
                     cache.put(key, chunk, chunk.nbytes)
             self._note_read(cell)
@@ -327,14 +320,6 @@ def cached_chunk(objects: ArrayObjects, cell: Shape) -> Array | None:
     # An archive on a server knows the revisions of shards, without asking it.
     revision = index and objects.find_revision(shard_of(cell, index.grid))
     return cache.get((objects.token, cell, revision or None))
-
-
-def use_cached(objects: ArrayObjects, cell: Shape) -> Array | None:
-    """Return a decoded chunk as `cached_chunk`, and count it as found in memory."""
-    chunk = cached_chunk(objects, cell)
-    if chunk is not None:
-        objects.counts.add_found(objects.token, [cell])
-    return chunk
 
 
 def shard_of(cell: Shape, grid: Shape) -> Shape:

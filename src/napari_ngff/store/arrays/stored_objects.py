@@ -14,7 +14,6 @@ from napari_ngff.store.arrays.parse_array import IndirectError, parse_array
 from napari_ngff.store.limits import check_index
 from napari_ngff.store.lru_cache import ByteCache
 from napari_ngff.store.sources.folder_source import FolderSource
-from napari_ngff.store.sources.read_counts import counts_of
 from napari_ngff.store.sources.revision import Revision, TaggedBytes
 
 if TYPE_CHECKING:
@@ -79,7 +78,6 @@ class ArrayObjects:
     ) -> None:
         self.lent = lent
         self.source = source
-        self.counts = counts_of(source)
         self.path = path
         self.layout = layout
         self.token = next(tokens)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from napari_ngff.errors import AccessError, CorruptDataError
 from napari_ngff.store.limits import check_document_size
-from napari_ngff.store.sources.read_counts import counts_of_folder
 from napari_ngff.store.sources.revision import Revision
 from napari_ngff.store.threads import CORES
 
@@ -39,7 +38,6 @@ class FolderSource:
 
     def __init__(self, root: str) -> None:
         self.root = root
-        self.counts = counts_of_folder(root)
 
     @property
     def name(self) -> str:

@@ -220,7 +220,6 @@ class RemoteFile:
         self._source = source
         self._key = key
         self.name = f"{source.name}/{key}"
-        self.counts = source.counts
         self._is_changed = self._is_page = False
         part = self._open_end()
         version = part.version
@@ -302,7 +301,6 @@ class RemoteFile:
             for group in group_spans(spans, missing):
                 kept = chunks.load(self._kept_name([spans[n] for n in group]))
                 if kept is not None and kept.tag == self._version.tag:
-                    self.counts.add_kept()
                     rest = io.BytesIO(kept.data)
                     for n in group:
                         found[n] = rest.read(spans[n][1])

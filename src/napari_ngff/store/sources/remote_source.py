@@ -36,7 +36,6 @@ from napari_ngff.store.sources.kept_chunks import (
     KeptChunks,
     kept_chunks_of,
 )
-from napari_ngff.store.sources.read_counts import ReadCounts
 from napari_ngff.store.sources.request_failure import (
     describe_failure,
     is_brief,
@@ -166,7 +165,6 @@ class RemoteSource:
         self._scheme = scheme
         self.own_secrets = AddressSecrets.from_address(url, options)
         self._server = server_of(url)
-        self.counts = ReadCounts()
         self._access = self._open_access(self._choose_secrets())
         self._scope: ReadScope = getattr(_current, "scope", None) or ReadScope()
         self._asked: dict[str, Future[bytes | None]] = {}
@@ -310,7 +308,6 @@ class RemoteSource:
         answer = self._request_object(key, start, end, seconds, tag)
         if answer is None:
             assert kept is not None
-            self.counts.add_kept()
             return kept
         # Asked again: a bucket may have wanted a login meanwhile.
         if chunks.may_keep(self.access, key):
@@ -434,12 +431,7 @@ class RemoteSource:
         self, files: Any, address: str, start: int | None, end: int | None
     ) -> bytes:
         """Read bytes by a file system that cannot be asked in parallel."""
-        data: bytes = b""
-        self.counts.begin_request()
-        try:
-            data = files.cat_file(address, start=start, end=end)
-        finally:
-            self.counts.end_request(data)
+        data: bytes = files.cat_file(address, start=start, end=end)
         return data
 
     def _request_part(
@@ -497,8 +489,6 @@ class RemoteSource:
     ) -> Content:
         """Wait until something was read; fails after `stop_reading`, or too late."""
         answer = asyncio.run_coroutine_threadsafe(reading, self.files.loop)
-        content: Content | None = None
-        self.counts.begin_request()
         with _lock:
             _waiting.add(answer)
             self._scope.add(answer)
@@ -506,10 +496,8 @@ class RemoteSource:
             # After it was added: else `stop_reading` might miss it in between.
             if _stopped.is_set() or self._scope.is_cancelled:
                 answer.cancel()
-            content = answer.result(seconds)
-            return content
+            return answer.result(seconds)
         finally:
-            self.counts.end_request(content)
             answer.cancel()
             with _lock:
                 _waiting.discard(answer)

@@ -8,11 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from napari_ngff.store.sources.read_counts import counts_of
-
 if TYPE_CHECKING:
     from napari_ngff.metadata.model import Problem
-    from napari_ngff.store.sources.read_counts import ReadCounts
     from napari_ngff.store.sources.revision import Revision
 
 __all__ = ["LoggedSource", "ReadLog", "Source"]
@@ -94,11 +91,6 @@ class LoggedSource:
 
     def __init__(self, source: Source) -> None:
         self._source = source
-
-    @property
-    def counts(self) -> ReadCounts:
-        """Counters of the source."""
-        return counts_of(self._source)
 
     @property
     def name(self) -> str:

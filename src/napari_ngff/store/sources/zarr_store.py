@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from napari_ngff.addresses import hide_secrets
 from napari_ngff.errors import AccessError
-from napari_ngff.store.sources.read_counts import ReadCounts
 from napari_ngff.store.threads import CORES
 
 if TYPE_CHECKING:
@@ -24,7 +23,6 @@ class StoreSource:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self.counts = ReadCounts()
 
     @property
     def name(self) -> str:

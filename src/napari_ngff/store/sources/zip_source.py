@@ -17,7 +17,6 @@ from napari_ngff.errors import NotOMEZarrError
 from napari_ngff.metadata.model import Problem, Severity
 from napari_ngff.store.limits import check_document_size, parse_json
 from napari_ngff.store.lru_cache import ByteCache
-from napari_ngff.store.sources.read_counts import ReadCounts
 from napari_ngff.store.sources.remote_file import RemoteFile
 from napari_ngff.store.sources.revision import Revision
 from napari_ngff.store.sources.zip_directory import DEFLATED, ZipArchive
@@ -58,7 +57,6 @@ class ZipSource:
         self, file: str | os.PathLike[str] | RemoteFile, root: str = ""
     ) -> None:
         self._remote = file if isinstance(file, RemoteFile) else None
-        self.counts = ReadCounts() if self._remote is None else self._remote.counts
         self._archive = ZipArchive(
             file if isinstance(file, RemoteFile) else os.fspath(file)
         )

@@ -7,7 +7,6 @@ checking it needs. Never lists or reads chunks.
 from __future__ import annotations
 
 import itertools
-import json
 import weakref
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -59,12 +58,10 @@ __all__ = [
     "list_children",
     "list_repairs",
     "node_of",
-    "problem_line",
     "repair_all",
     "root_of",
     "shorten_document",
     "undo_repair",
-    "write_report",
 ]
 
 SMALL = (GroupKind.IMAGE, GroupKind.LABEL, GroupKind.LABELS)
@@ -453,7 +450,7 @@ def is_named(layer: Layer) -> bool:
     return node is not None and (node.metadata.version or Version()).has_systems
 
 
-# --- texts to show and to copy
+# --- texts to show
 
 
 def shorten_document(value: Any) -> Any:
@@ -468,27 +465,6 @@ def shorten_document(value: Any) -> Any:
         rest = [f"… {len(value) - MOST_ITEMS} more"] if len(value) > MOST_ITEMS else []
         return [shorten_document(entry) for entry in value[:MOST_ITEMS]] + rest
     return value
-
-
-def write_report(details: PlaceDetails) -> str:
-    """Return the details of a place as text."""
-    lines = [details.path, *(f"{name}: {value}" for name, value in details.facts)]
-    if details.error:
-        lines.append(f"Error: {details.error}")
-    if details.transformations:
-        lines += ["", "Transformations", *details.transformations]
-    if not details.error:
-        lines += ["", f"Problems: {len(details.findings) or 'none'}"]
-    lines += [problem_line(path, problem) for path, problem in details.findings]
-    if details.document is not None:
-        lines += ["", json.dumps(details.document, indent=2, ensure_ascii=False)]
-    return "\n".join(lines) + "\n"
-
-
-def problem_line(path: str, problem: Problem) -> str:
-    """Return a problem as one line."""
-    text = f"{problem.text} {problem.consequence}".rstrip()
-    return f"{problem.severity} {problem.code}. {describe_place(path, problem)} {text}"
 
 
 def describe_place(path: str, problem: Problem) -> str:

@@ -10,11 +10,9 @@ from qtpy.compat import isalive
 from qtpy.QtCore import QModelIndex, QSize, Qt
 from qtpy.QtGui import QGuiApplication, QKeySequence, QShortcut  # type: ignore[attr-defined]
 from qtpy.QtWidgets import (
-    QFrame,
     QHeaderView,
     QLabel,
     QPushButton,
-    QScrollArea,
     QSplitter,
     QTabWidget,
     QTreeView,
@@ -39,7 +37,6 @@ from napari_ngff.viewer.inspecting.inspection import (
     node_of,
     repair_all,
     root_of,
-    write_report,
 )
 from napari_ngff.viewer.latest_task import LatestTask
 from napari_ngff.viewer.notices import count_noun
@@ -54,7 +51,6 @@ from napari_ngff.widgets.inspector.pages import (
     FactPage,
     JsonPage,
     ProblemTable,
-    ReadingPage,
     UndoRepair,
 )
 from napari_ngff.widgets.inspector.system_chooser import SystemChooser
@@ -78,7 +74,7 @@ __all__ = ["Inspector"]
 REPAIR_ANSWER = "Repair"
 
 HINT = "Select a layer that was opened from OME-Zarr, or drop a folder here."
-FACTS, PROBLEMS, JSON_TAB, READING = range(4)
+FACTS, PROBLEMS, JSON_TAB = range(3)
 
 
 class Inspector(DropTarget):
@@ -105,7 +101,6 @@ class Inspector(DropTarget):
         self.facts = FactPage(self)
         self.problems = ProblemTable(self)
         self.json = JsonPage(self)
-        self.reading = ReadingPage(napari_viewer, self)
         self.tabs = QTabWidget(self)
         self.status = QLabel(HINT, self)
         self.open = QPushButton("&Open as layers", self)
@@ -113,7 +108,6 @@ class Inspector(DropTarget):
         self.check = QPushButton("Check &all below", self)
         self.undo = UndoRepair(self)
         self.copyPath = QPushButton("Copy path", self)
-        self.copyReport = QPushButton("Copy repor&t", self)
         self._build_layout()
         self._connect_signals()
         self._follow_selection()
@@ -135,7 +129,6 @@ class Inspector(DropTarget):
         self.tabs.addTab(self.facts, "Facts")
         self.tabs.addTab(self.problems, "Problems")
         self.tabs.addTab(self.json, "JSON")
-        self.tabs.addTab(in_scroll_area(self.reading, self), "Reading")
         self.open.setToolTip("Or double-click a row, or press Enter on it.")
         self.check.setToolTip("Judges every group below by the specification.")
         self.status.setWordWrap(True)
@@ -150,8 +143,8 @@ class Inspector(DropTarget):
         layout = QVBoxLayout(self)
         layout.addWidget(self.chooser)
         layout.addWidget(splitter, 1)
-        layout.addLayout(in_row(self.open, self.check, self.reload, self.undo))
-        layout.addLayout(in_row(self.copyPath, self.copyReport))
+        buttons = self.open, self.check, self.reload, self.copyPath, self.undo
+        layout.addLayout(in_row(*buttons))
         layout.addWidget(self.status)
         self._enable_buttons(False)
 
@@ -176,7 +169,6 @@ class Inspector(DropTarget):
         self.reload.clicked.connect(self.reloadTree)
         self.check.clicked.connect(self.checkAll)
         self.copyPath.clicked.connect(self._copy_path)
-        self.copyReport.clicked.connect(self._copy_report)
         self._viewer.layers.selection.events.active.connect(self._follow_selection)
         self._saved_lists = SavedLists(self._refresh_labels)
 
@@ -461,34 +453,17 @@ class Inspector(DropTarget):
                 self.showNode(node)
 
     def _copy_path(self) -> None:
-        self._copy_text(self._details.path, "Path copied.")
-
-    def _copy_report(self) -> None:
-        self._copy_text(write_report(self._details), "Report copied.")
-
-    def _copy_text(self, text: str, message: str) -> None:
         clipboard = QGuiApplication.clipboard()
         if clipboard is not None:
-            clipboard.setText(text)
-            self.status.setText(message)
+            clipboard.setText(self._details.path)
+            self.status.setText("Path copied.")
 
     def _enable_buttons(self, on: bool) -> None:
-        buttons = self.open, self.check, self.reload, self.copyPath, self.copyReport
-        for button in buttons:
+        for button in (self.open, self.check, self.reload, self.copyPath):
             button.setEnabled(on)
 
 
 CHECK, STOP = "Check &all below", "Stop checkin&g"
-
-
-def in_scroll_area(page: QWidget, parent: QWidget) -> QScrollArea:
-    """Let a page need little room."""
-    area = QScrollArea(parent)
-    area.setFrameShape(QFrame.Shape.NoFrame)
-    area.setWidgetResizable(True)
-    area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-    area.setWidget(page)
-    return area
 
 
 def in_row(*widgets: QWidget) -> WrappingRow:
