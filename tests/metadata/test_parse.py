@@ -240,10 +240,10 @@ def test_axis_names_become_unique():
 
 
 def test_all_listed_units_pass():
-    from napari_ngff.metadata.axes import SPACE_UNITS, TIME_UNITS
+    from napari_ngff.metadata.units import SPACE_UNITS, TIME_UNITS
 
     assert (len(SPACE_UNITS), len(TIME_UNITS)) == (26, 23)
-    for unit in SPACE_UNITS | TIME_UNITS:
+    for unit in (*SPACE_UNITS, *TIME_UNITS):
         axes = [{"name": "y", "type": "space", "unit": unit}, YX[1]]
         assert parse_attributes(image_04(axes=axes), 2).problems == ()
 

@@ -15,6 +15,7 @@ from napari_ngff.metadata.model import (
     Omero,
 )
 from napari_ngff.metadata.model import ContrastWindow as Contrast
+from napari_ngff.metadata.units import unit_name
 from napari_ngff.metadata.version import V0_5
 from napari_ngff.store.hierarchy.location import Location
 from napari_ngff.store.hierarchy.node import Node
@@ -23,7 +24,6 @@ from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.viewer.label_layers import label_colormap, label_layer
 from napari_ngff.viewer.layer_plan import KEY, LayerPlan, SharedAxes
 from napari_ngff.viewer.layers import image_layers
-from napari_ngff.viewer.placing.units import unit_name
 from napari_ngff.viewer.saving.layer_description import properties_of
 
 TYPES = {"t": "time", "c": "channel", "z": "space", "y": "space", "x": "space"}

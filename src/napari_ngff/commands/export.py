@@ -13,7 +13,13 @@ from napari_ngff.commands.command_line import (
 from napari_ngff.errors import NotOMEZarrError, OptionError
 from napari_ngff.labels.canvas import Canvas
 from napari_ngff.labels.label_classes import classes_of
-from napari_ngff.labels.object_export import save_boxes, save_outlines
+from napari_ngff.labels.object_export import (
+    axis_letters,
+    save_boxes,
+    save_outlines,
+    unit_of_boxes,
+)
+from napari_ngff.metadata.units import to_micrometers
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.store.pyramids.pyramid import open_pyramid
 
@@ -21,17 +27,6 @@ if TYPE_CHECKING:
     import argparse
 
 __all__ = ["add_export"]
-
-# Size of each unit in micrometres, which the tables are in.
-MICROMETERS = {
-    "angstrom": 1e-4,
-    "nanometer": 1e-3,
-    "micrometer": 1.0,
-    "millimeter": 1e3,
-    "centimeter": 1e4,
-    "meter": 1e6,
-}
-"""Only units that microscopes write; any other is taken for micrometres."""
 
 
 def add_export(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -45,7 +40,9 @@ def add_export(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         help="outlines of all objects, as QuPath reads them",
     )
     command.add_argument(
-        "--boxes", metavar="FILE", help="bounding boxes in micrometres, as CSV"
+        "--boxes",
+        metavar="FILE",
+        help="bounding boxes in micrometres (voxels without a unit), as CSV",
     )
     command.add_argument(
         "--level", type=int, default=0, metavar="N", help="of which level (0)"
@@ -65,7 +62,7 @@ def run(options: argparse.Namespace) -> int:
     pyramid = open_pyramid(node)
     # Exports read a canvas, as in the viewer; here it has no edits.
     canvas = Canvas(pyramid.levels)
-    axes = "".join(pyramid.multiscale.axis_names)
+    axes = axis_letters(pyramid.multiscale.axis_names)
     if not 0 <= options.level < len(canvas.levels):
         raise OptionError(f"{node} has no level {options.level}.", "level")
     with report_value_errors():
@@ -76,10 +73,9 @@ def run(options: argparse.Namespace) -> int:
         if options.boxes:
             # Boxes of any level are given by voxels of level 0.
             scale = pyramid.multiscale.levels[0].scale
-            pixel = [
-                size * MICROMETERS.get(axis.unit or "", 1.0)
-                for size, axis in zip(scale, pyramid.multiscale.axes, strict=True)
-            ]
+            units = [axis.unit for axis in pyramid.multiscale.axes]
+            pixel = [*map(to_micrometers, scale, units)]
             count = save_boxes(options.boxes, level, axes, pixel)
-            print(f"{count} boxes -> {options.boxes}")
+            unit = unit_of_boxes(axes, pixel)
+            print(f"{count} boxes in {unit}s -> {options.boxes}")
     return 0

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import ndimage
 
+from napari_ngff.metadata.units import MICROMETER
 from napari_ngff.store.arrays.boxes import box_shape, whole_box
 from napari_ngff.store.number_noise import drop_noise
 from napari_ngff.store.write.replace_file import replace_file
@@ -32,11 +33,13 @@ if TYPE_CHECKING:
 __all__ = [
     "PLANE",
     "OutlinePolygon",
+    "axis_letters",
     "find_boxes",
     "find_polygons",
     "outline_features",
     "save_boxes",
     "save_outlines",
+    "unit_of_boxes",
     "write_boxes",
 ]
 
@@ -44,9 +47,8 @@ __all__ = [
 PLANE = 1 << 28
 """Most voxels of a plane whose objects are outlined; it is in memory as a whole."""
 
-MICROMETERS = ("x", "y", "z")
-COLUMNS = ("label", *(f"{a}_micrometer" for a in MICROMETERS))
-COLUMNS += tuple(f"len_{a}_micrometer" for a in MICROMETERS)
+SPACE = ("x", "y", "z")
+VOXEL = "voxel"
 
 
 def outline_features(
@@ -224,6 +226,7 @@ def write_boxes(
     boxes: dict[int, Box],
     axes: str,
     pixel: Sequence[float],
+    unit: str = MICROMETER,
 ) -> None:
     """Write bounding boxes as a table of regions of interest, as ngio reads it.
 
@@ -236,15 +239,18 @@ def write_boxes(
     axes
         A letter for each axis of the boxes.
     pixel
-        Size of a voxel along each, in micrometres.
+        Size of a voxel along each.
+    unit
+        Of these sizes, which the names of the columns state.
     """
     writer = csv.writer(file)
-    writer.writerow(COLUMNS)
+    starts_of = [f"{letter}_{unit}" for letter in SPACE]
+    writer.writerow(["label", *starts_of, *(f"len_{name}" for name in starts_of)])
     for value, box in boxes.items():
         spans = dict(zip(axes, box, strict=True))
         sizes = dict(zip(axes, pixel, strict=True))
         starts, lengths = [], []
-        for letter in MICROMETERS:
+        for letter in SPACE:
             # ngio requires columns for z: an image without z has one plane of 1.
             low, high = spans.get(letter, (0, 1))
             size = sizes.get(letter, 1.0)
@@ -457,14 +463,30 @@ def save_outlines(
     return len(features["features"])
 
 
+def axis_letters(names: Sequence[str]) -> str:
+    """Return a letter for each axis: its own name, or a usual one if that is longer."""
+    letters = "".join(names).lower()
+    plain = len(letters) == len(names) == len(set(letters))
+    return letters if plain else "uvwtzyx"[-len(names) :]
+
+
+def unit_of_boxes(axes: str, pixel: Sequence[float | None]) -> str:
+    """Return "voxel" where the size of a voxel is unknown, else "micrometer"."""
+    sizes = dict(zip(axes, pixel, strict=True))
+    unknown = [letter for letter in SPACE if sizes.get(letter, 1.0) is None]
+    return VOXEL if unknown else MICROMETER
+
+
 def save_boxes(
     path: str,
     level: CanvasLevel,
     axes: str,
-    pixel: Sequence[float],
+    pixel: Sequence[float | None],
     cancel: Callable[[], bool] | None = None,
 ) -> int:
     """Write the bounding boxes of all labels as a table of regions of interest.
+
+    In voxels of level 0 where `unit_of_boxes` says so.
 
     Parameters
     ----------
@@ -473,7 +495,7 @@ def save_boxes(
     axes
         A letter each.
     pixel
-        Size of a voxel of level 0 along each axis, in micrometres.
+        Size of a voxel of level 0 along each axis, in micrometres; None if unknown.
     cancel
         Asked after each chunk; True ends it.
 
@@ -493,8 +515,10 @@ def save_boxes(
         # Without translation: `csv` writes "\r\n" itself, and Windows would add a "\r".
         file = io.StringIO(newline="")
         full = level.canvas.shape
-        sizes = zip(pixel, full, level.shape, strict=True)
-        write_boxes(file, boxes, axes, [size * n / m for size, n, m in sizes])
+        unit = unit_of_boxes(axes, pixel)
+        known = [size or 1.0 if unit == MICROMETER else 1.0 for size in pixel]
+        sizes = zip(known, full, level.shape, strict=True)
+        write_boxes(file, boxes, axes, [size * n / m for size, n, m in sizes], unit)
         _write_text(path, file.getvalue())
     return len(boxes)
 

@@ -5,28 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from napari_ngff.metadata.model import Axis
+from napari_ngff.metadata.units import SPACE_UNITS, TIME_UNITS
 
 if TYPE_CHECKING:
     from napari_ngff.metadata.cursor import Cursor
 
-__all__ = ["AXES_BEFORE_0_3", "SPACE_UNITS", "TIME_UNITS", "parse_axes"]
-
-# As the specification lists them: without "deca", and none of those of 2022.
-PREFIXES = (  # noqa: SIM905 - a list would take a line for each
-    "yocto zepto atto femto pico nano micro milli centi deci hecto kilo mega giga "
-    "tera peta exa zetta yotta"
-).split()
-
-SPACE_UNITS = frozenset(
-    ["angstrom", "foot", "inch", "meter", "mile", "parsec", "yard"]
-    + [prefix + "meter" for prefix in PREFIXES]
-)
-"""The 26 UDUNITS names that 0.4 to 0.6 list for space."""
-
-TIME_UNITS = frozenset(
-    ["day", "hour", "minute", "second"] + [prefix + "second" for prefix in PREFIXES]
-)
-"""The 23 UDUNITS names that 0.4 to 0.6 list for time."""
+__all__ = ["AXES_BEFORE_0_3", "parse_axes"]
 
 TYPES = {"t": "time", "c": "channel", "z": "space", "y": "space", "x": "space"}
 
@@ -102,10 +86,9 @@ def parse_axis(item: Cursor, default: str, minor: int) -> Axis:
 
 def parse_unit(unit: Cursor) -> str | None:
     """Read a unit as written, whether it is a listed name or not."""
-    # Kept as written: `viewer/` knows usual spellings such as "um", which are only a
-    # broken SHOULD.
+    # Kept as written: usual spellings such as "um" are known, and only a broken SHOULD.
     name = unit.read_text()
-    if name is not None and name not in SPACE_UNITS | TIME_UNITS:
+    if name is not None and name not in (*SPACE_UNITS, *TIME_UNITS):
         stated = unit.describe_value()
         text = f"SHOULD be one of the listed units of UDUNITS-2, is {stated}"
         unit.report_warning(

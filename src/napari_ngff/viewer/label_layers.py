@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from napari_ngff.errors import UnsupportedError
+from napari_ngff.metadata.units import unit_factor
 from napari_ngff.store.arrays.drawable_pixels import drawable_labels
 from napari_ngff.store.arrays.lazy_array import ArrayWindow
 from napari_ngff.store.pyramids.resampled import PlacedAxis, resample_pyramid
@@ -20,7 +21,6 @@ from napari_ngff.viewer.layer_plan import (
     start_of,
 )
 from napari_ngff.viewer.placing.system_views import place_linked
-from napari_ngff.viewer.placing.units import unit_factor
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -180,7 +180,8 @@ def _place_axis(
         assert frame_index is not None
         return _stretch_axis(frame, frame_index)
     level = pyramid.multiscale.levels[0]
-    factor = unit_factor(pyramid.multiscale.axes[index].unit, axis.unit)
+    # 1 where one of the units is unknown: then the numbers are all there is.
+    factor = unit_factor(pyramid.multiscale.axes[index].unit, axis.unit) or 1.0
     placed = level.scale[index] * factor, level.translation[index] * factor
     single = pyramid.levels[0].shape[index] == 1
     if (

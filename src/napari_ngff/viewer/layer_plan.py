@@ -6,12 +6,12 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.metadata.systems import Axis
+from napari_ngff.metadata.units import unit_name
 from napari_ngff.plate.mosaic_level import MosaicLevel
 from napari_ngff.store.arrays.drawable_pixels import drawable_pixels
 from napari_ngff.store.arrays.lazy_array import ArrayWindow, LazyArray
 from napari_ngff.store.pyramids.resampled import BentImage, resample_pyramid
 from napari_ngff.viewer.placing.placement import SystemView, arrange_axes
-from napari_ngff.viewer.placing.units import layer_units
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "KEY",
+    "UNITLESS",
     "LayerData",
     "LayerOrigin",
     "LayerPlan",
@@ -32,6 +33,7 @@ __all__ = [
     "frame_of",
     "is_joined",
     "layer_arrays",
+    "layer_units",
     "origin_in",
     "origin_of",
     "place_in_system",
@@ -40,6 +42,9 @@ __all__ = [
 
 LayerData = tuple[Any, dict[str, Any], str]
 """Data, keywords and type of a layer, as napari's readers return them."""
+
+UNITLESS = "pixel"
+"""Unit of napari for an axis without one."""
 
 KEY = "ome-zarr"
 """Where a layer's ``metadata`` keeps its `LayerOrigin`."""
@@ -304,3 +309,15 @@ def layer_arrays(windows: Sequence[ArrayWindow]) -> tuple[Any, bool]:
     if len(arrays) == 1 and max(windows[0].shape[-2:]) <= PLAIN_SIZE:
         return arrays[0], False
     return arrays, True
+
+
+def layer_units(axes: Sequence[Axis]) -> tuple[str, ...] | None:
+    """Return the units of a layer, one per axis; None where no axis has a unit.
+
+    An axis without a unit counts in pixels. All layers of one file must get the same
+    units: one layer without units turns them off for the whole viewer.
+    """
+    names = [unit_name(axis.unit) for axis in axes]
+    if not any(names):
+        return None
+    return tuple(name or UNITLESS for name in names)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from napari_ngff.metadata.axes import SPACE_UNITS, TIME_UNITS, parse_axes
+from napari_ngff.metadata.axes import parse_axes
 from napari_ngff.metadata.rules.rule import (
     MUST,
     SHOULD,
@@ -16,6 +16,7 @@ from napari_ngff.metadata.rules.rule import (
     is_text,
     search_entries,
 )
+from napari_ngff.metadata.units import SPACE_UNITS, TIME_UNITS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from napari_ngff.errors import UnsupportedError
-from napari_ngff.metadata.axes import SPACE_UNITS, TIME_UNITS
 from napari_ngff.metadata.systems import Axis
-from napari_ngff.viewer.placing.units import UNITLESS, unit_name
+from napari_ngff.metadata.units import SPACE_UNITS, TIME_UNITS, unit_name
+from napari_ngff.viewer.layer_plan import UNITLESS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -26,10 +26,10 @@ from napari_ngff.metadata.transform import (
     Transformation,
     Translation,
 )
+from napari_ngff.metadata.units import unit_symbol
 from napari_ngff.store.hierarchy.coordinate_systems import level_transformation
 from napari_ngff.store.limits import size_text
 from napari_ngff.store.pyramids.pyramid import LevelSource, open_pyramid
-from napari_ngff.viewer.placing.units import unit_symbol
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from napari_ngff.errors import UnsupportedError
+from napari_ngff.metadata.units import unit_factor
 from napari_ngff.store.arrays.lazy_array import ArrayWindow
 from napari_ngff.store.hierarchy.coordinate_systems import open_systems
 from napari_ngff.store.hierarchy.location import Location
@@ -27,7 +28,6 @@ from napari_ngff.viewer.placing.system_views import (
     start_of,
     view_in_system,
 )
-from napari_ngff.viewer.placing.units import unit_factor
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -298,7 +298,7 @@ def _in_units(point: Iterable[float], units: Any, wanted: Any) -> list[float]:
         ),
         strict=False,
     )
-    factors = [unit_factor(have, want) for have, want in pairs]
+    factors = [unit_factor(have, want) or 1.0 for have, want in pairs]
     factors += [1.0] * (len(values) - len(factors))
     return [v * f for v, f in zip(values, reversed(factors), strict=True)]
 

@@ -69,7 +69,8 @@ class ExportBox(QGroupBox):
         self.outlines.setToolTip("Polygons of all objects as GeoJSON, for QuPath.")
         self.boxes = QPushButton("Bo&xes…", self)
         self.boxes.setToolTip(
-            "Bounding boxes of all labels in micrometres, as a table of regions (CSV)."
+            "Bounding boxes of all labels, as a table of regions (CSV): in micrometres,"
+            " or in voxels where the labels have no unit of length."
         )
         self.progress = QProgressBar(self)
         # The functions that write count nothing on the way: the bar only moves.
@@ -116,7 +117,7 @@ class ExportBox(QGroupBox):
     def _on_cancel(self) -> None:
         self._stop.set()
 
-    def _export_labels(self, write: Callable[..., int], title: str, kind: str) -> None:
+    def _export_labels(self, write: Callable[..., str], title: str, kind: str) -> None:
         layer, level = self._layer, self.level.currentData()
         path, _ = QFileDialog.getSaveFileName(self, title, "", kind)
         if layer is None or not path:
@@ -129,12 +130,10 @@ class ExportBox(QGroupBox):
 
         def write_in_worker() -> str:
             try:
-                count = write(layer, path, level, stop.is_set)
+                report = write(layer, path, level, stop.is_set)
             except (MemoryError, ValueError) as error:
                 return f"Not exported: {error}"
-            if stop.is_set():
-                return "Nothing was written."
-            return f"Objects written to {path}: {count}."
+            return "Nothing was written." if stop.is_set() else report
 
         self._show_busy(True)
         self.reported.emit(f"Writing {path}…")

@@ -1,20 +1,50 @@
-"""Units of OME-Zarr axes as napari takes them."""
+"""Units of axes: their names in OME-Zarr, other spellings, symbols, and sizes."""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from fractions import Fraction
 
-from napari_ngff.metadata.axes import SPACE_UNITS, TIME_UNITS
+__all__ = [
+    "MICROMETER",
+    "SPACE_UNITS",
+    "TIME_UNITS",
+    "to_micrometers",
+    "unit_factor",
+    "unit_name",
+    "unit_symbol",
+]
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+MICROMETER = "micrometer"
 
-    from napari_ngff.metadata.model import Axis
+PREFIXES = {
+    "yocto": -24, "zepto": -21, "atto": -18, "femto": -15, "pico": -12, "nano": -9,
+    "micro": -6, "milli": -3, "centi": -2, "deci": -1, "hecto": 2, "kilo": 3,
+    "mega": 6, "giga": 9, "tera": 12, "peta": 15, "exa": 18, "zetta": 21, "yotta": 24,
+}  # fmt: skip
+"""Prefix -> power of ten, as the specification lists them: without "deca", and none of
+those of 2022."""
 
-__all__ = ["UNITLESS", "layer_units", "unit_factor", "unit_name", "unit_symbol"]
+METER, SECOND = Fraction(1), Fraction(1)
 
-UNITLESS = "pixel"
+SPACE_UNITS = {
+    "angstrom": METER / 10**10,
+    "foot": METER * 3048 / 10**4,
+    "inch": METER * 254 / 10**4,
+    "meter": METER,
+    "mile": METER * 1609344 / 10**3,
+    "parsec": METER * 30856775814913673,
+    "yard": METER * 9144 / 10**4,
+} | {f"{name}meter": METER * Fraction(10) ** power for name, power in PREFIXES.items()}
+"""The 26 UDUNITS names that 0.4 to 0.6 list for space -> metres."""
+
+TIME_UNITS = {
+    "day": SECOND * 86400,
+    "hour": SECOND * 3600,
+    "minute": SECOND * 60,
+    "second": SECOND,
+} | {f"{name}second": SECOND * Fraction(10) ** p for name, p in PREFIXES.items()}
+"""The 23 UDUNITS names that 0.4 to 0.6 list for time -> seconds."""
 
 ALIASES = {
     "um": "micrometer",
@@ -86,7 +116,7 @@ def unit_name(unit: str | None) -> str | None:
         text = text.lower().removesuffix("s")
         text = re.sub("metre$", "meter", text)
     name = ALIASES.get(text, text)
-    return name if name in SPACE_UNITS | TIME_UNITS else None
+    return name if name in (*SPACE_UNITS, *TIME_UNITS) else None
 
 
 def unit_symbol(unit: str | None) -> str:
@@ -94,29 +124,19 @@ def unit_symbol(unit: str | None) -> str:
     return SYMBOLS.get(unit_name(unit) or "", unit or "")
 
 
-def layer_units(axes: Sequence[Axis]) -> tuple[str, ...] | None:
-    """Return the units of a layer, one per axis; None where no axis has a unit.
+def unit_factor(unit: str | None, target: str | None) -> float | None:
+    """Return how many of `target` one of `unit` is, in any spelling.
 
-    An axis without a unit counts in pixels. All layers of one file must get the same
-    units: one layer without units turns them off for the whole viewer.
+    None where one of them is unknown, or one is of space and the other of time.
     """
-    names = [unit_name(axis.unit) for axis in axes]
-    if not any(names):
-        return None
-    return tuple(name or UNITLESS for name in names)
-
-
-def unit_factor(unit: str | None, target: str | None) -> float:
-    """Return the factor from `unit` to `target`; 1.0 where one of them is unknown."""
     source, wanted = unit_name(unit), unit_name(target)
-    if source is None or wanted is None or source == wanted:
-        return 1.0
-    import pint
+    for sizes in (SPACE_UNITS, TIME_UNITS):
+        if source in sizes and wanted in sizes:
+            return float(sizes[source] / sizes[wanted])
+    return None
 
-    # The registry that napari uses, so that units compare as there.
-    registry = pint.get_application_registry()
-    try:
-        return float(registry.Quantity(1.0, source).to(wanted).magnitude)
-    # Seconds and micrometres, for example.
-    except pint.DimensionalityError:
-        return 1.0
+
+def to_micrometers(length: float, unit: str | None) -> float | None:
+    """Convert a length, which is not negative then; None for no unit of length."""
+    factor = unit_factor(unit, MICROMETER)
+    return None if factor is None else abs(length) * factor
