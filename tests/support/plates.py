@@ -80,18 +80,25 @@ def write_image(
     name="",
     labels=(),
     label=None,
+    planes=None,
 ):
     """Write an image, each level every second voxel of the one before.
 
     `corner` is its place along y and x in voxels; `labels` are names of label images,
-    whose voxels are those of its first channel; `label` makes it one.
+    whose voxels are those of its first channel; `label` makes it one; `planes` has
+    the distance of planes and the place of the first, by axis.
     """
+    planes = planes or {}
     datasets = []
     for level in range(levels):
         scale = [SPACING * 2**level if axis in "yx" else 1.0 for axis in axes]
+        for axis, (step, _) in planes.items():
+            scale[axes.index(axis)] = step
         steps = [{"type": "scale", "scale": scale}]
-        if corner is not None:
-            place = dict(zip("yx", (SPACING * at for at in corner), strict=True))
+        if corner is not None or planes:
+            y, x = corner or (0, 0)
+            place = {"y": SPACING * y, "x": SPACING * x}
+            place |= {axis: first for axis, (_, first) in planes.items()}
             moved = [float(place.get(axis, 0)) for axis in axes]
             steps.append({"type": "translation", "translation": moved})
         datasets.append({"path": str(level), "coordinateTransformations": steps})
@@ -122,6 +129,7 @@ def write_image(
             levels,
             corner,
             label={},
+            planes=planes,
         )
 
 

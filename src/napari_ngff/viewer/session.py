@@ -48,6 +48,7 @@ from napari_ngff.viewer.plane_camera import PlaneCamera, forget_plane
 from napari_ngff.viewer.saving.measured_tables import MeasuredTables
 from napari_ngff.viewer.saving.recovery import EditRecovery
 from napari_ngff.viewer.settings import PLUGIN
+from napari_ngff.viewer.sliders import reach_last_planes
 from napari_ngff.viewer.streaming.pixel_fetcher import stream_signals
 from napari_ngff.viewer.streaming.streamed_levels import (
     camera_wait,
@@ -110,6 +111,7 @@ class Session:
         viewer.layers.events.removing.connect(self._on_removing)
         viewer.layers.events.removed.connect(self._on_removed)
         viewer.dims.events.ndisplay.connect(self._on_ndisplay)
+        viewer.dims.events.range.connect(self._on_ranges)
         for event in (viewer.dims.events.point, viewer.dims.events.current_step):
             event.connect(self._on_place)
         viewer.scene.camera.events.connect(self._on_camera)
@@ -126,6 +128,11 @@ class Session:
             bring_back(viewer)
             note_camera()  # what is seen first is drawn before finer voxels are
             fit_when_calm(viewer)
+
+    def _on_ranges(self, event: Any = None) -> None:
+        viewer = self._viewer()
+        if viewer is not None:
+            reach_last_planes(viewer.dims)
 
     def _on_camera(self, event: Any = None) -> None:
         viewer = self._viewer()

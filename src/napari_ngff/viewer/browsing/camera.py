@@ -10,7 +10,7 @@ import numpy as np
 from napari_ngff.viewer.plane_camera import forget_plane, shift_plane
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from napari.components import ViewerModel
     from napari.layers import Layer
@@ -28,6 +28,7 @@ __all__ = [
     "cells_of",
     "corners_of",
     "fit_camera",
+    "follow_image",
     "follow_point",
     "image_at",
     "is_fitted",
@@ -44,10 +45,11 @@ def camera_of(viewer: ViewerModel) -> Any:
 
 
 def place_of(layer: Layer) -> tuple[float, ...]:
-    """Return the world coordinate of the first voxel of a layer."""
-    return tuple(
-        float(coordinate) for coordinate in layer.data_to_world((0,) * layer.ndim)
-    )
+    """Return the world coordinate at which a layer begins along each axis.
+
+    That is of its first voxel, or of its last where it counts downwards.
+    """
+    return tuple(map(float, layer.extent.world[0]))
 
 
 def size_of(layer: Layer) -> tuple[int, ...]:
@@ -64,7 +66,7 @@ class CameraView:
     zoom
         Pixels of the canvas per unit of the world.
     center
-        Along y and x, from the first voxel of the image, in pixels of the canvas.
+        Along y and x, from where the image begins, in pixels of the canvas.
     """
 
     zoom: float
@@ -93,27 +95,48 @@ def follow_point(
     Parameters
     ----------
     before, after
-        World coordinates of the same voxel.
+        World coordinates of the same place in it.
     """
     if len(before) != len(after):
         return
     shift = np.subtract(after, before)
     ndim = viewer.dims.ndim
-    displayed = list(viewer.dims.displayed)
-    plane = viewer.dims.order[-2:]
-    for number, delta in enumerate(shift):
-        axis = number + ndim - len(shift)
-        # Along displayed axes the camera moves, along those not displayed in 2D the
-        # sliders.
-        if delta and axis not in plane and axis >= 0:
-            viewer.dims.set_point(axis, viewer.dims.point[axis] + delta)
-    moved = [shift[axis - ndim + len(shift)] for axis in displayed]
+    moved = [shift[axis - ndim + len(shift)] for axis in viewer.dims.displayed]
     if any(moved):
         camera = camera_of(viewer)
         center = np.array(camera.center, float)
         center[-len(moved) :] += moved
         camera.center = tuple(center)
     shift_plane(viewer, shift.tolist())
+
+
+def follow_image(
+    viewer: ViewerModel, images: Callable[[], Sequence[Layer]], *, any_size: bool
+) -> Callable[[], None]:
+    """Note the present view; return a function that sets that of the next image.
+
+    The view stays at the same place of the next one. Images that differ in size may
+    have no common places: the whole image is then brought in view.
+
+    Parameters
+    ----------
+    images
+        Lists the layers of the image on screen; none for an overview.
+    any_size
+        Whether images of any size are of the same kind, as fields of a plate are.
+    """
+    shown = images()
+    before = place_of(shown[0]) if shown else None
+    size = size_of(shown[0]) if shown else ()
+
+    def move_camera() -> None:
+        after = images()
+        if before is not None and after and (any_size or size == size_of(after[0])):
+            follow_point(viewer, before, place_of(after[0]))
+        elif after:
+            fit_camera(viewer, *after[0].extent.world[:, -2:])
+
+    return move_camera
 
 
 def is_fitted(viewer: ViewerModel) -> bool:

@@ -17,11 +17,10 @@ from napari_ngff.viewer.browsing.camera import (
     cells_of,
     corners_of,
     fit_camera,
+    follow_image,
     follow_point,
     image_at,
     is_whole,
-    place_of,
-    size_of,
 )
 from napari_ngff.viewer.browsing.field_labels import (
     image_address,
@@ -50,6 +49,7 @@ from napari_ngff.viewer.browsing.well_stream import (
     reread_layer,
 )
 from napari_ngff.viewer.latest_task import LayerTask
+from napari_ngff.viewer.sliders import KeptSliders
 from napari_ngff.viewer.streaming.outage_watch import follow_logins
 
 if TYPE_CHECKING:
@@ -108,6 +108,7 @@ class Display:
         self._wells = observer.read_map().wells
         self._task = LayerTask(self._on_busy, self._hold_drawing, self._is_open)
         self._slots = LayerSlots()
+        self._sliders = KeptSliders()
         self._extras = FieldExtras()
         self._stream = WellStream(self._redraw_wells, self._make_room)
         self._misfits = OversizedWells()
@@ -184,6 +185,10 @@ class Display:
         layers = self._layers_by_slot()
         slots = [slot for slot in layers if slot[1] == "image"]
         return [layers[slot] for slot in sorted(slots, key=lambda s: (s[0], int(s[2])))]
+
+    def _field_layers(self) -> list[Layer]:
+        """List those of the field on screen; none of an overview."""
+        return self.image_layers() if self.shown.position is not None else []
 
     def leading_layers(self) -> dict[int | str, Layer]:
         """Return layers by channel or name of labels, of the first of acquisitions."""
@@ -327,6 +332,7 @@ class Display:
         position = prepared.fields.position
         # Before the layers change: the camera stays relative to what is seen now.
         look = self._plan_camera(wanted)
+        self._sliders.note(viewer, self._field_layers())
         self._slots.follow_acquisitions(prepared.groups)
         # Labels and channels may have been added while this was read.
         in_use = self._labels_in_use()
@@ -342,6 +348,7 @@ class Display:
         self._tiles = prepared.tiles
         self._show_extras()
         # Within the same drawn frame as the layers.
+        self._sliders.restore(viewer, self._field_layers())
         look()
         if position is None:
             self._redraw_wells()
@@ -354,33 +361,13 @@ class Display:
 
     def _plan_camera(self, wanted: ShownFields) -> Callable[[], None]:
         """Note the present view; return a function that sets the next one."""
-        zoom_well = wanted.zoom_well
-        if wanted.position is not None:
-            return self._follow_field()
+        viewer, zoom_well = self._viewer(), wanted.zoom_well
+        if wanted.position is not None and viewer is not None:
+            any_size = bool(self._wells)
+            return follow_image(viewer, self._field_layers, any_size=any_size)
         if zoom_well is None:
             return self._stay_in_well()
         return partial(self.fit_well, zoom_well) if zoom_well else self.fit_all
-
-    def _follow_field(self) -> Callable[[], None]:
-        """Note the present view; return a function that sets that of the next image.
-
-        The view stays at the same place of the next field. Images of a collection that
-        differ in size have no common places: the whole image is brought in view.
-        """
-        images = self.image_layers() if self.shown.position is not None else []
-        before = place_of(images[0]) if images else None
-        size = size_of(images[0]) if images else ()
-
-        def move_camera() -> None:
-            viewer, after = self._viewer(), self.image_layers()
-            if viewer is None or not after:
-                return
-            if before is not None and (self._wells or size == size_of(after[0])):
-                follow_point(viewer, before, place_of(after[0]))
-            else:
-                fit_camera(viewer, *after[0].extent.world[:, -2:])
-
-        return move_camera
 
     def _layer_views(self) -> dict[Slot, LayerView]:
         viewer = self._viewer()

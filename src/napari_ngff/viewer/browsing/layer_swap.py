@@ -23,13 +23,16 @@ __all__ = ["make_empty_channel", "swap_layer"]
 
 PLACEMENT = ("scale", "translate", "axis_labels", "units")
 
+EARLY = {"_on_layers_change": "looks for the extent and the sliders of all layers"}
+"""What napari does when the data of a layer change, and whenever it moves: the layer is
+not in its place yet, and would push a slider away."""
+
 NEEDLESS = {
     "_on_colormap_change": "compiles the shader of labels again",
-    "_on_layers_change": "looks for the extent and the sliders of all layers",
     "_update_level_labels": "lays out the controls again",
 }
-"""What napari does when the data of a layer change, though nothing comes of it where
-they are as large and of the type of those before."""
+"""What napari also does then, though nothing comes of it where the data are as large
+and of the type of those before."""
 
 
 def swap_layer(layer: Layer, data: LayerData) -> bool:
@@ -50,10 +53,10 @@ def swap_layer(layer: Layer, data: LayerData) -> bool:
     locked = getattr(layer, "locked_data_level", None)
     # Each change would read, scale and upload the picture again.
     with getattr(layer, "_block_refresh", nullcontext)():
-        with _block_needless(layer) if alike else nullcontext():
+        with _block_needless(layer, alike):
             if not _exchange_data(layer, data, levels):
                 return False
-        moved = _place_layer(layer, keywords)
+            moved = _place_layer(layer, keywords)
         if locked is not None:
             layer.locked_data_level = locked
         elif alike and layer.multiscale:
@@ -63,12 +66,11 @@ def swap_layer(layer: Layer, data: LayerData) -> bool:
             # Those of a larger overview are no part of a field: where that is not in
             # view, napari keeps them, and cannot draw.
             layer.corner_pixels = whole_corners(layer)
-    stays = alike and not moved
-    layer.refresh(extent=not stays)
-    if not (layer.visible or stays):
-        # What is hidden keeps its old extent, and with it the home of the camera,
-        # until it is placed anew (napari 0.9, unless it slices asynchronously).
-        layer.scale = layer.scale
+        if moved or not alike:
+            # Only this, once all is in place, lets napari forget the extent, also of a
+            # hidden layer, and then look for the ranges of the sliders.
+            layer.scale = layer.scale
+    layer.refresh(extent=False)
     return True
 
 
@@ -89,15 +91,15 @@ def _size_of(level: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:
     return tuple(level.shape), np.dtype(level.dtype)
 
 
-def _block_needless(layer: Layer) -> ExitStack:
-    """Block the needless reactions of napari to new data of a layer."""
-    changed = layer.events.data
-    stack = ExitStack()
-    for callback in changed.callbacks:
-        if isinstance(callback, tuple) and callback[1] in NEEDLESS:
-            method = getattr(callback[0](), callback[1], None)
-            if method is not None:
-                stack.enter_context(changed.blocker(method))
+def _block_needless(layer: Layer, alike: bool) -> ExitStack:
+    """Block reactions of napari to new data of a layer, and to its new place."""
+    stack, names = ExitStack(), {**EARLY, **NEEDLESS} if alike else EARLY
+    for event in map(layer.events.__getitem__, ("data", *PLACEMENT, "affine")):
+        for callback in event.callbacks:
+            if isinstance(callback, tuple) and callback[1] in names:
+                method = getattr(callback[0](), callback[1], None)
+                if method is not None:
+                    stack.enter_context(event.blocker(method))
     return stack
 
 
