@@ -47,6 +47,12 @@ DURABLE = re.compile(
     r"\bos\.(?:fsync|fdatasync|replace|rename|link)\b|\b(?:fcntl|msvcrt|tempfile)\b"
 ).findall
 """What flushes, names, locks or makes files that nobody reads yet."""
+WRITES = {
+    "labels/journal.py": "appends to a journal, which it holds",
+    "store/disk_cache.py": "writes aside, by `replace_when_done`",
+}
+"""Modules that open files to write them, beside those of ``store/write``: others change
+what windows share by `SharedDocument`, and replace what they make by `replace_file`."""
 KINDS = re.compile(
     r"isinstance\([^()]*\b(?:(?:Folder|Zip|Remote)Source|\w+Transaction)\b[^()]*\)"
 ).findall
@@ -65,6 +71,31 @@ def imported(text: str) -> tuple[str, ...]:
     return tuple(names)
 
 
+def writes(call: ast.Call) -> bool:
+    """Whether a call writes into a file."""
+    name = ast.unparse(call.func)
+    if re.search(r"\.(write_text|write_bytes|touch)$|^json\.dump$", name):
+        return True
+    if not re.search(r"(^|\.)open$", name):
+        return False
+    # `Path.open` has the mode first.
+    values = [*call.args[name == "open" :], *(word.value for word in call.keywords)]
+    modes = [n.value for n in values if isinstance(n, ast.Constant)]
+    return any(re.fullmatch(r"(?=.*[wax+])[rwaxbt+]+", str(mode)) for mode in modes)
+
+
+def handmade(path: str, text: str) -> list[str]:
+    """How a module writes files, or reads documents, by itself."""
+    found = []
+    if not path.startswith("store/write/") and path not in WRITES:
+        calls = [n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Call)]
+        found += [f"writes: {ast.unparse(call)}" for call in calls if writes(call)]
+    if path != "store/limits.py":
+        # It bounds no depth.
+        found += re.findall(r"\bjson\.loads?\(", text)
+    return found
+
+
 def within(name: str, packages: tuple[str, ...]) -> bool:
     return any(
         name == package or name.startswith(f"{package}.") for package in packages
@@ -73,7 +104,7 @@ def within(name: str, packages: tuple[str, ...]) -> bool:
 
 def violations(path: str, text: str) -> list[str]:
     """What a module, `path` below ``napari_ngff``, does against the architecture."""
-    found = []
+    found = handmade(path, text)
     own = path.split("/")[0].removesuffix(".py")
     for name in imported(text):
         if name.startswith("."):
@@ -146,6 +177,14 @@ def test_module_keeps_to_its_layer(module: Path) -> None:
         ("labels/journal.py", "def f(a, b):\n    os.replace(a, b)"),
         ("store/node.py", "def f(a):\n    os.fsync(a)"),
         ("labels/label_writer.py", "isinstance(source, FolderSource)"),
+        ("labels/field_states.py", "Path(a).write_text(b)"),
+        ("viewer/settings.py", "note.touch()"),
+        ("labels/field_states.py", "with open(a, 'w', encoding='utf-8') as b: pass"),
+        ("viewer/settings.py", "a.open('r+b')"),
+        ("viewer/settings.py", "json.dump(a, b)"),
+        ("store/hierarchy/node.py", "open(a, mode='xb')"),
+        ("store/write/replace_tree.py", "json.load(file)"),
+        ("metadata/parse.py", "json.loads(text)"),
     ],
 )
 def test_violation_is_seen(path: str, text: str) -> None:
@@ -169,6 +208,11 @@ def test_violation_is_seen(path: str, text: str) -> None:
         ("store/write/fsync.py", "def f(a):\n    os.fsync(a)"),
         ("store/hierarchy/location.py", "isinstance(source, FolderSource)"),
         ("errors.py", "import naparison, qtpython"),
+        (
+            "viewer/settings.py",
+            "open(a), b.open('r'), a.open('rb'), self._write_text(b)",
+        ),
+        ("store/write/fsync.py", "open(a, 'wb')"),
         ("errors.py", "\n" * LONGEST),
     ],
 )

@@ -3,30 +3,60 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
+import threading
 
+import keyring
 import pytest
 
-from shared_files import KINDS, ROUNDS, change_all
+from napari_ngff.store.sources.server_logins import forget_kept_logins
+from shared_files import KINDS, FolderKeyring, change_all
 
 CONTEXT = multiprocessing.get_context("spawn")
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_nothing_that_two_processes_note_is_lost(kind, tmp_path):
-    shared = KINDS[kind](tmp_path)
-    names = [[f"{who}/{number}" for number in range(ROUNDS)] for who in "AB"]
-    start = CONTEXT.Barrier(3)
-    writers = [
-        CONTEXT.Process(target=change_all, args=(kind, tmp_path, own, start))
-        for own in names
+@pytest.fixture
+def shared_keychain(tmp_path, monkeypatch):
+    monkeypatch.setenv("FOLDER_KEYRING", str(tmp_path / "keychain"))
+    monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "shared_files.FolderKeyring")
+    (tmp_path / "keychain").mkdir()
+    before = keyring.get_keyring()
+    keyring.set_keyring(FolderKeyring())
+    yield tmp_path / "keychain"
+    keyring.set_keyring(before)
+
+
+def test_nothing_that_two_processes_note_is_lost(tmp_path, shared_keychain):
+    start, ended = CONTEXT.Barrier(3), CONTEXT.Barrier(3)
+    for name, kind in KINDS.items():
+        (tmp_path / name).mkdir()
+        kind(tmp_path / name).prepare()
+    processes = [
+        CONTEXT.Process(
+            target=change_all, args=(tuple(KINDS), tmp_path, who, start, ended)
+        )
+        for who in "ab"
     ]
-    for writer in writers:
-        writer.start()
-    start.wait(60)
-    seen = 0
-    while any(writer.is_alive() for writer in writers):
-        found = len(list(shared.read()))
-        assert found >= seen
-        seen = found
-    assert [writer.exitcode for writer in writers] == [0, 0]
-    assert set(shared.read()) == {name for own in names for name in own}
+    for process in processes:
+        process.start()
+    lost = {}
+    for name, kind in KINDS.items():
+        shared = kind(tmp_path / name)
+        start.wait(60)
+        waiting = threading.Thread(target=ended.wait, args=(60,))
+        waiting.start()
+        seen = set()
+        while waiting.is_alive():
+            found = set(shared.read())
+            if not seen <= found:
+                lost[f"{name}, as a reader found it"] = seen - found
+            seen = found
+        names = {f"{who}{number}" for who in "ab" for number in range(shared.NAMES)}
+        if names != set(shared.read()):
+            lost[name] = len(names - set(shared.read()))
+    for process in processes:
+        process.join()
+    assert lost == {}
+    assert [process.exitcode for process in processes] == [0, 0]
+    forget_kept_logins()
+    assert os.listdir(shared_keychain) == []

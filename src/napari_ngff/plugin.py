@@ -310,6 +310,10 @@ def forget_logins() -> None:
         show_messages,
     )
 
+    def forget_kept() -> None:
+        forget_addresses()
+        forget_kept_logins()
+
     def report_result(failure: str | None) -> None:
         if failure is None:
             show_info("Logins and addresses are forgotten.")
@@ -319,8 +323,7 @@ def forget_logins() -> None:
     use_workers()
     forget()
     forget_secrets()
-    forget_addresses()
-    run_work(partial(attempt_work, forget_kept_logins), report_result)
+    run_work(partial(attempt_work, forget_kept), report_result)
 
 
 def sample_cells() -> list[LayerData]:

@@ -1,45 +1,182 @@
-"""What two processes change at the same time: each file that several of ours share."""
+"""Files that several processes of ours change at the same time."""
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
+from keyring.backend import KeyringBackend
+from keyring.errors import PasswordDeleteError
+
 from napari_ngff.labels.field_states import FieldStates
+from napari_ngff.labels.places.sidecar import (
+    address_of,
+    remember_sidecar,
+    sidecar_candidates,
+    sidecar_location,
+)
+from napari_ngff.store.disk_cache import DiskCache
 from napari_ngff.store.hierarchy.node import open_node
-from napari_ngff.viewer.samples import write_plate
+from napari_ngff.store.sources.server_logins import keep_login, kept_login, make_login
+from napari_ngff.viewer.samples import write_image, write_plate
+from napari_ngff.viewer.settings import (
+    last_tool,
+    note_address,
+    note_tool,
+    recent_addresses,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
 ROUNDS = 200
 """Changes of each process."""
 
 
-class States:
-    """The states of the fields of a plate, beside it."""
+class SharedFile:
+    """A file, or files, of a plate or an image in `folder`, or of the user.
+
+    `change` adds one of the `NAMES`, and `read` returns those that are there.
+    """
+
+    NAMES = ROUNDS
+    """Different names of each process; it changes each of them in turn."""
 
     def __init__(self, folder: Path) -> None:
-        self.plate = folder / "screen.ome.zarr"
-        if not self.plate.exists():
-            write_plate(self.plate, grid=(1, 2), fields=1, shape=(32, 32))
-        self.states = FieldStates(open_node(self.plate))
+        self.folder = folder
+
+    def prepare(self) -> None:
+        """Write what is there before."""
 
     def change(self, name: str) -> None:
-        """Change one of many things in the file."""
-        self.states.set_state(name, "done")
+        """Add a name, such as "a7"."""
+        raise NotImplementedError
 
     def read(self) -> Iterable[str]:
-        """Read the names of all that was changed."""
-        return FieldStates(open_node(self.plate)).all_states()
+        """Return the names that are there."""
+        raise NotImplementedError
 
 
-KINDS = {"states": States}
+class States(SharedFile):
+    def prepare(self):
+        write_plate(self.folder / "plate.zarr", grid=(1, 2), fields=1, shape=(32, 32))
+
+    def _open(self):
+        return FieldStates(open_node(self.folder / "plate.zarr"))
+
+    def change(self, name):
+        self._open().set_state(name, "done")
+
+    def read(self):
+        return self._open().all_states()
 
 
-def change_all(kind, folder, names, start) -> None:
-    """Make the changes of one process."""
-    shared = KINDS[kind](folder)
-    start.wait()
-    for name in names:
-        shared.change(name)
+class SidecarNote(SharedFile):
+    def prepare(self):
+        write_image(self.folder / "image.zarr", shape=(32, 32))
+
+    def _open(self):
+        return open_node(self.folder / "image.zarr")
+
+    def change(self, name):
+        image = self._open()
+        remember_sidecar(image, sidecar_location(image, self.folder / name))
+
+    def read(self):
+        places = sidecar_candidates(address_of(self._open()))[2:]
+        return [place.parent.name for place in places]
+
+
+class Addresses(SharedFile):
+    NAMES = 6
+
+    def change(self, name):
+        note_address(f"https://host/{name}.zarr")
+
+    def read(self):
+        return [
+            text[len("https://host/") : -len(".zarr")] for text in recent_addresses()
+        ]
+
+
+class Tool(SharedFile):
+    NAMES = 1
+
+    def prepare(self):
+        note_tool({"mode": "a0", "more": "x" * 1000})
+
+    def change(self, name):
+        note_tool({"mode": name, "more": "x" * 1000})
+
+    def read(self):
+        # Whole, and any of the two.
+        return ["a0", "b0"] if len(last_tool().get("more", "")) == 1000 else []
+
+
+class Logins(SharedFile):
+    def _server(self, name):
+        return f"https://{name}.org"
+
+    def change(self, name):
+        keep_login(self._server(name), make_login("me", name))
+
+    def read(self):
+        names = [f"{who}{number}" for who in "ab" for number in range(ROUNDS)]
+        return [name for name in names if kept_login(self._server(name))]
+
+
+class Cache(SharedFile):
+    DATA = b"pixels" * 1000
+
+    def _open(self):
+        return DiskCache(self.folder / "cache", ".chunk", 1 << 30)
+
+    def change(self, name):
+        self._open().keep(name, self.DATA)
+
+    def read(self):
+        names = [f"{who}{number}" for who in "ab" for number in range(ROUNDS)]
+        found = {name: self._open().load(name) for name in names}
+        assert set(found.values()) <= {None, self.DATA}
+        return [name for name, data in found.items() if data]
+
+
+KINDS = {kind.__name__: kind for kind in SharedFile.__subclasses__()}
+
+
+class FolderKeyring(KeyringBackend):
+    """A keychain in a folder, for all processes: a file for each entry."""
+
+    priority = 1
+
+    def _path(self, service, name):
+        folder = os.environ["FOLDER_KEYRING"]
+        return os.path.join(folder, f"{service} {name}".replace("/", "_"))
+
+    def get_password(self, service, username):
+        try:
+            with open(self._path(service, username), encoding="utf-8") as file:
+                return file.read()
+        except FileNotFoundError:
+            return None
+
+    def set_password(self, service, username, password):
+        with open(self._path(service, username), "w", encoding="utf-8") as file:
+            file.write(password)
+
+    def delete_password(self, service, username):
+        try:
+            os.unlink(self._path(service, username))
+        except FileNotFoundError as error:
+            raise PasswordDeleteError(username) from error
+
+
+def change_all(kinds: Sequence[str], folder: Path, who: str, start, ended) -> None:
+    """Make the changes of one process, to one file after the other."""
+    for name in kinds:
+        shared = KINDS[name](folder / name)
+        start.wait(60)
+        for number in range(ROUNDS):
+            shared.change(f"{who}{number % shared.NAMES}")
+        ended.wait(60)

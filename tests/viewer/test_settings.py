@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from napari_ngff.store.data_folder import data_folder
 from napari_ngff.store.disk_cache import DiskCache
 from napari_ngff.store.sources.kept_chunks import keep_chunks, kept_chunks_of
 from napari_ngff.store.sources.remote_source import RemoteSource
@@ -106,7 +107,7 @@ def test_the_last_addresses_are_kept_without_secrets():
     settings.note_address("s3://bucket/b.zarr/")
     settings.note_address("https://host/a.zarr?sig=S3cret#S3cret")
     assert settings.recent_addresses() == ["https://host/a.zarr", "s3://bucket/b.zarr"]
-    assert "S3cret" not in settings._address_note().read_text()
+    assert "S3cret" not in (data_folder() / "recent-addresses.json").read_text()
     for number in range(20):
         settings.note_address(f"https://host/{number}.zarr")
     kept = settings.recent_addresses()
@@ -119,9 +120,20 @@ def test_the_last_addresses_are_kept_without_secrets():
 @pytest.mark.parametrize("text", ["", "{", '{"a": 1}', '[3, "https://h/a.zarr?sig=1"]'])
 def test_a_damaged_list_of_addresses_is_read_as_far_as_possible(text):
     settings.note_address("https://host/a.zarr")
-    settings._address_note().write_text(text)
+    (data_folder() / "recent-addresses.json").write_text(text)
     wanted = ["https://h/a.zarr"] if "sig" in text else []
     assert settings.recent_addresses() == wanted
+    settings.note_address("https://host/b.zarr")
+    assert settings.recent_addresses() == ["https://host/b.zarr", *wanted]
+
+
+@pytest.mark.parametrize("text", ["", "[1]", "[" * 200_000, '"paint"'])
+def test_a_damaged_note_of_the_tool_counts_as_none(text):
+    settings.note_tool({"mode": "paint"})
+    (data_folder() / "last-tool.json").write_text(text)
+    assert settings.last_tool() == {}
+    settings.note_tool({"mode": "erase"})
+    assert settings.last_tool() == {"mode": "erase"}
 
 
 def test_chunks_are_kept_as_the_preferences_say(monkeypatch, tmp_path):

@@ -38,7 +38,7 @@ from napari_ngff.labels.saving.save_run import count_common
 from napari_ngff.store.data_folder import data_folder
 from napari_ngff.store.threads import go_on_after_error
 from napari_ngff.store.write.append_log import AppendLog
-from napari_ngff.store.write.file_lock import hold_file
+from napari_ngff.store.write.file_lock import hold_file, is_held
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Mapping
@@ -370,8 +370,9 @@ def find_journals(store: str, path: str) -> list[Path]:
         for folder in sorted(_journal_folder(store, path).iterdir()):
             # A lock that is held is one of an open window, whose journal is left alone.
             with contextlib.suppress(OSError):
+                if is_held(folder / LOCK):
+                    continue
                 if read_journal(folder).is_unsaved:
-                    hold_file(folder / LOCK).close()
                     folders.append(folder)
                 else:
                     delete_journal(folder)

@@ -16,7 +16,7 @@ from napari_ngff.labels.places.sidecar import (
 )
 from napari_ngff.labels.saving.journal_records import EDITS, read_head, read_journal
 from napari_ngff.store.hierarchy.location import is_url
-from napari_ngff.store.write.file_lock import hold_file
+from napari_ngff.store.write.file_lock import is_held
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -162,8 +162,9 @@ def _list_folders(home: Path) -> Iterator[Path]:
 
 
 def _read_kept(folder: Path, head: JournalHead, image: str) -> Iterator[KeptEdits]:
-    # Raises where an open window holds it, whose edits are not to be recovered.
-    hold_file(folder / LOCK).close()
+    # An open window holds it, whose edits are not to be recovered.
+    if is_held(folder / LOCK):
+        return
     content = read_journal(folder)
     if content.is_unsaved:
         time = (folder / EDITS).stat().st_mtime

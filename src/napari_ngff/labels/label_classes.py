@@ -12,6 +12,8 @@ import json
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from napari_ngff.store.limits import parse_json
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -323,7 +325,7 @@ def load_kept_classes(
         Where it is something else.
     """
     classes = load_classes(text)
-    content = json.loads(text)
+    content = parse_json(text)
     stated = {int(row["value"]): row for row in content.get("classes", ())}
     present = {item.value: item for item in known}
     whole = []
@@ -352,7 +354,7 @@ def load_classes(text: str) -> tuple[LabelClass, ...]:
         Where it is something else; the message says what.
     """
     try:
-        content = json.loads(text)
+        content = parse_json(text)
     except ValueError as error:
         raise ValueError(f"Not JSON: {error}") from error
     if not isinstance(content, dict) or content.get("format") != FORMAT:

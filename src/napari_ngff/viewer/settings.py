@@ -6,7 +6,6 @@ the manifest, and keeps them in a file beside its own settings (napari 0.9).
 
 from __future__ import annotations
 
-import json
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,9 +15,10 @@ from napari_ngff.addresses import MARK, public_address
 from napari_ngff.store.data_folder import data_folder
 from napari_ngff.store.disk_cache import DiskCache, cache_folder
 from napari_ngff.store.sources.kept_chunks import KeptChunks, keep_chunks
+from napari_ngff.store.write.shared_document import SharedDocument
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Callable
 
 __all__ = [
     "PLUGIN",
@@ -55,6 +55,9 @@ PLUGIN = "napari-ngff"
 READER_PATTERNS = ("*.zarr*", "*.ozx")
 """``*.zarr`` never matches a folder, to whose path napari adds a slash; ``*.zarr*``
 matches folders, addresses and zip files (napari 0.9)."""
+
+OFFERED, TOOL, ADDRESSES = "default-reader-offered", "last-tool", "recent-addresses"
+"""Names of notes in the user's data."""
 
 MOST_ADDRESSES = 12
 """Addresses that are remembered."""
@@ -101,49 +104,32 @@ def make_default_reader() -> None:
 
 def is_default_offered() -> bool:
     """Return whether the user was asked to make this plugin the default reader."""
-    return _offer_note().exists()
+    return bool(_read_note(OFFERED))
 
 
 def note_default_offered() -> None:
     """Remember that the user was asked, so that it happens once."""
-    note = _offer_note()
-    with suppress(OSError):  # asked again at worst
-        note.parent.mkdir(parents=True, exist_ok=True)
-        note.touch()
-
-
-def _offer_note() -> Path:
-    return data_folder() / "default-reader-offered"
+    _change_note(OFFERED, lambda _: True)
 
 
 def last_tool() -> dict[str, Any]:
     """Return the tool and the brush of the last painting; {} for none."""
-    try:
-        tool = json.loads(_tool_note().read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
+    tool = _read_note(TOOL)
     return tool if isinstance(tool, dict) else {}
 
 
 def note_tool(tool: dict[str, Any]) -> None:
     """Remember the tool and the brush, also for the next start of napari."""
-    note = _tool_note()
-    with suppress(OSError):  # at worst the tool is not selected next time
-        note.parent.mkdir(parents=True, exist_ok=True)
-        note.write_text(json.dumps(tool), encoding="utf-8")
-
-
-def _tool_note() -> Path:
-    return data_folder() / "last-tool.json"
+    _change_note(TOOL, lambda _: tool)
 
 
 def recent_addresses() -> list[str]:
     """Return the addresses that were opened last, the newest first."""
-    try:
-        kept = json.loads(_address_note().read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return []
-    found = kept if isinstance(kept, list) else []
+    return _list_addresses(_read_note(ADDRESSES))
+
+
+def _list_addresses(content: Any) -> list[str]:
+    found = content if isinstance(content, list) else []
     # Public once more: anyone may edit the file.
     addresses = [public_address(one) for one in found if isinstance(one, str)]
     return list(dict.fromkeys(addresses))[:MOST_ADDRESSES]
@@ -154,24 +140,31 @@ def note_address(address: str) -> None:
     public = public_address(address).rstrip("/")
     if MARK not in public:
         return
-    others = [one for one in recent_addresses() if one != public]
-    _write_addresses([public, *others][:MOST_ADDRESSES])
+
+    def put_first(content: Any) -> list[str]:
+        return _list_addresses([public, *_list_addresses(content)])
+
+    _change_note(ADDRESSES, put_first)
 
 
 def forget_addresses() -> None:
     """Forget which addresses were opened."""
-    _write_addresses([])
+    _change_note(ADDRESSES, lambda _: [])
 
 
-def _write_addresses(addresses: list[str]) -> None:
-    note = _address_note()
-    with suppress(OSError):  # at worst they are typed again
-        note.parent.mkdir(parents=True, exist_ok=True)
-        note.write_text(json.dumps(addresses, indent=1), encoding="utf-8")
+def _note_document(name: str) -> SharedDocument:
+    return SharedDocument(data_folder() / f"{name}.json", replaceable=True)
 
 
-def _address_note() -> Path:
-    return data_folder() / "recent-addresses.json"
+def _read_note(name: str) -> Any:
+    with suppress(OSError):
+        return _note_document(name).read()
+    return None
+
+
+def _change_note(name: str, edit: Callable[[Any], Any]) -> None:
+    with suppress(OSError):  # at worst it is not remembered
+        _note_document(name).change(edit)
 
 
 def version_to_write() -> str:

@@ -10,7 +10,7 @@ import pytest
 import zarr
 
 from napari_ngff.cli import main
-from napari_ngff.errors import UnsupportedError
+from napari_ngff.errors import CorruptDataError, UnsupportedError
 from napari_ngff.labels.create_labels import create_labels
 from napari_ngff.labels.places import copy_labels as copying
 from napari_ngff.labels.places.copy_labels import copy_labels
@@ -25,6 +25,7 @@ from napari_ngff.labels.places.sidecar import (
     why_elsewhere,
 )
 from napari_ngff.store.hierarchy.node import open_node
+from napari_ngff.store.write.shared_document import SharedDocument
 from napari_ngff.store.write.zip_packing import pack_hierarchy
 from napari_ngff.viewer.samples import write_image, write_plate
 
@@ -172,12 +173,32 @@ def test_finding_none_costs_two_looks_and_a_note(copy, monkeypatch):
     image = open_node(copy("plate.ome.zarr") / "A/1/0")
     address = address_of(image)
     looked = []
-    is_dir, read = os.path.isdir, Path.read_bytes
+    is_dir, read = os.path.isdir, SharedDocument.read
     monkeypatch.setattr(os.path, "isdir", lambda s: looked.append(s) or is_dir(s))
-    monkeypatch.setattr(Path, "read_bytes", lambda s: looked.append(s) or read(s))
+    monkeypatch.setattr(SharedDocument, "read", lambda s: looked.append(s) or read(s))
     assert not open_sidecars(image).labels
     assert len(looked) == 3
     assert address.beside in looked
+
+
+@pytest.mark.parametrize("text", ["", "{", "[" * 200_000, "\x00"])
+def test_a_damaged_note_is_a_problem_and_stays(copy, tmp_path, text):
+    image = open_node(copy("0.5.ome.zarr"))
+    place = sidecar_location(image, tmp_path / "mine")
+    create_labels(image, "mine", np.dtype("u2"), 0, place).register()
+    remember_sidecar(image, place)
+    assert list(open_sidecars(image).labels) == ["mine"]
+    note = address_of(image).note
+    kept = note.read_text()
+    note.write_text(text)
+    found = open_sidecars(image)
+    assert not found.labels
+    assert [str(note) in problem.text for problem in found.problems] == [True]
+    with pytest.raises(CorruptDataError, match="Move it away"):
+        remember_sidecar(image, sidecar_location(image, tmp_path / "other"))
+    assert note.read_text() == text
+    note.write_text(kept)
+    assert list(open_sidecars(image).labels) == ["mine"]
 
 
 def test_images_in_memory_have_none(samples):

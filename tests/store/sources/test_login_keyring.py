@@ -41,7 +41,7 @@ def test_what_was_kept_comes_back(filled):
         assert kept_login(f"{server}/b.zarr") == login
     assert kept_login("https://other.org/a.zarr") is None
     keep_login("s3://cells", LOGINS["s3://cells"])
-    assert len(filled) == 4
+    assert len(filled) == 3
     forget_kept_logins()
     assert not filled
     forget_kept_logins()
@@ -63,13 +63,14 @@ def test_a_computer_without_a_keychain_has_no_logins(keychain, monkeypatch):
 
 
 def test_a_keychain_that_is_locked_is_an_error(filled, monkeypatch):
-    fail_with(monkeypatch, "get_password", OSError("S3cret is locked"))
+    for name in ("get_password", "delete_password"):
+        fail_with(monkeypatch, name, OSError("S3cret is locked"))
     for ask in (lambda: kept_login("s3://cells"), forget_kept_logins):
         with pytest.raises(OMEZarrError, match=r"cannot be read \(OSError\)") as caught:
             ask()
         assert "S3cret" not in str(caught.value)
         assert caught.value.__context__ is None
-    assert len(filled) == 4
+    assert len(filled) == 3
 
 
 def test_what_is_not_deleted_is_named_and_listed(filled, monkeypatch):
@@ -84,7 +85,15 @@ def test_what_is_not_deleted_is_named_and_listed(filled, monkeypatch):
     monkeypatch.setattr(keyring, "delete_password", delete_some)
     with pytest.raises(OMEZarrError, match="did not delete the login for s3://cells"):
         forget_kept_logins()
-    assert set(filled) == {("napari-ngff", "s3://cells"), ("napari-ngff", "servers")}
+    assert set(filled) == {("napari-ngff", "s3://cells")}
     monkeypatch.setattr(keyring, "delete_password", delete)
+    forget_kept_logins()
+    assert not filled
+
+
+def test_a_login_that_was_not_kept_is_forgotten_without_an_error(filled, monkeypatch):
+    fail_with(monkeypatch, "set_password", OSError("full"))
+    with pytest.raises(OMEZarrError, match="did not take the login"):
+        keep_login("https://new.org", LOGINS["s3://cells"])
     forget_kept_logins()
     assert not filled

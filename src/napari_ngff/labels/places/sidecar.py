@@ -8,14 +8,19 @@ list of labels. Each entry is made of the image's path in the hierarchy and a na
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from napari_ngff.addresses import public_address
-from napari_ngff.errors import NodeNotFoundError, OMEZarrError, UnsupportedError
+from napari_ngff.errors import (
+    CorruptDataError,
+    NodeNotFoundError,
+    OMEZarrError,
+    UnsupportedError,
+)
 from napari_ngff.labels.places.label_location import (
     LabelLocation,
     location_inside,
@@ -29,7 +34,10 @@ from napari_ngff.store.data_folder import data_folder
 from napari_ngff.store.hierarchy.location import Location, is_url
 from napari_ngff.store.hierarchy.node import Node, read_node
 from napari_ngff.store.sources.folder_source import FolderSource
-from napari_ngff.store.write.replace_file import replace_file
+from napari_ngff.store.write.shared_document import SharedDocument
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 __all__ = [
     "MOST_COPIED",
@@ -256,54 +264,71 @@ def _open_sidecar(path: Path, address: Address) -> Node:
 
 
 def remember_sidecar(image: Node, home: LabelLocation) -> None:
-    """Note a sidecar that is neither next to its image nor in the user data folder."""
+    """Note a sidecar that is neither next to its image nor in the user data folder.
+
+    Raises
+    ------
+    CorruptDataError, OSError
+        Where it cannot be noted.
+    """
     address = address_of(image)
     if address is None or not home.image:
         return
     path = Path(home.source.name)
-    noted = _read_note(address)
-    if path in (
-        address.beside,
-        address.in_folder(sidecar_folder()),
-        *map(Path, noted),
-    ):
-        return
-    _write_note(address, [*noted, str(path)])
+    if path not in (address.beside, address.in_folder(sidecar_folder())):
+        _change_note(address, lambda noted: list(dict.fromkeys([*noted, str(path)])))
 
 
 def forget_sidecar(image: Node, sidecar: str) -> None:
     """Drop a sidecar that is gone from the notes."""
     address = address_of(image)
-    noted = _read_note(address) if address is not None else []
-    if address is not None and sidecar in noted:
-        _write_note(address, [path for path in noted if path != sidecar])
+    if address is not None and sidecar in _read_note(address):
+        _change_note(address, lambda noted: [path for path in noted if path != sidecar])
 
 
-def _read_note(address: Address) -> list[str]:
-    with suppress(OSError, ValueError, AttributeError):
-        content = json.loads(address.note.read_bytes())
-        return [path for path in content.get("sidecars", ()) if isinstance(path, str)]
-    return []
+def _read_note(address: Address, problems: list[Problem] | None = None) -> list[str]:
+    try:
+        return _list_noted(SharedDocument(address.note).read())
+    except (CorruptDataError, OSError) as error:
+        if problems is not None:
+            problems.append(_sidecar_problem(address.note, str(error)))
+        return []
 
 
-def _write_note(address: Address, sidecars: list[str]) -> None:
-    content = {"image": address.root, "sidecars": sidecars}
-    replace_file(address.note, json.dumps(content, indent=2).encode())
+def _list_noted(content: Any) -> list[str]:
+    listed = content.get("sidecars") if isinstance(content, dict) else None
+    noted = listed if isinstance(listed, list) else []
+    return [path for path in noted if isinstance(path, str)]
+
+
+def _change_note(address: Address, edit: Callable[[list[str]], list[str]]) -> None:
+    def change_note(content: Any) -> Any:
+        return {"image": address.root, "sidecars": edit(_list_noted(content))}
+
+    SharedDocument(address.note).change(change_note)
 
 
 # Finding them again.
 
 
-def sidecar_candidates(address: Address) -> tuple[Path, ...]:
-    """List the paths where sidecars of a hierarchy can be."""
+def sidecar_candidates(
+    address: Address, problems: list[Problem] | None = None
+) -> tuple[Path, ...]:
+    """List the paths where sidecars of a hierarchy can be; see `sidecars_of`."""
     places = [address.beside, address.in_folder(sidecar_folder())]
-    places += [Path(text) for text in _read_note(address)]
+    places += [Path(text) for text in _read_note(address, problems)]
     return tuple(dict.fromkeys(path for path in places if path is not None))
 
 
-def sidecars_of(address: Address) -> list[Path]:
-    """List the sidecars of a hierarchy that exist."""
-    unique = sidecar_candidates(address)
+def sidecars_of(address: Address, problems: list[Problem] | None = None) -> list[Path]:
+    """List the sidecars of a hierarchy that exist.
+
+    Parameters
+    ----------
+    problems
+        Gets one where the note of sidecars in other folders cannot be read.
+    """
+    unique = sidecar_candidates(address, problems)
     # Not `Path.is_dir`: in Python 3.11 it raises where a folder above is not readable.
     return [path for path in unique if os.path.isdir(path)]
 
@@ -332,7 +357,7 @@ def open_sidecars(image: Node) -> SidecarLabels:
     image_address = address.path_of(image.location.path)
     nodes: dict[str, Node] = {}
     problems: list[Problem] = []
-    for path in sidecars_of(address):
+    for path in sidecars_of(address, problems):
         try:
             root = read_node(Location(FolderSource(str(path))))
         except NodeNotFoundError:

@@ -26,6 +26,7 @@ from napari_ngff.store.arrays.array_writer import EncodedVoxels
 from napari_ngff.store.arrays.chunk_layout import ArrayLayout, ChunkKeys
 from napari_ngff.store.arrays.chunked_array import ChunkedArray, open_array
 from napari_ngff.store.arrays.lazy_array import ArrayWindow
+from napari_ngff.store.limits import parse_json
 from napari_ngff.store.pyramids.pyramid import LevelSource
 from napari_ngff.store.write.append_log import AppendLog
 from napari_ngff.store.write.fsync import flush_open_file
@@ -261,7 +262,7 @@ class BeforeImages:
         end = 0
         while line := file.readline():
             try:
-                head = json.loads(line)
+                head = parse_json(line)
                 start = file.tell()
                 data = file.read(head["length"])
                 if len(data) < head["length"] or zlib.crc32(data) != head["crc"]:

@@ -8,12 +8,13 @@ is done only after a long time, since the store may have been moved, and come ba
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
+
+from napari_ngff.store.limits import parse_json
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -75,7 +76,7 @@ def _is_orphan(head: dict[str, Any]) -> bool:
 
 def _read_head(file: Path) -> dict[str, Any]:
     with file.open(encoding="utf-8") as lines, suppress(ValueError):
-        head = json.loads(lines.readline())
+        head = parse_json(lines.readline())
         if isinstance(head, dict):
             return head
     return {}

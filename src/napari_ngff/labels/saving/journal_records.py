@@ -11,6 +11,7 @@ import numpy as np
 
 from napari_ngff.labels.edits import load_edit
 from napari_ngff.labels.saving.save_run import count_common
+from napari_ngff.store.limits import parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -268,7 +269,7 @@ def _read_records(path: Path) -> Iterator[dict[str, Any]]:
         for line in file:
             # A crash may have cut off the last line.
             try:
-                yield json.loads(line)
+                yield parse_json(line)
             except ValueError:
                 return
 

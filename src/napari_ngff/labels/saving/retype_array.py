@@ -12,6 +12,7 @@ from napari_ngff.store.arrays.array_writer import ArrayWriter
 from napari_ngff.store.arrays.boxes import box_of, cells_in
 from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.arrays.stored_objects import DOCUMENTS, join_key
+from napari_ngff.store.limits import parse_json
 from napari_ngff.store.write.transaction import replace_unchanged
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ def _copy_objects(
     if raw is None:
         raise NodeNotFoundError(f"{source.name}/{old.path} is gone.")
     transaction.put(
-        f"{path}/{name}", json.dumps(_retype_document(json.loads(raw), dtype)).encode()
+        f"{path}/{name}", json.dumps(_retype_document(parse_json(raw), dtype)).encode()
     )
     # Zarr v2 keeps attributes in a document of their own.
     attributes = source.get(join_key(old.path, ".zattrs"))

@@ -12,6 +12,7 @@ import numpy as np
 
 from napari_ngff.store.disk_cache import DiskCache, cache_folder
 from napari_ngff.store.hierarchy.location import is_url
+from napari_ngff.store.limits import parse_json
 from napari_ngff.store.sources.source import ReadLog
 
 if TYPE_CHECKING:
@@ -121,7 +122,7 @@ class PreviewCache:
             return None
         try:
             header, _, values = data.partition(b"\n")
-            fields = json.loads(header)
+            fields = parse_json(header)
             dtype = np.dtype(fields["dtype"])
             if len(fields["shape"]) != 3 or dtype.kind not in "uif":
                 return None

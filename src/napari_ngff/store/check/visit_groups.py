@@ -35,6 +35,7 @@ from napari_ngff.store.check.images import (
     open_pyramids,
 )
 from napari_ngff.store.hierarchy.long_lists import CODE, limit_alike
+from napari_ngff.store.limits import parse_json
 from napari_ngff.store.threads import LOCAL_CONCURRENCY
 
 if TYPE_CHECKING:
@@ -296,7 +297,7 @@ def document_of(node: Node, version: str | None) -> JudgedDocument:
 @lru_cache(maxsize=1024)
 def judge_text(text: str, zarr_format: int, version: str | None) -> JudgedDocument:
     """Check a document; the result is kept, since the groups of a plate are alike."""
-    return judge_attributes(json.loads(text), zarr_format, version)
+    return judge_attributes(parse_json(text), zarr_format, version)
 
 
 def judge_attributes(

@@ -425,7 +425,7 @@ def _to_numcodecs(codec: JSON) -> JSON | None:
 def _usual_codec(dtype: np.dtype[Any], is_label: bool) -> JSON:
     """Return the compressor that this package writes by default."""
     usual = NewArray((1,), (1,), dtype, ("x",), shuffle=not is_label)
-    codecs = json.loads(usual.make_document("0.5")[1])["codecs"]
+    codecs = parse_json(usual.make_document("0.5")[1])["codecs"]
     return {
         "name": codecs[1]["name"],
         "configuration": _bare(codecs[1]["configuration"]),

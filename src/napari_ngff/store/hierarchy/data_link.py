@@ -16,6 +16,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from napari_ngff.addresses import MARK, public_address
 from napari_ngff.errors import NotOMEZarrError
+from napari_ngff.store.limits import parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -95,7 +96,7 @@ def _parse_state(text: str) -> Any:
     text = unquote(text)
     for form in (text, _restore_json(text)):
         try:
-            return json.loads(form)
+            return parse_json(form)
         except (ValueError, RecursionError):
             continue
     return None

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from napari_ngff.errors import AccessError, CorruptDataError
 from napari_ngff.store.hierarchy.consolidated import update_copies
 from napari_ngff.store.hierarchy.json_text import dump_like
+from napari_ngff.store.limits import parse_json
 from napari_ngff.store.write.begin import begin_transaction
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ def _named_errors(file: str) -> Iterator[None]:
 
 
 def _change_text(text: str, node: Node, put: Callable[[JSON], None]) -> str:
-    document = json.loads(text)
+    document = parse_json(text)
     attributes = document["attributes"] if node.zarr_format == 3 else document
     # 0.5 and later keep it under "ome"; 0.4 keeps it in the attributes themselves.
     put(attributes.get("ome", attributes))

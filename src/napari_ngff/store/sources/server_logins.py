@@ -17,6 +17,7 @@ import json
 import re
 import threading
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,9 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from napari_ngff.addresses import MARK, hide_secrets, public_address
 from napari_ngff.errors import OMEZarrError
+from napari_ngff.store.data_folder import data_folder
+from napari_ngff.store.limits import parse_json
+from napari_ngff.store.write.shared_document import SharedDocument
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -171,9 +175,6 @@ def forget_secrets() -> None:
 
 
 SERVICE = "napari-ngff"
-LIST = "servers"
-"""Entry with the servers of all others: a keychain lists none."""
-
 
 _without_keychain = threading.Event()
 """Set where `keyring` found no keychain, as on many Linux computers."""
@@ -199,11 +200,19 @@ def keep_login(address: str, login: AddressSecrets) -> None:
     """
     import keyring
 
-    server = server_of(address)
-    try:
+    server, servers = server_of(address), _kept_servers()
+
+    def keep_entry(content: Any) -> list[str]:
         keyring.set_password(SERVICE, server, _write_entry(login))
-        others = [one for one in _listed_servers() if one != server]
-        keyring.set_password(SERVICE, LIST, json.dumps([*others, server]))
+        return list_server(content)
+
+    def list_server(content: Any) -> list[str]:
+        return list(dict.fromkeys([*_list_names(content), server]))
+
+    try:
+        # First: of an entry that is not listed, nothing would know.
+        servers.change(list_server)
+        servers.change(keep_entry)
     except OMEZarrError:
         raise
     except Exception as error:  # noqa: BLE001  each system's own kinds
@@ -247,28 +256,34 @@ def forget_kept_logins() -> None:
     """
     if not is_keyring_installed():
         return
-    import keyring
+    left: list[str] = []
 
-    servers = _listed_servers()
-    left = [server for server in servers if not _delete_entry(server)]
-    if not left:
-        _delete_entry(LIST)
-        return
-    if len(left) < len(servers):
-        keyring.set_password(SERVICE, LIST, json.dumps(left))
-    msg = f"The keychain did not delete the login for {', '.join(left)}."
-    raise OMEZarrError(msg, remedy=f"Delete the entries of {SERVICE} there.")
+    def delete_entries(content: Any) -> list[str]:
+        left[:] = [name for name in _list_names(content) if not _delete_entry(name)]
+        return left
+
+    _kept_servers().change(delete_entries)
+    if left:
+        msg = f"The keychain did not delete the login for {', '.join(left)}."
+        raise OMEZarrError(msg, remedy=f"Delete the entries of {SERVICE} there.")
+
+
+def _kept_servers() -> SharedDocument:
+    """Return the list of servers with an entry: a keychain lists none.
+
+    In a folder of its own: who changes it may wait for the user.
+    """
+    return SharedDocument(data_folder() / "logins" / "servers.json", replaceable=True)
+
+
+def _list_names(content: Any) -> list[str]:
+    return [str(name) for name in content] if isinstance(content, list) else []
 
 
 def _write_entry(login: AddressSecrets) -> str:
     # In no variable of `keep_login`: tracebacks show variables, too.
     parts = {"login": login.login, "token": login.token, "options": login.options}
     return json.dumps(parts)
-
-
-def _listed_servers() -> list[str]:
-    names = _read_entry(LIST)
-    return [str(name) for name in names] if isinstance(names, list) else []
 
 
 def _read_entry(name: str) -> Any:
@@ -285,7 +300,7 @@ def _read_entry(name: str) -> Any:
     try:
         text = keyring.get_password(SERVICE, name)
         _without_keychain.clear()
-        return json.loads(text or "null")
+        return parse_json(text or "null")
     except NoKeyringError:
         _without_keychain.set()
         return None
@@ -301,11 +316,10 @@ def _delete_entry(name: str) -> bool:
     """Delete an entry, and return whether it is gone."""
     import keyring
 
-    try:
+    with suppress(Exception):  # each system's own kinds; or it is not there
         keyring.delete_password(SERVICE, name)
-    except Exception:  # noqa: BLE001  each system's own kinds; or it is not there
-        return _read_entry(name) is None
-    return True
+        return True
+    return _read_entry(name) is None
 
 
 USUAL_PORTS = {"http": 80, "https": 443}

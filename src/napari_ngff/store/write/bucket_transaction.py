@@ -8,7 +8,6 @@ is put on the condition that the stored object is unchanged since it was read.
 from __future__ import annotations
 
 import errno
-import json
 from contextlib import suppress
 from hashlib import md5
 from typing import TYPE_CHECKING, Any
@@ -20,6 +19,7 @@ from napari_ngff.errors import (
     UnsupportedError,
 )
 from napari_ngff.store.arrays.stored_objects import join_key
+from napari_ngff.store.limits import parse_json
 from napari_ngff.store.sources.revision import Revision
 from napari_ngff.store.sources.server_access import LATE, allowed_seconds
 from napari_ngff.store.threads import share_work
@@ -265,9 +265,9 @@ class ObjectTransaction(WaitingTransaction):
         for name in ("zarr.json", ".zattrs"):
             raw = self.bucket.get(join_key(group, name))
             if raw is not None and name == "zarr.json":
-                return list(json.loads(raw)["attributes"]["ome"].get("labels", ()))
+                return list(parse_json(raw)["attributes"]["ome"].get("labels", ()))
             if raw is not None:
-                return list(json.loads(raw).get("labels", ()))
+                return list(parse_json(raw).get("labels", ()))
         return []
 
     def remove_leftovers(self, prefix: str, dead: Collection[str] = ()) -> None:

@@ -26,6 +26,7 @@ from typing import IO, TYPE_CHECKING, Any, Self
 
 from napari_ngff.errors import ConflictError, UnsupportedError
 from napari_ngff.store.data_folder import data_folder
+from napari_ngff.store.limits import parse_json
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.write.begin import begin_transaction
 from napari_ngff.store.write.file_lock import hold_if_possible, is_held
@@ -220,7 +221,7 @@ class PartialFolder:
             shutil.rmtree(self.path, ignore_errors=True)
 
     def _is_same(self, stated: JSON) -> bool:
-        return bool(stated == json.loads(json.dumps(self._settings)))
+        return bool(stated == parse_json(json.dumps(self._settings)))
 
     def _prepare(self) -> None:
         stated = self._read_json(SETTINGS)
@@ -311,7 +312,7 @@ class PartialFolder:
         """Read the lines of the plan, one at a time."""
         with open(f"{self.path}/{PLAN}", encoding="utf-8") as file:
             for line in file:
-                yield json.loads(line)
+                yield parse_json(line)
 
     def _write_json(self, name: str, content: JSON) -> None:
         path = f"{self.path}/{name}"
@@ -321,7 +322,7 @@ class PartialFolder:
     def _read_json(self, name: str) -> Any:
         try:
             with open(f"{self.path}/{name}", encoding="utf-8") as file:
-                return json.load(file)
+                return parse_json(file.read())
         except (FileNotFoundError, ValueError):
             return None
 

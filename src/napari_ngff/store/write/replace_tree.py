@@ -25,6 +25,7 @@ from typing import IO, TYPE_CHECKING, Any, Protocol, Self
 
 from napari_ngff.errors import ConflictError
 from napari_ngff.store.hierarchy.consolidated import remove_copies, update_copies
+from napari_ngff.store.limits import parse_json
 from napari_ngff.store.threads import share_work
 from napari_ngff.store.write.exchange import exchange_paths
 from napari_ngff.store.write.file_lock import hold_file, hold_if_possible, is_held
@@ -410,7 +411,7 @@ def _read_note(folder: str) -> dict[str, Any]:
     """Read the note; {} if there is none."""
     try:
         with open(f"{folder}/{NOTE}", encoding="utf-8") as file:
-            note = json.load(file)
+            note = parse_json(file.read())
         return {
             "entry": str(note["entry"]),
             "documents": [str(path) for path in note["documents"]],
@@ -442,7 +443,7 @@ def _read_list(group: str) -> list[Any]:
     for name in ("zarr.json", ".zattrs"):
         with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
             with open(f"{group}/{name}", encoding="utf-8") as file:
-                content = json.load(file)
+                content = parse_json(file.read())
             if name == "zarr.json":
                 content = content["attributes"].get("ome") or content["attributes"]
             return list(content["labels"])

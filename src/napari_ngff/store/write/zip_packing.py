@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from napari_ngff.errors import TargetExistsError
+from napari_ngff.store.limits import parse_json
 from napari_ngff.store.write.replace_file import replace_when_done
 from napari_ngff.store.write.writer_token import is_aside
 from napari_ngff.store.write.zip_writer import ArchiveEntry, write_archive
@@ -92,7 +93,7 @@ def pack_hierarchy(
 def make_comment(folder: Path, file: Path) -> bytes:
     """Return the archive's comment."""
     try:
-        document = json.loads((folder / "zarr.json").read_bytes())
+        document = parse_json((folder / "zarr.json").read_bytes())
         version = document["attributes"]["ome"]["version"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         text = f"{folder} is not packed: only OME-Zarr 0.5 and newer can be one file."
