@@ -117,7 +117,7 @@ def offer_default() -> None:
     if viewer is None:
         return
     from napari_ngff.widgets.forms import offer_default_reader
-    from napari_ngff.widgets.notice_area import is_event_loop_running, is_window_shown
+    from napari_ngff.widgets.notifications import is_event_loop_running, is_window_shown
 
     # A user, or a start by `napari PATH` before the window is shown; not a script.
     if is_event_loop_running() or not is_window_shown(viewer):
@@ -132,7 +132,7 @@ def reported_in_window(path: str | Sequence[str], error: Exception) -> bool:
     viewer = reader.current_viewer()
     if viewer is None:
         return False
-    from napari_ngff.widgets.notice_area import is_event_loop_running, is_window_shown
+    from napari_ngff.widgets.notifications import is_event_loop_running, is_window_shown
 
     is_user = is_event_loop_running()
     if is_user or not is_window_shown(viewer):

@@ -8,7 +8,6 @@ from napari_ngff.viewer.notices import (
     MOST_IN_LINE,
     FailureKind,
     failure_text,
-    notice_kind,
     notice_text,
     shorten_message,
 )
@@ -46,23 +45,6 @@ def test_the_result_is_first_and_whole_paths_are_last():
     assert lines[1] == "The well is empty. (broken.ome.zarr/0)"
     assert lines[6] == "... and 2 more"
     assert lines[7] == f"{PLACE}/0"
-
-
-@pytest.mark.parametrize(
-    ("older", "newer"),
-    [
-        ("Saved copy.ozx", "Saved copy2.ozx\nIt is in a folder."),
-        ("cells.ome.zarr: 1 chunk is damaged.", "7.zarr: 1 chunk is damaged."),
-        ("Restored: 3 edits of 'nuclei'", "Restored: 12 edits of 'cells'"),
-    ],
-)
-def test_notices_that_differ_in_names_and_numbers_are_of_one_kind(older, newer):
-    assert notice_kind(older) == notice_kind(newer)
-
-
-def test_notices_of_other_things_are_of_other_kinds():
-    texts = ["Saved", "Labels are read-only.", "Labels are not saved.", "2", "a/b 3"]
-    assert len({notice_kind(text) for text in texts}) == len(texts)
 
 
 @pytest.mark.parametrize("kind", FailureKind)

@@ -6,16 +6,14 @@ import shutil
 
 import numpy as np
 import pytest
-from napari._qt.dialogs.qt_notification import NapariQtNotification
 from napari.utils.notifications import notification_manager
-from qtpy.QtCore import QPoint, Qt
+from qtpy.QtCore import Qt
 from qtpy.QtTest import QTest
 
 from mouse import pump, until
 from napari_ngff.plugin import use_workers
 from napari_ngff.viewer.browsing.positions import Position
 from napari_ngff.viewer.session import session_of
-from napari_ngff.widgets import notice_area
 from napari_ngff.widgets.browser.host import browser_of
 from plates import write_plate
 
@@ -125,52 +123,6 @@ def test_what_is_skipped_is_named(viewer, dock):
     dock.pinWell("A/3")
     until(lambda: len(notices()) > 2)
     assert notices()[2].splitlines()[0] == "Not compared: A3"
-
-
-def shown_notices(viewer):
-    window = viewer.window._qt_window
-    return [n for n in window.findChildren(NapariQtNotification) if n.isVisible()]
-
-
-@pytest.mark.long
-def test_a_notice_leaves_and_does_not_cover_the_caption(viewer, dock, monkeypatch):
-    monkeypatch.setattr(notice_area, "READ", 0)
-    click_well(dock, "A/3")
-    until(lambda: shown_notices(viewer))
-    (notice,) = shown_notices(viewer)
-    until(lambda: notice.opacity.opacity() > 0.8)
-    covered = notice.geometry()
-    ink = written(viewer)
-    assert ink, "the caption is to be seen"
-    assert not any(covered.contains(QPoint(*at)) for at in ink)
-    # It goes when the next image is asked for.
-    click_well(dock, "B/1")
-    until(lambda: not shown_notices(viewer))
-    # Or after its time, though napari's window is not the active one.
-    monkeypatch.setattr(notice_area, "SHOWN", 300)
-    monkeypatch.setattr(
-        type(viewer.window._qt_window), "isActiveWindow", lambda _: False
-    )
-    click_well(dock, "A/3")
-    until(lambda: shown_notices(viewer))
-    until(lambda: not shown_notices(viewer))
-
-
-def written(viewer):
-    """Pixels of the canvas that the caption changes, x and y in pixels of Qt."""
-    native = viewer.window._qt_viewer.canvas.native
-    overlay = viewer.canvas.overlays.text
-    pictures = []
-    for seen in (True, False):
-        overlay.visible = seen
-        pump(100)
-        pictures.append(viewer.screenshot(canvas_only=True, flash=False).astype(int))
-    overlay.visible = True
-    ratio = pictures[0].shape[1] / native.width()
-    rows, columns = np.nonzero(np.abs(pictures[0] - pictures[1]).sum(axis=-1))
-    return {
-        (int(x / ratio), int(y / ratio)) for y, x in zip(rows, columns, strict=True)
-    }
 
 
 @pytest.mark.long

@@ -7,11 +7,9 @@ import threading
 import numpy as np
 import pytest
 import zarr
-from napari._qt.dialogs.qt_notification import NapariQtNotification
 from napari.layers import Image
 from napari.utils.notifications import notification_manager
 from qtpy.QtCore import QPoint, Qt, QTimer
-from qtpy.QtGui import QCursor
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QApplication, QMessageBox, QPushButton
 
@@ -25,7 +23,6 @@ from napari_ngff.viewer import settings
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.samples import write_image, write_plate
 from napari_ngff.viewer.session import session_of
-from napari_ngff.widgets import notice_area
 from napari_ngff.widgets.dialogs import DISCARD, LATER, RESTORE
 from napari_ngff.widgets.saving.unsaved_question import RestoreDialog
 
@@ -195,10 +192,7 @@ def test_of_several_labels_those_that_are_ticked_come_back(viewer, cells):
 
 
 @pytest.mark.long
-def test_ctrl_s_saves_all_restored_labels_and_their_notices_close(
-    viewer, cells, monkeypatch
-):
-    monkeypatch.setattr(notice_area, "SHOWN", 1000)
+def test_ctrl_s_saves_all_restored_labels(viewer, cells):
     opened(viewer, cells)
     pixels = {
         name: paint_new(viewer, name, number + 3)
@@ -219,10 +213,6 @@ def test_ctrl_s_saves_all_restored_labels_and_their_notices_close(
     for name, painted in pixels.items():
         stored = zarr.open_array(cells / "labels" / name / "0", mode="r")[:]
         assert (stored == painted).all()
-    window = viewer.window._qt_window
-    # A notice under the pointer stays.
-    QCursor.setPos(window.mapToGlobal(QPoint(5, 5)))
-    until(lambda: not window.findChildren(NapariQtNotification))
 
 
 @pytest.mark.long

@@ -22,7 +22,6 @@ __all__ = [
     "failure_text",
     "kind_of",
     "last_part",
-    "notice_kind",
     "notice_text",
     "shorten_message",
     "shorten_name",
@@ -46,8 +45,6 @@ PATH = re.compile(
     r"(?:\w+://|(?<![\w.])/|\b[A-Za-z]:[\\/])[^\s\"'<>|]*[^\s\"'<>|.,;:)]"
 )
 ROOT = re.compile(r"[^/\\]*\.(?:zarr|ozx|zip)\b.*", re.IGNORECASE)
-NAME = re.compile(r"\d|\w[./\\]\w|['\"…]")
-"""Letters by which a word is the name of something, or a number."""
 LEADING = re.compile(rf"^({PATH.pattern})(?:: | )(?=[A-Z])(.+)$", re.DOTALL)
 
 
@@ -69,16 +66,6 @@ def notice_text(messages: Sequence[str], result: str) -> str:
     # Whole paths come last, each once, so that they can be copied.
     whole = [p for p in dict.fromkeys(paths) if last_part(p) != p]
     return "\n".join([*lines, *whole])
-
-
-def notice_kind(text: str) -> str:
-    """Give what a notification is about: its first line without names and numbers.
-
-    Of two of one kind, such as "Saved a.ozx" and "Saved b.ozx", the newer is enough.
-    """
-    first = text.partition("\n")[0]
-    words = [word for word in first.split() if not NAME.search(word)]
-    return " ".join(words) or first
 
 
 def shorten_message(message: str) -> str:

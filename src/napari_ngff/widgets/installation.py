@@ -14,7 +14,6 @@ from napari_ngff.viewer.window_services import run_in_main, run_later, set_drawi
 from napari_ngff.widgets.browser.host import install_browser
 from napari_ngff.widgets.browser.names_visual import install_names
 from napari_ngff.widgets.level_label import install_level_label
-from napari_ngff.widgets.notice_area import install_notice_area
 from napari_ngff.widgets.saving.save_controls import install_controls
 from napari_ngff.widgets.saving.unsaved_question import install_guard
 from napari_ngff.widgets.status_signs import install_missing_sign, install_problem_sign
@@ -34,7 +33,6 @@ def install_widgets() -> None:
     install_browser()
     install_names()
     install_drawing_hold()
-    install_notice_area()
     install_level_label()
     install_problem_sign()
     install_missing_sign()

@@ -26,7 +26,7 @@ from napari_ngff.widgets.login_dialog import (
     find_kept_login,
     store_login,
 )
-from napari_ngff.widgets.notice_area import is_window_shown
+from napari_ngff.widgets.notifications import is_window_shown
 from napari_ngff.widgets.workers import main_calls
 
 if TYPE_CHECKING:

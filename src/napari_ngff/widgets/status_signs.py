@@ -29,7 +29,7 @@ from napari_ngff.viewer.window_services import (
     set_problem_host,
 )
 from napari_ngff.widgets.docking import INSPECTOR, show_dock
-from napari_ngff.widgets.notice_area import show_notice
+from napari_ngff.widgets.notifications import show_notice
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
