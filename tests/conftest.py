@@ -62,6 +62,7 @@ def pytest_runtest_setup() -> None:
         services._after[:], services._missing_host[:] = [services.do_after], []
         services._notifier[:] = [services.show_notification]
         services._problem_host[:] = services._drawing_hold[:] = []
+        services._starter[:] = []
 
 
 @pytest.fixture(scope="session")

@@ -165,7 +165,16 @@ def __getattr__(name: str) -> Any:
         msg = f"module 'napari_ngff' has no attribute {name!r}"
         raise AttributeError(msg)
     home, inner = place
+    if home.startswith("viewer."):
+        services = import_module("napari_ngff.viewer.window_services")
+        services.set_starter(_start_services)
     return getattr(import_module(f"napari_ngff.{home}"), inner)
+
+
+def _start_services(viewer: Any) -> None:
+    """Begin to serve a window that gets a layer which a script has made."""
+    # Imported only now: not every script has a window.
+    import_module("napari_ngff.widgets.installation").start_services(viewer)
 
 
 def __dir__() -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import weakref
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,13 +15,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType
 
+    from napari.layers import Layer
+
 __all__ = [
     "connect_before_camera",
     "graphics_limits",
     "hide_brush_box",
     "hide_source_secrets",
+    "is_in_window",
     "is_opened_by_user",
     "make_current",
+    "notice_windows",
     "qt_viewer_of",
     "qt_window_of",
     "select_on_insert",
@@ -54,6 +59,40 @@ def select_on_insert(viewer: Any, selects: bool) -> None:
     To select it and then another one leaves both marked in the list (napari 0.9).
     """
     viewer.layers._activate_on_insert = selects
+
+
+def notice_windows(layer: Layer, notice: Callable[[Any], None]) -> None:
+    """Call something with each viewer that a layer is about to be inserted in.
+
+    Events of a list of layers reach only who knows the list. Before the first of them,
+    ``LayerList.insert`` connects the list to the event ``extent`` of the layer (napari
+    0.7 to 0.9).
+    """
+    emitter = layer.events.extent
+    emitter.connect = partial(_connect_seen, weakref.ref(emitter), notice)
+
+
+def _connect_seen(
+    at_emitter: Any, notice: Callable[[Any], None], callback: Any, **options: Any
+) -> Any:
+    from napari.components import LayerList, ViewerModel
+
+    layers = getattr(callback, "__self__", None)
+    if isinstance(layers, LayerList):
+        for follower in layers.events.inserted.callbacks:
+            viewer = follower[0]() if isinstance(follower, tuple) else None
+            if isinstance(viewer, ViewerModel):
+                notice(viewer)
+    emitter = at_emitter()
+    return type(emitter).connect(emitter, callback, **options)
+
+
+def is_in_window(layer: Layer) -> bool:
+    """Return whether any list of layers has a layer; see `notice_windows`."""
+    from napari.components import LayerList
+
+    followers = (f for f in layer.events.extent.callbacks if isinstance(f, tuple))
+    return any(isinstance(follower[0](), LayerList) for follower in followers)
 
 
 def whole_corners(layer: Any) -> Any:

@@ -156,14 +156,12 @@ def read_layers(path: str | Path | Sequence[str]) -> list[Layer]:
     OMEZarrError, OSError
         Where nothing can be shown; the message says what to do.
     """
-    from napari.layers import Layer
-
-    from napari_ngff.viewer.painting.painted_layers import as_layers
+    from napari_ngff.viewer.painting.painted_layers import as_layer
 
     found = read_paths(str(path) if isinstance(path, Path) else path)
     if current_viewer() is None:
         read_first_pixels(found, shown=False)
-    layers = [x if isinstance(x, Layer) else Layer.create(*x) for x in as_layers(found)]
+    layers = [as_layer(data) for data in found]
     for layer in layers:
         forget_drawing(layer)
     return layers

@@ -22,7 +22,11 @@ from napari_ngff.viewer.contrast import (
 )
 from napari_ngff.viewer.layer_plan import KEY, LayerOrigin, is_joined, origin_of
 from napari_ngff.viewer.layers import MOST_CHANNELS, channel_count, image_layers
-from napari_ngff.viewer.napari_private import hide_source_secrets, make_current
+from napari_ngff.viewer.napari_private import (
+    hide_source_secrets,
+    make_current,
+    notice_windows,
+)
 from napari_ngff.viewer.opened_layers import (
     keep_selected,
     select_inserted,
@@ -216,6 +220,8 @@ class Session:
             self._is_hinted = show_memory_hint(viewer, layer)
         origin = origin_of(layer)
         if origin is not None:
+            # Those of a reader were made by napari.
+            notice_windows(layer, window_services.start_services)
             self.finish_layer(layer, origin)
             # Layers of samples have no reader.
             if viewer is not None and (layer.source.path or layer.source.sample):

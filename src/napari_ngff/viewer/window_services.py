@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from napari_ngff.errors import error_text
+from napari_ngff.viewer.napari_private import qt_window_of
 from napari_ngff.viewer.notices import (
     FailureKind,
     failure_text,
@@ -56,12 +57,14 @@ __all__ = [
     "set_missing_host",
     "set_problem_host",
     "set_runner",
+    "set_starter",
     "set_window_check",
     "show_browser",
     "show_mark",
     "show_messages",
     "show_passing",
     "show_problems",
+    "start_services",
     "watch_copy",
     "watch_labels",
     "watch_save",
@@ -175,6 +178,24 @@ def report_to_main(key: object, call: Callable[[], Any]) -> None:
     report as often as it likes.
     """
     _main_reporter[0](key, call)
+
+
+_starter: list[Callable[[Any], Any]] = []
+
+
+def set_starter(start: Callable[[Any], Any]) -> None:
+    """Choose what begins when a layer of OME-Zarr comes into a window.
+
+    Called with the viewer, also for each further layer.
+    """
+    _starter[:] = [start]
+
+
+def start_services(viewer: ViewerModel) -> None:
+    """Begin what a window does for layers of OME-Zarr, however they came into it."""
+    if qt_window_of(viewer) is not None:
+        for start in _starter:
+            start(viewer)
 
 
 class WindowServices(Protocol):

@@ -9,8 +9,14 @@ from qtpy.compat import isalive
 
 from napari_ngff.viewer.label_layers import usual_colors
 from napari_ngff.viewer.napari_private import qt_viewer_of
+from napari_ngff.viewer.session import session_of
 from napari_ngff.viewer.settings import apply_disk_cache
-from napari_ngff.viewer.window_services import run_in_main, run_later, set_drawing_hold
+from napari_ngff.viewer.window_services import (
+    run_in_main,
+    run_later,
+    set_drawing_hold,
+    set_starter,
+)
 from napari_ngff.widgets.browser.host import install_browser
 from napari_ngff.widgets.browser.names_visual import install_names
 from napari_ngff.widgets.level_label import install_level_label
@@ -22,11 +28,12 @@ from napari_ngff.widgets.workers import install_runner
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["install_widgets"]
+__all__ = ["install_widgets", "start_services"]
 
 
 def install_widgets() -> None:
     """Install all parts; this may be called again."""
+    set_starter(start_services)
     install_runner()
     keep_chunks_soon()
     make_colors_soon()
@@ -38,6 +45,12 @@ def install_widgets() -> None:
     install_missing_sign()
     install_guard()
     install_controls()
+
+
+def start_services(viewer: Any) -> None:
+    """Begin to serve a window that gets a layer of OME-Zarr."""
+    install_widgets()
+    session_of(viewer)
 
 
 @functools.cache

@@ -15,9 +15,11 @@ from napari_ngff.store.pyramids.pyramid import LevelSource
 from napari_ngff.store.pyramids.resampled import ResampledLevel
 from napari_ngff.store.write.begin import why_not_written
 from napari_ngff.viewer.layer_plan import KEY, origin_in
+from napari_ngff.viewer.napari_private import notice_windows
 from napari_ngff.viewer.painting.label_target import TARGET
 from napari_ngff.viewer.saving.layer_description import JOINED
 from napari_ngff.viewer.streaming.streamed_levels import stream_canvas
+from napari_ngff.viewer.window_services import run_work, start_services
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -73,7 +75,9 @@ def as_layer(data: LayerData, read_only: str = "") -> Layer:
 
     levels, keywords, kind = data
     if kind != "labels":
-        return Layer.create(levels, keywords, kind)
+        image = Layer.create(levels, keywords, kind)
+        notice_windows(image, start_services)
+        return image
     levels = levels if isinstance(levels, list) else [levels]
     sources = [_level_source(level) for level in levels]
     canvas = Canvas(sources)
@@ -82,6 +86,7 @@ def as_layer(data: LayerData, read_only: str = "") -> Layer:
     stream_canvas(canvas)
     reason = read_only or _why_read_only(data, sources)
     layer = OMEZarrLabels(canvas, read_only=reason, **keywords)
+    notice_windows(layer, start_services)
     bind_class_keys(layer)
     attach_saver(layer)
     apply_stored_classes(layer)
@@ -113,8 +118,6 @@ def add_sample(
         The other layers, which napari has to add.
     """
     from napari.utils.notifications import show_info
-
-    from napari_ngff.viewer.window_services import run_work
 
     labels = [as_layer(data) for data in layers if data[2] == "labels"]
     for layer in labels:

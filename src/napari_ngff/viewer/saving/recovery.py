@@ -27,6 +27,7 @@ from napari_ngff.labels.kept_edits import (
 )
 from napari_ngff.viewer import window_services
 from napari_ngff.viewer.layer_plan import is_joined, origin_of
+from napari_ngff.viewer.napari_private import is_in_window
 from napari_ngff.viewer.notices import shorten_name
 from napari_ngff.viewer.painting.brush import PAINTING
 from napari_ngff.viewer.painting.label_target import (
@@ -195,8 +196,8 @@ class EditRecovery:
             viewer, left = self._viewer(), removed()
             if viewer is None or not window_services.can_ask(viewer):
                 return
-            if left is not None and left in viewer.layers:
-                return  # added again, as when it is moved in the list
+            if left is not None and is_in_window(left):
+                return  # added again, as when it is moved to another window
             del left
             # Python may collect the layer, which is part of circles, much later.
             gc.collect()

@@ -1,0 +1,155 @@
+"""A window serves layers of ours by whatever way they came into it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import zarr
+from napari._qt.layer_controls.qt_layer_controls_container import layer_to_controls
+from qtpy.QtWidgets import QApplication
+from test_save_asked import Answer
+
+import napari_ngff
+from mouse import drag, press_save, pump
+from napari_ngff.viewer import window_services
+from napari_ngff.viewer.painting.paint import OMEZarrLabels
+from napari_ngff.viewer.samples import write_image
+from napari_ngff.viewer.session import all_viewers
+from napari_ngff.widgets.dialogs import CANCEL
+from napari_ngff.widgets.saving.save_controls import OMEZarrLabelsControls
+from napari_ngff.widgets.saving.unsaved_question import WindowGuard
+
+
+@pytest.fixture
+def folder(tmp_path):
+    path = tmp_path / "cells.ome.zarr"
+    write_image(path, shape=(200, 240))
+    return path
+
+
+@pytest.fixture
+def make_window(screen, quick_windows, make_napari_viewer, monkeypatch):
+    """Windows of a process in which nothing was opened yet."""
+    for name in ("_starter", "_attendant", "_browser_host"):
+        monkeypatch.setattr(window_services, name, [], raising=False)
+    monkeypatch.setattr(window_services, "_runner", [window_services.run_here])
+    monkeypatch.delitem(layer_to_controls, OMEZarrLabels, raising=False)
+
+    def make():
+        viewer = make_napari_viewer(show=True)
+        viewer.window.resize(1000, 750)
+        return viewer
+
+    return make
+
+
+def nuclei(layers):
+    return next(layer for layer in layers if layer.name == "nuclei")
+
+
+def read_then_window(folder, make_window):
+    layers = napari_ngff.read_layers(folder)
+    viewer = make_window()
+    for layer in layers:
+        viewer.add_layer(layer)
+    return viewer, nuclei(layers)
+
+
+def window_then_read(folder, make_window):
+    viewer = make_window()
+    layers = napari_ngff.read_layers(folder)
+    viewer.layers.extend(layers)
+    return viewer, nuclei(layers)
+
+
+def into_a_window_behind(folder, make_window):
+    behind, _ = make_window(), make_window()
+    layers = napari_ngff.read_layers(folder)
+    labels = nuclei(layers)
+    labels.visible = False
+    behind.layers.insert(0, labels)
+    labels.visible = True
+    return behind, labels
+
+
+def moved(folder, make_window):
+    first = make_window()
+    first.open(str(folder), plugin="napari-ngff")
+    labels = nuclei(first.layers)
+    first.layers.remove(labels)
+    second = make_window()
+    second.layers.append(labels)
+    return second, labels
+
+
+def moved_with_a_stroke(folder, make_window):
+    first = make_window()
+    first.open(str(folder), plugin="napari-ngff")
+    labels = nuclei(first.layers)
+    labels.paint((180, 20), 78)
+    first.layers.remove(labels)
+    second = make_window()
+    second.layers.append(labels)
+    return second, labels
+
+
+def new_ones(folder, make_window):
+    first = make_window()
+    first.open(str(folder), plugin="napari-ngff")
+    labels = napari_ngff.new_labels(first.layers[0], "mine")
+    second = make_window()
+    return second, second.add_layer(labels)
+
+
+WAYS = (
+    read_then_window,
+    window_then_read,
+    into_a_window_behind,
+    moved,
+    moved_with_a_stroke,
+    new_ones,
+)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_labels_are_saved_by_their_key_and_asked_about(folder, make_window, way):
+    viewer, labels = way(folder, make_window)
+    strokes = {77, *np.unique(np.asarray(labels.data[0])).tolist()}
+    viewer.layers.selection.active = labels
+    viewer.reset_view()
+    pump(50)
+    controls = viewer.window._qt_viewer.controls.widgets[labels]
+    assert isinstance(controls, OMEZarrLabelsControls)
+    labels.mode, labels.selected_label = "paint", 77
+    drag(viewer, [tuple(np.multiply(p, labels.scale)) for p in ((40, 50), (90, 120))])
+    user = Answer(CANCEL)
+    press_save(viewer, labels)
+    assert not user.asked
+    stored = zarr.open_array(folder / "labels" / labels.name / "0", mode="r")[:]
+    assert set(np.unique(stored).tolist()) == strokes
+    labels.paint((20, 20), 79)
+    window = viewer.window._qt_window
+    window.close(quit_app=False, confirm_need=True)
+    assert f"'{labels.name}' of cells.ome.zarr" in user.asked[0][0]
+    assert window.isVisible()
+    labels.saver.discard_edits()
+
+
+def test_a_window_without_layers_of_ours_is_left_alone(folder, make_window):
+    napari_ngff.read_layers(folder)
+    viewer = make_window()
+    viewer.add_labels(np.zeros((8, 8), int))
+    assert not viewer.window._qt_window.findChildren(WindowGuard)
+    assert QApplication.activeModalWidget() is None
+
+
+def test_an_image_that_is_moved_is_followed_there(folder, make_window):
+    """Such as its pixels, which come from a server when it is on screen."""
+    first = make_window()
+    first.open(str(folder), plugin="napari-ngff")
+    image = first.layers[0]
+    second = make_window()
+    assert second not in all_viewers()
+    first.layers.remove(image)
+    second.add_layer(image)
+    assert second in all_viewers()
