@@ -12,7 +12,7 @@ import pytest
 import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from zarr.codecs import TransposeCodec, ZstdCodec
+from zarr.codecs import ShardingCodec, ZstdCodec
 
 from napari_ngff.errors import ChunkError, UnsupportedError
 from napari_ngff.labels.edits import Edit
@@ -38,7 +38,12 @@ LAYOUTS = {
         "chunk_key_encoding": {"name": "v2", "separator": "/"},
     },
     "sharded": {"shards": (16, 24), "compressors": ZSTD},
-    "through zarr": {"filters": [TransposeCodec(order=(1, 0))]},
+    "through zarr": {
+        "serializer": ShardingCodec(
+            chunk_shape=(1, 4), codecs=[ShardingCodec(chunk_shape=(1, 2))]
+        ),
+        "compressors": None,
+    },
 }
 SHAPES = ((61, 83), (31, 42), (16, 21), (5, 21))
 CHUNKS = (8, 12)

@@ -1,8 +1,8 @@
 """Bounded decompression: bytes out are never more than the caller expects.
 
-A chunk's size follows from its array's metadata, so every function here takes the
-number of bytes that belong there and refuses anything else *before* it allocates
-more: a small file cannot claim the memory of the machine.
+A chunk's size follows from its array's metadata, so every function here takes the most
+bytes that can belong there and refuses anything else *before* it allocates more: a
+small file cannot claim the memory of the machine.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ __all__ = [
     "Buffer",
     "Decoder",
     "inflate_stream",
+    "require_most",
     "require_size",
     "verify_crc32c",
 ]
@@ -35,7 +36,7 @@ Buffer = bytes | memoryview | npt.NDArray[np.uint8]
 """Contiguous bytes."""
 
 Decoder = Callable[[Buffer, int], Buffer]
-"""``decode(encoded, size)``: exactly `size` bytes, or `CorruptDataError`."""
+"""``decode(encoded, most)``: at most that many bytes, or `CorruptDataError`."""
 
 # In the main thread, where napari slices, numcodecs would hand each chunk to threads of
 # libblosc; a chunk is too small for that, and ours work on several. zarr does the same.
@@ -43,6 +44,7 @@ blosc.use_threads = False
 
 BLOSC_HEADER = struct.Struct("<4xIII")  # uncompressed, block, compressed bytes
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+MOST_COPIED = 2**33  # bytes behind the members of a stream; some seconds of work
 XZ_MEMORY = 2**27  # a stream states the size of its dictionary; preset 9 needs half
 GZIP, ZLIB, RAW_DEFLATE = 31, 15, -15  # wbits of zlib.decompressobj
 
@@ -63,12 +65,18 @@ def require_size(nbytes: int, size: int) -> None:
         raise CorruptDataError(f"holds {nbytes} bytes where {size} belong")
 
 
-def from_blosc(data: Buffer, size: int) -> Buffer:
+def require_most(nbytes: int, most: int) -> None:
+    """Raise `CorruptDataError` where the number of bytes is above `most`."""
+    if nbytes > most:
+        raise CorruptDataError(f"holds {nbytes} bytes where {most} belong")
+
+
+def from_blosc(data: Buffer, most: int) -> Buffer:
     """Decode a blosc (version 1) frame."""
     if len(data) < 16:
         raise CorruptDataError(f"blosc frame cut off after {len(data)} bytes")
     uncompressed, _, compressed = BLOSC_HEADER.unpack(bytes(data[:16]))
-    require_size(uncompressed, size)
+    require_most(uncompressed, most)
     # libblosc trusts this number: more than there is would read past the end.
     if compressed > len(data):
         raise CorruptDataError(
@@ -99,75 +107,80 @@ def zstd_content_size(data: Buffer) -> int | None:
     return int.from_bytes(field, "little") + (256 if flag == 1 else 0)
 
 
-def from_zstd(data: Buffer, size: int) -> Buffer:
-    """Decode one Zstandard frame, with or without a declared content size."""
+def from_zstd(data: Buffer, most: int) -> Buffer:
+    """Decode one Zstandard frame; without a declared size, it has to hold `most`."""
     declared = zstd_content_size(data)
     if declared is not None:
-        require_size(declared, size)
-    # Into a buffer of this size: numcodecs would allocate what the frame declares.
-    out = np.empty(size, np.uint8)
+        require_most(declared, most)
+    # Into a buffer of this size: numcodecs would allocate what the frame holds.
+    out = np.empty(most if declared is None else declared, np.uint8)
     zstd.decompress(data, out)
     return out
 
 
-def from_lz4(data: Buffer, size: int) -> Buffer:
+def from_lz4(data: Buffer, most: int) -> Buffer:
     """Decode a numcodecs LZ4 block: its size in 4 bytes, then the block."""
-    require_size(int.from_bytes(bytes(data[:4]), "little"), size)
+    size = int.from_bytes(bytes(data[:4]), "little")
+    require_most(size, most)
     out = np.empty(size, np.uint8)
     lz4.decompress(data, out)
     return out
 
 
-def from_stream(data: Buffer, size: int, start: Callable[[], StreamDecoder]) -> bytes:
+def from_stream(data: Buffer, most: int, start: Callable[[], StreamDecoder]) -> bytes:
     """Decode the one or more concatenated members of a stream."""
     parts: list[bytes] = []
-    total = 0
+    total = copied = 0
     rest: Any = data
     while True:
         stream = start()
         # One byte more than belongs there: enough to notice, no more to hold.
-        part = stream.decompress(rest, size - total + 1)
+        part = stream.decompress(rest, most - total + 1)
         parts.append(part)
         total += len(part)
-        if total > size:
-            raise CorruptDataError(f"holds more than the {size} bytes that belong")
+        if total > most:
+            raise CorruptDataError(f"holds more than the {most} bytes that belong")
         if not stream.eof:
             raise CorruptDataError(f"compressed stream cut off after {total} bytes")
         rest = stream.unused_data
+        copied += len(rest)
+        if copied > MOST_COPIED:
+            raise CorruptDataError(f"consists of more than {len(parts)} streams")
         # gzip(1) and Python's gzip module allow zero padding after a member.
         if not rest.strip(b"\0"):
             break
-    require_size(total, size)
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def from_gzip(data: Buffer, size: int) -> Buffer:
+def from_gzip(data: Buffer, most: int) -> Buffer:
     """Decode gzip members; their checksums are verified."""
-    return from_stream(data, size, lambda: zlib.decompressobj(GZIP))
+    return from_stream(data, most, lambda: zlib.decompressobj(GZIP))
 
 
-def from_zlib(data: Buffer, size: int) -> Buffer:
+def from_zlib(data: Buffer, most: int) -> Buffer:
     """Decode a zlib stream; its checksum is verified."""
-    return from_stream(data, size, lambda: zlib.decompressobj(ZLIB))
+    return from_stream(data, most, lambda: zlib.decompressobj(ZLIB))
 
 
 def inflate_stream(data: Buffer, size: int) -> bytes:
-    """Decode a raw deflate stream, as zip archives hold it."""
-    return from_stream(data, size, lambda: zlib.decompressobj(RAW_DEFLATE))
+    """Decode a raw deflate stream of `size` bytes, as zip archives hold it."""
+    content = from_stream(data, size, lambda: zlib.decompressobj(RAW_DEFLATE))
+    require_size(len(content), size)
+    return content
 
 
-def from_bz2(data: Buffer, size: int) -> Buffer:
+def from_bz2(data: Buffer, most: int) -> Buffer:
     """Decode bzip2 streams."""
-    return from_stream(data, size, bz2.BZ2Decompressor)
+    return from_stream(data, most, bz2.BZ2Decompressor)
 
 
-def from_xz(data: Buffer, size: int) -> Buffer:
+def from_xz(data: Buffer, most: int) -> Buffer:
     """Decode xz streams (numcodecs' lzma in its default format)."""
 
     def open_stream() -> StreamDecoder:
         return lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=XZ_MEMORY)
 
-    return from_stream(data, size, open_stream)
+    return from_stream(data, most, open_stream)
 
 
 def verify_crc32c(data: Buffer) -> Buffer:

@@ -1,9 +1,15 @@
+import json
 import os
 import threading
 
 import numpy as np
+import pytest
+import zarr
 
 from napari_ngff.labels.saving.before_images import BeforeImages
+from napari_ngff.store.arrays.array_writer import EncodedVoxels
+from napari_ngff.store.arrays.chunked_array import open_array
+from napari_ngff.store.sources.folder_source import FolderSource
 
 
 def test_nobody_goes_on_before_the_disk_has_it(tmp_path, monkeypatch):
@@ -34,3 +40,27 @@ def test_nobody_goes_on_before_the_disk_has_it(tmp_path, monkeypatch):
     retained.close()
     assert done.is_set()
     assert not early
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("words", [False, True], ids=["axes", "earlier versions"])
+def test_blocks_of_either_order_are_found_again(tmp_path, order, words):
+    array = zarr.create_array(
+        tmp_path / "a", shape=(4, 6), chunks=(4, 6), dtype="u2", zarr_format=2,
+        order=order, filters=None,
+    )  # fmt: skip
+    array[...] = values = np.arange(24).reshape(4, 6)
+    layout = open_array(FolderSource(str(tmp_path)), "a").layout
+    path = tmp_path / "kept"
+    kept = BeforeImages(lambda: path.open("w+b", 0))
+    stored = (tmp_path / "a/0.0").read_bytes()
+    kept.put_block(0, (0, 0), EncodedVoxels(layout, stored, (3, 5)))
+    kept.close()
+    if words:
+        head, _, data = path.read_bytes().partition(b"\n")
+        changed = json.loads(head) | {"order": order}
+        path.write_bytes(json.dumps(changed).encode() + b"\n" + data)
+    again = BeforeImages(lambda: path.open("r+b", 0))
+    again.load()
+    assert (again.get_block(0, (0, 0)) == values[:3, :5]).all()
+    again.close()

@@ -1,8 +1,10 @@
 """The type of an array is changed as a whole, whoever writes into it meanwhile."""
 
+import numcodecs
 import numpy as np
 import pytest
 import zarr
+from zarr.codecs import TransposeCodec
 
 from napari_ngff.errors import ConflictError
 from napari_ngff.labels.saving.retype_array import retype_array
@@ -49,3 +51,28 @@ def test_a_new_chunk_never_has_the_type_of_before(tmp_path, packed, changed):
     writer.update_cells((1, 1), {(1, 1)}, paint)
     again.commit()
     assert (np.asarray(open_array(open_place(place), "0"))[4:, 4:] == 200).all()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"zarr_format": 2, "filters": numcodecs.Delta("<u2"), "order": "F"},
+        {"zarr_format": 2, "filters": numcodecs.FixedScaleOffset(0, 0.5, "<u2", "u1")},
+        {"filters": TransposeCodec(order=(1, 0))},
+        {"filters": TransposeCodec(order=(1, 0)), "shards": (8, 8)},
+    ],
+    ids=["delta", "offset", "transposed", "transposed in shards"],
+)
+def test_widened_voxels_stay_whatever_the_filters(tmp_path, options):
+    array = zarr.create_array(
+        tmp_path / "0", shape=(8, 8), chunks=(4, 4), dtype="u2", **options
+    )
+    array[...] = values = np.arange(64).reshape(8, 8) * 2
+    source = FolderSource(str(tmp_path))
+    transaction = begin_transaction(source)
+    retype_array(open_array(source, "0"), np.dtype("u4"), transaction)
+    transaction.commit()
+    now = open_array(source, "0")
+    assert now.dtype == "u4"
+    assert (np.asarray(now) == values).all()
+    assert (zarr.open_array(tmp_path / "0", mode="r")[...] == values).all()

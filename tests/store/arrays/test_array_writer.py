@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import zarr
-from zarr.codecs import TransposeCodec
+from zarr.codecs import ShardingCodec, TransposeCodec
 
 sys.path.insert(0, str(Path(__file__).parent))
 from test_chunked_array import CHUNKS, SHAPE, SHARDS, V2_CODECS, V3_CODECS
@@ -44,8 +44,9 @@ CASES = [
     *(pytest.param(3, name, {}, id=f"v3-{name}") for name in V3_CODECS),
     *(pytest.param(3, n, {"shards": SHARDS}, id=f"shards-{n}") for n in V3_CODECS),
     pytest.param(3, "start", {"shards": SHARDS}, id="index-at-start"),
-    pytest.param(3, "transpose", {}, id="through-zarr"),
-    pytest.param(3, "transpose", {"shards": SHARDS}, id="shards-through-zarr"),
+    pytest.param(3, "transpose", {}, id="transposed"),
+    pytest.param(3, "transpose", {"shards": SHARDS}, id="transposed-in-shards"),
+    pytest.param(3, "nested", {"shards": SHARDS}, id="through-zarr"),
 ]
 
 
@@ -62,6 +63,10 @@ def make(folder, zarr_format, codec, options, dtype="u4", fill=0):
         options["chunk_key_encoding"] = keys
     elif codec == "transpose":
         options["filters"] = [TransposeCodec(order=(1, 0))]
+    elif codec == "nested":
+        inner = ShardingCodec(chunk_shape=(2, 5))
+        serializer = ShardingCodec(chunk_shape=CHUNKS, codecs=[inner])
+        options = {"serializer": serializer, "compressors": None}
     elif codec == "start":
         inner = [zarr.codecs.BytesCodec(), zarr.codecs.ZstdCodec(level=1)]
         sharding = zarr.codecs.ShardingCodec(
@@ -70,7 +75,7 @@ def make(folder, zarr_format, codec, options, dtype="u4", fill=0):
         options = {"serializer": sharding, "compressors": None}
     else:
         options["compressors"] = V3_CODECS[codec]
-    where = SHARDS if codec == "start" else CHUNKS
+    where = SHARDS if codec in ("start", "nested") else CHUNKS
     array = zarr.create_array(
         folder, shape=SHAPE, chunks=where, dtype=dtype, zarr_format=zarr_format,
         fill_value=pixels.dtype.type(fill), **options,
@@ -109,7 +114,7 @@ def test_every_type_reads_back(tmp_path, zarr_format, dtype):
 def check_change(folder, zarr_format, codec, options, dtype):
     pixels = make(folder, zarr_format, codec, options, dtype)
     array = opened(folder)
-    assert array.direct == (codec != "transpose")
+    assert array.direct == (codec != "nested")
     assert (array.read(((0, 13), (0, 17))) == pixels).all()
     writer = written(array)
     for cell in ((0, 1), (1, 1), (3, 3)) if array.direct else ((0, 0), (1, 1)):

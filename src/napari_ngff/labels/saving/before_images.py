@@ -15,7 +15,7 @@ import weakref
 import zlib
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import IO, TYPE_CHECKING, Any, Literal
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -283,9 +283,11 @@ def _parse_record(head: Mapping[str, Any], offset: int) -> _BlockRecord:
     layout = None
     if "steps" in head:
         steps = tuple((str(name), int(size)) for name, size in head["steps"])
-        layout = _chunk_layout(
-            head["dtype"], tuple(head["chunks"]), head["order"], steps
-        )
+        chunks = tuple(head["chunks"])
+        order = tuple(head["order"])
+        if order in (("C",), ("F",)):  # of files of earlier versions
+            order = tuple(range(len(chunks)))[:: 1 if order == ("C",) else -1]
+        layout = _chunk_layout(head["dtype"], chunks, order, steps)
     shape = tuple(head["shape"])
     constant = head["constant"]
     return _BlockRecord(
@@ -297,7 +299,7 @@ def _parse_record(head: Mapping[str, Any], offset: int) -> _BlockRecord:
 def _chunk_layout(
     dtype: str,
     chunks: tuple[int, ...],
-    order: Literal["C", "F"],
+    order: tuple[int, ...],
     steps: tuple[tuple[str, int], ...],
 ) -> ArrayLayout:
     """Describe how one chunk is decoded; equal arguments give the same object."""

@@ -140,7 +140,9 @@ def _retype_document(document: JSON, dtype: np.dtype[Any]) -> JSON:
     if document["zarr_format"] == 2:
         # v2 states the byte order in the type, v3 in the codec "bytes".
         big = document["dtype"].startswith(">")
-        return document | {"dtype": dtype.newbyteorder(">" if big else "<").str}
+        text = dtype.newbyteorder(">" if big else "<").str
+        # Filters are settings for numbers of the old type.
+        return document | {"dtype": text, "filters": None}
     codecs = document["codecs"]
     # The codecs of a shard's chunks are inside of it.
     if codecs[0]["name"] == "sharding_indexed":

@@ -17,13 +17,20 @@ from napari_ngff.store.compression import (
     require_size,
     verify_crc32c,
 )
+from napari_ngff.store.filters import decode_filter
 
-__all__ = ["ABSENT", "ArrayLayout", "ChunkKeys", "Shape", "ShardIndex"]
+__all__ = ["ABSENT", "ArrayLayout", "ChunkKeys", "Shape", "ShardIndex", "most_encoded"]
 
 Shape = tuple[int, ...]
 
 ABSENT = 0xFFFF_FFFF_FFFF_FFFF
 """Offset and length of an empty chunk in a shard's index."""
+
+
+def most_encoded(nbytes: int) -> int:
+    """Return the upper limit of what codecs make of a number of bytes."""
+    # Bytes that cannot be compressed grow by some headers, far less than this.
+    return 2 * nbytes + 65536
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,16 +118,18 @@ class ArrayLayout:
     codecs
         Names of the codecs in encoding order, for display.
     order
-        Memory order of a chunk's voxels.
+        Axes as a chunk's voxels are in memory, the one with the longest steps first.
     steps
-        Decoders from the stored bytes to the voxels, each with the size in bytes of
-        its result.
+        Decoders from the stored bytes to the voxels: a name of `DECODERS`, "crc32c" or
+        the settings of a filter as JSON, each with the most bytes of its result.
     index
         Not None where sharded.
     flaws
         Deviations of the document from the specification of Zarr, a sentence each.
     chunk_nbytes
         Size in bytes of a decoded chunk.
+    strides
+        Bytes between neighbours in a decoded chunk, per axis.
     """
 
     zarr_format: Literal[2, 3]
@@ -132,22 +141,27 @@ class ArrayLayout:
     dimension_names: tuple[str | None, ...] | None
     codecs: tuple[str, ...]
     keys: ChunkKeys
-    order: Literal["C", "F"]
+    order: Shape
     steps: tuple[tuple[str, int], ...]
     index: ShardIndex | None = None
     flaws: tuple[str, ...] = ()
     chunk_nbytes: int = field(init=False)
+    strides: Shape = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        nbytes = math.prod(self.chunks) * self.dtype.itemsize
+        nbytes = self.dtype.itemsize
+        strides = [0] * len(self.chunks)
+        for axis in reversed(self.order):
+            strides[axis] = nbytes
+            nbytes *= self.chunks[axis]
         # The way of a frozen dataclass; computed once, since it is used for each chunk.
+        object.__setattr__(self, "strides", tuple(strides))
         object.__setattr__(self, "chunk_nbytes", nbytes)
 
     @property
     def most_stored(self) -> int:
         """Upper limit of the bytes of an encoded chunk."""
-        # Bytes that cannot be compressed grow by some headers, far less than this.
-        return 2 * self.chunk_nbytes + 65536
+        return most_encoded(self.chunk_nbytes)
 
     def is_stored_like(self, other: ArrayLayout) -> bool:
         """Return whether chunks of the one can be read and written as the other."""
@@ -185,18 +199,22 @@ class ArrayLayout:
             for name, size in self.steps:
                 if name == "crc32c":
                     data = verify_crc32c(data)
+                    continue
+                # Each decoder gets how many bytes can belong there, so a hostile chunk
+                # cannot fill the memory.
+                decode = DECODERS.get(name)
+                if decode is None:
+                    data = decode_filter(name, data, size)
                 else:
-                    # Each decoder gets how many bytes belong there, so a hostile
-                    # chunk cannot fill the memory.
-                    data = DECODERS[name](data, size)
+                    data = decode(data, size)
             require_size(len(data), self.chunk_nbytes)
         except CorruptDataError:
             raise
         except DECODING_ERRORS as error:
             raise CorruptDataError(str(error) or type(error).__name__) from error
         chunk: npt.NDArray[Any]
-        # A view of the decoded bytes, not a copy; only Zarr v2 has the order "F".
-        chunk = np.ndarray(self.chunks, self.dtype, data, order=self.order)
+        # A view of the decoded bytes, not a copy.
+        chunk = np.ndarray(self.chunks, self.dtype, data, strides=self.strides)
         # The cache gives one chunk to many readers.
         chunk.setflags(write=False)
         return chunk

@@ -15,7 +15,11 @@ from google_crc32c import value as crc32c
 from numcodecs import get_codec
 
 from napari_ngff.store.arrays.chunk_layout import ABSENT, ArrayLayout, ShardIndex
-from napari_ngff.store.arrays.parse_array import V3_CODECS, configuration_of, name_of
+from napari_ngff.store.arrays.parse_array import (
+    configuration_of,
+    name_of,
+    numcodecs_settings,
+)
 from napari_ngff.store.limits import parse_json
 
 if TYPE_CHECKING:
@@ -62,17 +66,17 @@ class ChunkEncoder:
         """
         document = parse_json(raw)
         if layout.zarr_format == 2:
-            compressor = document.get("compressor")
-            steps = () if compressor is None else (get_codec(compressor).encode,)
-            return cls(layout, steps)
+            codecs = [*(document.get("filters") or ()), document.get("compressor")]
+            encoders = [get_codec(codec).encode for codec in codecs if codec]
+            return cls(layout, tuple(encoders))
         codecs = document["codecs"]
         if layout.index is not None:
             # The chunks in a shard have codecs of their own; those outside are only for
             # the shard.
             codecs = configuration_of(codecs[0])["codecs"]
-        # The first codec is "bytes", which `encode_always` does itself: `parse_bytes`
-        # refuses any other.
-        return cls(layout, tuple(_make_encoder(codec) for codec in codecs[1:]))
+        # "transpose" and "bytes" come first; `encode_always` does both itself.
+        behind = [name_of(codec) for codec in codecs].index("bytes") + 1
+        return cls(layout, tuple(_make_encoder(codec) for codec in codecs[behind:]))
 
     def encode_chunk(self, chunk: Array) -> bytes | None:
         """Encode one chunk.
@@ -103,26 +107,24 @@ class ChunkEncoder:
 
     def encode_always(self, chunk: Array) -> bytes:
         """Encode a chunk, also one of fill values."""
-        order = self.layout.order
         # One axis, in the order of the file: compressors of numcodecs take contiguous
         # bytes only.
-        data: Any = np.asarray(chunk, self.layout.dtype, order=order).ravel(order=order)
+        data: Any = np.asarray(chunk, self.layout.dtype)
+        data = data.transpose(self.layout.order).ravel()
         for step in self.steps:
             data = step(data)
         return bytes(data) if self.steps else data.tobytes()
 
 
 def _make_encoder(codec: Any) -> Callable[[Any], Buffer]:
-    name, configuration = name_of(codec), configuration_of(codec)
-    if name == "crc32c":
+    settings = numcodecs_settings(codec)
+    if settings["id"] == "crc32c":
         return add_crc32c
-    settings: Mapping[str, Any] = {
-        key: SHUFFLES.get(value, value) if key == "shuffle" else value
-        for key, value in configuration.items()
-        # numcodecs takes it from the array, as zarr-python gives it.
-        if key != "typesize"
-    }
-    return get_codec({"id": V3_CODECS[name], **settings}).encode  # type: ignore[no-any-return]
+    # numcodecs takes it from the array, as zarr-python gives it.
+    settings.pop("typesize", None)
+    if "shuffle" in settings:
+        settings["shuffle"] = SHUFFLES.get(settings["shuffle"], settings["shuffle"])
+    return get_codec(settings).encode  # type: ignore[no-any-return]
 
 
 def add_crc32c(data: Any) -> bytes:

@@ -6,6 +6,7 @@ others `IndirectError` names the reason why zarr-python has to decode them.
 
 from __future__ import annotations
 
+import json
 import math
 from functools import lru_cache
 from typing import Any, Literal
@@ -18,8 +19,10 @@ from napari_ngff.store.arrays.chunk_layout import (
     ChunkKeys,
     Shape,
     ShardIndex,
+    most_encoded,
 )
 from napari_ngff.store.compression import DECODERS
+from napari_ngff.store.filters import CHECKSUMS, FILTERS, encoded_size
 from napari_ngff.store.limits import LONGEST_AXIS, parse_json
 
 __all__ = [
@@ -32,6 +35,9 @@ __all__ = [
 ]
 
 JSON = dict[str, Any]
+
+Steps = tuple[tuple[str, int], ...]
+"""See `ArrayLayout.steps`."""
 
 V3_TYPES = {"bool"} | {
     f"{kind}{bits}"
@@ -47,8 +53,10 @@ V3_CODECS = {
     "gzip": "gzip",
     "zstd": "zstd",
     "zstandard": "zstd",  # so written by examples of RFC-5
-    **{f"numcodecs.{name}": name for name in DECODERS},
+    "crc32c": "crc32c",
+    **{f"numcodecs.{name}": name for name in (*DECODERS, *CHECKSUMS, "shuffle")},
 }
+"""Bytes-to-bytes codecs of Zarr v3 -> numcodecs id."""
 RETIRED_PREFIXES = ("https://codec.zarrs.dev/numcodecs/", "https://zarr.dev/numcodecs/")
 RETIRED_NAMES = {"endian": "bytes"}
 """Names that early writers of Zarr v3 gave to codecs -> those that are in use."""
@@ -158,10 +166,6 @@ def parse_v2(document: JSON) -> ArrayLayout:
     """Read a ``.zarray`` document (Zarr v2 specification, "Metadata")."""
     shape = parse_shape(document["shape"], 0)
     chunks = parse_shape(document["chunks"], 1, len(shape))
-    # Filters work on voxels before the compressor and may change their type; only
-    # zarr-python knows them all.
-    if document.get("filters"):
-        raise IndirectError("filters")
     dtype = document["dtype"]
     if not isinstance(dtype, str):
         raise IndirectError("a structured data type")
@@ -174,14 +178,9 @@ def parse_v2(document: JSON) -> ArrayLayout:
     separator = document.get("dimension_separator")
     if order not in ("C", "F") or separator not in (None, ".", "/"):
         raise CorruptDataError(f"states order {order!r}, separator {separator!r}")
-    # Size of a decoded chunk: the decoder of the compressor refuses any other.
-    nbytes = math.prod(chunks) * stored.itemsize
-    compressor = document.get("compressor")
-    steps: tuple[tuple[str, int], ...] = ()
-    if compressor is not None:
-        if compressor["id"] not in DECODERS or not is_plain(compressor):
-            raise IndirectError(f"the compressor {compressor['id']!r}")
-        steps = ((compressor["id"], nbytes),)
+    codecs = [*(document.get("filters") or ()), document.get("compressor")]
+    codecs = [codec for codec in codecs if codec is not None]
+    axes = tuple(range(len(shape)))
     return ArrayLayout(
         zarr_format=2,
         shape=shape,
@@ -190,10 +189,10 @@ def parse_v2(document: JSON) -> ArrayLayout:
         shards=None,
         fill_value=parse_fill(document.get("fill_value"), stored),
         dimension_names=None,
-        codecs=tuple(name for name, _ in steps),
+        codecs=tuple(str(codec["id"]) for codec in codecs),
         keys=ChunkKeys("", separator),
-        order=order,
-        steps=steps,
+        order=axes if order == "C" else axes[::-1],
+        steps=parse_steps(codecs, math.prod(chunks) * stored.itemsize),
     )
 
 
@@ -223,6 +222,7 @@ def parse_v3(document: JSON) -> ArrayLayout:
         index = parse_index(sharding, outer, inner)
         codecs = list(sharding["codecs"])
     names += tuple(name_of(codec) for codec in codecs)
+    order, codecs = parse_order(codecs, len(shape))
     stored = parse_bytes(codecs, np.dtype(data_type))
     nbytes = math.prod(inner) * stored.itemsize
     dimension_names = document.get("dimension_names")
@@ -236,8 +236,8 @@ def parse_v3(document: JSON) -> ArrayLayout:
         dimension_names=None if dimension_names is None else tuple(dimension_names),
         codecs=names,
         keys=parse_keys(document["chunk_key_encoding"]),
-        order="C",
-        steps=parse_steps(codecs[1:], nbytes),
+        order=order,
+        steps=parse_steps(list(map(numcodecs_settings, codecs[1:])), nbytes),
         index=index,
         flaws=find_flaws(document, codecs, stored),
     )
@@ -304,30 +304,75 @@ def parse_bytes(codecs: list[Any], dtype: np.dtype[Any]) -> np.dtype[Any]:
     return dtype.newbyteorder("<" if endian == "little" else ">")
 
 
-def parse_steps(codecs: list[Any], nbytes: int) -> tuple[tuple[str, int], ...]:
-    """Order the decoders of bytes-to-bytes codecs, the last encoder first.
+def parse_order(codecs: list[Any], ndim: int) -> tuple[Shape, list[Any]]:
+    """Read the order of axes in ``transpose`` codecs; return it and the codecs behind.
 
-    Several compressors in a row are left to zarr: what is between them has no size
-    that could be checked.
+    Raises
+    ------
+    CorruptDataError
+        Where one is no order of all axes.
+    """
+    order = tuple(range(ndim))
+    for number, codec in enumerate(codecs):
+        if name_of(codec) != "transpose":
+            return order, codecs[number:]
+        given: Any = configuration_of(codec)["order"]
+        # Words of early drafts of Zarr v3.
+        words: JSON = {"C": range(ndim), "F": range(ndim)[::-1]}
+        given = words.get(str(given), given)
+        if sorted(given) != list(range(ndim)):
+            raise CorruptDataError(f"has axes in the impossible order {given}")
+        # Each works on what the one before has made.
+        order = tuple(order[axis] for axis in given)
+    return order, []
+
+
+def numcodecs_settings(codec: Any) -> JSON:
+    """Return a bytes-to-bytes codec of Zarr v3 as numcodecs states it."""
+    name = name_of(codec)
+    return configuration_of(codec) | {"id": V3_CODECS.get(name, name)}
+
+
+def parse_steps(codecs: list[JSON], nbytes: int) -> Steps:
+    """Order the decoders of codecs, the last encoder first.
+
+    Parameters
+    ----------
+    codecs
+        Settings of numcodecs in encoding order.
+    nbytes
+        Of a chunk.
     """
     steps: list[tuple[str, int]] = []
     size: int = nbytes
-    compressed = False
     for codec in codecs:
-        name = name_of(codec)
-        if name == "crc32c":
+        name = codec["id"]
+        if name == "crc32c" and codec.get("location", "end") == "end":
             # The checksum is computed over what the codecs before it made, and adds its
             # own 4 bytes behind that.
             steps.append(("crc32c", size))
             size += 4
-        elif name in V3_CODECS and not compressed and is_plain(configuration_of(codec)):
-            steps.append((V3_CODECS[name], size))
-            compressed = True
+        elif name in DECODERS and is_plain(codec):
+            steps.append((name, size))
+            # Not twice the one before: no chain of compressors needs more.
+            size = max(size, most_encoded(nbytes))
+        elif name in FILTERS:
+            settings = json.dumps(codec)
+            steps.append((settings, size))
+            size = filtered_size(settings, size)
         else:
             raise IndirectError(f"the codec {name!r}")
     # Codecs are listed in the order of encoding (Zarr v3, "codecs"); decoding goes the
     # other way.
     return tuple(reversed(steps))
+
+
+def filtered_size(settings: str, size: int) -> int:
+    """Return how many bytes a filter stores; see `encoded_size`."""
+    try:
+        return encoded_size(settings, size)
+    except ValueError as error:
+        raise IndirectError(f"the codec {settings}") from error
 
 
 def parse_index(sharding: JSON, outer: Shape, inner: Shape) -> ShardIndex:

@@ -115,7 +115,7 @@ def describe_layout(array: Any, raw: bytes, names: tuple[str, ...]) -> ArrayLayo
         dimension_names=None if dimension_names is None else tuple(dimension_names),
         codecs=names,
         keys=document_keys(parse_json(raw)),
-        order="C",
+        order=tuple(range(len(array.shape))),
         steps=(),
     )
 

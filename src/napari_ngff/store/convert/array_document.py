@@ -362,7 +362,7 @@ def _pad(names: tuple[str, ...], shape: Shape) -> tuple[str, ...]:
 
 def _codec_of(document: JSON, layout: ArrayLayout) -> JSON | None:
     """Return the compressor of chunks as of Zarr v3; None where both have none such."""
-    if layout.dtype.kind not in "biuf" or (layout.order == "F" and _is_ordered(layout)):
+    if layout.dtype.kind not in "biuf" or _is_transposed(layout):
         return None
     try:
         if layout.zarr_format == 2:
@@ -384,8 +384,9 @@ def _codec_of(document: JSON, layout: ArrayLayout) -> JSON | None:
         return None
 
 
-def _is_ordered(layout: ArrayLayout) -> bool:
-    return sum(n > 1 for n in layout.chunks) > 1
+def _is_transposed(layout: ArrayLayout) -> bool:
+    order = [axis for axis in layout.order if layout.chunks[axis] > 1]
+    return order != sorted(order)
 
 
 def _bare(configuration: JSON) -> JSON:
