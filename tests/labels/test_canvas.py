@@ -210,10 +210,10 @@ def test_the_next_label_counts_what_was_painted_and_the_coarsest_level():
     levels = pyramid(np.zeros((64, 64), "u2"), [(32, 32)])
     levels[1].pixels[3, 3] = 17
     canvas = Canvas(levels)
-    assert canvas.highest_known() == 17
+    assert canvas.used.guess_next() == 18
     assert levels[0].read_voxels == 0
     canvas.add_edit(stroke((5.0, 5.0), (5.0, 9.0), label=40))
-    assert canvas.highest_known() == 40
+    assert canvas.used.guess_next() == 41
 
 
 def test_flood_stays_in_its_region_and_in_its_budget():

@@ -1,20 +1,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import combinations
 
-import numpy as np
 import pytest
-from skimage.color import deltaE_ciede2000, rgb2lab
 
+from napari_ngff.labels.class_colors import PALETTE
 from napari_ngff.labels.label_classes import (
     MOST,
-    PALETTE,
     STATES,
     LabelClass,
     classes_of,
     dump_classes,
-    free_color,
     load_classes,
     with_classes,
     with_classes_in_use,
@@ -75,53 +71,6 @@ def test_nonsense_of_others_is_no_class():
     objects = {value: {"class-name": "cell"} for value in range(1, MOST + 2)}
     assert classes_of(LabelInfo({}, objects)) == ()
     assert with_classes(LabelInfo({}, objects), ()).properties == objects
-
-
-def test_colours_go_round():
-    classes = []
-    for value in range(1, 2 * len(PALETTE) + 1):
-        classes.append(LabelClass(value, "", free_color(classes)))
-    assert [one.color for one in classes] == [*PALETTE, *PALETTE]
-
-
-BLIND = {
-    "nobody": np.eye(3),
-    "protanopia": [
-        [0.152286, 1.052583, -0.204868],
-        [0.114503, 0.786281, 0.099216],
-        [-0.003882, -0.048116, 1.051998],
-    ],
-    "deuteranopia": [
-        [0.367322, 0.860646, -0.227968],
-        [0.280085, 0.672501, 0.047413],
-        [-0.011820, 0.042940, 0.968881],
-    ],
-    "tritanopia": [
-        [1.255528, -0.076749, -0.178779],
-        [-0.078411, 0.930809, 0.147602],
-        [0.004733, 0.691367, 0.303900],
-    ],
-}
-"""What is seen of linear red, green and blue (Machado, Oliveira and Fernandes 2009)."""
-
-APART = 10
-"""Of CIEDE2000: 1 is just seen side by side, so much at a glance."""
-
-
-@pytest.mark.parametrize("who", BLIND)
-def test_colours_are_distinguished_by_the_colour_blind(who):
-    rgb = np.array(PALETTE)[:, :3] / 255
-    linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
-    seen = np.clip(linear @ np.transpose(BLIND[who]), 0, 1)
-    curved = np.where(
-        seen <= 0.0031308, seen * 12.92, 1.055 * seen ** (1 / 2.4) - 0.055
-    )
-    lab = rgb2lab(curved)
-    pairs = list(combinations(lab, 2))
-    distances = [float(deltaE_ciede2000(one, other)) for one, other in pairs]
-    assert min(distances) > APART, distances
-    background = rgb2lab(np.zeros(3))
-    assert min(float(deltaE_ciede2000(one, background)) for one in lab) > APART
 
 
 def test_classes_in_use_keep_their_keys_and_their_colours():

@@ -131,28 +131,6 @@ def test_a_new_class_does_not_get_the_pixels_of_one_that_was_removed(folder):
     assert classes.add_class("mitotic").value == debris + 1
 
 
-def test_a_class_that_gets_the_name_of_one_that_was_removed_gets_its_pixels(folder):
-    layer = opened(folder)
-    classes = classes_of_layer(layer)
-    for name in ("nucleus", "debris"):
-        classes.add_class(name)
-    debris = classes.items[-1]
-    layer.paint((0, 5, 5), debris.value)
-    classes.remove_class(debris.value)
-    assert layer.saver.save_now()
-    new = classes.add_class().value
-    assert new != debris.value
-    classes.change_class(new, name="debris")
-    assert classes.items[-1] == debris
-    assert classes.selected == debris
-    # Not where the new class has pixels of its own by then.
-    classes.remove_class(debris.value)
-    new = classes.add_class().value
-    layer.paint((0, 15, 15), new)
-    classes.change_class(new, name="debris")
-    assert classes.items[-1].value == new
-
-
 def test_a_removed_class_leaves_the_colour_that_others_see(folder):
     layer = opened(folder)
     before = layer.get_color(1)
@@ -169,62 +147,6 @@ def test_a_removed_class_leaves_the_colour_that_others_see(folder):
     stored = read_label_info(open_node(str(folder / "labels" / "nuclei")))
     assert np.allclose(255 * layer.get_color(1), stored.colors[1], atol=0.5)
     assert np.array_equal(layer.get_color(1), opened(folder).get_color(1))
-
-
-def test_the_first_class_does_not_get_the_pixels_of_an_object(tmp_path):
-    path = tmp_path / "many.ome.zarr"
-    write_image(path, shape=(1, 300, 400))
-    layer = opened(path)
-    objects = int(np.asarray(layer.data[0]).max())
-    assert objects > 9
-    classes = classes_of_layer(layer)
-    assert classes.add_class("nucleus").value == objects + 1
-    # What was painted before is meant.
-    painted = opened(path)
-    painted.paint((0, 8, 8), 1)
-    assert classes_of_layer(painted).add_class("nucleus").value == 1
-    chosen = opened(path)
-    chosen.selected_label = objects  # as by the picker
-    assert classes_of_layer(chosen).add_class("nucleus").value == objects
-
-
-def test_a_class_with_the_label_of_objects_can_take_a_free_one(folder):
-    layer = opened(folder)
-    objects = int(np.asarray(layer.data[0]).max())
-    assert 1 <= objects <= 9
-    before = layer.get_color(1)
-    classes = classes_of_layer(layer)
-    assert classes.add_class().value == 1
-    assert classes.may_name_objects(1)
-    taken = classes.take_free_label(1)
-    assert (taken.value, taken.name) == (objects + 1, f"class {objects + 1}")
-    assert classes.items == (taken,)
-    assert layer.selected_label == taken.value
-    assert not classes.may_name_objects(taken.value)
-    assert np.array_equal(layer.get_color(1), before)
-    assert layer.saver.save_now()
-    stored = LayerClasses(opened(folder))
-    assert [(one.value, one.name) for one in stored.items] == [
-        (taken.value, taken.name)
-    ]
-    # What was painted stays of its class.
-    named = opened(folder)
-    classes = classes_of_layer(named)
-    classes.add_class("nucleus", 1)
-    named.paint((0, 8, 8), 1)
-    with pytest.raises(ValueError, match="was painted already"):
-        classes.take_free_label(1)
-
-
-def test_no_label_is_free_where_the_data_type_has_no_higher_one(folder):
-    layer = opened(folder)
-    np.asarray(layer.data[0])
-    layer.canvas.highest = np.iinfo(layer.canvas.dtype).max
-    classes = classes_of_layer(layer)
-    classes.add_class("nucleus", 1)
-    with pytest.raises(ValueError, match="No label is free"):
-        classes.take_free_label(1)
-    assert [item.value for item in classes.items] == [1]
 
 
 def test_a_new_class_does_not_get_pixels_that_have_no_class(folder):

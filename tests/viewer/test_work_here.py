@@ -11,7 +11,6 @@ from napari.layers import Image, Labels, Points, Shapes
 
 from napari_ngff.labels.canvas import Canvas
 from napari_ngff.viewer.bridge.merge_result import (
-    highest_id,
     merge,
     prepare_merge,
     worked_on,
@@ -202,7 +201,7 @@ def test_new_ids_widen_the_labels_and_never_meet_old_ones():
     found = shown(layer)
     np.testing.assert_array_equal(found[1].ravel()[1:], result.ravel()[1:] + 65_530)
     assert found[1, 0, 0] == pixels[1, 0, 0]
-    assert highest_id(layer) == 65_530 + result.max()
+    assert layer.next_label() == 65_531 + result.max()
 
 
 def test_what_cannot_be_merged_is_refused_and_changes_nothing():

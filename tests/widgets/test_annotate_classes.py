@@ -332,26 +332,53 @@ def test_count_says_how_much_is_painted(viewer, dock, labels):
     assert names(dock) == [], "the class was of other labels"
 
 
-def test_the_first_class_of_labels_with_objects_offers_a_free_label(viewer, tmp_path):
-    path = tmp_path / "few.ome.zarr"
-    write_image(path, shape=(1, 64, 64))
-    _, dock = viewer.window.add_plugin_dock_widget("napari-ngff", "Annotate")
+def test_a_class_takes_no_object_that_was_joined_before(viewer, dock, path):
+    """Join 2 into 1, and add a class: it was object 1, with all its pixels."""
     viewer.open(str(path), plugin="napari-ngff")
     layer = viewer.layers.selection.active = viewer.layers["nuclei"]
     until(lambda: dock.classes.classes is not None)
-    whole = np.asarray(layer.data[0])
+    viewer.dims.set_point(0, 0)
+    frame = np.asarray(layer.data[0][0])
+    dock.tabs.setCurrentIndex(1)
+    QTest.mouseClick(dock.objects.join, LEFT)
+    y, x = np.argwhere(frame == 2).mean(axis=0).round()
+    click(viewer, world(layer, y, x))
+    until(lambda: dock.status.text() == "2 is part of 1 now.")
+    QTest.mouseClick(dock.objects.join, LEFT)
+    dock.tabs.setCurrentIndex(0)
+    QTest.mouseClick(dock.classes.buttons["Add class"], LEFT)
+    until(lambda: dock.classes.classes.items)
+    type_name(dock, "mitotic")
+    (added,) = dock.classes.classes.items
+    assert added.name == "mitotic"
+    assert not (np.asarray(layer.data[0]) == added.value).any()
+    assert layer.selected_label == added.value
+    assert dock.status.text() == "", "neither the join nor the search"
+
+
+def test_strokes_become_a_class_by_naming_their_label(viewer, dock, labels):
+    click(viewer, world(labels, 300, 200))
+    labels.selected_label = 2
+    click(viewer, world(labels, 300, 400))
     QTest.mouseClick(dock.classes.buttons["Add class"], LEFT)
     pump()
-    assert (
-        "Pixels that already have label 1 now belong to this class."
-        in dock.status.text()
-    )
-    type_name(dock, "mitotic")
-    free = int(whole.max()) + 1
-    click_link(dock.status, lambda: layer.selected_label == free)
-    assert names(dock) == ["mitotic"]
-    assert dock.status.text() == f"mitotic paints with label {free}."
-    assert np.array_equal(np.asarray(layer.data[0]), whole)
+    assert labels.selected_label == 3
+    assert "The new class paints with label 3." in dock.status.text()
+    click_link(dock.status, lambda: labels.selected_label == 2)
+    type_name(dock, "tumour")
+    naming = dock.classes.buttons["Name label"]
+    assert not naming.isEnabled(), "it has a name now"
+    labels.selected_label = 1
+    QTest.mouseClick(naming, LEFT)
+    pump()
+    type_name(dock, "necrosis")
+    classes = dock.classes.classes.items
+    assert [(item.value, item.name) for item in classes] == [
+        (2, "tumour"),
+        (1, "necrosis"),
+    ]
+    assert voxel(labels, 300, 200) == 1
+    assert voxel(labels, 300, 400) == 2
 
 
 def test_classes_of_labels_that_cannot_be_saved_do_not_change(viewer, dock, labels):

@@ -19,6 +19,7 @@ import numpy as np
 from napari_ngff.labels.canvas_level import CanvasLevel, Chunk
 from napari_ngff.labels.chunk_patch import ChunkPatch
 from napari_ngff.labels.edits import EditLog
+from napari_ngff.labels.used_labels import UsedLabels
 from napari_ngff.store.arrays.boxes import box_shape, enclose_boxes, whole_box
 
 if TYPE_CHECKING:
@@ -39,9 +40,6 @@ NOTED = 32
 
 MOST_CHUNKS = 4096
 """Number of chunks of a level that are rasterised in advance."""
-
-LOOKED_AT = 1 << 26
-"""Voxels of the coarsest level up to which it is read to find its largest value."""
 
 
 class DrawnLevels(Protocol):
@@ -83,6 +81,8 @@ class Canvas:
         How many of the changes took something back, or showed coarser levels anew.
     highest
         The largest value that was painted or read so far.
+    used
+        Which labels pixels have.
     drawn
         What is drawn of labels of files, whose reading may take long; None for others.
     """
@@ -97,12 +97,12 @@ class Canvas:
         self.token = f"{next(_counter)}-{_SESSION}"
         self.reversals = 0
         self.highest = 0
+        self.used = UsedLabels(self)
         self.drawn: DrawnLevels | None = None
         # Reentrant: `undo` calls `close_step` while it holds the lock.
         self.lock = threading.RLock()
         self._budget = budget
         self._taken = 0  # bytes of all patches
-        self._looked = False
         self._saved: tuple[Edit, ...] = ()
         # How many of the first edits the coarser levels of the file contain.
         self._settled = 0
@@ -154,6 +154,12 @@ class Canvas:
         """The edits that are not undone, in order."""
         with self.lock:
             return tuple(self.log.edits[: self.log.end])
+
+    @property
+    def all_edits(self) -> tuple[Edit, ...]:
+        """The edits, and those that can be redone."""
+        with self.lock:
+            return tuple(self.log.edits)
 
     @property
     def edits_and_starts(self) -> tuple[tuple[Edit, ...], frozenset[int]]:
@@ -338,18 +344,6 @@ class Canvas:
                 del self._patches[key]
         self._taken = self.nbytes
 
-    def highest_known(self) -> int:
-        """Return the largest value painted, read, or stored in the coarsest level.
-
-        The coarsest level is read once, if it is small; the finer ones are not.
-        """
-        # The coarsest level shows most labels for the least reading; small ones may
-        # lack.
-        if not self._looked and self.levels[-1].size <= LOOKED_AT:
-            self.read(len(self.levels) - 1, whole_box(self.levels[-1].shape))
-            self._looked = True
-        return self.highest
-
     def change_dtype(self, dtype: np.dtype[Any]) -> None:
         """Show all levels in another integer type."""
         with self.lock:
@@ -411,6 +405,7 @@ class Canvas:
             self._renew_drawn()
             # Whether the coarser levels of the file contain these edits is unknown now.
             self._saved, self._settled = (), 0
+            self.used.stored = None
             # Patches hold values of the old type.
             self._patches.clear()
             self._taken = 0
@@ -438,7 +433,7 @@ class Canvas:
                 if patch is not None:
                     self._overlay_patch(patch, inside, out[part])
         if out.size:
-            # A new label gets a value above the largest one known; see `highest_known`.
+            # A new object gets an id above the largest one known.
             self.highest = max(self.highest, int(out.max()))
         return out
 

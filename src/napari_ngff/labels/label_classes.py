@@ -12,26 +12,24 @@ import json
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from napari_ngff.labels.class_colors import free_color
 from napari_ngff.store.limits import parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from napari_ngff.labels.used_labels import UsedLabels
     from napari_ngff.metadata.model import LabelInfo
 
 __all__ = [
-    "FIRST_COLORS",
     "NAME",
-    "PALETTE",
     "PLACE",
     "STATES",
     "LabelClass",
     "classes_of",
-    "color_of_new",
     "dump_classes",
     "dump_kept_classes",
     "find_class_conflicts",
-    "free_color",
     "has_marked_classes",
     "keep_stored_classes",
     "load_classes",
@@ -53,24 +51,6 @@ NAME, STATE, LOCKED, HIDDEN, PLACE = (
     "class-order",
 )
 KEYS = (NAME, STATE, LOCKED, HIDDEN, PLACE)
-
-PALETTE = (
-    (230, 159, 0, 255),
-    (86, 180, 233, 255),
-    (0, 158, 115, 255),
-    (240, 228, 66, 255),
-    (0, 114, 178, 255),
-    (213, 94, 0, 255),
-    (204, 121, 167, 255),
-    (221, 221, 221, 255),
-    (136, 34, 85, 255),
-)
-"""Red, green, blue, alpha of new classes, which people with any usual kind of colour
-blindness can tell apart: the eight of Okabe and Ito (2008) without black; pale grey and
-the wine of Tol (2021)."""
-
-FIRST_COLORS = dict(enumerate(PALETTE, 1))
-"""Colours of the first values of new labels; napari's own begin with a dark brown."""
 
 MOST = 255
 """If more labels have the key `NAME`, they are objects, not classes."""
@@ -101,38 +81,27 @@ class LabelClass:
     hidden: bool = False
 
 
-def free_color(classes: Sequence[LabelClass]) -> tuple[int, int, int, int]:
-    """Propose the least used colour of the palette."""
-    used = [label_class.color for label_class in classes]
-    return min(PALETTE, key=used.count)
-
-
-def color_of_new(
-    value: int, classes: Sequence[LabelClass]
-) -> tuple[int, int, int, int]:
-    """Propose the colour of a new class: that of its label, or else a free one.
-
-    New labels have the colours of the palette in the order of their values.
-    """
-    # A label without a class has this colour already (`FIRST_COLORS`), and
-    # keeps it when it becomes a class.
-    usual = PALETTE[(value - 1) % len(PALETTE)]
-    return free_color(classes) if usual in [c.color for c in classes] else usual
-
-
 def with_classes_in_use(
-    existing: Sequence[LabelClass], in_use: Sequence[LabelClass]
+    existing: Sequence[LabelClass],
+    in_use: Sequence[LabelClass],
+    pixels: UsedLabels | None = None,
 ) -> tuple[LabelClass, ...]:
     """Add the classes in use to the classes of a label image, in the same order.
 
     A class of a name that is there is not added, but locked if one of both is, and
     hidden as the one in use: that is how the user works. One whose label means another
-    class here gets a free label, and a free colour if that class has the same.
+    class here, or that pixels have, gets a free label, and a free colour if a class
+    has the same.
+
+    Parameters
+    ----------
+    pixels
+        Of the label image; None where it has none.
     """
     joined = list(existing)
     names, values = [item.name for item in existing], {item.value for item in existing}
-    # Above both lists, so that no later class of `in_use` needs the same value.
-    free = 1 + max(values | {item.value for item in in_use}, default=0)
+    # Of both lists, so that no later class of `in_use` needs the same value.
+    taken = values | {item.value for item in in_use}
     place = 0  # behind the class before, so that number keys mean the same classes
     for item in in_use:
         if item.name in names:
@@ -143,11 +112,13 @@ def with_classes_in_use(
             place += 1
             continue
         value, color = item.value, item.color
-        if value in values:
-            value, free = free, free + 1
+        if value in values or (pixels is not None and pixels.has(value)):
+            value = max(taken) + 1 if pixels is None else pixels.find_free(taken)
+            taken.add(value)
             used = [label_class.color for label_class in joined]
-            # Those that are added later keep their colours, too.
-            color = free_color([*joined, *in_use]) if color in used else color
+            if color in used:
+                # Those that are added later keep their colours, too.
+                color = free_color(each.color for each in (*joined, *in_use))
         # The state says how far this class is annotated in its own image.
         added = replace(item, value=value, color=color, state=STATES[0])
         joined.insert(place, added)
@@ -180,7 +151,7 @@ def classes_of(info: LabelInfo) -> tuple[LabelClass, ...]:
         label_class = LabelClass(
             value,
             name,
-            info.colors.get(value) or free_color([c for _, c in numbered_classes]),
+            info.colors.get(value) or free_color(c.color for _, c in numbered_classes),
             state if state in STATES else STATES[0],
             row.get(LOCKED) is True,
             row.get(HIDDEN) is True,

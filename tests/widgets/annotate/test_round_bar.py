@@ -155,6 +155,7 @@ def test_a_renamed_class_is_renamed_in_all_fields_by_a_link(viewer, tmp_path):
     bar = begin(viewer, path)
     dock, name = bar.window().findChild(AnnotateDock), bar.annotation.layer.name
     dock.classes.addClass()
+    until(lambda: dock.classes.classes.items)
     rename(dock, "mitotic")
     assert "all fields" not in dock.status.text(), "it is new"
     for _ in range(2):

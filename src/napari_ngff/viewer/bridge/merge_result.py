@@ -12,8 +12,8 @@ import numpy as np
 
 from napari_ngff.labels.edits import Edit
 from napari_ngff.labels.raster import Raster
-from napari_ngff.store.arrays.boxes import whole_box
 from napari_ngff.viewer.bridge.work_region import WORK, WorkRegion
+from napari_ngff.viewer.painting.object_edits import find_new_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -27,7 +27,6 @@ __all__ = [
     "HOW",
     "How",
     "PreparedMerge",
-    "highest_id",
     "merge",
     "prepare_merge",
     "worked_on",
@@ -43,9 +42,6 @@ HOW: dict[How, str] = {
     "replace": "replace one class by its objects",
 }
 """Way of merging -> its name for the user."""
-
-SCANNED = 1 << 28
-"""Most voxels of a level that is searched for ids in use."""
 
 ROUND = 1e-3
 """Part of a voxel: positions that are nearer to a whole or half voxel are rounded."""
@@ -165,7 +161,7 @@ class PreparedMerge:
         """
         # Ids of the result were chosen in a worker; strokes since then may have taken
         # the same.
-        if self.shift and self.canvas.highest_known() > self.shift:
+        if self.shift and self.canvas.highest > self.shift:
             msg = f"New labels were painted in {self.into.name} meanwhile. Merge again."
             raise ValueError(msg)
         self.into.apply_edits(self.edits, self.canvas)
@@ -202,7 +198,7 @@ def prepare_merge(
         # The plugin may go on with its array, and an edit never changes.
         values = values.copy()
     elif how == "extend" or how == "add":
-        shift = highest_id(into)
+        shift = find_new_id(into, canvas) - 1
         top = int(values.max(initial=0)) + shift
         # In 64 bits, since the sum may not fit into the type of the result.
         values = np.where(values, values.astype(np.uint64) + np.uint64(shift), 0)
@@ -321,20 +317,3 @@ def _make_edits(
     # A view of one value: an array of that size would double the memory.
     nothing = np.broadcast_to(nothing, values.shape)
     return [edit(nothing, None, value), edit(values, 0, background)]
-
-
-def highest_id(layer: CanvasLabels) -> int:
-    """Return the largest id in use in a layer, so that new ids can follow it.
-
-    Exact where level 0 has at most `SCANNED` voxels. Otherwise the largest of the
-    finest level with at most that many, of the ids that the metadata names, and of
-    those that were painted or displayed.
-    """
-    canvas = layer.canvas
-    for level in canvas.levels:
-        if level.size <= SCANNED:
-            for chunk in level.chunks_in(whole_box(level.shape)):
-                # Read only for its side effect: the canvas keeps the largest id.
-                level.read(level.chunk_box(chunk))
-            break
-    return max(canvas.highest_known(), 0)

@@ -7,6 +7,7 @@ classes. Nothing is written in a field before somebody paints there.
 from __future__ import annotations
 
 import weakref
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from napari.utils.notifications import show_error, show_warning
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from napari.components import ViewerModel
 
     from napari_ngff.labels.label_classes import LabelClass
+    from napari_ngff.labels.used_labels import UsedLabels
     from napari_ngff.viewer.browsing.browser import Browser
     from napari_ngff.viewer.browsing.field_labels import AnnotatedLabels
     from napari_ngff.viewer.browsing.positions import Position
@@ -237,12 +239,21 @@ class AnnotationRound:
         """Give labels without classes the classes of fields that were begun before."""
         if layer is None:
             return
-        classes = classes_of_layer(layer)
+        classes, used = classes_of_layer(layer), layer.canvas.used
         # Classes that a field has already are those its pixels mean.
         if not classes.items and self._classes:
+            if not used.is_known:
+                look = partial(window_services.attempt_work, used.look_at_all)
+                window_services.run_work(look, partial(self._go_on, layer, used))
+                return
             classes.keep_classes(self._classes)
         if classes.items and classes.selected is None:
             classes.select_class(classes.items[0].value)
+
+    def _go_on(self, layer: OMEZarrLabels, used: UsedLabels, found: Any) -> None:
+        """Add classes, once it is known which labels pixels have."""
+        if layer.canvas.used is used and used.is_known and not self._closed:
+            self._add_classes(layer)
 
     def _make_labels(self, viewer: ViewerModel) -> OMEZarrLabels | None:
         images = [

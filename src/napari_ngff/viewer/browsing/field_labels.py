@@ -16,16 +16,19 @@ from napari_ngff.labels.field_states import TODO, FieldStates
 from napari_ngff.labels.label_classes import STATES, classes_of, rename_class
 from napari_ngff.labels.label_metadata import read_label_info, write_label_info
 from napari_ngff.labels.places.sidecar import open_sidecars
+from napari_ngff.labels.used_labels import StoredLabels
+from napari_ngff.metadata.model import LabelInfo
 from napari_ngff.store.hierarchy.node import read_node
 from napari_ngff.store.write.begin import begin_transaction
 from napari_ngff.viewer import settings, window_services
 from napari_ngff.viewer.browsing.positions import WELLS_ASKED
-from napari_ngff.viewer.layer_plan import origin_of
+from napari_ngff.viewer.layer_plan import origin_in, origin_of
 from napari_ngff.viewer.painting.brush import PAINTING
 from napari_ngff.viewer.painting.label_target import TARGET, LabelTarget
 from napari_ngff.viewer.painting.layer_classes import classes_of_layer
 from napari_ngff.viewer.painting.new_labels import LabelChoices
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
+from napari_ngff.viewer.painting.painted_layers import level_source, why_read_only
 from napari_ngff.viewer.saving.attachment import rename_new
 
 if TYPE_CHECKING:
@@ -41,6 +44,8 @@ if TYPE_CHECKING:
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.store.write.transaction import Transaction
     from napari_ngff.viewer.browsing.positions import Position
+    from napari_ngff.viewer.browsing.shown_fields import Slot
+    from napari_ngff.viewer.layer_plan import LayerData
     from napari_ngff.viewer.painting.canvas_labels import CanvasLabels
     from napari_ngff.viewer.saving.layer_saver import LayerSaver
     from napari_ngff.viewer.saving.save_report import SaveResult
@@ -55,6 +60,7 @@ __all__ = [
     "image_address",
     "label_name",
     "labels_in_use",
+    "look_at_labels",
     "rename_in_fields",
     "save_before_leaving",
 ]
@@ -150,6 +156,27 @@ def labels_in_use(
         saver is not None and saver.is_unpainted and saver.journal.classes.unsaved
     )
     return LabelsInUse(choices, classes, look, is_active, is_unsaved)
+
+
+def look_at_labels(
+    layers: Mapping[Slot, LayerData], in_use: Mapping[Slot, LabelsInUse]
+) -> dict[Slot, StoredLabels | None]:
+    """Look at all pixels of labels whose file lacks a class in use, in a worker.
+
+    The class must not get these pixels: see `LayerClasses.keep_classes`.
+    """
+    found = {}
+    for slot in layers.keys() & in_use.keys():
+        levels, keywords, _ = layers[slot]
+        origin = origin_in(keywords["metadata"])
+        label = origin.picture.label if origin and origin.picture else None
+        known = {item.name for item in classes_of(label or LabelInfo())}
+        levels = levels if isinstance(levels, list) else [levels]
+        sources = [level_source(level) for level in levels]
+        lacking = {item.name for item in in_use[slot].classes} - known
+        if lacking and not why_read_only(sources[0]):
+            found[slot] = StoredLabels.of_arrays(sources)
+    return found
 
 
 def has_only_classes(layer: Any) -> bool:

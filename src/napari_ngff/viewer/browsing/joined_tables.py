@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from napari_ngff.labels.label_classes import PALETTE
+from napari_ngff.labels.class_colors import PALETTE
 from napari_ngff.plate.plate_layout import letters_index
 from napari_ngff.plate.tables.conditions import is_condition, parse_conditions, parts_of
 from napari_ngff.plate.tables.table import (

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from napari.layers import Layer
 
     from napari_ngff.labels.label_classes import LabelClass
+    from napari_ngff.labels.used_labels import StoredLabels
     from napari_ngff.plate.well_cells import WellCells
     from napari_ngff.viewer.browsing.field_labels import LabelsInUse
     from napari_ngff.viewer.browsing.positions import Position
@@ -257,7 +258,7 @@ class LayerSlots:
                 _hand_on_classes(current.get(slot))
             self._show_one(viewer, slot, current.get(slot), data)
             if slot in self._in_use:
-                self._go_on_painting(viewer, slot, was_active)
+                self._go_on_painting(viewer, slot, was_active, prepared.stored)
             yield
         self._select_first_labels(viewer)
         self._uncover_leading_image(viewer)
@@ -364,12 +365,17 @@ class LayerSlots:
         self._visible[slot, is_overview(labels.metadata)] = bool(labels.visible)
 
     def _go_on_painting(
-        self, viewer: ViewerModel, slot: Slot, was_active: bool
+        self,
+        viewer: ViewerModel,
+        slot: Slot,
+        was_active: bool,
+        stored: Mapping[Slot, StoredLabels | None],
     ) -> None:
         """Give labels of the next field the classes and tools of those before."""
         layer, labels = self._layers[slot], self._in_use[slot]
         if not isinstance(layer, OMEZarrLabels) or not layer.editable:
             return
+        layer.canvas.used.stored = stored.get(slot)
         classes = classes_of_layer(layer)
         # Before those of the other field are added.
         field_classes = classes.items

@@ -20,6 +20,7 @@ from napari_ngff.store.hierarchy.node import read_node
 from napari_ngff.store.pyramids.pyramid import LevelSource
 from napari_ngff.store.sources.read_ahead import is_remote
 from napari_ngff.viewer import window_services
+from napari_ngff.viewer.browsing.field_labels import look_at_labels
 from napari_ngff.viewer.browsing.positions import FieldRoute, Position, own_first
 from napari_ngff.viewer.browsing.shown_fields import (
     AcquisitionChange,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from napari.components import ViewerModel
     from napari.layers import Layer
 
+    from napari_ngff.labels.used_labels import StoredLabels
     from napari_ngff.plate.mosaic import MosaicPyramid
     from napari_ngff.plate.plate_layout import MapWell, PlateMap
     from napari_ngff.plate.well_cells import WellCells
@@ -84,6 +86,8 @@ class PreparedFields:
         For the user: why the field cannot be read; "" where it can.
     may_come
         Whether it may be read later, as from a server that is busy.
+    stored
+        The labels of pixels, by slot; see `look_at_labels`.
     """
 
     fields: ShownFields
@@ -94,6 +98,7 @@ class PreparedFields:
     tiles: tuple[WellCells, ...] = ()
     reason: str = ""
     may_come: bool = False
+    stored: Mapping[Slot, StoredLabels | None] = field(default_factory=dict)
 
     @property
     def image_addresses(self) -> set[str]:
@@ -166,10 +171,7 @@ def with_channels(prepared: PreparedFields, added: Iterable[Slot]) -> PreparedFi
 def with_labels_in_use(
     prepared: PreparedFields, in_use: Mapping[Slot, LabelsInUse]
 ) -> PreparedFields:
-    """Add empty labels of the same names where the next field has none of them.
-
-    Reads metadata of the field; nothing is written before somebody paints.
-    """
+    """Add empty labels where the next field has none; a stroke writes them first."""
     layers, messages = dict(prepared.layers), prepared.messages
     for slot, labels in in_use.items():
         group = slot[0]
@@ -181,7 +183,8 @@ def with_labels_in_use(
         except (OMEZarrError, OSError, ValueError) as error:
             reason = f"No labels '{labels.choices.name}' in this field. {error}"
             messages = (*messages, reason)
-    return replace(prepared, layers=layers, messages=messages)
+    stored = look_at_labels(prepared.layers, in_use)
+    return replace(prepared, layers=layers, messages=messages, stored=stored)
 
 
 MOST_BYTES = 32 * 2**20

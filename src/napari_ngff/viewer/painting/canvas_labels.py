@@ -288,8 +288,8 @@ class CanvasLabels(Labels):  # type: ignore[misc]
     # Values of labels.
 
     def next_label(self) -> int:
-        """Return a label that is not used yet, without reading the finer levels."""
-        return self.canvas.highest_known() + 1
+        """Return a label that most likely is free; reads no finer levels."""
+        return self.canvas.used.guess_next(c.value for c in self.classes or ())
 
     def _validate_label_in_range(self, label: int) -> None:
         dtype = self.canvas.dtype

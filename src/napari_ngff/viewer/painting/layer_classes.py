@@ -11,12 +11,12 @@ import numpy as np
 from napari.utils.notifications import show_warning
 from psygnal import Signal
 
+from napari_ngff.labels.class_colors import PALETTE, free_color
 from napari_ngff.labels.label_classes import (
     NAME,
     STATES,
     LabelClass,
     classes_of,
-    color_of_new,
     dump_classes,
     dump_kept_classes,
     has_marked_classes,
@@ -89,8 +89,6 @@ class LayerClasses:
         self.items: tuple[LabelClass, ...] = ()
         self._tabulated = True
         self._removed: frozenset[int] = frozenset()
-        # Classes that the user removed from these labels, by name.
-        self._former: dict[str, LabelClass] = {}
         self._read_classes(layer)
         layer.events.selected_label.connect(self._on_selected)
         self._last_stroke = layer.canvas.log.last_edit
@@ -116,7 +114,7 @@ class LayerClasses:
             )
             description.classes_conflicted.connect(self.take_stored_classes)
         self.items = classes_of(info)
-        self._removed, self._former = frozenset(), {}
+        self._removed = frozenset()
         self._tabulated = len(info.properties) <= MANY
         # Colours of the file do not say "hidden": that is one of our own properties.
         if any(label_class.hidden for label_class in self.items):
@@ -136,7 +134,8 @@ class LayerClasses:
     ) -> None:
         """Add classes in use, which does not mark the labels as changed.
 
-        Classes that the labels have already stay as they are.
+        Classes that the labels have already stay as they are. Another one whose label
+        pixels have here gets a label that none has.
 
         Parameters
         ----------
@@ -150,9 +149,8 @@ class LayerClasses:
         was_changed = description is None or description.is_changed
         unsaved &= saver is not None and saver.is_unpainted
         kept_before = saver is not None and saver.journal.classes.unsaved
-        self._set_items(
-            with_classes_in_use(self.items, classes), unsaved=unsaved or kept_before
-        )
+        joined = with_classes_in_use(self.items, classes, self.layer.canvas.used)
+        self._set_items(joined, unsaved=unsaved or kept_before)
         if description is not None and not was_changed:
             description.ignore_change()
 
@@ -183,6 +181,11 @@ class LayerClasses:
         """The class that is painted with."""
         return self.find_class(int(self.layer.selected_label))
 
+    @property
+    def can_name(self) -> bool:
+        """Return whether the label that is painted with can become a class."""
+        return self.layer.selected_label > 0 and self.selected is None
+
     def select_class(self, value: int) -> None:
         """Paint with a class."""
         self.layer.selected_label = value
@@ -197,7 +200,9 @@ class LayerClasses:
     # The list.
 
     def add_class(self, name: str = "", value: int | None = None) -> LabelClass:
-        """Add a class and paint with it, by default with a label that is not used.
+        """Add a class and paint with it, by default with a label that no pixel has.
+
+        For that all pixels have to be known: see `UsedLabels.look_at_all`.
 
         Raises
         ------
@@ -205,64 +210,29 @@ class LayerClasses:
             Where the value is a class already, or 0.
         """
         if value is None:
-            value = self._find_unused_value()
+            # Nor one that a row describes, or that a removed class had.
+            stated = _file_description(self.layer).properties
+            own = {item.value for item in self.items} | self._removed
+            value = self.layer.canvas.used.find_free({*stated, *own})
         if value == 0 or self.find_class(value) is not None:
             raise ValueError(f"Label {value} is taken. Choose another.")
-        color = color_of_new(value, self.items)
-        added = LabelClass(value, name or f"class {value}", color)
+        added = LabelClass(value, name or f"class {value}", self._choose_color(value))
         self._set_items((*self.items, added))
         self.select_class(value)
         return added
 
-    def _find_unused_value(self) -> int:
-        """Return a label for a new class that no known pixel has."""
-        canvas, painted = self.layer.canvas, max(1, int(self.layer.selected_label))
-        # Pixels of a class that was removed must not become those of the new one.
-        taken = max((*(item.value for item in self.items), *self._removed), default=0)
-        if taken <= 0:
-            # Of an empty list, the label that is painted with is meant, if the user
-            # has chosen it or painted with it: layers begin with 1.
-            is_meant = painted > 1 or any(edit.label == 1 for edit in canvas.edits)
-            if is_meant or canvas.highest <= KEYS:
-                return painted
-            taken = painted - 1
-        # Nor objects that another program made, which no class names.
-        unused = max(taken, canvas.highest) + 1
-        return unused if unused <= np.iinfo(canvas.dtype).max else taken + 1
-
-    def may_name_objects(self, value: int) -> bool:
-        """Return whether pixels of the file may have a label that was not painted."""
-        canvas = self.layer.canvas
-        return value <= canvas.highest and all(e.label != value for e in canvas.edits)
-
-    def take_free_label(self, value: int) -> LabelClass:
-        """Give a class a label that no pixel read so far has; all pixels keep theirs.
-
-        Raises
-        ------
-        ValueError
-            Where there is no such class, it was painted with, or no label is free.
-        """
-        former, free = self.find_class(value), self._find_unused_value()
-        if former is None:
-            raise ValueError(f"There is no class of label {value}.")
-        if not self.may_name_objects(value):
-            raise ValueError(f"{former.name} was painted already. Undo its strokes.")
-        if self.may_name_objects(free):
-            dtype = self.layer.canvas.dtype
-            raise ValueError(f"No label is free: the labels are {dtype}.")
-        name = f"class {free}" if former.name == f"class {value}" else former.name
-        color = color_of_new(free, self.items)
-        moved = replace(former, value=free, name=name, color=color)
-        self._set_items(tuple(moved if item is former else item for item in self.items))
-        self.select_class(free)
-        return moved
+    def _choose_color(self, value: int) -> tuple[int, int, int, int]:
+        """Choose a colour for a new class, apart from those of classes and labels."""
+        classes = {item.value: item.color for item in self.items}
+        labels = self.layer.canvas.used.list_small()
+        others = [label for label in labels if label not in classes and label != value]
+        shown = 255 * self.layer.colormap.map(np.array(others, np.int64))
+        # A label without a class has this colour (`FIRST_COLORS`), and keeps it.
+        usual = PALETTE[(value - 1) % len(PALETTE)]
+        return free_color(classes.values(), usual, np.unique(shown, axis=0))
 
     def change_class(self, value: int, **parts: Any) -> None:
         """Change parts of a class: name, color, state, locked, hidden.
-
-        A new class that gets the name of one that was removed gets its label, too: its
-        voxels belong to that class.
 
         Raises
         ------
@@ -273,32 +243,15 @@ class LayerClasses:
             raise ValueError(f"There is no class of label {value}.")
         if parts.get("state", STATES[0]) not in STATES:
             raise ValueError(f"A state is one of {', '.join(STATES)}.")
-        former = self._former.get(parts.get("name", ""))
-        taken = former is None or self.find_class(former.value) is not None
-        if former is not None and not taken and self._is_unpainted(value):
-            parts |= {"value": former.value, "color": former.color}
-        is_selected = self.layer.selected_label == value
         self._set_items(
             tuple(
                 replace(item, **parts) if item.value == value else item
                 for item in self.items
             )
         )
-        if is_selected:
-            self.select_class(parts.get("value", value))
-
-    def _is_unpainted(self, value: int) -> bool:
-        """Return whether a label is new, and nothing was painted with it."""
-        saver = self.layer.saver
-        description = saver.description if saver is not None else None
-        is_stored = description is not None and value in description.info.properties
-        return not is_stored and all(e.label != value for e in self.layer.canvas.edits)
 
     def remove_class(self, value: int) -> None:
         """Remove a class from the list; its voxels stay."""
-        removed = self.find_class(value)
-        if removed is not None:
-            self._former[removed.name] = removed
         self._set_items(tuple(item for item in self.items if item.value != value))
 
     def put_back(self, removed: LabelClass, place: int) -> None:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from napari_ngff.errors import UnsupportedError
+from napari_ngff.labels.class_colors import FIRST_COLORS
 from napari_ngff.labels.create_labels import level_factors
-from napari_ngff.labels.label_classes import FIRST_COLORS
 from napari_ngff.labels.places.label_location import name_problem
 from napari_ngff.labels.places.sidecar import choose_location, open_sidecars
 from napari_ngff.store.arrays.drawable_pixels import DrawablePixels

@@ -20,11 +20,13 @@ if TYPE_CHECKING:
     from napari_ngff.labels.canvas import Canvas
     from napari_ngff.labels.level_grid import Indices
     from napari_ngff.store.arrays.boxes import Box
+    from napari_ngff.viewer.painting.canvas_labels import CanvasLabels
     from napari_ngff.viewer.painting.paint import OMEZarrLabels
 
 __all__ = [
     "ObjectRegrouping",
     "cut_object",
+    "find_new_id",
     "join_objects",
     "label_at",
     "look_at",
@@ -177,11 +179,20 @@ def cut_object(
     # voxels.
     weights = [float(abs(layer.scale[axis])) for axis in axes]
     parts = split_object(canvas.levels[0], seeds, axes, weights)
-    first = canvas.highest_known() + 1
+    first = find_new_id(layer, canvas)
     labels = (old, *range(first, first + len(seeds) - 1))
     pairs = zip(parts[1:], labels[1:], strict=True)
     edits = tuple(_make_edit(layer, runs, seeds[0], new, old) for runs, new in pairs)
     return ObjectRegrouping(layer, canvas, edits, labels)
+
+
+def find_new_id(layer: CanvasLabels, canvas: Canvas) -> int:
+    """Return the first id above those of all pixels, classes and rows.
+
+    Slow, so in a worker; `canvas` is as for `join_objects`.
+    """
+    classes = (item.value for item in layer.classes or ())
+    return canvas.used.find_next((canvas.highest, *classes))
 
 
 def _check_unlocked(layer: OMEZarrLabels, label: int) -> None:

@@ -38,6 +38,7 @@ __all__ = [
     "as_layer",
     "as_layers",
     "exchange_labels",
+    "level_source",
     "why_read_only",
 ]
 
@@ -79,7 +80,7 @@ def as_layer(data: LayerData, read_only: str = "") -> Layer:
         notice_windows(image, start_services)
         return image
     levels = levels if isinstance(levels, list) else [levels]
-    sources = [_level_source(level) for level in levels]
+    sources = [level_source(level) for level in levels]
     canvas = Canvas(sources)
     # Known without reading pixels: the next free label is above it.
     canvas.highest = _highest_label(keywords)
@@ -168,7 +169,7 @@ def exchange_labels(layer: Any, data: LayerData) -> bool:
     if layer.saver is not None:
         # Before the exchange: the journal must not get strokes on the new labels.
         layer.saver.keep_journal()
-    sources = [_level_source(level) for level in levels]
+    sources = [level_source(level) for level in levels]
     canvas = Canvas(sources)
     canvas.highest = _highest_label(keywords)
     stream_canvas(canvas)
@@ -205,7 +206,8 @@ def _highest_label(keywords: dict[str, Any]) -> int:
     return max([0, *label.colors, *label.properties])
 
 
-def _level_source(level: Any) -> ArraySource:
+def level_source(level: Any) -> ArraySource:
+    """Return the whole array of a level of labels, in the axes of its layer."""
     window = level.window if isinstance(level, LazyArray) else None
     if window is None:
         return _DaskSource(level)

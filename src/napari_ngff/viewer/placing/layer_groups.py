@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from napari_ngff.errors import OMEZarrError, UnsupportedError
-from napari_ngff.labels.label_classes import FIRST_COLORS, classes_of
+from napari_ngff.labels.class_colors import FIRST_COLORS
+from napari_ngff.labels.label_classes import classes_of
 from napari_ngff.metadata.model import Consequence, LabelInfo, Problem, Severity
 from napari_ngff.store.hierarchy.coordinate_systems import intrinsic_of, open_systems
 from napari_ngff.store.hierarchy.node import prefix_places

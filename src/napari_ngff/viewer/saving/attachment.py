@@ -9,9 +9,9 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from napari_ngff.errors import OMEZarrError, UnsupportedError
+from napari_ngff.labels.class_colors import FIRST_COLORS
 from napari_ngff.labels.create_labels import METHOD, create_labels
 from napari_ngff.labels.kept_edits import address_text, image_of_label
-from napari_ngff.labels.label_classes import FIRST_COLORS
 from napari_ngff.labels.label_writer import LabelWriter
 from napari_ngff.labels.places.label_location import name_problem
 from napari_ngff.labels.places.sidecar import choose_location, remember_sidecar

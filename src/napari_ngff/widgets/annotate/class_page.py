@@ -25,11 +25,12 @@ from napari_ngff.errors import error_text
 from napari_ngff.store.write.replace_file import replace_file
 from napari_ngff.viewer import window_services
 from napari_ngff.viewer.browsing.field_labels import label_name
+from napari_ngff.viewer.latest_task import LatestTask
 from napari_ngff.viewer.notices import count_noun, shorten_name
 from napari_ngff.viewer.painting.layer_classes import classes_of_layer, count_voxels
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.annotate.class_table import NAME, ClassTable
-from napari_ngff.widgets.widget_tasks import WidgetTasks
+from napari_ngff.widgets.widget_tasks import WidgetTasks, alive_check
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,8 +53,9 @@ KEEPING = ("Count", "Export…")
 
 READ_ONLY = "These labels are read-only, and so are their classes."
 
-UNDO, RENAME, STOP, FREE = "undo", "rename", "stop", "free"
-"""Links in a report: put a removed class back; rename a class in all fields; stop."""
+UNDO, RENAME, STOP, NAME_IT = "undo", "rename", "stop", "name"
+"""Links in a report: put a removed class back; rename a class in all fields; stop; name
+a label in place of the class that was added."""
 
 
 class RenamingProgress:
@@ -94,8 +96,10 @@ class ClassPage(QWidget):
         self._new_name: tuple[str, tuple[str, str]] | None = None  # and of which labels
         self._renaming: RenamingProgress | None = None
         self._tasks = WidgetTasks(self)
+        self._search = LatestTask(alive_check(self))  # for a label of a new class
         self._removed: tuple[LabelClass, int] | None = None
-        self._new_class: int | None = None  # label of one that objects may have, too
+        # A class that was added, and the label that was painted with before.
+        self._added: tuple[int, int] | None = None
         # Whether the last report is of these labels alone.
         self._has_reported = False
         self.table = ClassTable(self)
@@ -124,6 +128,11 @@ class ClassPage(QWidget):
         grid = QGridLayout()
         actions: tuple[tuple[str, str, Callable[[], None]], ...] = (
             ("&Add class", "A new class, painted with at once.", self.addClass),
+            (
+                "Name &label",
+                "Makes the label in hand a class: its pixels get a name.",
+                self.nameLabel,
+            ),
             (
                 "Remove",
                 "Removes the class from the list. Its pixels stay.",
@@ -182,10 +191,11 @@ class ClassPage(QWidget):
     def _forget_counts(self) -> None:
         """Drop a count, and a removed class: they are of other labels."""
         self._tasks.cancel_others()
+        self._search.cancel()
         if self.table.rows.counts:
             self.table.rows.setCounts({})
         if self._has_reported:
-            self._has_reported, self._removed, self._new_class = False, None, None
+            self._has_reported, self._removed, self._added = False, None, None
             self.reported.emit("")
 
     def refreshChoices(self) -> None:
@@ -194,9 +204,11 @@ class ClassPage(QWidget):
         any_class = classes is not None and bool(classes.items)
         can_save = classes is not None and not classes.layer.read_only
         for title, button in self.buttons.items():
-            needs = title not in ("Add class", "Import…")
+            needs = title not in ("Add class", "Name label", "Import…")
             # Classes can be added to an empty list; all else needs one to work on.
             enabled = classes is not None and (any_class or not needs)
+            if title == "Name label":
+                enabled = classes is not None and classes.can_name
             may_press = can_save or classes is None or title in KEEPING
             button.setEnabled(enabled and may_press)
             button.setToolTip(self._tips[button] if may_press else READ_ONLY)
@@ -229,36 +241,60 @@ class ClassPage(QWidget):
             self._layer.show_selected_label = on
 
     def addClass(self) -> None:
-        """Add a class, and let its name be typed."""
-        if self.classes is not None:
-            label_class = self.classes.add_class()
-            row = self.table.rows.rowOf(label_class.value)
-            self._unnamed = label_class.value
-            if self.classes.may_name_objects(label_class.value):
-                self._offer_free_label(label_class)
-            # A new class has a made-up name, so the user types the right one at once.
-            self.table.edit(self.table.rows.index(row, NAME))
-
-    def _offer_free_label(self, label_class: LabelClass) -> None:
-        """Report that pixels may belong to a new class before it is painted with."""
-        self._new_class, self._has_reported = label_class.value, True
-        link = self._make_link(FREE, "Use a free label")
-        value = label_class.value
-        text = f"Pixels that already have label {value} now belong to this class."
-        self.reported.emit(f"{text} {link}")
-
-    def _take_free_label(self) -> None:
-        """Give the class that was added last a label that no object has."""
-        value, self._new_class = self._new_class, None
-        if self.classes is None or value is None:
+        """Add a class with a label that no pixel has, and let its name be typed."""
+        layer = self._layer
+        if layer is None:
             return
-        try:
-            label_class = self.classes.take_free_label(value)
-        except ValueError as error:
-            self.reported.emit(f"The label is not changed: {error}")
+        used = layer.canvas.used
+        if used.is_known:
+            self._add_class()
         else:
-            name = label_class.name
-            self.reported.emit(f"{name} paints with label {label_class.value}.")
+            self._show_report("Looking for a label that no pixel has…")
+            self._search.start(
+                lambda turn: used.look_at_all(lambda: not turn.is_newest()),
+                self._add_class,
+                lambda reason: self.reported.emit(f"No class is added: {reason}"),
+            )
+
+    def _add_class(self, found: Any = None) -> None:
+        if self.classes is not None and self._layer is not None:
+            before = int(self._layer.selected_label)
+            added = self.classes.add_class()
+            self._added = added.value, before
+            used = self._layer.canvas.used
+            # Strokes since the labels were opened, not an object of the file.
+            is_new = before in used.painted() and not used.look_at_all().has(before)
+            if is_new and self.classes.find_class(before) is None:
+                link = self._make_link(NAME_IT, f"Name label {before} instead")
+                text = f"The new class paints with label {added.value}."
+                self._show_report(f"{text} {link}")
+            elif found is not None:
+                self._show_report("")
+            self._edit_name(added)
+
+    def _edit_name(self, label_class: LabelClass) -> None:
+        """Let the name of a new class be typed, which is made up."""
+        self._unnamed = label_class.value
+        row = self.table.rows.rowOf(label_class.value)
+        self.table.edit(self.table.rows.index(row, NAME))
+
+    def nameLabel(self) -> None:
+        """Make the label that is painted with a class; its pixels stay."""
+        if self.classes is not None and self._layer is not None:
+            value = int(self._layer.selected_label)
+            try:
+                self._edit_name(self.classes.add_class(value=value))
+            except ValueError as error:
+                self.reported.emit(str(error))
+
+    def _name_instead(self) -> None:
+        """Name the label that was painted with, in place of the class added last."""
+        added, self._added = self._added, None
+        if self.classes is not None and added is not None:
+            self.classes.remove_class(added[0])
+            self.classes.select_class(added[1])
+            self.nameLabel()
+            self.reported.emit("")
 
     def removeClass(self) -> None:
         """Take the selected class off the list."""
@@ -283,8 +319,8 @@ class ClassPage(QWidget):
             self._put_back()
         elif link == RENAME:
             self._rename_in_fields()
-        elif link == FREE:
-            self._take_free_label()
+        elif link == NAME_IT:
+            self._name_instead()
         elif link == STOP and self._renaming is not None:
             self._renaming.goes_on = False
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from qtpy.compat import isalive
@@ -25,6 +26,7 @@ from napari_ngff.viewer.painting.layer_classes import unit_of_area
 from napari_ngff.viewer.painting.object_edits import (
     ObjectRegrouping,
     cut_object,
+    find_new_id,
     join_objects,
     label_at,
     neighbour_id,
@@ -207,7 +209,8 @@ class ObjectPage(QWidget):
         """Paint with an id that is not used."""
         layer = self._layer
         if layer is not None:
-            self._tasks.start_task("id", layer.next_label, self._select_unused)
+            find = partial(find_new_id, layer, layer.canvas)
+            self._tasks.start_task("id", find, self._select_unused)
 
     def _select_unused(self, label: int | str) -> None:
         if isinstance(label, str):
