@@ -8,6 +8,8 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 
 from napari_ngff import open_node
 from napari_ngff.errors import CorruptDataError, UnsupportedError
@@ -310,6 +312,89 @@ def test_files_of_any_spreadsheet(tmp_path, text):
         "A/1": 0.5,
         "B/2": None,
     }
+
+
+WORDS = ["None", "NA", "N/A", "n/a", "null", "NULL", "nan", "NaN", "<NA>", "#N/A"]
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.data())
+def test_a_value_too_many_shifts_nothing(tmp_path_factory, data):
+    """A row is in its well, or the file is refused and its line named."""
+    names = data.draw(st.permutations(["well", "source", "dose", "row", "label"]))
+    names = names[: data.draw(st.integers(2, 5))]
+    assume("well" in names)
+    separator = data.draw(st.sampled_from(",;\t"))
+    count = data.draw(st.integers(1, 5))
+    values = {
+        "well": [f"A{n + 1}" for n in range(count)],
+        "source": [f"H{n + 1}" for n in range(count)],
+        "dose": [str(n + 0.5) for n in range(count)],
+        "row": [str(n + 1) for n in range(count)],
+        "label": [str(n + 1) for n in range(count)],
+    }
+    remarks = data.draw(
+        st.lists(
+            st.sampled_from([(), ("",), (" ", ""), ("checked",), ("1", "x")]),
+            min_size=count,
+            max_size=count,
+        )
+    )
+    lines = [names]
+    for n, remark in enumerate(remarks):
+        lines.append([*(values[name][n] for name in names), *remark])
+    path = tmp_path_factory.mktemp("shift") / "a.csv"
+    path.write_text("\n".join(separator.join(line) for line in lines) + "\n")
+    wrong = [n for n, remark in enumerate(remarks) if any(r.strip() for r in remark)]
+    if wrong:
+        with pytest.raises(CorruptDataError, match=f"line {wrong[0] + 2} has"):
+            read_table(path)
+        return
+    frame = read_table(path).frame
+    assert frame["well"].tolist() == [f"A/{n + 1}" for n in range(count)]
+    for name in set(names) - {"well"}:
+        assert [str(value) for value in frame[name]] == values[name]
+
+
+@pytest.mark.parametrize("word", WORDS)
+@pytest.mark.parametrize("separator", [",", ";"])
+def test_words_of_a_text_column_stay(tmp_path, word, separator):
+    lines = [
+        ["well", "compound", "dose", "hit", "only"],
+        ["A1", word, "0.5", "True", word],
+        ["A2", "taxol", word, word, word],
+        ["A3", "", "1.5", "False", word],
+    ]
+    path = tmp_path / "a.csv"
+    path.write_text("\n".join(separator.join(line) for line in lines))
+    found = read_table(path)
+    wells = ["A/1", "A/2", "A/3"]
+    compounds = found.category_by_well(wells, "compound")
+    assert compounds == {"A/1": word, "A/2": "taxol", "A/3": None}
+    assert set(found.category_by_well(wells, "only").values()) == {word}
+    kept = found.rows_where(parse_conditions(f"compound = {word}", found.columns))
+    assert kept.frame["well"].tolist() == ["A/1"]
+    # Among numbers and truth values it is a missing one.
+    assert found.value_by_well(wells, "dose", "mean") == {
+        "A/1": 0.5,
+        "A/2": None,
+        "A/3": 1.5,
+    }
+    assert found.value_by_well(wells, "hit", "mean") == {
+        "A/1": 1,
+        "A/2": None,
+        "A/3": 0,
+    }
+
+
+def test_numbers_of_rows_in_front_have_to_count_them(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("well\tdose\n1\tA1\t0.5\nA2\t1.5\n")
+    with pytest.raises(CorruptDataError, match="line 3 has 2 values"):
+        read_table(path)
+    path.write_text("well\tdose\n1\t0.5\tchecked\n")
+    with pytest.raises(CorruptDataError, match="line 2 has 3 values"):
+        read_table(path)
 
 
 def test_columns_of_one_name_are_distinguished(tmp_path):

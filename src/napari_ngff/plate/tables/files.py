@@ -8,16 +8,26 @@ https://biovisioncenter.github.io/ngio/stable/table_specs/overview/
 from __future__ import annotations
 
 import codecs
+import csv
 import io
 import os
 import re
 from contextlib import contextmanager
+from functools import partial
 from importlib.util import find_spec
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import CorruptDataError, NodeNotFoundError, UnsupportedError
-from napari_ngff.plate.tables.table import LABEL, WELL, make_table
+from napari_ngff.plate.tables.table import (
+    LABEL,
+    WELL,
+    WELLS,
+    is_truth,
+    is_well_name,
+    make_table,
+)
 from napari_ngff.store.write.replace_file import replace_when_done, require_writable
 
 if TYPE_CHECKING:
@@ -43,6 +53,8 @@ SUFFIXES = (".csv", ".tsv", ".txt", ".parquet")
 SEPARATORS = ",;\t"
 WRITTEN = (".csv", ".parquet")
 QUOTED = re.compile(r"\"[^\"]*\"")
+ROW_NAMES = "\0"
+"""Name of a column of numbers of rows, which is left out."""
 HINT = re.compile(r"\"?sep=(.)\"?[ \r]*", re.IGNORECASE)
 """First line that names to Excel the character which separates the columns."""
 
@@ -86,24 +98,81 @@ def read_table(path: str | os.PathLike[str], *, alone: bool = False) -> WellTabl
 def _text_frame(raw: bytes, where: str) -> Any:
     import pandas as pd
 
-    text = _decode_text(raw).lstrip("\r\n ")
+    text = _decode_text(raw).replace("\r\n", "\n").replace("\r", "\n").lstrip("\n ")
     first, _, rest = text.partition("\n")
     hint = HINT.fullmatch(first)
     # The most frequent one in the header, outside of quoted names.
     header = QUOTED.sub("", first)
     separator = hint[1] if hint else max(SEPARATORS, key=header.count)
+    content = rest if hint else text
+    names, lines = _read_header(content, separator, where)
+    read = partial(
+        pd.read_csv,
+        sep=separator,
+        skipinitialspace=True,
+        header=None,
+        skiprows=lines,
+        names=range(len(names)),
+        index_col=False,
+        low_memory=False,  # in parts, a column may be text here and numbers there
+    )
     try:
-        frame = pd.read_csv(
-            io.StringIO(rest if hint else text),
-            sep=separator,
-            skipinitialspace=True,
-            low_memory=False,  # in parts, a column may be text here and numbers there
-        )
+        frame = read(io.StringIO(content))
+        if separator != ",":
+            _convert_commas(frame)
+        words = [i for i in frame.columns if _may_lack_words(frame[i])]
+        if words:
+            # Again, since "None" and "NA" are no missing values in a column of text.
+            options = {"dtype": str, "keep_default_na": False, "na_values": [""]}
+            frame[words] = read(io.StringIO(content), usecols=words, **options)
     except (pd.errors.ParserError, pd.errors.EmptyDataError, ValueError) as error:
-        msg = f"{where} is not a table: {error}."
-        raise CorruptDataError(msg, remedy="Save it as CSV, UTF-8.") from error
-    frame = _below_header(frame)
-    return frame if separator == "," else _with_points(frame)
+        raise _not_a_table(where, error) from error
+    named = [i for i, name in enumerate(names) if name or frame[i].notna().any()]
+    titles = [names[i] or f"Unnamed: {i}" for i in named if names[i] != ROW_NAMES]
+    return frame[[i for i in named if names[i] != ROW_NAMES]].set_axis(titles, axis=1)
+
+
+def _not_a_table(where: str, reason: object) -> CorruptDataError:
+    msg = f"{where} is not a table: {reason}."
+    return CorruptDataError(msg, remedy="Save it as CSV, UTF-8.")
+
+
+def _read_header(content: str, separator: str, where: str) -> tuple[list[str], int]:
+    """Read the names of the columns, and how many lines they take.
+
+    They end with "" for each further value that rows have, all of them blank.
+
+    Raises
+    ------
+    CorruptDataError
+        Where a row has a value for which there is no column.
+    """
+    lines = csv.reader(io.StringIO(content), delimiter=separator, skipinitialspace=True)
+    # Without quotes, rows with no more separators than the header need no look.
+    most = content.lstrip("\n").partition("\n")[0].count(separator)
+    is_plain = '"' not in content and all(
+        line.count(separator) <= most for line in io.StringIO(content)
+    )
+    names: list[str] = []
+    header = spare = 0
+    try:
+        for number, row in enumerate(islice(filter(None, lines), is_plain or None)):
+            if number == 0:
+                names, header = [name.strip() for name in row], lines.line_num
+            elif number == 1 and _begins_with_number(row, names):
+                names.insert(0, ROW_NAMES)
+            spare = max(spare, len(row) - len(names))
+            shifted = number and names[0] == ROW_NAMES and row[0] != str(number)
+            if shifted or any(value.strip() for value in row[len(names) :]):
+                raise CorruptDataError(
+                    f"{where} is not read: line {lines.line_num} has {len(row)} values,"
+                    f" and there are {len(names)} columns.",
+                    remedy="Name all columns, and put quotes around text with a"
+                    f" {separator!r}.",
+                )
+    except csv.Error as error:
+        raise _not_a_table(where, error) from error
+    return [*names, *[""] * spare], header
 
 
 def _decode_text(raw: bytes) -> str:
@@ -117,25 +186,20 @@ def _decode_text(raw: bytes) -> str:
         return raw.decode("latin-1")
 
 
-def _below_header(frame: Any) -> Any:
-    """Put columns below their names if each line but the header ends in a separator.
+def _begins_with_number(row: list[str], names: list[str]) -> bool:
+    """Return whether the first row has a number in front, for which there is no column.
 
-    Lines are then longer than the header, and pandas takes their first columns for
-    names of rows. If the last columns hold values, they really are names of rows.
+    R writes files so. The number counts the rows, and a well follows it.
     """
-    import pandas as pd
-
-    names = list(frame.columns)
-    if isinstance(frame.index, pd.RangeIndex):
-        return frame
-    spare = frame.index.nlevels
-    if spare > len(names) or frame.iloc[:, -spare:].notna().any(axis=None):
-        return frame
-    shifted = frame.reset_index().iloc[:, : len(names)]
-    return shifted.set_axis(names, axis=1)
+    return (
+        len(row) == len(names) + 1
+        and row[0] == "1"
+        and names[0].lower() in WELLS
+        and is_well_name(row[1])
+    )
 
 
-def _with_points(frame: Any) -> Any:
+def _convert_commas(frame: Any) -> None:
     """Read decimal commas, in columns that hold nothing but numbers."""
     import pandas as pd
 
@@ -145,7 +209,14 @@ def _with_points(frame: Any) -> Any:
         numbers = pd.to_numeric(changed, errors="coerce")
         if (numbers.notna() == frame[column].notna()).all():
             frame[column] = numbers
-    return frame
+
+
+def _may_lack_words(column: Any) -> bool:
+    """Return whether missing values may be words: not among numbers or truth values."""
+    missing = column.isna()
+    if column.dtype.kind in "biuf" or is_truth(column):
+        return bool(missing.all())
+    return bool(missing.any())
 
 
 def _read_parquet(raw: bytes, where: str) -> Any:

@@ -21,7 +21,10 @@ __all__ = [
     "FIELD",
     "LABEL",
     "WELL",
+    "WELLS",
     "WellTable",
+    "is_truth",
+    "is_well_name",
     "make_table",
     "well_key",
 ]
@@ -347,8 +350,13 @@ def make_table(
         joined = joined[joined[WELL] != ""].reset_index(drop=True)
     # Categories: a plate has few wells and fields, and numbers are compared quickly.
     types = {name: "category" for name in (WELL, FIELD) if name in joined.columns}
-    types |= {name: "boolean" for name in values.columns if _is_truth(joined[name])}
+    types |= {name: "boolean" for name in values.columns if is_truth(joined[name])}
     return WellTable(name, joined.astype(types), region)
+
+
+def is_well_name(text: str) -> bool:
+    """Return whether a text is the name of a well, such as "B3", "b03" or "B/3"."""
+    return re.fullmatch(r"[A-Z]{1,2}/\d+", well_key(text)) is not None
 
 
 def _number_names(names: list[str]) -> list[str]:
@@ -390,12 +398,13 @@ def _name_text(value: Any) -> str:
         if value != value:
             return ""
         return str(int(value)) if value.is_integer() else str(value)
-    # By text, since pandas, NumPy and Arrow each have their own missing values.
-    missing = value is None or str(value) in ("<NA>", "NaT", "nan")
-    return "" if missing else str(value).strip()
+    import pandas as pd
+
+    # Of pandas, NumPy and Arrow, each of which have their own missing values.
+    return "" if pd.isna(value) is True else str(value).strip()
 
 
-def _is_truth(column: Any) -> bool:
+def is_truth(column: Any) -> bool:
     """Return whether a column holds only true, false and missing values."""
     from pandas.api.types import infer_dtype
 
