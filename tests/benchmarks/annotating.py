@@ -161,14 +161,14 @@ def _bridge(folder: Path, rounds: int) -> Values:
     target = np.zeros_like(ids)
 
     def merge_back() -> None:
-        merge(result, labels, like=work)
+        merge(result, labels, "overwrite", like=work)
         labels.undo()
 
     def copy_back() -> None:
         np.copyto(target, ids)
 
     def merge_and_read() -> None:
-        merge(result, labels, like=work)
+        merge(result, labels, "overwrite", like=work)
         labels.canvas.read(0, tuple((0, size) for size in labels.data[0].shape))
         labels.undo()
 

@@ -68,7 +68,7 @@ def test_locked_labels_and_others_than_one_stay(program, locked, only):
 def test_locked_labels_stay_when_results_are_merged():
     ours, stock = layers()
     ours.spared = (2,)
-    merge(Labels(np.full(SHAPE, 7)), ours)
+    merge(Labels(np.full(SHAPE, 7)), ours, "overwrite")
     expected = np.where(stock.data == 2, 2, 7)
     np.testing.assert_array_equal(np.asarray(ours.canvas.levels[0]), expected)
 

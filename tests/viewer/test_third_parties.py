@@ -64,7 +64,7 @@ def merged(result, work, labels):
     found = np.asarray(result)
     assert found.shape == work.data.shape
     assert found.max() > 0
-    merge(Labels(found), labels, like=work)
+    merge(Labels(found), labels, "overwrite", like=work)
     expected = np.zeros(SHAPE, "u4")
     expected[tuple(slice(*span) for span in REGION)] = found
     np.testing.assert_array_equal(np.asarray(labels.canvas.levels[0]), expected)

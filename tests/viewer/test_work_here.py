@@ -89,7 +89,7 @@ def test_a_result_of_the_field_before_is_not_merged_into_the_next():
     layer, pixels = labels_layer()
     work = work_here(layer, ((3, 4), (7, 52), (11, 80)))
     found = Labels(np.ones(work.data.shape, int), metadata=work.metadata)
-    merge_ready = prepare_merge(found, layer, like=work)
+    merge_ready = prepare_merge(found, layer, "overwrite", like=work)
     layer.exchange_canvas(layer.canvas.copy())
     with pytest.raises(ValueError, match="shows another image by now"):
         merge_ready.apply_merge()
@@ -110,7 +110,7 @@ def test_merged_labels_are_back_to_the_voxel_and_undone_at_once():
     work = work_here(layer, ((3, 4), (7, 52), (11, 80)))
     result = np.random.default_rng(1).integers(0, 9, work.data.shape)
     found = Labels(result, scale=work.scale, translate=work.translate)
-    merge(found, layer, like=worked_on(found, [image_layer(), work]))
+    merge(found, layer, "overwrite", like=worked_on(found, [image_layer(), work]))
     expected = pixels.copy()
     expected[3, 7:52, 11:80] = result
     np.testing.assert_array_equal(shown(layer), expected)
@@ -125,7 +125,7 @@ def test_a_result_that_says_no_place_lies_where_its_region_was():
     work = work_here(layer, ((0, 5), (7, 30), (11, 80)))
     found = Labels(np.full(work.data.shape, 3))
     assert worked_on(found, [work]) is work
-    merge(found, layer, like=work)
+    merge(found, layer, "overwrite", like=work)
     expected = pixels.copy()
     expected[:, 7:30, 11:80] = 3
     np.testing.assert_array_equal(shown(layer), expected)
@@ -136,7 +136,7 @@ def test_each_voxel_takes_the_nearest_of_a_coarser_result(level):
     layer, pixels = labels_layer()
     work = work_here(layer, ((0, 5), (20, 50), (30, 70)), level)
     result = np.arange(1, work.data.size + 1).reshape(work.data.shape)
-    merge(Labels(result, metadata=work.metadata), layer, like=work)
+    merge(Labels(result, metadata=work.metadata), layer, "overwrite", like=work)
     expected = pixels.copy()
     low = [start for start, _ in work.metadata[WORK].box]
     shape = COARSER[level - 1]
@@ -181,14 +181,44 @@ def test_objects_are_laid_under_over_or_in_place_of_what_is_there():
         np.testing.assert_array_equal(shown(layer), pixels)
 
 
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("level", [0, 1])
+def test_by_default_only_whole_objects_beside_all_labels_are_merged(seed, level):
+    """Else a result whose cells are a little larger made slivers around each cell."""
+    random = np.random.default_rng(seed)
+    layer, _ = labels_layer()
+    layer.data_setitem(np.indices(SHAPE).reshape(3, -1), 0)
+    for at in random.integers((0, 0, 0), SHAPE, (6, 3)):
+        layer.paint(at, int(random.integers(1, 9)))
+    before = shown(layer)
+    work = work_here(layer, ((0, 5), (0, 61), (0, 83)), level)
+    result = np.zeros(work.data.shape, "u2")
+    for number, at in enumerate(random.integers((0, 0, 0), result.shape, (30, 3)), 1):
+        z, y, x = at
+        result[z, y : y + 6, x : x + 6] = number
+    # What "overwrite" would make of it: the objects on voxels of level 0.
+    merge(Labels(result, metadata=work.metadata), layer, "overwrite", like=work)
+    objects = shown(layer)
+    layer.undo()
+    touching = np.unique(objects[before > 0])
+    wanted = np.where(np.isin(objects, touching), 0, objects)
+    shift = merge(Labels(result, metadata=work.metadata), layer, like=work)
+    expected = np.where(wanted > 0, wanted + shift, before)
+    np.testing.assert_array_equal(shown(layer), expected)
+    assert len(touching) > 1, "at least one object is left out"
+    assert shift >= before.max()
+    with pytest.raises(ValueError, match="no object that touches no label"):
+        merge(Labels(result, metadata=work.metadata), layer, like=work)
+
+
 def test_the_plane_of_a_merge_is_named():
     layer, _ = labels_layer(axis_labels=("z", "y", "x"))
     one = work_here(layer, ((2, 3), (0, 61), (0, 83)))
     found = np.ones(one.data.shape, int)
-    assert prepare_merge(Labels(found), layer, like=one).place == "z 2"
+    assert prepare_merge(Labels(found), layer, "add", like=one).place == "z 2"
     some = work_here(layer, ((1, 3), (0, 61), (0, 83)))
     found = np.ones(some.data.shape, int)
-    assert prepare_merge(Labels(found), layer, like=some).place == ""
+    assert prepare_merge(Labels(found), layer, "add", like=some).place == ""
 
 
 def test_new_ids_widen_the_labels_and_never_meet_old_ones():

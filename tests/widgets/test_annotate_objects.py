@@ -13,7 +13,7 @@ from qtpy.QtCore import QCoreApplication, QEvent, Qt
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QFileDialog
 
-from mouse import click, pump, until
+from mouse import canvas, click, pump, until
 from napari_ngff.labels.canvas import Canvas
 from napari_ngff.viewer.bridge.merge_result import HOW
 from napari_ngff.viewer.bridge.work_region import WORK
@@ -103,6 +103,52 @@ def test_an_object_is_cut_by_two_clicks_and_joined_by_one(viewer, dock, labels):
     until(lambda: "Click an object" in dock.status.text())
 
 
+def type_key(widget, key, modifier=Qt.KeyboardModifier.NoModifier):
+    widget.setFocus()
+    QTest.keyClick(widget, key, modifier)
+    pump()
+
+
+def test_escape_ends_clicks_and_the_first_point_of_a_cut(viewer, dock, labels):
+    dock.tabs.setCurrentIndex(1)
+    native, edits = canvas(viewer).native, labels.canvas.edits
+    ended = []
+    for button, keyboard in (
+        (dock.objects.cut, native),
+        (dock.objects.join, native),
+        (dock.objects.cut, dock.objects.list),
+    ):
+        press(button)
+        assert dock.status.text()
+        if button is dock.objects.cut:
+            click(viewer, world(labels, Y, X - 50))
+            assert "another place of object 5" in dock.status.text()
+        type_key(keyboard, Qt.Key.Key_Escape)
+        assert not button.isChecked()
+        ended.append(dock.status.text())
+        click(viewer, world(labels, Y, X + 50))
+        pump(100)
+        assert voxel(labels, Y, X + 50) == 5
+        assert labels.canvas.edits == edits
+    assert ended == ["", "", ""]
+    # Escape is napari's again, for polygons.
+    labels.mode = "polygon"
+    for x in (X, X + 40):
+        click(viewer, world(labels, Y, x))
+    assert labels._overlays["polygon"].points
+    type_key(native, Qt.Key.Key_Escape)
+    assert not labels._overlays["polygon"].points
+
+
+def test_a_message_of_one_page_is_not_left_under_the_others(viewer, dock, labels):
+    dock.tabs.setCurrentIndex(1)
+    dock.objects.id.setValue(7)
+    press(dock.objects.jump)
+    until(lambda: dock.status.text().startswith("Object 7: "))
+    dock.tabs.setCurrentIndex(0)
+    assert dock.status.text() == ""
+
+
 @pytest.mark.long
 def test_objects_that_were_chosen_are_listed_and_gone_to(viewer, dock, labels):
     dock.tabs.setCurrentIndex(1)
@@ -161,15 +207,17 @@ def test_work_here_and_merge(viewer, dock, labels):
     viewer.add_labels(result, name="found")
     viewer.layers.selection.active = labels
     page.result.setCurrentText("found")
+    assert page.how.currentText() == "only objects that touch no label"
     page.how.setCurrentIndex(list(HOW).index("add"))
+    viewer.layers.selection.active = image
     press(page.put)
     until(lambda: "is merged" in dock.status.text())
     (_, _), (top, _), (left, _) = work.metadata[WORK].box
     assert voxel(labels, top + 10, left + 20) == 10
     assert voxel(labels, top + 9, left + 20) == 0
     assert voxel(labels, Y, X - 50) == 5
-    labels.undo()
-    assert voxel(labels, top + 10, left + 20) == 0
+    type_key(canvas(viewer).native, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
+    assert voxel(labels, top + 10, left + 20) == 0, "as the message says"
 
 
 @pytest.mark.long
@@ -199,10 +247,11 @@ def test_shapes_become_labels(viewer, dock, labels):
     dock.tabs.setCurrentIndex(2)
     corners = [world(labels, y, x) for y, x in ((100, 100), (100, 150), (150, 150))]
     viewer.add_shapes([np.array(corners)], shape_type="polygon")
-    viewer.layers.selection.active = labels
     press(dock.bridge.shapes)
-    assert "Painted 1 shape" in dock.status.text()
+    assert dock.status.text() == "Painted 1 shape. Ctrl+Z undoes it."
     assert voxel(labels, 110, 140) == 8
+    type_key(canvas(viewer).native, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
+    assert voxel(labels, 110, 140) == 0
 
 
 @pytest.mark.long
@@ -210,15 +259,20 @@ def test_labels_are_exported_with_what_is_not_saved(
     viewer, dock, labels, tmp_path, monkeypatch
 ):
     dock.tabs.setCurrentIndex(2)
-    box = dock.bridge.export
+    box, asked_for = dock.bridge.export, []
     for button, name in ((box.outlines, "out.geojson"), (box.boxes, "out.csv")):
         monkeypatch.setattr(
-            QFileDialog, "getSaveFileName", lambda *_, n=name: (str(tmp_path / n), "")
+            QFileDialog,
+            "getSaveFileName",
+            lambda *asked, n=name: (
+                asked_for.append(asked[2]) or (str(tmp_path / n), "")
+            ),
         )
         press(button)
         until(lambda: "written to" in dock.status.text())
         assert box.outlines.isEnabled()
         dock.status.setText("")
+    assert asked_for == [f"{labels.name}.geojson", f"{labels.name}.csv"]
     found = json.loads((tmp_path / "out.geojson").read_text())["features"]
     assert sorted(one["properties"]["name"] for one in found) == ["5", "7"]
     with open(tmp_path / "out.csv", newline="") as file:

@@ -12,6 +12,7 @@ import numpy as np
 
 from napari_ngff.labels.edits import Edit
 from napari_ngff.labels.raster import Raster
+from napari_ngff.store.arrays.boxes import intersect_boxes, whole_box
 from napari_ngff.viewer.bridge.work_region import WORK, WorkRegion
 from napari_ngff.viewer.painting.object_edits import find_new_id
 
@@ -32,9 +33,10 @@ __all__ = [
     "worked_on",
 ]
 
-How = Literal["overwrite", "background", "extend", "add", "replace"]
+How = Literal["untouched", "overwrite", "background", "extend", "add", "replace"]
 
 HOW: dict[How, str] = {
+    "untouched": "only objects that touch no label",
     "overwrite": "replace everything in the region",
     "background": "its objects, with their ids, where no label is yet",
     "extend": "its objects, with new ids, where no label is yet",
@@ -87,7 +89,7 @@ def _world_matrix(layer: Layer) -> Any:
 def merge(
     result: Labels,
     into: CanvasLabels,
-    how: How = "overwrite",
+    how: How = "untouched",
     *,
     value: int | None = None,
     like: Layer | None = None,
@@ -102,9 +104,11 @@ def merge(
     into
         Editable labels; those that are locked stay.
     how
+        "untouched": its objects with ids of their own, after the largest that is there;
+        one that shares a voxel with a label is left out whole.
         "overwrite": all of the region becomes the result, its background too.
         "background": its objects with their ids, where there is no label yet.
-        "extend": the same, with ids of their own, after the largest that is there.
+        "extend": the same, with ids of their own.
         "add": its objects with ids of their own, over existing labels.
         "replace": what was `value` becomes background, and then its objects become
         `value` where there is background; other labels stay.
@@ -115,13 +119,14 @@ def merge(
     Returns
     -------
     int
-        How much was added to the ids of the result: 0 but for "extend" and "add".
+        How much was added to the ids of the result; 0 where they stay.
 
     Raises
     ------
     ValueError
         Where the result has other values than whole numbers from 0 on, is outside of
-        the labels or rotated against them, or `value` is missing; nothing is changed.
+        the labels or rotated against them, `value` is missing, or each object touches
+        a label; nothing is changed.
     """
     return prepare_merge(result, into, how, value=value, like=like).apply_merge()
 
@@ -136,12 +141,15 @@ class PreparedMerge:
         What `into` showed when the merge was begun.
     shift
         How much was added to the ids of the result.
+    left_out
+        Number of objects that are left out.
     """
 
     into: CanvasLabels
     canvas: Canvas
     edits: tuple[Edit, ...]
     shift: int = 0
+    left_out: int = 0
 
     @property
     def place(self) -> str:
@@ -171,7 +179,7 @@ class PreparedMerge:
 def prepare_merge(
     result: Labels,
     into: CanvasLabels,
-    how: How = "overwrite",
+    how: How = "untouched",
     *,
     value: int | None = None,
     like: Layer | None = None,
@@ -193,11 +201,13 @@ def prepare_merge(
     if how == "replace" and not value:
         raise ValueError("Choose the class to replace.")
     result_place = _find_place(result, into, like or result)
-    shift = 0
+    shift = left_out = 0
+    if how == "untouched":
+        values, left_out = _leave_out_touching(values, result_place, into, canvas)
     if how == "overwrite" or how == "background":
         # The plugin may go on with its array, and an edit never changes.
         values = values.copy()
-    elif how == "extend" or how == "add":
+    elif how in ("untouched", "extend", "add"):
         shift = find_new_id(into, canvas) - 1
         top = int(values.max(initial=0)) + shift
         # In 64 bits, since the sum may not fit into the type of the result.
@@ -208,7 +218,26 @@ def prepare_merge(
     else:
         values = np.where(values, np.asarray(value), 0)
     edits = tuple(_make_edits(values, how, value, result_place, into))
-    return PreparedMerge(into, canvas, edits, shift)
+    return PreparedMerge(into, canvas, edits, shift, left_out)
+
+
+def _leave_out_touching(
+    values: Any, place: _ResultPlace, into: CanvasLabels, canvas: Canvas
+) -> tuple[Any, int]:
+    """Clear the objects that share a voxel with a label; return how many that are."""
+    (edit,) = _make_edits(values, "add", None, place, into)
+    level, touching = canvas.levels[0], {0}
+    region = intersect_boxes(edit.bbox, whole_box(level.shape))
+    for chunk in level.chunks_in(region):
+        box = intersect_boxes(region, level.chunk_box(chunk))
+        there = level.read(box) != into.colormap.background_value
+        if there.any():
+            _, objects = edit.cover_and_values(level.grid, box)
+            touching.update(np.unique(objects[there]).tolist())
+    kept = np.where(np.isin(values, list(touching)), 0, values)
+    if not kept.any():
+        raise ValueError("The result has no object that touches no label.")
+    return kept, len(touching) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,7 +340,7 @@ def _make_edits(
         return [edit(values, None, None)]
     if how == "add":
         return [edit(values, 0, None)]
-    if how == "background" or how == "extend":
+    if how in ("untouched", "background", "extend"):
         return [edit(values, 0, background)]
     nothing = np.full((1,) * values.ndim, background, values.dtype)
     # A view of one value: an array of that size would double the memory.

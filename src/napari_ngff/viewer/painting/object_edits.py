@@ -34,8 +34,8 @@ __all__ = [
     "show_region",
 ]
 
-MARGIN = 1.5
-"""Size of the view relative to the object that is shown in it."""
+MARGIN = 3.0
+"""Size of the view relative to the object that is shown in it: with its neighbours."""
 
 
 def label_at(layer: OMEZarrLabels, voxel: Sequence[int]) -> int:

@@ -399,6 +399,8 @@ class AnnotateDock(QWidget):
         ):
             page.reported.connect(self.showReport)
         self.status.linkActivated.connect(self.classes.followLink)
+        # What was said about one page would stay under the others for minutes.
+        self.tabs.currentChanged.connect(lambda _: self.showReport(""))
         self._viewer.layers.selection.events.active.connect(self._follow_selection)
         # Labels are deselected before they are gone.
         self._viewer.layers.events.removed.connect(self._follow_selection)

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from napari.components import ViewerModel
+    from napari.layers import Layer
 
     from napari_ngff.viewer.painting.paint import OMEZarrLabels
 
@@ -119,10 +120,11 @@ class ExportBox(QGroupBox):
 
     def _export_labels(self, write: Callable[..., str], title: str, kind: str) -> None:
         layer, level = self._layer, self.level.currentData()
-        path, _ = QFileDialog.getSaveFileName(self, title, "", kind)
+        ending = kind.split("*")[1].rstrip(")")
+        name = f"{layer.name}{ending}" if layer is not None else ""
+        path, _ = QFileDialog.getSaveFileName(self, title, name, kind)
         if layer is None or not path:
             return
-        ending = kind.split("*")[1].rstrip(")")
         # Qt adds no ending to a typed name; a GeoJSON may also be called .json.
         path = path if path.endswith((ending, ".json")) else f"{path}{ending}"
         # One for each export: cancelling it must not stop the next.
@@ -285,7 +287,16 @@ class BridgePage(QWidget):
             return
         place = f" at {merge.place}" if merge.place else ""
         message = f"{name} is merged into {merge.into.name}{place}. Ctrl+Z undoes it."
-        self.reported.emit(f"{message} Ids from {shift + 1} on." if shift else message)
+        message += f" Ids from {shift + 1} on." if shift else ""
+        left = count_noun(merge.left_out, "object") if merge.left_out else ""
+        message += f" {left} left out, on labels." if left else ""
+        self._select_labels(merge.into)
+        self.reported.emit(message)
+
+    def _select_labels(self, layer: Layer) -> None:
+        """Select changed labels: napari undoes in the selected layer."""
+        if layer in self._viewer.layers:
+            self._viewer.layers.selection.active = layer
 
     def paintShapes(self) -> None:
         """Paint the shapes of the selected layer, or of the last one."""
@@ -300,4 +311,5 @@ class BridgePage(QWidget):
         except (ValueError, OverflowError) as error:
             self.reported.emit(str(error))
             return
+        self._select_labels(into)
         self.reported.emit(f"Painted {count_noun(number, 'shape')}. Ctrl+Z undoes it.")

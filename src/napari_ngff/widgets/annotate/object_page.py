@@ -281,10 +281,20 @@ class ObjectPage(QWidget):
         self._clicks = []
         if on:
             other.setChecked(False)
-            if self._layer is not None:
-                # In a mode of painting, the click would paint as well.
-                self._layer.mode = "pan_zoom"
+        if self._layer is not None:
+            # napari's own Escape is for polygons.
+            end = _make_click_end(self) if on else None
+            self._layer.bind_key("Escape", end, overwrite=True)
+        if on and self._layer is not None:
+            # In a mode of painting, the click would paint as well.
+            self._layer.mode = "pan_zoom"
             self.reported.emit(self._next_step())
+
+    def endClicks(self) -> None:
+        """End joining and cutting, also between the two clicks of a cut."""
+        self.join.setChecked(False)
+        self.cut.setChecked(False)
+        self.reported.emit("")
 
     def _forget_clicks(self, event: Any) -> None:
         """Begin a cut anew, since the layer shows another field."""
@@ -382,3 +392,15 @@ def _make_click_handler(page: ObjectPage) -> Callable[[Any, Any], Any]:
             yield from page.takeClick(layer, event)
 
     return on_click
+
+
+def _make_click_end(page: ObjectPage) -> Callable[[Any], None]:
+    """Make the handler of a key of layers that ends a click mode."""
+    reference = weakref.ref(page)
+
+    def end_clicks(_: Any) -> None:
+        page = reference()
+        if page is not None and isalive(page):  # type: ignore[no-untyped-call]
+            page.endClicks()
+
+    return end_clicks
