@@ -13,12 +13,12 @@ from napari_ngff.labels.label_classes import classes_of
 from napari_ngff.labels.label_metadata import read_label_info
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.viewer import settings, window_services
-from napari_ngff.viewer.browsing.annotation import begin_annotation
+from napari_ngff.viewer.browsing.annotation import begin_annotation, labels_in_hand
 from napari_ngff.viewer.browsing.field_labels import label_name
 from napari_ngff.viewer.painting.layer_classes import classes_of_layer
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.session import session_of
-from plates import write_plate
+from plates import write_group, write_image, write_plate
 
 
 @pytest.fixture
@@ -65,7 +65,10 @@ def test_labels_and_classes_are_in_every_field_and_on_the_disk(viewer, root):
         ]
         assert found.layer.selected_label == 2
         assert found.layer.brush_size == 7
-        assert viewer.layers.selection.active is found.layer
+        # In one well another program made the labels of this name.
+        is_own = not found.current_key.startswith("A/2")
+        assert (viewer.layers.selection.active is found.layer) == is_own
+        assert (found.layer.mode == "paint") == is_own
         paint(found, number + 50)
         found.browser.step_field(1)
     assert found.current_key == "A/1/0"
@@ -393,3 +396,48 @@ def test_a_broken_well_is_left_out(viewer, root):
 def test_it_needs_something_to_show(viewer):
     with pytest.raises(ValueError, match="Open a plate"):
         begin_annotation(viewer, "cells")
+
+
+def make_others(root, field, names):
+    """Write labels of another program into a field."""
+    for name in names:
+        labels = root / field / "labels"
+        write_group(labels, {"labels": list(names)}, 3)
+        write_image(labels / name, np.ones((32, 32), "u4"), 3, "yx", label={})
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [((), "labels"), (("labels",), "labels-2"), (("labels-2", "labels"), "labels-3")],
+)
+def test_a_first_round_takes_no_name_of_labels_of_others(viewer, root, names, expected):
+    make_others(root, "A/1/1", names)
+    session_of(viewer).browse(open_node(root))
+    found = begin_annotation(viewer)
+    assert (found.name, label_name(found.layer)) == (expected, expected)
+    assert viewer.layers.selection.active is found.layer
+
+
+def test_a_round_goes_on_with_own_labels_beside_newer_ones_of_others(viewer, root):
+    found = begin(viewer, root, "pheno")
+    classes_of_layer(found.layer).add_class("nucleus")
+    paint(found, 1)
+    found.browser.step_field(1)
+    session_of(viewer).browser.close()
+    before = (root / "A/1/0/labels/zarr.json").read_bytes()
+    make_others(root, "A/1/0", ["zz"])
+    (root / "A/1/0/labels/zarr.json").write_bytes(
+        before.replace(b'"pheno"', b'"pheno", "zz"')
+    )
+    again = ViewerModel()
+    session_of(again).browse(open_node(root)).show_field("A/1", "0")
+    assert label_name(again.layers.selection.active) in (None, "pheno")
+    again.layers.selection.active = next(x for x in again.layers if x.name == "zz")
+    assert labels_in_hand(again) == "", "only looked at"
+    found = begin_annotation(again, labels_in_hand(again))
+    assert found.name == "pheno"
+    assert label_name(again.layers.selection.active) == "pheno"
+    other = next(x for x in again.layers if x.name == "zz")
+    again.layers.selection.active = other
+    other.visible, other.mode = True, "fill"
+    assert labels_in_hand(again) == "zz", "the user chose a tool"

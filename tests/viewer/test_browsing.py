@@ -27,7 +27,14 @@ from napari_ngff.viewer.painting.painted_layers import OVERVIEW
 from napari_ngff.viewer.reader import find_browsable
 from napari_ngff.viewer.saving.recovery import journals_of, open_journal
 from napari_ngff.viewer.session import session_of
-from plates import move_images, pixels, write_group, write_image, write_plate
+from plates import (
+    mark_own,
+    move_images,
+    pixels,
+    write_group,
+    write_image,
+    write_plate,
+)
 
 
 @pytest.fixture
@@ -50,6 +57,14 @@ def pristine(tmp_path_factory):
 @pytest.fixture
 def root(pristine, tmp_path):
     return shutil.copytree(pristine, tmp_path / "p")
+
+
+@pytest.fixture
+def own_root(root):
+    """The same with labels that were made here."""
+    for path in root.rglob("labels/*/zarr.json"):
+        mark_own(path)
+    return root
 
 
 @pytest.fixture
@@ -228,8 +243,8 @@ def test_a_layer_is_active_when_labels_have_gone(root, viewer):
         assert viewer.layers.selection.active is images[0]
 
 
-def test_the_first_field_selects_its_labels_as_an_image_does(root, viewer):
-    browser = browse(viewer, root)
+def test_the_first_field_selects_own_labels_as_an_image_does(own_root, viewer):
+    browser = browse(viewer, own_root)
     browser.choose_labels("cells")
     browser.show_mosaic()
     channels = list(viewer.layers)[:2]
@@ -241,6 +256,21 @@ def test_the_first_field_selects_its_labels_as_an_image_does(root, viewer):
         leave()
         browser.show_field("A/1")
         assert viewer.layers.selection.active is channels[0], "the user's choice"
+
+
+def test_labels_of_others_are_selected_in_no_field(root, viewer):
+    browser = browse(viewer, root)
+    browser.choose_labels("cells")
+    for show in (browser.show_mosaic, lambda: browser.show_field("A/1")) * 2:
+        show()
+        assert viewer.layers.selection.active is viewer.layers[0]
+    viewer.layers.selection.clear()
+    browser.show_field("A/2")
+    assert viewer.layers.selection.active is not viewer.layers["cells"]
+    viewer.layers.selection.active = viewer.layers["cells"]
+    browser.show_field("A/1")
+    assert viewer.layers.selection.active is viewer.layers["cells"], "by the user"
+    assert viewer.layers["cells"].mode == "pan_zoom"
 
 
 def test_a_channel_that_the_user_selected_stays_in_the_first_field(root, viewer):

@@ -173,13 +173,15 @@ def test_classes_are_added_named_and_painted_with_by_number_keys(viewer, dock, l
 
 def test_a_key_without_class_takes_no_other_tool(viewer, dock, labels):
     type_key(viewer, "5")
-    assert labels.mode == "pick"  # as in napari, as long as there are no classes
-    labels.mode = "paint"
     add(dock, "nucleus", "debris", "dividing")
     type_key(viewer, "4")
     assert labels.mode == "paint"
-    assert [notice.message for notice in notification_manager.records] == [
-        "This key has no class.\nKey 4 is free: the last class has key 3."
+    assert [notice.message.splitlines() for notice in notification_manager.records] == [
+        [
+            "This key has no class.",
+            "Key 5 is free: there are no classes in the selected layer.",
+        ],
+        ["This key has no class.", "Key 4 is free: the last class has key 3."],
     ]
     type_key(viewer, "1")
     assert labels.selected_label == 1

@@ -14,6 +14,7 @@ from mouse import drop_on_canvas, pump, until
 from napari_ngff.plugin import use_workers
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.viewer.samples import write_image, write_plate
+from plates import mark_own
 
 
 @pytest.fixture(scope="module")
@@ -37,12 +38,20 @@ def opened(viewer, path):
     return viewer.layers.selection.active
 
 
-def test_an_image_opens_with_its_first_labels_selected_and_seen_through(viewer, cells):
+def test_an_image_opens_with_its_first_labels_seen_through(viewer, cells):
     active = opened(viewer, cells)
-    assert active.visible
-    assert active is viewer.layers["nuclei"]
+    assert active is viewer.layers[0], "the labels are not of this package"
     assert [layer.visible for layer in viewer.layers] == [True] * 4 + [False]
-    assert active.opacity == 0.4
+    assert viewer.layers["nuclei"].opacity == 0.4
+
+
+def test_own_labels_are_selected(viewer, cells):
+    """Those that were saved last, or the first of them where that is not known."""
+    mark_own(cells / "labels/cells/zarr.json")
+    active = opened(viewer, cells)
+    assert active is viewer.layers["cells"]
+    assert active.visible
+    assert not viewer.layers["nuclei"].visible
 
 
 @pytest.mark.long
@@ -56,9 +65,8 @@ def test_labels_that_were_saved_last_are_visible(viewer, cells):
     later = time.time() + 3600
     for path in (cells / "labels/cells" / levels[-1].path).rglob("*"):
         os.utime(path, (later, later))
-    active = opened(viewer, cells)
-    assert active is viewer.layers["cells"]
-    assert active.visible
+    opened(viewer, cells)
+    assert viewer.layers["cells"].visible
     assert not viewer.layers["nuclei"].visible
 
 

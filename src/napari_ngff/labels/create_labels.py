@@ -45,11 +45,14 @@ if TYPE_CHECKING:
     from napari_ngff.store.pyramids.pyramid import Pyramid
     from napari_ngff.store.write.transaction import NewTree, Transaction
 
-__all__ = ["METHOD", "NewLabels", "create_labels", "level_factors"]
+__all__ = ["METHOD", "SOFTWARE", "NewLabels", "create_labels", "level_factors"]
 
 METHOD: Method = "mode"
 """Of new labels: a voxel of a coarser level lies in the middle of its block, where the
 transformations say, which is not true of the block's first voxel."""
+
+SOFTWARE = "napari-ngff"
+"""Marks new labels as made by this package; see `Multiscale.software`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +250,7 @@ def _plan_levels(
     scale, translation = whole * larger, corner + (larger - 1) / 2 * whole
     placed = _place_levels(shapes, stated, scale, translation)
     axes = tuple(multiscale.axes[i] for i in kept)
-    return shapes, chunks, Multiscale(name, axes, placed, METHOD)
+    return shapes, chunks, Multiscale(name, axes, placed, METHOD, software=SOFTWARE)
 
 
 def level_factors(pyramid: Pyramid, number: int) -> np.ndarray[Any, Any]:

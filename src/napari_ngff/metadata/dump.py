@@ -191,9 +191,12 @@ def dump_multiscale(multiscale: Multiscale, version: Version) -> JSON:
     intrinsic = multiscale.intrinsic or INTRINSIC
     levels = multiscale.levels
     entry["datasets"] = [dump_level(level, intrinsic, version) for level in levels]
+    known = {"method": multiscale.method, "software": multiscale.software}
     if multiscale.method is not None:
         entry["type"] = multiscale.method
-        entry["metadata"] = {"method": multiscale.method}
+    if any(known.values()):
+        # By the specification a place for whatever describes how levels were made.
+        entry["metadata"] = {k: text for k, text in known.items() if text is not None}
     return entry
 
 

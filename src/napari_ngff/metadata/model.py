@@ -174,6 +174,8 @@ class Multiscale:
         All of the multiscale's own (0.6), the intrinsic one with `axes` among them.
     links
         Between these systems, and to those of labels (0.6).
+    software
+        The program that made the pixels, where ``metadata`` names it under that key.
     """
 
     name: str
@@ -184,6 +186,7 @@ class Multiscale:
     intrinsic: str = ""
     systems: tuple[CoordinateSystem, ...] = ()
     links: tuple[SystemLink, ...] = ()
+    software: str | None = None
 
     @property
     def axis_names(self) -> tuple[str, ...]:

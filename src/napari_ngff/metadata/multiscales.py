@@ -9,6 +9,7 @@ lead to other coordinate systems, and are its links.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from napari_ngff.metadata.axes import AXES_BEFORE_0_3, parse_axes
@@ -46,8 +47,15 @@ def parse_multiscales(multiscales: Cursor, minor: int) -> tuple[Multiscale, ...]
     if multiscales.is_present and not items:
         text = '"multiscales" contains at least one multiscale.'
         multiscales.report_error("multiscales-empty", text, "There is no image.")
-    parsed = (parse_multiscale(item, minor) for item in items)
-    return tuple(multiscale for multiscale in parsed if multiscale is not None)
+    found = []
+    for item in items:
+        parsed = parse_multiscale(item, minor)
+        # "metadata" is free: whatever else is there is no problem.
+        software = item.at("metadata").at("software").value
+        if parsed is not None and isinstance(software, str):
+            parsed = replace(parsed, software=software)
+        found.append(parsed)
+    return tuple(multiscale for multiscale in found if multiscale is not None)
 
 
 def parse_multiscale(multiscale: Cursor, minor: int) -> Multiscale | None:

@@ -13,6 +13,7 @@ from napari.utils.notifications import show_info
 from napari_ngff.store.sources.folder_source import local_folder
 from napari_ngff.viewer.layer_plan import KEY, origin_of
 from napari_ngff.viewer.napari_private import select_on_insert
+from napari_ngff.viewer.painting.label_owners import are_of_others, is_own_plan
 from napari_ngff.viewer.volumes.level_mark import name_level
 
 if TYPE_CHECKING:
@@ -45,13 +46,14 @@ def keep_selected(viewer: ViewerModel, layer: Layer) -> None:
     """Keep the selection while a layer is inserted, if the selected one is better.
 
     napari selects each layer after its event of insertion. Of one file the first
-    visible channel should be selected, or its visible labels.
+    visible channel should be selected, or its visible labels; not those of others.
     """
     layers = viewer.layers
     before = layers.selection.active
     if before is None or before not in layers:
         return
-    if layer.visible and not (before.visible and _are_channels(before, layer)):
+    is_better = layer.visible and not (before.visible and _are_channels(before, layer))
+    if is_better and not are_of_others(layer):
         return
     select_on_insert(viewer, False)
 
@@ -101,18 +103,20 @@ MOST_FILES = 200
 
 
 def newest_labels(labels: Sequence[LayerPlan]) -> int:
-    """Return the index of the labels that were changed last; 0 where it is not known.
+    """Return the index of the labels that were changed last.
 
     It is known only of local folders, which come before labels of a server or an
     archive: beside those, a folder is a sidecar with the user's own labels. A save
-    also writes the coarsest level, so its files are as new as the last save.
+    also writes the coarsest level, so its files are as new as the last save. Where it
+    is not known, it is that of the first own labels, or else 0.
     """
     times = [_changed_at(label) for label in labels] if len(labels) > 1 else []
     known = {index: time for index, time in enumerate(times) if time is not None}
-    if not known:
-        return 0
-    first, newest = min(known), max(known, key=known.__getitem__)
-    return first if known[newest] - known[first] < TOGETHER else newest
+    newest = max(known, key=known.__getitem__, default=0)
+    if known and known[newest] - known[min(known)] >= TOGETHER:
+        return newest
+    own = (index for index, label in enumerate(labels) if is_own_plan(label))
+    return next(own, min(known, default=0))
 
 
 def _changed_at(label: LayerPlan) -> float | None:

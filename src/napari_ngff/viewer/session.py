@@ -33,6 +33,7 @@ from napari_ngff.viewer.opened_layers import (
     show_memory_hint,
     show_value_alone,
 )
+from napari_ngff.viewer.painting.layer_classes import bind_class_keys
 from napari_ngff.viewer.placing.move_layers import (
     host_image,
     learn_systems,
@@ -271,6 +272,14 @@ class Session:
         window_services.show_browser(viewer)
         return self.browser
 
+    def take_number_keys(self) -> None:
+        """Let number keys choose classes in all layers, while they are annotated."""
+        viewer = self._viewer()
+        if viewer is not None:
+            viewer.layers.events.inserted.connect(_bind_number_keys)
+            for layer in viewer.layers:
+                bind_class_keys(layer)
+
     def keep_measured(self, table: MeasuredTable) -> None:
         """Keep a measured table until it is saved or discarded; see `MeasuredTables`.
 
@@ -402,6 +411,10 @@ class Session:
             layer.contrast_limits = limits
 
         window_services.run_work(lambda: measure_contrast(data), done)
+
+
+def _bind_number_keys(event: Any) -> None:
+    bind_class_keys(event.value)
 
 
 _sessions: weakref.WeakKeyDictionary[Any, Session] = weakref.WeakKeyDictionary()

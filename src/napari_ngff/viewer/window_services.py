@@ -40,6 +40,7 @@ __all__ = [
     "can_ask",
     "current_runner",
     "hold_drawing",
+    "is_annotating",
     "is_open",
     "name_taken",
     "offer_edits",
@@ -50,6 +51,7 @@ __all__ = [
     "run_in_main",
     "run_later",
     "run_work",
+    "set_annotate_check",
     "set_attendant",
     "set_browser_host",
     "set_drawing_hold",
@@ -231,6 +233,19 @@ _attendant: list[WindowServices] = []
 def set_attendant(attendant: WindowServices) -> None:
     """Choose who looks after labels in the windows of all sessions."""
     _attendant[:] = [attendant]
+
+
+_annotate_check: list[Callable[[Any], bool]] = []
+
+
+def set_annotate_check(is_annotated: Callable[[Any], bool]) -> None:
+    """Choose how to find out whether the window of a layer has the annotate dock."""
+    _annotate_check[:] = [is_annotated]
+
+
+def is_annotating(layer: Any) -> bool:
+    """Return whether the annotate dock is in the window of a layer."""
+    return any(is_annotated(layer) for is_annotated in _annotate_check)
 
 
 _browser_host: list[Callable[[Any], Any]] = []

@@ -313,6 +313,7 @@ class _PlannedWrite:
             part.axes,
             outline.place_levels(placement.scale, placement.translation),
             METHOD if is_label else "mean",
+            software=part.software,
             **_world_transform(part),
         )
         image = ImageMetadata((multiscale,), part.omero, part.label)

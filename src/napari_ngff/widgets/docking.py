@@ -10,6 +10,7 @@ from qtpy.QtCore import QEvent, QObject, Qt, QTimer
 from qtpy.QtWidgets import QDockWidget, QMainWindow, QWidget
 
 from napari_ngff.viewer import settings
+from napari_ngff.viewer.session import viewer_of
 from napari_ngff.widgets.event_watcher import EventWatcher
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ __all__ = [
     "bring_forward",
     "find_dock",
     "full_name",
+    "has_annotate_dock",
     "show_dock",
     "starting_width",
 ]
@@ -204,6 +206,15 @@ def find_dock(viewer: Any, title: str) -> Any:
     # script the one of the package.
     names = full_name(title), f"{title} ({settings.PLUGIN})"
     return next((docks[name] for name in names if name in docks), None)
+
+
+def has_annotate_dock(layer: Any) -> bool:
+    """Return whether the annotate dock is in the window of a layer, maybe as a tab."""
+    viewer = viewer_of(layer)
+    widget = None if viewer is None else find_dock(viewer, ANNOTATE)
+    dock = None if widget is None else widget.parent()
+    action = dock.toggleViewAction() if isinstance(dock, QDockWidget) else None
+    return action is not None and action.isChecked()
 
 
 def show_dock(viewer: Any, title: str) -> Any:

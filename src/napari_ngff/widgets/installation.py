@@ -14,11 +14,13 @@ from napari_ngff.viewer.settings import apply_disk_cache
 from napari_ngff.viewer.window_services import (
     run_in_main,
     run_later,
+    set_annotate_check,
     set_drawing_hold,
     set_starter,
 )
 from napari_ngff.widgets.browser.host import install_browser
 from napari_ngff.widgets.browser.names_visual import install_names
+from napari_ngff.widgets.docking import has_annotate_dock
 from napari_ngff.widgets.level_label import install_level_label
 from napari_ngff.widgets.saving.save_controls import install_controls
 from napari_ngff.widgets.saving.unsaved_question import install_guard
@@ -45,6 +47,7 @@ def install_widgets() -> None:
     install_missing_sign()
     install_guard()
     install_controls()
+    set_annotate_check(has_annotate_dock)
 
 
 def start_services(viewer: Any) -> None:

@@ -216,7 +216,7 @@ def _has_paths(entry: JSON) -> bool:
 
 def _dump_known(multiscale: Multiscale, version: Version) -> JSON:
     # "type" and "metadata" of the entry stay as they were written.
-    bare = replace(multiscale, method=None)
+    bare = replace(multiscale, method=None, software=None)
     return dump_multiscale(bare, version)
 
 

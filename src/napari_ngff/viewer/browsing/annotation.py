@@ -19,6 +19,7 @@ from napari_ngff.viewer import session, settings, window_services
 from napari_ngff.viewer.browsing.field_labels import label_name
 from napari_ngff.viewer.browsing.positions import key_of
 from napari_ngff.viewer.painting.brush import PAINTING
+from napari_ngff.viewer.painting.label_owners import are_of_others
 from napari_ngff.viewer.painting.layer_classes import classes_of_layer
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
@@ -32,14 +33,11 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.browsing.field_labels import AnnotatedLabels
     from napari_ngff.viewer.browsing.positions import Position
 
-__all__ = ["STATE_KEYS", "AnnotationRound", "begin_annotation"]
+__all__ = ["STATE_KEYS", "AnnotationRound", "begin_annotation", "labels_in_hand"]
 
 STATE_KEYS = {"Shift-D": "done", "Shift-F": "flagged"}
 """Keys that set the state of the field that is shown; neither napari 0.8 nor 0.9 uses
 them. Pressed again, they take the state back."""
-
-FIRST_NAME = "labels"
-"""Name of the labels where no field has any yet."""
 
 BEGUN = "in progress"
 
@@ -127,12 +125,14 @@ class AnnotationRound:
                 continue  # the map shows it crossed out
             # A dict keeps the order of the plate: that in which fields are annotated.
             positions.update({key_of(position): position for position in places})
-        begun = (
+        begun = [
             position
             for key, position in positions.items()
             if self.states.state_of(key) != TODO
-        )
-        return positions, self.browser.find_annotated(begun, self.name)
+        ]
+        # Without a name, one is chosen that no labels of others have.
+        seen = begun if begun or self.name else positions.values()
+        return positions, self.browser.find_annotated(seen, self.name)
 
     def _on_fields_listed(
         self, listed: tuple[dict[str, Position], AnnotatedLabels]
@@ -142,7 +142,7 @@ class AnnotationRound:
         self._places, annotated = listed
         self.fields, self._classes = tuple(self._places), annotated.classes
         if not self.name:
-            self.name = annotated.name or FIRST_NAME
+            self.name = annotated.name
             self._arrive_at_field(self.browser.position)
         self._add_classes(self.layer)
         if self.current_key is None and self.fields:
@@ -228,10 +228,13 @@ class AnnotationRound:
         # In memory: nothing is written in a field before somebody paints there.
         layer = self.layer or self._make_labels(viewer)
         if layer is not None:
-            layer.visible = True
-            viewer.layers.selection.active = layer
-            if layer.editable and layer.mode not in PAINTING:
-                layer.mode = "paint"
+            if not layer.visible:  # else napari would put the tool away
+                layer.visible = True
+            # Those of others stay as they are: the user may have a tool in hand there.
+            if not are_of_others(layer):
+                viewer.layers.selection.active = layer
+                if layer.editable and layer.mode not in PAINTING:
+                    layer.mode = "paint"
             self._add_classes(layer)
         self.changed.emit()
 
@@ -270,6 +273,20 @@ class AnnotationRound:
             return None
         viewer.add_layer(layer)
         return layer
+
+
+def labels_in_hand(viewer: ViewerModel) -> str:
+    """Return the name of the selected labels, for a round to continue with; or "".
+
+    Labels that another program made are only looked at, until the user has painted
+    there or chosen a tool.
+    """
+    layer = viewer.layers.selection.active
+    name = label_name(layer)
+    if name is None or not isinstance(layer, OMEZarrLabels):
+        return ""
+    is_in_use = layer.mode in PAINTING or layer.canvas.log.end > 0
+    return name if is_in_use or not are_of_others(layer) else ""
 
 
 def begin_annotation(viewer: ViewerModel, name: str = "") -> AnnotationRound:

@@ -49,6 +49,7 @@ from napari_ngff.viewer.browsing.well_stream import (
     reread_layer,
 )
 from napari_ngff.viewer.latest_task import LayerTask
+from napari_ngff.viewer.painting.label_owners import are_of_others
 from napari_ngff.viewer.sliders import KeptSliders
 from napari_ngff.viewer.streaming.outage_watch import follow_logins
 
@@ -391,10 +392,9 @@ class Display:
             self._extras.forget_layers(self._layers_by_slot().values())
             self._extras.show_those_of(viewer, self.shown.position)
             active = viewer.layers.selection.active
-            visible = [
-                layer for layer in self._layers_by_slot().values() if layer.visible
-            ]
+            ours = self._layers_by_slot().values()
             # Keys and tools act on the active layer, which must not be a hidden one.
+            visible = [x for x in ours if x.visible and not are_of_others(x)]
             if visible and (active is None or not active.visible):
                 viewer.layers.selection.active = visible[-1]
 

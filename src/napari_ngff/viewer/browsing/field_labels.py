@@ -24,6 +24,7 @@ from napari_ngff.viewer import settings, window_services
 from napari_ngff.viewer.browsing.positions import WELLS_ASKED
 from napari_ngff.viewer.layer_plan import origin_in, origin_of
 from napari_ngff.viewer.painting.brush import PAINTING
+from napari_ngff.viewer.painting.label_owners import is_own_node
 from napari_ngff.viewer.painting.label_target import TARGET, LabelTarget
 from napari_ngff.viewer.painting.layer_classes import classes_of_layer
 from napari_ngff.viewer.painting.new_labels import LabelChoices
@@ -294,6 +295,9 @@ def call_after_saves(savers: Sequence[LayerSaver], done: Callable[[], None]) -> 
 
 BEGUN = "in progress"
 
+FIRST_NAME = "labels"
+"""Name of the labels of a first round, unless others have labels of that name."""
+
 
 class AnnotationStates:
     """States of the fields of a plate, a well or a collection; written in workers.
@@ -436,14 +440,17 @@ def find_annotated(
     Parameters
     ----------
     name
-        Of the labels; "" for the first ones that have classes, the newest labels of
-        an image first.
+        Of the labels; "" for the first own ones that have classes, the newest labels
+        of an image first. Without any own labels, it is a name that others do not have.
     """
     screen, newest = arrangements.screen, ""
+    others: set[str] = set()
     for position in itertools.islice(places, WELLS_ASKED):
         try:
             nodes, _ = labels_at(screen, position)
-            for each in (name,) if name else reversed(nodes):
+            own = [one for one in nodes if _is_own(nodes[one], screen.node)]
+            others.update(nodes.keys() - own)
+            for each in (name,) if name else reversed(own):
                 found = (
                     classes_of(read_label_info(nodes[each])) if each in nodes else ()
                 )
@@ -452,7 +459,14 @@ def find_annotated(
                 newest = newest or each
         except (OMEZarrError, OSError):
             continue
-    return AnnotatedLabels(newest)
+    names = (FIRST_NAME, *(f"{FIRST_NAME}-{n + 2}" for n in range(len(others))))
+    return AnnotatedLabels(newest or next(x for x in names if x not in others))
+
+
+def _is_own(label: Node, plate: Node) -> bool:
+    """Return whether labels of a field were made here, or are in a sidecar."""
+    is_apart = label.location.source.name != plate.location.source.name
+    return is_apart or is_own_node(label)
 
 
 def labels_at(

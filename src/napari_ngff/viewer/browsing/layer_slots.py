@@ -10,7 +10,12 @@ from napari.utils.notifications import show_warning
 from napari_ngff.plate.mosaic_level import MosaicLevel
 from napari_ngff.viewer import window_services
 from napari_ngff.viewer.browsing.field_labels import label_name, labels_in_use
-from napari_ngff.viewer.browsing.layer_swap import make_empty_channel, swap_layer
+from napari_ngff.viewer.browsing.layer_swap import (
+    apply_look,
+    look_of,
+    make_empty_channel,
+    swap_layer,
+)
 from napari_ngff.viewer.browsing.shown_fields import renumber_slots
 from napari_ngff.viewer.layer_plan import (
     is_joined,
@@ -18,12 +23,15 @@ from napari_ngff.viewer.layer_plan import (
     origin_of,
 )
 from napari_ngff.viewer.layers import MOST_CHANNELS
+from napari_ngff.viewer.notices import shorten_name
+from napari_ngff.viewer.painting.brush import PAINTING
+from napari_ngff.viewer.painting.label_owners import are_of_others
 from napari_ngff.viewer.painting.layer_classes import KEYS, classes_of_layer
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.painting.painted_layers import as_layer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from napari.components import ViewerModel
     from napari.layers import Layer
@@ -41,21 +49,6 @@ if TYPE_CHECKING:
 
 __all__ = ["FieldExtras", "LayerSlots"]
 
-LOOK = (
-    "name",
-    "visible",
-    "opacity",
-    "blending",
-    "contour",
-    "brush_size",
-    "contiguous",
-    "preserve_labels",
-    "n_edit_dimensions",
-    "selected_label",
-    "mode",
-)
-"""Attributes that a layer of labels keeps when it gets other labels."""
-
 
 OTHER_CLASSES = (
     "Other classes in this field.\nLabel {} is '{}' here and '{}' in the field before."
@@ -67,11 +60,13 @@ OTHER_KEYS = (
     " Each field keeps the order of its classes."
 )
 
+OF_OTHERS = (
+    "Not selected: '{}'.\nAnother program made the labels of this name in this field."
+    " To change them, select their layer and choose a tool."
+)
+
 COVERING = ("opaque", "translucent", "translucent_no_depth")
 """Blending of images under which others are not seen."""
-
-CONTRAST = ("contrast_limits_range", "contrast_limits", "colormap", "gamma")
-"""Attributes that channels keep as well."""
 
 
 class LayerSlots:
@@ -84,12 +79,14 @@ class LayerSlots:
         # As this class set them: another name was given by the user.
         self._names: dict[Slot, str] = {}
         self._in_use: dict[Slot, LabelsInUse] = {}
+        # Names of labels of others on which the user has worked, or taken a tool.
+        self._chosen: set[str | None] = set()
         self._visible: dict[tuple[Slot, bool], bool] = {}  # also by "is an overview"
         self._groups: tuple[Position, ...] = ()
         self._order: tuple[Slot, ...] = ()  # of what is shown, from the lowest layer
         self._is_other_lead = False  # of the acquisition of the field asked for
         self._reported: set[str] = set()
-        self._has_shown_field = False
+        self._has_selected = False  # own labels of a field
         self._lacking: dict[Slot, bool] = {}  # channels not there: whether visible else
         # Layers that a reader will add, by the identity of their picture; it is kept,
         # so that no other picture can get that identity.
@@ -148,12 +145,18 @@ class LayerSlots:
                 slot = renamed_slot
             images = (x for s, x in layers.items() if s[:2] == (slot[0], "image"))
             image = next(images, None)
-            in_use = labels_in_use(viewer, layer, image, _look_of(layer))
+            in_use = labels_in_use(viewer, layer, image, look_of(layer))
             if in_use is not None:
                 self._in_use[slot] = in_use
-            elif getattr(layer, "editable", False):
+                if are_of_others(layer):
+                    self._chosen.add(label_name(layer))
+            elif getattr(layer, "editable", False) and not self._is_put_away(layer):
                 self._in_use.pop(slot, None)
         return dict(self._in_use)
+
+    def _is_put_away(self, layer: Layer) -> bool:
+        """Return whether labels are of others, and the user does not work on them."""
+        return are_of_others(layer) and label_name(layer) not in self._chosen
 
     def position_of(self, layer: Layer) -> Position | None:
         """Return the image that a layer shows or belongs to; None for an overview."""
@@ -226,6 +229,7 @@ class LayerSlots:
         self, viewer: ViewerModel, prepared: PreparedFields
     ) -> Iterator[None]:
         current, wanted = self.current_layers(viewer), prepared.layers
+        others = {slot for slot, layer in current.items() if are_of_others(layer)}
         self._order = tuple(wanted)
         blank = [slot for slot in current if slot[1] == "image" and slot not in wanted]
         template = next((d for s, d in wanted.items() if s[1] == "image"), None)
@@ -233,7 +237,7 @@ class LayerSlots:
         for slot in current:
             # Labels of the next field may have other names, so these layers go.
             if slot[1] == "labels" and slot not in wanted:
-                self._looks[slot] = _look_of(current[slot])
+                self._looks[slot] = look_of(current[slot])
                 self._keep_visibility(slot, current[slot])
                 viewer.layers.remove(current[slot])
                 del self._layers[slot]
@@ -260,6 +264,7 @@ class LayerSlots:
             if slot in self._in_use:
                 self._go_on_painting(viewer, slot, was_active, prepared.stored)
             yield
+        self._put_away_others(viewer, others)
         self._select_first_labels(viewer)
         self._uncover_leading_image(viewer)
         self._select_leading_image(viewer)
@@ -269,20 +274,38 @@ class LayerSlots:
             left = (layer for layer in viewer.layers if layer in ours)
             viewer.layers.selection.active = next(left, None)
 
+    def _put_away_others(self, viewer: ViewerModel, before: Collection[Slot]) -> None:
+        """Take the tool off labels of others, unless the user took it up for them.
+
+        Own labels of the same name may have been there. Labels that are still those of
+        others, as `before`, stay selected.
+        """
+        layers = self.current_layers(viewer)
+        for slot, layer in layers.items():
+            if not self._is_put_away(layer):
+                continue
+            if is_painted(layer) and layer.mode in PAINTING:
+                layer.mode = "pan_zoom"
+            if slot not in before and viewer.layers.selection.active is layer:
+                images = (x for s, x in layers.items() if s[:2] == (0, "image"))
+                viewer.layers.selection.active = next(images, None)
+                self._report_once(OF_OTHERS.format(shorten_name(layer.name)))
+
     def _select_first_labels(self, viewer: ViewerModel) -> None:
-        """Select the visible labels of the first field, as opening an image does.
+        """Select the visible own labels of a field, the first time that there are any.
 
         Opening a plate selects its first channel, since labels are hidden there. What
-        the user has selected instead stays, and from the second field on anything.
+        the user has selected instead stays.
         """
         layers = self.current_layers(viewer).values()
-        if self._has_shown_field or any(is_overview(x.metadata) for x in layers):
+        if self._has_selected or any(is_overview(x.metadata) for x in layers):
             return
-        self._has_shown_field = True
-        labels = [x for x in layers if x._type_string == "labels" and x.visible]
+        labels = [x for x in layers if is_painted(x) and x.visible]
+        labels = [x for x in labels if not are_of_others(x)]
         channels = (x for x in layers if x._type_string == "image")
         if labels and viewer.layers.selection.active is next(channels, None):
             viewer.layers.selection.active = labels[-1]
+        self._has_selected = bool(labels)
 
     def _uncover_leading_image(self, viewer: ViewerModel) -> None:
         """Let no image cover that of the field asked for, where it did not lead before.
@@ -384,7 +407,7 @@ class LayerSlots:
         layer.visible = labels.look.get("visible", True)
         if labels.is_active and was_active:
             viewer.layers.selection.active = layer
-        _apply_look(layer, labels.look)
+        apply_look(layer, labels.look)
         _select_same_class(classes, labels)
         if not self._report_other_classes(field_classes, labels.classes):
             self._report_other_keys(classes.items, labels.classes)
@@ -433,7 +456,7 @@ class LayerSlots:
         levels = levels if isinstance(levels, list) else [levels]
         # A layer of one level would take no field of several later.
         keywords = {**keywords, "multiscale": True}
-        look = _look_of(old) if old is not None else self._looks.pop(slot, {})
+        look = look_of(old) if old is not None else self._looks.pop(slot, {})
         made: dict[str, Any] = {
             k: look[k] for k in ("name", "visible", "opacity", "blending") if k in look
         }
@@ -443,13 +466,14 @@ class LayerSlots:
             active = viewer.layers.selection.active
             viewer.layers.insert(self._find_index(viewer, slot), new)
             # As another acquisition: the user goes on with the layer in hand.
-            if active in self.current_layers(viewer).values():
+            if active in self.current_layers(viewer).values() or are_of_others(new):
+                viewer.layers.selection.discard(new)
                 viewer.layers.selection.active = active
         else:
             index = viewer.layers.index(old)
             viewer.layers.remove(old)
             viewer.layers.insert(index, new)
-        _apply_look(new, look)
+        apply_look(new, look)
         # napari selects a layer that is inserted.
         if not selected and old is not None:
             viewer.layers.selection.discard(new)
@@ -493,15 +517,6 @@ def _hand_on_classes(layer: Layer | None) -> None:
         layer.saver.wanted = False
 
 
-def _look_of(layer: Layer) -> dict[str, Any]:
-    names = LOOK + CONTRAST * (layer._type_string == "image")
-    look = {name: getattr(layer, name) for name in names if hasattr(layer, name)}
-    if is_painted(layer):
-        look["tool"] = layer.describe_tool()
-        look["only_over"] = layer.only_over
-    return look
-
-
 def _select_same_class(classes: LayerClasses, labels: LabelsInUse) -> None:
     """Paint with, and over, the same classes, whose labels may be others here."""
     value = labels.look.get("selected_label")
@@ -525,20 +540,6 @@ def _find_same_class(
     return [
         label_class.value for label_class in classes.items if label_class.name in names
     ]
-
-
-def _apply_look(layer: Layer, look: dict[str, Any]) -> None:
-    """Give labels the tools that were in hand before, and channels their contrast."""
-    for name in (*LOOK[4:], *CONTRAST):
-        # Each assignment draws the layer again.
-        if name not in look or getattr(layer, name, None) == look[name]:
-            continue
-        if name == "mode" and not layer.editable:
-            continue
-        setattr(layer, name, look[name])
-    if is_painted(layer) and "tool" in look:
-        # The size in voxels is that at the zoom of the field before.
-        layer.take_brush(look["tool"])
 
 
 class FieldExtras:

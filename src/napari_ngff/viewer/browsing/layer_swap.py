@@ -10,6 +10,7 @@ import numpy as np
 from napari_ngff.store.arrays.lazy_array import ArrayWindow, BlankArray, LazyArray
 from napari_ngff.viewer.layer_plan import KEY, LayerOrigin
 from napari_ngff.viewer.napari_private import whole_corners
+from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.painting.painted_layers import exchange_labels
 
 if TYPE_CHECKING:
@@ -19,7 +20,25 @@ if TYPE_CHECKING:
 
     from napari_ngff.viewer.layer_plan import LayerData
 
-__all__ = ["make_empty_channel", "swap_layer"]
+__all__ = ["apply_look", "look_of", "make_empty_channel", "swap_layer"]
+
+LOOK = (
+    "name",
+    "visible",
+    "opacity",
+    "blending",
+    "contour",
+    "brush_size",
+    "contiguous",
+    "preserve_labels",
+    "n_edit_dimensions",
+    "selected_label",
+    "mode",
+)
+"""Attributes that a layer of labels keeps when it gets other labels."""
+
+CONTRAST = ("contrast_limits_range", "contrast_limits", "colormap", "gamma")
+"""Attributes that channels keep as well."""
 
 PLACEMENT = ("scale", "translate", "axis_labels", "units")
 
@@ -141,3 +160,27 @@ def make_empty_channel(data: LayerData) -> LayerData:
     # Without a picture: nothing of it can be saved, measured or labelled.
     metadata = {KEY: LayerOrigin(origin.node)}
     return blanks, {**keywords, "metadata": metadata}, kind
+
+
+def look_of(layer: Layer) -> dict[str, Any]:
+    """Return the attributes of a layer that the next field keeps; see `apply_look`."""
+    names = LOOK + CONTRAST * (layer._type_string == "image")
+    look = {name: getattr(layer, name) for name in names if hasattr(layer, name)}
+    if isinstance(layer, OMEZarrLabels):
+        look["tool"] = layer.describe_tool()
+        look["only_over"] = layer.only_over
+    return look
+
+
+def apply_look(layer: Layer, look: dict[str, Any]) -> None:
+    """Give labels the tools that were in hand before, and channels their contrast."""
+    for name in (*LOOK[4:], *CONTRAST):
+        # Each assignment draws the layer again.
+        if name not in look or getattr(layer, name, None) == look[name]:
+            continue
+        if name == "mode" and not layer.editable:
+            continue
+        setattr(layer, name, look[name])
+    if isinstance(layer, OMEZarrLabels) and "tool" in look:
+        # The size in voxels is that at the zoom of the field before.
+        layer.take_brush(look["tool"])

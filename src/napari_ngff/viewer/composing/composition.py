@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from napari_ngff.errors import UnsupportedError
+from napari_ngff.labels.create_labels import SOFTWARE
 from napari_ngff.labels.places.label_location import name_problem
 from napari_ngff.metadata.model import Channel, ContrastWindow, LabelInfo, Omero
 from napari_ngff.metadata.systems import Axis
@@ -24,6 +25,7 @@ from napari_ngff.viewer.composing.layer_axes import (
 )
 from napari_ngff.viewer.contrast import measure_contrast
 from napari_ngff.viewer.layer_plan import origin_in
+from napari_ngff.viewer.painting.label_owners import made_here
 from napari_ngff.viewer.saving.layer_description import colors_of, properties_of
 
 if TYPE_CHECKING:
@@ -137,6 +139,8 @@ class LayerPart:
         axis; empty for labels, and where nothing is known.
     label
         Colours and properties; None for an image.
+    software
+        See `Multiscale`.
     """
 
     name: str
@@ -145,6 +149,7 @@ class LayerPart:
     place: LayerPlace
     channels: tuple[Channel, ...] = ()
     label: LabelInfo | None = None
+    software: str | None = None
 
     @property
     def omero(self) -> Omero | None:
@@ -261,7 +266,9 @@ def _read_source(
             colors_of(table, {}),
             {} if features is None else properties_of(features, {}),
         )
-        return LayerPart(name, ArrayWindow(source, order), axes, placement, (), info)
+        software = SOFTWARE if made_here(keywords.get("metadata", {})) else None
+        window = ArrayWindow(source, order)
+        return LayerPart(name, window, axes, placement, (), info, software)
     if not rgb:
         channel = channel_of(_with_limits(keywords, source), source.dtype)
         # A layer has one look for all its channels; OME-Zarr wants a description of

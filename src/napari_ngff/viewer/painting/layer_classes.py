@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from contextlib import suppress
 from dataclasses import replace
 from inspect import isgenerator
 from typing import TYPE_CHECKING, Any
@@ -28,14 +29,18 @@ from napari_ngff.labels.label_classes import (
 from napari_ngff.labels.saving.journal_records import KeptClasses
 from napari_ngff.metadata.model import LabelInfo
 from napari_ngff.store.arrays.boxes import whole_box
+from napari_ngff.viewer import window_services
 from napari_ngff.viewer.label_colors import recolor_labels
 from napari_ngff.viewer.label_layers import label_features
 from napari_ngff.viewer.layer_plan import is_joined, origin_of
 from napari_ngff.viewer.notices import count_noun, shorten_name
+from napari_ngff.viewer.painting.label_owners import are_of_others
 from napari_ngff.viewer.painting.layer_measuring import replace_own_features
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
+
+    from napari.layers import Layer
 
     from napari_ngff.viewer.painting.paint import OMEZarrLabels
 
@@ -53,7 +58,12 @@ __all__ = [
 KEYS = 9
 """Number of classes that have a number key."""
 
-NO_CLASS = "This key has no class.\nKey {} is free: the last class has key {}."
+NO_CLASS = "This key has no class.\nKey {} is free: {}."
+
+NO_TOOL = (
+    "No tool is chosen.\nAnother program made the labels '{}': choose the tool yourself"
+    " to change them."
+)
 
 UNSEEN = (
     "Painted with a hidden class.\nThe stroke of '{}' is in the labels and cannot be"
@@ -430,36 +440,52 @@ class LayerClasses:
         layer.spared = tuple(item.value for item in self.items if item.locked)
 
 
-def bind_class_keys(layer: OMEZarrLabels) -> None:
-    """Let the number keys select the classes of a layer."""
+def bind_class_keys(layer: Layer) -> None:
+    """Let the number keys select classes, in any layer that is annotated beside."""
     for number in range(1, KEYS + 1):
-        layer.bind_key(str(number), _make_key(number), overwrite=True)
+        # A key that another plugin has bound in the layer stays its own.
+        with suppress(ValueError):
+            layer.bind_key(str(number), _make_key(number))
 
 
-def _make_key(number: int) -> Callable[[OMEZarrLabels], Any]:
-    """Make the handler of a number key.
+def _make_key(number: int) -> Callable[[Any], Any]:
+    def press_key(layer: Any) -> Any:  # napari looks up its name
+        _press_number(number, layer)
+        # What napari calls when the key is released; else that of an earlier press.
+        return lambda: None
 
-    It selects a class. In a layer without classes it does what napari does.
+    return press_key
+
+
+def _press_number(number: int, layer: Any) -> None:
+    """Select the class of a number key, or do what the key does in napari.
+
+    Not while the annotate dock is there: a tool of napari, such as the eraser that has
+    key 1, would change labels where a class was meant.
     """
-
-    def select_class(layer: OMEZarrLabels) -> None:
-        # Without classes the description is not read: that takes long for many objects.
-        has_classes = layer in _classes or NAME in layer.features
-        items = classes_of_layer(layer).items if has_classes else ()
-        if not items:
-            _press_key_of_napari(layer, number)
-        elif classes_of_layer(layer).select_key(number):
-            # A drag with the hand would move the image.
-            if layer.editable and layer.mode == "pan_zoom":
-                layer.mode = "paint"
+    # Without classes the description is not read: that takes long for many objects.
+    has_classes = layer in _classes or (
+        hasattr(layer, "saver") and NAME in layer.features
+    )
+    items = classes_of_layer(layer).items if has_classes else ()
+    if not items and not window_services.is_annotating(layer):
+        _press_key_of_napari(layer, number)
+    elif not has_classes or not classes_of_layer(layer).select_key(number):
+        show_warning(NO_CLASS.format(number, _describe_last_key(len(items))))
+    # A drag with the hand would move the image.
+    elif layer.editable and layer.mode == "pan_zoom":
+        if are_of_others(layer):
+            show_warning(NO_TOOL.format(shorten_name(layer.name)))
         else:
-            # The fill tool, which has key 4 in napari, would come as a surprise here.
-            show_warning(NO_CLASS.format(number, len(items)))
-
-    return select_class
+            layer.mode = "paint"
 
 
-def _press_key_of_napari(layer: OMEZarrLabels, number: int) -> None:
+def _describe_last_key(count: int) -> str:
+    none = "there are no classes in the selected layer"
+    return f"the last class has key {count}" if count else none
+
+
+def _press_key_of_napari(layer: Layer, number: int) -> None:
     """Do what a number key does in napari.
 
     A binding of the layer hides the one of the layer's type, so this calls it.

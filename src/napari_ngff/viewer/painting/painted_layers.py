@@ -128,8 +128,6 @@ def add_sample(
         added = [layer for layer in labels if layer in viewer.layers]
         for layer in added:
             viewer.layers.move(viewer.layers.index(layer), len(viewer.layers))
-        for layer in [layer for layer in added if layer.visible][:1]:
-            viewer.layers.selection.active = layer
 
     # By way of a worker: it runs when napari has added the others.
     run_work(lambda: None, to_top)

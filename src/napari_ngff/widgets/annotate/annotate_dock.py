@@ -30,8 +30,7 @@ from napari_ngff.errors import OMEZarrError
 from napari_ngff.labels.label_classes import STATES
 from napari_ngff.viewer import settings
 from napari_ngff.viewer.bridge.view_volume import plan_volume, show_volume
-from napari_ngff.viewer.browsing.annotation import begin_annotation
-from napari_ngff.viewer.browsing.field_labels import label_name
+from napari_ngff.viewer.browsing.annotation import begin_annotation, labels_in_hand
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.saving.sidecars import file_text, folder_of
 from napari_ngff.viewer.session import session_of
@@ -162,13 +161,13 @@ class RoundBar(QGroupBox):
             self.showRound()
 
     def startRound(self) -> None:
-        """Begin in the field that is shown, with labels named as the selected ones.
+        """Begin in the field that is shown, with labels named as those in hand.
 
         Without any, with those of the fields that were begun before.
         """
-        active = self._viewer.layers.selection.active
         try:
-            self.annotation = begin_annotation(self._viewer, label_name(active) or "")
+            name = labels_in_hand(self._viewer)
+            self.annotation = begin_annotation(self._viewer, name)
         except (ValueError, OMEZarrError, OSError) as error:
             self.reported.emit(str(error))
             return
@@ -190,6 +189,8 @@ class RoundBar(QGroupBox):
         position = browser.position
         title = "" if position is None else browser.name_field(position)
         self.place.setText(title or "Plate overview")
+        name = "" if annotation is None else annotation.name
+        self.setTitle(f"Fields: {name}" if name else "Fields")
         if annotation is None:
             return
         with QSignalBlocker(self.state):
@@ -307,6 +308,7 @@ class AnnotateDock(QWidget):
         # napari hands docks a proxy, whose layers are others at each look.
         napari_viewer = getattr(napari_viewer, "__wrapped__", napari_viewer)
         self._viewer = napari_viewer
+        session_of(napari_viewer).take_number_keys()
         self._layer: OMEZarrLabels | None = None
         self.title = QLabel(NOTHING, self)
         self.path = PathLabel(self)

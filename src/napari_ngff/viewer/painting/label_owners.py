@@ -1,0 +1,68 @@
+"""Knows which labels this package made: others are changed by a person's step alone.
+
+What is selected or gets a tool without a person's choice is never of others: neither
+when a file is opened, nor when a field is shown, nor in a round of annotation.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from napari_ngff.labels.create_labels import METHOD, SOFTWARE
+from napari_ngff.labels.label_classes import classes_of
+from napari_ngff.metadata.model import LabelInfo
+from napari_ngff.viewer.layer_plan import origin_in
+from napari_ngff.viewer.painting.label_target import TARGET
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from napari.layers import Layer
+
+    from napari_ngff.store.hierarchy.node import Node
+    from napari_ngff.viewer.layer_plan import LayerPlan
+
+__all__ = ["are_of_others", "is_own_node", "is_own_plan", "made_here"]
+
+
+def is_own_node(node: Node) -> bool:
+    """Return whether this package made a label image.
+
+    It writes its name into the metadata of new labels. Earlier ones without it have
+    named classes, and levels made as only new labels have them.
+    """
+    image = node.metadata.image
+    if image is None or not image.multiscales:
+        return False
+    first, label = image.multiscales[0], image.label or LabelInfo()
+    has_classes = first.method == METHOD and bool(classes_of(label))
+    return first.software == SOFTWARE or has_classes
+
+
+def is_own_plan(plan: LayerPlan) -> bool:
+    """Return whether this package made opened labels; those in sidecars are copies."""
+    source = plan.node.location.source.name
+    is_apart = plan.image is not None and (
+        plan.image.node.location.source.name != source
+    )
+    return is_apart or is_own_node(plan.node)
+
+
+def made_here(metadata: Mapping[str, Any]) -> bool:
+    """Return whether this package made labels, by the metadata of their layer."""
+    if TARGET in metadata:
+        return True  # in this window
+    origin = origin_in(metadata)
+    if origin is None:
+        return False
+    return (
+        is_own_node(origin.node)
+        if origin.picture is None
+        else is_own_plan(origin.picture)
+    )
+
+
+def are_of_others(layer: Layer) -> bool:
+    """Return whether a layer has labels of a file that another program made."""
+    is_labels = layer._type_string == "labels" and origin_in(layer.metadata) is not None
+    return is_labels and not made_here(layer.metadata)

@@ -1,0 +1,216 @@
+"""Labels that others made are changed by a step of the person's own alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import zarr
+from qtpy.QtCore import Qt
+from qtpy.QtTest import QTest
+
+from mouse import CONTROL, canvas, drag, pump, until
+from napari_ngff.plugin import use_workers
+from napari_ngff.viewer.browsing.positions import key_of
+from napari_ngff.viewer.painting.layer_classes import classes_of_layer
+from napari_ngff.viewer.painting.new_labels import new_labels
+from napari_ngff.viewer.painting.paint import OMEZarrLabels
+from napari_ngff.viewer.session import session_of
+from napari_ngff.widgets.browser.host import browser_of
+from pipeline_plate import bytes_of, write_pipeline_plate
+
+pytestmark = pytest.mark.slow
+
+LEFT = Qt.MouseButton.LeftButton
+
+
+@pytest.fixture
+def plate(tmp_path):
+    return write_pipeline_plate(tmp_path / "screen.ome.zarr")
+
+
+class Desk:
+    """A window with a plate, its map and the annotate dock."""
+
+    def __init__(self, viewer, plate):
+        use_workers()
+        self.viewer = viewer
+        viewer.open(str(plate), plugin="napari-ngff")
+        until(lambda: browser_of(viewer) is not None)
+        self.browser = session_of(viewer).browser
+        self.map = browser_of(viewer).map
+        until(lambda: not self.browser.is_drawing)
+
+    def annotate(self):
+        _, dock = self.viewer.window.add_plugin_dock_widget("napari-ngff", "Annotate")
+        pump(100)
+        return dock
+
+    def rest(self):
+        display = self.browser._display
+        until(lambda: display._task._steps is None and display._state.wanted is None)
+        pump(30)
+
+    def click_well(self, well):
+        at = self.map.rectOf(well).center()
+        QTest.mouseClick(self.map.viewport(), LEFT, pos=at)
+        until(lambda: self.field and self.field.startswith(f"{well}/"))
+        self.rest()
+
+    @property
+    def field(self):
+        position = self.browser.position
+        return None if position is None else key_of(position)
+
+    def press(self, key):
+        native = canvas(self.viewer).native
+        native.setFocus()
+        QTest.keyClick(native, key)
+        pump(20)
+
+    def save(self):
+        """Press Ctrl+S."""
+        native = canvas(self.viewer).native
+        native.setFocus()
+        QTest.keyClick(native, Qt.Key.Key_S, CONTROL)
+        until(lambda: not any(x.saver.running or x.unsaved for x in self.painted()))
+
+    def painted(self):
+        layers = self.viewer.layers
+        return [x for x in layers if isinstance(x, OMEZarrLabels) and x.saver]
+
+    def go_on(self):
+        before = self.field
+        self.press(Qt.Key.Key_Period)
+        until(lambda: self.field != before)
+        self.rest()
+        return self.field
+
+    @property
+    def active(self):
+        return self.viewer.layers.selection.active
+
+    def labels(self, name):
+        found = [x for x in self.viewer.layers if isinstance(x, OMEZarrLabels)]
+        return next((x for x in found if x.name == name), None)
+
+    def stroke(self):
+        """Drag over nuclei; gives the plane and row that were under the pointer."""
+        image = next(x for x in self.viewer.layers if x._type_string == "image")
+        low, high = image.extent.world[:, -2:]
+        ends = [low + (high - low) * [0.4, part] for part in (0.2, 0.5, 0.8)]
+        drag(self.viewer, ends)
+
+
+def stored(plate, field, name):
+    return zarr.open_array(plate / field / "labels" / name / "0", mode="r")[...]
+
+
+def annotate_first_fields(desk):
+    """A first day: labels of one's own with two classes, in two fields."""
+    desk.click_well("A/1")
+    image = next(x for x in desk.viewer.layers if x._type_string == "image")
+    layer = desk.viewer.add_layer(new_labels(image, "pheno"))
+    for name in ("round", "dividing"):
+        classes_of_layer(layer).add_class(name)
+    layer.mode = "paint"
+    desk.press(Qt.Key.Key_1)
+    desk.stroke()
+    desk.go_on()
+    desk.press(Qt.Key.Key_2)
+    desk.stroke()
+    desk.go_on()
+
+
+def test_a_round_with_keys_leaves_a_segmentation_as_it_is(
+    viewer, make_napari_viewer, plate
+):
+    before = bytes_of(plate)
+    annotate_first_fields(Desk(viewer, plate))
+    viewer.close()
+    # Another day.
+    desk = Desk(make_napari_viewer(show=True), plate)
+    desk.click_well("B/1")  # which has none of these labels yet
+    assert not isinstance(desk.active, OMEZarrLabels)
+    dock = desk.annotate()
+    QTest.mouseClick(dock.round.begin, LEFT)
+    until(lambda: dock.round.annotation.fields)
+    desk.rest()
+    assert dock.round.annotation.name == "pheno"
+    painted = {}
+    for key in (Qt.Key.Key_1, Qt.Key.Key_2, Qt.Key.Key_4, Qt.Key.Key_1):
+        assert desk.active is desk.labels("pheno")
+        desk.press(key)
+        desk.stroke()
+        painted[desk.field] = int(desk.labels("pheno").selected_label)
+        desk.go_on()
+    desk.stroke()
+    desk.click_well("A/1")
+    desk.viewer.close()
+    assert len(painted) == 4
+    for field, label in painted.items():
+        values = np.unique(stored(plate, field, "pheno"))
+        assert label in values
+    assert bytes_of(plate) == before
+
+
+NUMBERS = [getattr(Qt.Key, f"Key_{number}") for number in range(1, 10)]
+
+
+def test_number_keys_choose_no_tool_while_one_annotates(viewer, plate):
+    desk = Desk(viewer, plate)
+    desk.click_well("A/1")
+    nuclei = desk.labels("nuclei")
+    viewer.layers.selection.active = nuclei
+    desk.press(Qt.Key.Key_1)
+    assert nuclei.mode == "erase", "as in napari"
+    nuclei.mode = "pan_zoom"
+    dock = desk.annotate()
+    shape = nuclei.data.shape[-2:]
+    others = [
+        viewer.add_labels(np.ones(shape, int)),
+        viewer.add_points(np.ones((1, 2))),
+        viewer.add_shapes(np.ones((1, 4, 2))),
+    ]
+    for layer in (nuclei, viewer.layers[0], *others):
+        viewer.layers.selection.active = layer
+        for key in NUMBERS:
+            desk.press(key)
+            assert layer.mode == "pan_zoom", (layer, key)
+    viewer.window.remove_dock_widget(dock)
+    desk.press(Qt.Key.Key_4)
+    assert layer.mode != "pan_zoom", "as in napari again"
+    # Only a class has a key, and a tool of the person's own.
+    dock = desk.annotate()
+    viewer.layers.selection.active = nuclei
+    classes_of_layer(nuclei).add_class("mitotic", 3)
+    desk.press(Qt.Key.Key_1)
+    assert (nuclei.mode, nuclei.selected_label) == ("pan_zoom", 3)
+    nuclei.mode = "paint"
+    desk.press(Qt.Key.Key_1)
+    assert nuclei.mode == "paint"
+
+
+def test_a_segmentation_is_corrected_in_one_step(viewer, plate):
+    """Select it, take a tool, paint: in this field and in those that follow."""
+    before = bytes_of(plate)
+    desk = Desk(viewer, plate)
+    desk.click_well("A/1")
+    dock = desk.annotate()
+    nuclei = desk.labels("nuclei")
+    viewer.layers.selection.active = nuclei
+    nuclei.mode = "paint"
+    QTest.mouseClick(dock.round.begin, LEFT)
+    until(lambda: dock.round.annotation.fields)
+    assert dock.round.annotation.name == "nuclei"
+    assert dock.round.title() == "Fields: nuclei"
+    for _ in range(3):
+        assert desk.active is desk.labels("nuclei")
+        assert desk.active.mode == "paint"
+        desk.stroke()
+        desk.go_on()
+    changed = {
+        path.partition("/labels/")[0]
+        for path, data in bytes_of(plate).items()
+        if data != before[path]
+    }
+    assert len(changed) == 3
