@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 import zarr
 from napari.components import ViewerModel
+from napari.settings import get_settings
 from napari.utils.notifications import notification_manager
 
 from napari_ngff.cli import main
@@ -133,6 +134,7 @@ def as_stranger():
     if os.getuid() != 0:
         yield
         return
+    get_settings()  # napari reads them once, from a file that only root may read
     os.setresuid(65534, 65534, 0)
     try:
         yield
