@@ -330,6 +330,20 @@ class PlateMetadata:
     # As stated; wells may have fewer fields.
     field_count: int | None = None
 
+    @property
+    def acquisition_names(self) -> dict[int, str]:
+        """Names in tables by id: of one without a name of its own, its id.
+
+        {} for a plate with fewer than two, whose tables name none.
+        """
+        if len(self.acquisitions) < 2:
+            return {}
+        names = [run.name for run in self.acquisitions]
+        return {
+            run.id: run.name if run.name and names.count(run.name) == 1 else str(run.id)
+            for run in self.acquisitions
+        }
+
     def name_acquisition(self, run: int) -> str:
         """Return the title of an acquisition by its id, also of one not listed."""
         listed = (each for each in self.acquisitions if each.id == run)

@@ -127,6 +127,48 @@ def test_a_wrong_line_says_why_and_hides_nothing(loaded, tables):
     assert "Choose a table first" in loaded.filter_problem
 
 
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("dose = 0.1 or dose > 1", "'or' is not supported"),
+        ("dose = 0.1 OR n > 1 and drug = x", "'OR' is not supported"),
+        ("dose = 0.1 | n > 1", "'|' is not supported"),
+        ("n > 1 || n < 9", "'||' is not supported"),
+        ("B or dose > 0.1", "'or' is not supported"),
+        ("drug = x or y", "'or' is not supported"),
+        ("dose = 0.1 and not n > 1", "'not' is not supported"),
+        ("not n > 1 and A", "'not' is not supported"),
+        ("dose in 0.1", "This plate has no well 'dose'"),
+        ("dose between 1 and 2", "This plate has no well 'dose'"),
+        ("Z9", "This plate has no well 'Z9'"),
+        ("A1 taxol", "This plate has no well 'taxol'"),
+    ],
+)
+def test_what_a_filter_cannot_is_named(loaded, text, problem):
+    assert filtered(loaded, text) is None
+    assert loaded.filter_problem.startswith(problem)
+    assert loaded.filter_note == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "wells"),
+    [
+        ("dose = 0.1", "A1 B1"),
+        ("A1 or B2", "A1 B2"),
+        ("drug = 'x or y'", ""),
+        ('drug != "no or not"', "A1 A2 B1"),
+        ("dose > 9", ""),
+        ("B", "B1 B2 B3"),
+    ],
+)
+def test_how_many_wells_match_is_told(loaded, text, wells):
+    found = filtered(loaded, text)
+    assert {well.replace("/", "") for well in found} == set(wells.split())
+    assert loaded.filter_note == f"{len(found)} of 6 wells match the filter."
+    assert filtered(loaded, "") is None
+    assert loaded.filter_note == ""
+
+
 def test_a_wrong_file_is_reported(tables, tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("plate,dose\n1,2\n")

@@ -43,6 +43,8 @@ DATE = re.compile(
 """Of ISO 8601, in lower case."""
 DATE_FORMS = "2026-11-22 or 2026-11-22T10:00"
 """How dates are written, for messages."""
+OR = re.compile(r"(?:^|\s)(or|\|\|?)(?:\s|$)", re.IGNORECASE)
+NOT = re.compile(r"not\s", re.IGNORECASE)
 KEPT = re.compile(r"\"(\d+)\"")
 TEST = re.compile(
     r"\s*(?P<column>\"[^\"]+\"|'[^']+'|[^=<>!\"]+?)\s*"
@@ -206,6 +208,7 @@ def parse_conditions(text: str, columns: Sequence[str]) -> tuple[ColumnCondition
             raise ValueError(f"{msg}, and a value: area > 200.")
         name = _strip_quotes(test["column"])
         column = name if name in columns else known.get(name.casefold())
+        _refuse_words(test["value"], "" if column else test["column"])
         if column is None:
             raise ValueError(_no_column(name, columns))
         operator = test["op"].lower().replace("==", "=")
@@ -213,6 +216,24 @@ def parse_conditions(text: str, columns: Sequence[str]) -> tuple[ColumnCondition
             ColumnCondition(column, operator, _strip_quotes(test["value"]))
         )
     return tuple(conditions)
+
+
+def _refuse_words(value: str, column: str) -> None:
+    """Refuse what other languages of filters have; names and values may be in quotes.
+
+    Raises
+    ------
+    ValueError
+        Where a word joins tests in another way than by "and", or denies one.
+    """
+    texts = (text for text in (column, value) if not QUOTED.fullmatch(text))
+    if word := next(filter(None, map(OR.search, texts)), None):
+        raise ValueError(
+            f"{word[1]!r} is not supported: tests are joined by 'and' alone. Text with"
+            " this word goes into quotes."
+        )
+    if NOT.match(column):
+        raise ValueError("'not' is not supported: write !=, or the opposite test.")
 
 
 def _no_column(name: str, columns: Sequence[str]) -> str:

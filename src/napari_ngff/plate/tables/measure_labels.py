@@ -6,7 +6,7 @@ and only tables of finished fields are kept in memory.
 
 from __future__ import annotations
 
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import islice
@@ -30,8 +30,9 @@ from napari_ngff.plate.tables.labelled_image import (
     labels_of,
     open_labelled,
 )
+from napari_ngff.plate.tables.row_places import read_acquisitions
 from napari_ngff.plate.tables.statistics import add_up
-from napari_ngff.plate.tables.table import FIELD, LABEL, WELL
+from napari_ngff.plate.tables.table import ACQUISITION, FIELD, LABEL, WELL, well_key
 from napari_ngff.store.hierarchy.node import read_node
 from napari_ngff.store.threads import CORES
 
@@ -51,9 +52,6 @@ __all__ = [
     "places_of",
     "table_of_field",
 ]
-
-ACQUISITION = "acquisition"
-"""Name of the column with the names of acquisitions, for plates with several."""
 
 PER_WORKER = 4
 """Tasks of a batch per worker; progress is reported between batches."""
@@ -100,6 +98,8 @@ class MeasureResult:
         Number of fields that have no such labels.
     found, total
         Number of images with such labels, and of all images that were looked at.
+    empty
+        As `without` of a `WellTable`: the images whose labels have no object.
     """
 
     frame: Any
@@ -107,6 +107,7 @@ class MeasureResult:
     without: int = 0
     found: int = 1
     total: int = 1
+    empty: tuple[tuple[str, str, str], ...] = ()
 
     @property
     def rows_text(self) -> str:
@@ -209,7 +210,7 @@ def table_of_field(location: Location, zarr_format: int, name: str) -> Any:
         if name not in table_names(node):
             return None
         frame, region = find_table(node, name)
-        frame = frame.drop(columns=[WELL, FIELD], errors="ignore")
+        frame = frame.drop(columns=[WELL, FIELD, ACQUISITION], errors="ignore")
         frame.attrs["region"] = region  # stays where all fields say the same
         return frame
 
@@ -383,11 +384,13 @@ def _measure_fields(
     step = delayed(run.task, pure=False)
     plate = node.metadata.plate
     wells = {w.path: w.name for w in map_plate(plate).wells} if plate else {}
-    acquisitions = _name_acquisitions(node, places)
+    listed = {field.well for field in places if plate and plate.acquisition_names}
+    names = read_acquisitions(node, listed)
     where = {field: node.location.join_path(_field_path(field)) for field in places}
     # A generator: a plate has thousands of them.
     tasks = (step(where[field], node.zarr_format, label) for field in places)
     frames, problems, without = [], [*lost], 0
+    empty: list[tuple[str, str, str]] = []
     results = run.yield_results(tasks, len(places))
     # Not strict: one more result says that it was given up.
     for result, field in zip(results, places, strict=False):
@@ -398,12 +401,16 @@ def _measure_fields(
         elif isinstance(result, str):
             problems.append(f"{where[field]}: {result}")
         else:
+            name = names.get((field.well, field.field), "")
+            if not len(result):
+                key = well_key(wells.get(field.well or "", ""))
+                empty.append((key, field.field, name))
+            place = {WELL: wells.get(field.well or ""), FIELD: field.field}
+            place[ACQUISITION] = name if names else None
             # In front, so the well, which comes first, is inserted last.
-            if acquisitions:
-                result.insert(0, ACQUISITION, acquisitions.get(field, ""))
-            result.insert(0, FIELD, field.field)
-            if field.well is not None:
-                result.insert(0, WELL, wells[field.well])
+            for column, value in reversed(place.items()):
+                if value is not None:
+                    result.insert(0, column, value)
             frames.append(result)
     if not frames:
         of = f"{node}: none of the images that were looked at ({len(places)})"
@@ -413,23 +420,8 @@ def _measure_fields(
     frame = pd.concat(frames, ignore_index=True)
     if CLASS in frame:  # also where the first field has no classes
         frame.insert(frame.columns.get_loc(LABEL) + 1, CLASS, frame.pop(CLASS))
-    return MeasureResult(frame, tuple(problems), without, len(frames), len(places))
-
-
-def _name_acquisitions(node: Node, fields: Sequence[FieldPath]) -> dict[FieldPath, str]:
-    """Read which acquisition each field is of; {} for a plate with only one."""
-    plate = node.metadata.plate
-    if plate is None or len(plate.acquisitions) < 2:
-        return {}
-    names = {run.id: run.name or str(run.id) for run in plate.acquisitions}
-    screen, runs = PlateContents(node), {}
-    for well in dict.fromkeys(field.well for field in fields):
-        # Of a well that cannot be read no field is measured.
-        with suppress(OMEZarrError, OSError):
-            for field in screen.list_fields(well):
-                if field.acquisition in names:
-                    runs[FieldPath(well, field.path)] = names[field.acquisition]
-    return runs
+    found, total = len(frames), len(places)
+    return MeasureResult(frame, tuple(problems), without, found, total, tuple(empty))
 
 
 def _keep_large_ids(frames: Sequence[Any]) -> None:

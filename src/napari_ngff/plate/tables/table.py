@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, count
 from typing import TYPE_CHECKING, Any
 
@@ -11,11 +11,12 @@ from napari_ngff.errors import CorruptDataError
 from napari_ngff.plate.plate_layout import row_letters
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from napari_ngff.plate.tables.conditions import ColumnCondition
 
 __all__ = [
+    "ACQUISITION",
     "AGGREGATIONS",
     "CATEGORY",
     "FIELD",
@@ -23,6 +24,7 @@ __all__ = [
     "WELL",
     "WELLS",
     "WellTable",
+    "column_texts",
     "is_truth",
     "is_well_name",
     "make_table",
@@ -32,15 +34,21 @@ __all__ = [
 WELL, FIELD, LABEL = "well", "field", "label"
 """Names of the columns that say where a row belongs, in every `WellTable`."""
 
+ACQUISITION = "acquisition"
+"""Name of the column with the names of acquisitions, for plates with several."""
+
 AGGREGATIONS = ("mean", "median", "sum", "std", "count", "min", "max")
 """How many rows of a well become one value; `std` is that of a sample (n - 1)."""
 
 CATEGORY = "most frequent"
 """The way in which several texts of a well become one."""
 
-WELLS = ("well", "well_name", "wellname", "well name", "well_id", "wellid")
-ROWS = ("row", "well_row", "wellrow", "row_name")
-COLUMNS = ("column", "col", "well_column", "wellcolumn", "well_col", "column_name")
+# The last ones are CellProfiler's.
+WELLS: tuple[str, ...] = ("well", "well_name", "wellname", "well name", "well_id")
+WELLS += ("wellid", "metadata_well", "image_metadata_well")
+ROWS = ("row", "well_row", "wellrow", "row_name", "metadata_row")
+COLUMNS: tuple[str, ...] = ("column", "col", "well_column", "wellcolumn", "well_col")
+COLUMNS += ("column_name", "metadata_column", "metadata_col")
 FIELDS = ("field", "path_in_well", "field_index", "fov", "site")
 LABELS = ("label", "label_id", "labelid", "object_label")
 
@@ -66,11 +74,15 @@ class WellTable:
         were read.
     region
         Name of the labels whose objects the rows are; "" where it is not said.
+    without
+        Well (`well_key`), field and acquisition of each image in which no object was
+        found, and so has no row.
     """
 
     name: str
     frame: Any
     region: str = ""
+    without: tuple[tuple[str, str, str], ...] = ()
 
     def __len__(self) -> int:
         return len(self.frame)
@@ -102,10 +114,25 @@ class WellTable:
         ValueError
             Where a condition does not fit its column.
         """
-        frame = self.frame
+        frame, without = self.frame, self.without
         for condition in conditions:
-            frame = frame[condition.rows_meeting(frame)]
-        return WellTable(self.name, frame, self.region)
+            frame, without = frame[condition.rows_meeting(frame)], ()
+        return replace(self, frame=frame, without=without)
+
+    def hide_acquisitions(self, names: Collection[str]) -> WellTable:
+        """Leave out the rows of some acquisitions; those of none that is named stay."""
+        column = next((c for c in self.columns if c.lower() == ACQUISITION), None)
+        if column is None or not names:
+            return self
+        frame = self.frame[~column_texts(self.frame[column]).isin(names)]
+        without = tuple(place for place in self.without if place[2] not in names)
+        return replace(self, frame=frame, without=without)
+
+    def of_wells(self, keys: Collection[str]) -> WellTable:
+        """Keep the rows of some wells, by `well_key`."""
+        frame = self.frame[self.frame[WELL].isin(keys)]
+        without = tuple(place for place in self.without if place[0] in keys)
+        return replace(self, frame=frame, without=without)
 
     def of_field(self, well: str, field: str) -> WellTable:
         """Keep the rows of one image; if the table has no fields, those of its well.
@@ -119,7 +146,7 @@ class WellTable:
         frame = frame[frame[WELL].isin(known_as(well))]
         if FIELD in frame.columns:
             frame = frame[frame[FIELD] == field]
-        return WellTable(self.name, frame, self.region)
+        return replace(self, frame=frame, without=())
 
     def by_well(self, column: str, how: str) -> dict[str, float]:
         """Combine all rows of each well into one value.
@@ -130,7 +157,8 @@ class WellTable:
         Parameters
         ----------
         column
-            One of `columns`; for `count` it may hold text.
+            One of `columns`, for `count` also of text; or `LABEL`: the number of
+            objects of each image.
         how
             One of `AGGREGATIONS`.
 
@@ -144,17 +172,28 @@ class WellTable:
         ValueError
             Where text is to be anything but counted.
         """
+        if column == LABEL:
+            return self._count_objects(how)
         if how != "count" and not self.is_numeric(column):
             msg = f"{column!r} is text: choose 'count'."
             raise ValueError(msg)
-        values = self.frame[column]
-        # pandas has no standard deviation of booleans.
-        if values.dtype.kind == "b":
-            values = values.astype(float)
-        grouped = values.groupby(self.frame[WELL], observed=True)
-        # `min_count`: the sum of nothing but missing values is missing, not 0.
-        by_key = grouped.sum(min_count=1) if how == "sum" else grouped.agg(how)
-        return {str(k): float(v) for k, v in by_key.dropna().items()}
+        # Sums of a narrow type may not fit into it, and booleans have none.
+        values = (
+            self.frame[column] if how == "count" else self.frame[column].astype(float)
+        )
+        return _combine(values.groupby(self.frame[WELL], observed=True), how)
+
+    def _count_objects(self, how: str) -> dict[str, float]:
+        """Combine the numbers of objects of the images of each well."""
+        import pandas as pd
+
+        places = [name for name in (WELL, FIELD) if name in self.frame.columns]
+        # At several time points an object has several rows.
+        found = self.frame.groupby(places, observed=True)[LABEL].nunique()
+        wells = [str(well) for well in found.index.get_level_values(0)]
+        wells += [well for well, _, _ in self.without]
+        counts = [*found.tolist(), *[0] * len(self.without)]
+        return _combine(pd.Series(counts, dtype=float).groupby(wells), how)
 
     def list_texts(self, column: str) -> tuple[str, ...]:
         """List the different values of a column as text, in no order."""
@@ -222,7 +261,7 @@ class WellTable:
         if not len(known):
             return "no value"
         if values.dtype.kind in "iuf" and len(values) > 1:
-            return f"{float(known.mean()):.4g} (mean of {len(known):,})"
+            return f"{known.astype(float).mean():.4g} (mean of {len(known):,})"
         if len(values) == 1:
             value = known.iloc[0]
             return f"{value:.6g}" if values.dtype.kind == "f" else _name_text(value)
@@ -244,7 +283,7 @@ class WellTable:
         dict
             Path by `well_key`; keys of no well of the plate are not in it.
         """
-        keys = set(self.frame[WELL].unique())
+        keys = {*self.frame[WELL].unique(), *(place[0] for place in self.without)}
         return {key: path for path in wells for key in known_as(path) if key in keys}
 
     def value_by_well(
@@ -257,6 +296,12 @@ class WellTable:
             places[k]: v for k, v in self.by_well(column, how).items() if k in places
         }
         return {path: by_path.get(path) for path in paths}
+
+
+def _combine(groups: Any, how: str) -> dict[str, float]:
+    # `min_count`: the sum of nothing but missing values is missing, not 0.
+    by_key = groups.sum(min_count=1) if how == "sum" else groups.agg(how)
+    return {str(key): float(value) for key, value in by_key.dropna().items()}
 
 
 def well_key(name: str) -> str:
@@ -323,10 +368,10 @@ def make_table(
     if known[WELL] is not None:
         result[WELL] = well_key(known[WELL] or "")
     elif well is not None:
-        result[WELL] = _apply_once(_column_texts(frame[well]), well_key)
+        result[WELL] = _apply_once(column_texts(frame[well]), well_key)
         used.append(well)
     elif row is not None and column is not None:
-        pairs = _column_texts(frame[row]) + "/" + _column_texts(frame[column])
+        pairs = column_texts(frame[row]) + "/" + column_texts(frame[column])
         result[WELL] = _apply_once(pairs, _pair_key)
         used += [row, column]
     else:
@@ -335,7 +380,7 @@ def make_table(
     if known[FIELD] is not None:
         result[FIELD] = known[FIELD]
     elif field is not None:
-        result[FIELD] = _column_texts(frame[field])
+        result[FIELD] = column_texts(frame[field])
         used.append(field)
     if label is not None and _has_numbers(frame[label]):
         result[LABEL] = _label_integers(frame[label], label, name)
@@ -372,7 +417,7 @@ def _first_present(names: Mapping[str, str], usual: Iterable[str]) -> str | None
     return next((names[name] for name in usual if name in names), None)
 
 
-def _column_texts(column: Any) -> Any:
+def column_texts(column: Any) -> Any:
     """Convert a column of names to text; see `_name_text`."""
     return _apply_once(column, _name_text)
 

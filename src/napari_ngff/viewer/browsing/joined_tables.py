@@ -18,6 +18,7 @@ from napari_ngff.plate.tables.conditions import is_condition, parse_conditions, 
 from napari_ngff.plate.tables.table import (
     AGGREGATIONS,
     CATEGORY,
+    FIELD,
     LABEL,
     WELL,
     WellTable,
@@ -55,6 +56,14 @@ CATEGORY_COLORS: tuple[Color, ...] = tuple(
 
 PATTERNS = 3
 """Number of patterns in which each colour is drawn, if there are more categories."""
+
+
+NUMBERS = ("sum", "mean", "median", "std", "min", "max")
+"""How numbers of objects of images become that of a well, the usual way first."""
+
+
+LABELS = "labels"
+"""Column of a table that counts labels."""
 
 
 MOST_CATEGORIES = PATTERNS * len(CATEGORY_COLORS)
@@ -283,15 +292,38 @@ class JoinedTables:
 
     def __init__(self) -> None:
         self.tables: dict[TableOffer, WellTable] = {}
+        self._acquisitions: tuple[tuple[str, ...], frozenset[str]] = (), frozenset()
+        self._rows: dict[TableOffer, WellTable] = {}
+        self._forget_results()
+
+    def _forget_results(self) -> None:
+        # All caches: filters and colours may use any of the tables.
+        self._rows = dict(self.tables)
         self._kept: tuple[object, WellTable] | None = None
         self._shown: tuple[object, frozenset[str] | None] | None = None
         self._values: tuple[object, Coloring] | None = None
+        for offer, table in self.tables.items():
+            self._rows[offer] = table.hide_acquisitions(self._acquisitions[1])
 
     def add_table(self, offer: TableOffer, table: WellTable) -> None:
         """Take a table, instead of an earlier one of the same origin."""
         self.tables[offer] = table
-        # All caches: filters and colours may use any of the tables.
-        self._kept = self._shown = self._values = None
+        self._forget_results()
+
+    def show_acquisitions(self, shown: Sequence[str], hidden: Iterable[str]) -> bool:
+        """Let only rows of the acquisitions that are shown count, by their names.
+
+        Returns
+        -------
+        bool
+            Whether others were shown before.
+        """
+        acquisitions = tuple(shown), frozenset(hidden)
+        if acquisitions == self._acquisitions:
+            return False
+        self._acquisitions = acquisitions
+        self._forget_results()
+        return True
 
     def title_columns(self) -> dict[TableColumn, str]:
         """Return all columns with titles that name the table where names clash."""
@@ -299,15 +331,29 @@ class JoinedTables:
         columns = [
             TableColumn(offer, name)
             for offer, table in self.tables.items()
-            for name in table.columns
+            # The number of objects is no column, and counted from the rows.
+            for name in (*table.place_columns[-1:], *table.columns)
+            if name != FIELD
         ]
-        names = [column.name for column in columns]
+        names = [self._title_column(column) for column in columns]
         return {
-            column: column.name
-            if names.count(column.name) == 1
-            else title_in_table(column.name, column.offer)
-            for column in columns
+            column: name
+            if names.count(name) == 1
+            else title_in_table(name, column.offer)
+            for column, name in zip(columns, names, strict=True)
         }
+
+    def _is_number(self, column: TableColumn) -> bool:
+        """Return whether a column has the numbers of objects of images."""
+        counts = column.offer.source is TableOrigin.COUNT and column.name == LABELS
+        return counts or column.name == LABEL
+
+    def _title_column(self, column: TableColumn) -> str:
+        if not self._is_number(column):
+            return column.name
+        counted = self.tables[column.offer].region or "objects"
+        is_count = column.offer.source is TableOrigin.COUNT
+        return column.offer.title if is_count else f"number of {counted}"
 
     def object_table(self, chosen: TableOffer | None) -> WellTable | None:
         """Give the table whose rows are objects: the chosen one, else the latest."""
@@ -320,15 +366,18 @@ class JoinedTables:
         """Sum up what all tables hold of a well; tables without rows of it do not."""
         descriptions = (
             (offer.title, table.describe_well(path))
-            for offer, table in self.tables.items()
+            for offer, table in self._rows.items()
         )
         return tuple((title, columns) for title, columns in descriptions if columns)
 
     def ways_of(self, column: TableColumn | None) -> tuple[str, ...]:
-        """List how the rows of a well can become one value."""
-        if column is None or self.tables[column.offer].is_numeric(column.name):
+        """List how the rows of a well can become one value, the usual way first."""
+        if column is None:
             return AGGREGATIONS
-        return CATEGORY, "count"
+        if column.name == LABEL:
+            return NUMBERS
+        numeric = self.tables[column.offer].is_numeric(column.name)
+        return AGGREGATIONS if numeric else (CATEGORY, "count")
 
     # Conditions.
 
@@ -395,6 +444,10 @@ class JoinedTables:
             return self._shown[1]
         words, tests = self.parse_line(text, chosen)
         met = [matching_wells(plate, word) for word in words]
+        for word in " ".join(words).replace(",", " ").split() if plate.wells else ():
+            if word.lower() != "or" and not matching_wells(plate, word):
+                msg = f"This plate has no well {word!r}."
+                raise ValueError(f"{msg} A test is written so: area > 200.")
         wells = [well.path for well in plate.wells]
         met += [self._wells_met(offer, tests[offer], wells) for offer in tests]
         known = [wells_met for wells_met in met if wells_met is not None]
@@ -404,7 +457,7 @@ class JoinedTables:
     def _wells_met(
         self, offer: TableOffer, tests: Sequence[ColumnCondition], wells: Sequence[str]
     ) -> frozenset[str]:
-        return frozenset(self.tables[offer].rows_where(tests).wells_of(wells).values())
+        return frozenset(self._rows[offer].rows_where(tests).wells_of(wells).values())
 
     def filter_rows(
         self, offer: TableOffer, text: str, wells: Sequence[str]
@@ -413,12 +466,11 @@ class JoinedTables:
         key = offer, text, tuple(wells)
         if self._kept is None or self._kept[0] != key:
             tests = self.parse_line(text, offer)[1]
-            rows = self.tables[offer].rows_where(tests.pop(offer, ()))
+            rows = self._rows[offer].rows_where(tests.pop(offer, ()))
             for other, others in tests.items():
                 met = self._wells_met(other, others, wells)
-                keys = [k for k, path in rows.wells_of(wells).items() if path in met]
-                frame = rows.frame[rows.frame[WELL].isin(keys)]
-                rows = WellTable(rows.name, frame, rows.region)
+                known = rows.wells_of(wells).items()
+                rows = rows.of_wells([key for key, path in known if path in met])
             self._kept = key, rows
         return self._kept[1]
 
@@ -433,7 +485,7 @@ class JoinedTables:
             try:
                 rows = self.filter_rows(column.offer, text, wells)
             except ValueError:  # while a filter is typed the map stays as it is
-                rows = self.tables[column.offer]
+                rows = self._rows[column.offer]
             self._values = key, self._color_rows(rows, column, how, wells)
         return self._values[1]
 
@@ -448,10 +500,22 @@ class JoinedTables:
             if len(names) > MOST_CATEGORIES:  # most of them are of no well
                 known = (*table.category_by_well(wells, name).values(), *texts.values())
                 names = {text for text in known if text is not None}
-            return color_categories(texts, names, name)
+            return color_categories(texts, names, self._title_values(column, ""))
+        values = rows.value_by_well(wells, name, how)
+        return color_numbers(values, self._title_values(column, how))
+
+    def _title_values(self, column: TableColumn, how: str) -> str:
+        """Say what the values of the wells are: "voxels, mean, day 1"."""
+        table = self.tables[column.offer]
+        counted = "objects" if LABEL in table.place_columns else "images"
+        if how == "count":
+            how = f"count of {counted if table.place_columns else 'rows'}"
+        elif how != "sum" and self._is_number(column):
+            how = f"{how} of images"
         # One row per well needs no word about how rows become one value.
-        alone = table.frame[WELL].is_unique and how != "count"
-        if column.offer.source is TableOrigin.COUNT:
-            name = column.offer.title
-        title = name if alone else f"{name}, {how}"
-        return color_numbers(rows.value_by_well(wells, column.name, how), title)
+        alone = table.frame[WELL].is_unique and column.name != LABEL
+        parts = [self._title_column(column)]
+        parts += [how] if how and (not alone or how.startswith("count")) else []
+        if self._rows[column.offer] is not table:
+            parts.append(" + ".join(self._acquisitions[0]))
+        return ", ".join(parts)

@@ -18,12 +18,10 @@ from napari_ngff.labels.kept_edits import address_text
 from napari_ngff.plate.tables.files import read_table, write_frame
 from napari_ngff.plate.tables.labelled_image import CLASS
 from napari_ngff.plate.tables.measure_labels import FieldPath
+from napari_ngff.plate.tables.row_places import locate_rows
 from napari_ngff.plate.tables.table import (
-    AGGREGATIONS,
-    LABEL,
     WELL,
     WellTable,
-    make_table,
 )
 from napari_ngff.viewer import window_services
 from napari_ngff.viewer.browsing.joined_tables import (
@@ -32,6 +30,11 @@ from napari_ngff.viewer.browsing.joined_tables import (
     TableColumn,
     WellDetails,
     color_numbers,
+)
+from napari_ngff.viewer.browsing.shown_labels import (
+    join_table,
+    labels_shown,
+    names_shown,
 )
 from napari_ngff.viewer.browsing.table_offers import (
     GatheredTable,
@@ -43,13 +46,10 @@ from napari_ngff.viewer.browsing.table_offers import (
     read_offer,
 )
 from napari_ngff.viewer.latest_task import LatestTask
-from napari_ngff.viewer.layer_plan import KEY, origin_of
 from napari_ngff.viewer.notices import last_part
 from napari_ngff.viewer.painting.layer_classes import classes_of_layer
 from napari_ngff.viewer.painting.layer_measuring import (
     UNSAVED,
-    join_features,
-    part_features,
 )
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.saving.measured_tables import OLDER, OUTDATED, MeasuredTable
@@ -59,7 +59,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from napari.components import ViewerModel
-    from napari.layers import Labels
 
     from napari_ngff.plate.tables.table import WellTable
     from napari_ngff.viewer.browsing.browser import Browser
@@ -67,7 +66,7 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.saving.layer_saver import LayerSaver
     from napari_ngff.viewer.saving.measured_tables import MeasuredLabels
 
-__all__ = ["PlateTables", "join_table", "labels_shown", "names_shown"]
+__all__ = ["PlateTables"]
 
 CHANGING = (TableOrigin.PLATE, TableOrigin.IMAGES, TableOrigin.COUNT)
 """Origins whose tables are read again when they are chosen again, which is slow."""
@@ -113,7 +112,7 @@ class PlateTables:
         self.chosen: TableOffer | None = None
         self.column: str | None = None
         self.log: bool | None = None
-        self._how = AGGREGATIONS[0]
+        self._ways: dict[TableColumn, str] = {}
         self._joined = JoinedTables()
         self._limits: tuple[float, float] | None = None
         self._colors_seen: dict[str, tuple[int, ...]] = {}
@@ -126,6 +125,7 @@ class PlateTables:
         browser.layers_changed.connect(self._follow_layers)
         browser.labels_offered.connect(self._offer_counts)
         self._session.measured.save_noted.connect(self._check_outdated)
+        self._show_acquisitions()
         self._offer_counts()
         self._offer_measured()
 
@@ -158,9 +158,10 @@ class PlateTables:
     @property
     def table_column(self) -> TableColumn | None:
         """The column that colours the map; None for thumbnails."""
-        if self.chosen is None or self.column not in self.columns:
+        if self.chosen is None or self.column is None:
             return None
-        return TableColumn(self.chosen, self.column)
+        column = TableColumn(self.chosen, self.column)
+        return column if column in self.all_columns else None
 
     @property
     def ways(self) -> tuple[str, ...]:
@@ -169,8 +170,10 @@ class PlateTables:
 
     @property
     def how(self) -> str:
-        """Which of `ways` is chosen."""
-        return self._how if self._how in self.ways else self.ways[0]
+        """Which of `ways` is chosen for the column: the first, or the last choice."""
+        column, ways = self.table_column, self.ways
+        chosen = None if column is None else self._ways.get(column)
+        return chosen if chosen in ways else ways[0]
 
     def describe_well(self, path: str) -> WellDetails:
         """Sum up what all tables that were read hold of a well."""
@@ -211,8 +214,10 @@ class PlateTables:
         offer = TableOffer(TableOrigin.FILE, os.path.basename(path))
         # Where there are no wells, rows need no column of wells.
         alone = not self.wells
+        node = self.browser.node
         self._start_task(
-            lambda _: read_table(path, alone=alone), partial(self._take_table, offer)
+            lambda _: locate_rows(node, read_table(path, alone=alone)),
+            partial(self._take_table, offer),
         )
 
     def choose_table(self, offer: TableOffer | None) -> None:
@@ -421,16 +426,25 @@ class PlateTables:
 
     # The map.
 
-    def color_by(self, column: str | None, how: str) -> None:
-        """Colour the map by a column of the chosen table, or show thumbnails."""
-        if column != self.column:
+    def color_by(self, column: str | None, how: str | None = None) -> None:
+        """Colour the map by a column of the chosen table, or show thumbnails.
+
+        Parameters
+        ----------
+        how
+            One of `ways`; by default that of the column before, see `how`.
+        """
+        before = self.column, self.how
+        self.column = column
+        if how is not None and self.table_column is not None:
+            self._ways[self.table_column] = how
+        if column != before[0]:
             self._limits = self.log = None
-        elif how != self.how:
+        elif self.how != before[1]:
             self._limits = None
-        self.column, self._how = column, how
         self.changed.emit()
 
-    def color_by_any(self, column: TableColumn | None, how: str) -> None:
+    def color_by_any(self, column: TableColumn | None, how: str | None = None) -> None:
         """Colour the map by a column of any table, which is chosen; see `color_by`."""
         if column is not None and column.offer != self.chosen:
             self.chosen, self.column = column.offer, None
@@ -475,6 +489,8 @@ class PlateTables:
 
     def _follow_layers(self) -> None:
         """Join features of other labels, and show the colours of their classes."""
+        if self._show_acquisitions():
+            self.changed.emit()
         self._join_features()
         for layer, _ in labels_shown(self._viewer(), self.browser):
             saver = getattr(layer, "saver", None)
@@ -513,6 +529,13 @@ class PlateTables:
         return ""
 
     @property
+    def filter_note(self) -> str:
+        """How many wells the filter means; "" for all, or where it has a problem."""
+        shown = self.wells_shown
+        of = f"of {len(self.wells):,} wells match the filter."
+        return "" if shown is None else f"{len(shown):,} {of}"
+
+    @property
     def wells_shown(self) -> frozenset[str] | None:
         """Paths of the wells that the filter means; None for all."""
         try:
@@ -532,69 +555,18 @@ class PlateTables:
         join_table(self._viewer(), self.browser, table)
         self.browser.offer_labels(names_shown(self._viewer(), self.browser))
 
+    def _show_acquisitions(self) -> bool:
+        """Let the rows of the acquisitions count that the browser shows."""
+        plate, chosen = (
+            self.browser.node.metadata.plate,
+            self.browser.chosen_acquisitions,
+        )
+        names = plate.acquisition_names if plate is not None and chosen else {}
+        shown = [names[run] for run in chosen if run in names]
+        return self._joined.show_acquisitions(shown, set(names.values()) - set(shown))
+
     def _offer_counts(self) -> None:
         """Offer to count and to measure all labels that are known by now."""
         names = self.browser.known_labels
         if not set(names) <= set(self.labels):
             self._add_offers([TableOffer(TableOrigin.COUNT, name) for name in names])
-
-
-def labels_shown(
-    viewer: ViewerModel | None, browser: Browser, name: str = ""
-) -> list[tuple[Labels, FieldPath]]:
-    """Find the labels of what is shown, each with the field that it belongs to.
-
-    They belong to several fields where several acquisitions are shown.
-
-    Parameters
-    ----------
-    name
-        Of the labels; "" for any.
-    """
-    position = browser.position
-    if viewer is None or position is None:
-        return []
-    labels: list[tuple[Labels, FieldPath]] = []
-    root = browser.node.location.join_path(position.well or "").path
-    for layer in viewer.layers:
-        origin = origin_of(layer)
-        is_label = layer._type_string == "labels" and browser.owns_layer(layer)
-        if is_label and origin is not None:
-            picture = origin.picture
-            image = picture.image if picture is not None else None
-            image_path = image.node.location.path if image is not None else ""
-            field = image_path.removeprefix(root).strip("/") or position.field
-            if name in ("", origin.label_name):
-                labels.append((layer, FieldPath(position.well, field)))
-    return labels
-
-
-def names_shown(viewer: ViewerModel | None, browser: Browser) -> tuple[str, ...]:
-    """List the names of the labels that are shown, but for those of sidecars: these are
-    not in the fields, where labels to measure are looked for.
-    """
-    root = browser.node.location.source.name
-    nodes = [layer.metadata[KEY].node for layer, _ in labels_shown(viewer, browser)]
-    names = (n.name for n in nodes if n.location.source.name == root)
-    return tuple(dict.fromkeys(names))
-
-
-def join_table(
-    viewer: ViewerModel | None, browser: Browser, table: WellTable | None
-) -> None:
-    """Show the rows of a table as features of the labels on screen."""
-    has_objects = table is not None and LABEL in table.frame.columns
-    measured = None if viewer is None else session_of(viewer).measured
-    for layer, field_path in labels_shown(viewer, browser):
-        # Rows of the field before must not stay, whether or not this one has some.
-        part_features(layer)
-        origin = layer.metadata[KEY]
-        regions = "", origin.label_name
-        if table is not None and has_objects and table.region in regions:
-            rows = table.of_field(field_path.well or "", field_path.field)
-            if len(rows):
-                join_features(layer, rows)
-                continue
-        # What the form has measured stays, until the field is left.
-        for kept in measured.list_of_layers([layer]) if measured is not None else ():
-            join_features(layer, make_table(kept.frame, "measured", {WELL: ""}))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from napari_ngff.plate.tables.measure_labels import (
     places_of,
     table_of_field,
 )
+from napari_ngff.plate.tables.row_places import locate_rows
 from napari_ngff.plate.tables.table import FIELD, WELL, WellTable, make_table
 
 if TYPE_CHECKING:
@@ -143,9 +144,9 @@ def read_offer(node: Node, offer: TableOffer) -> WellTable:
     OMEZarrError, OSError
         Where it cannot be read.
     """
-    if offer.source is TableOrigin.STATES:
-        return states_table(node)
-    return read_listed_table(node, offer.name)
+    is_states = offer.source is TableOrigin.STATES
+    table = states_table(node) if is_states else read_listed_table(node, offer.name)
+    return locate_rows(node, table)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -184,6 +185,7 @@ def gather_offer(
     stated = measured.frame.attrs.get("region", "")
     region = offer.name if offer.source is TableOrigin.MEASURED else stated
     table = make_table(measured.frame, offer.title, well_column, region)
+    table = replace(table, without=measured.empty)
     return GatheredTable(table, _describe_result(offer, measured), measured.problems)
 
 

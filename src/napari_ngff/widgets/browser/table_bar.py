@@ -265,7 +265,7 @@ class TableBar(QWidget):
         # Methods: Qt keeps a lambda, and the widget it holds, for ever.
         self.table.activated.connect(self._on_table)
         self.column.activated.connect(self._on_column)
-        self.how.activated.connect(self._on_column)
+        self.how.activated.connect(self._on_how)
         self.log.clicked.connect(self._on_log)
         self.load_button.clicked.connect(self._on_load)
         self.save_button.clicked.connect(self._on_save)
@@ -318,8 +318,11 @@ class TableBar(QWidget):
 
     def _on_column(self, _: int) -> None:
         if self._tables is not None:
-            column, how = self.column.currentData(), self.how.currentText()
-            self._tables.color_by_any(column, how)
+            self._tables.color_by_any(self.column.currentData())
+
+    def _on_how(self, _: int) -> None:
+        if self._tables is not None:
+            self._tables.color_by_any(self.column.currentData(), self.how.currentText())
 
     def _on_log(self, checked: bool) -> None:
         if self._tables is not None:
@@ -394,9 +397,11 @@ class TableBar(QWidget):
         if isalive(self):  # type: ignore[no-untyped-call]
             self._message = text
             tables = self._tables
+            notes = [text]
+            if tables is not None:
+                notes += [tables.filter_note, tables.outdated_note]
             wrong = tables.filter_problem if tables is not None else ""
-            outdated = tables.outdated_note if tables is not None else ""
-            line = wrong or " ".join(filter(None, (text, outdated)))
+            line = wrong or " ".join(filter(None, notes))
             self.note.setText(line)
             self.note.setVisible(bool(line))
 
