@@ -1,7 +1,12 @@
 from __future__ import annotations
 
+from math import isfinite
+
 import numpy as np
 import pytest
+import zarr
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 from napari.components import ViewerModel
 from napari.layers import Image
 
@@ -11,6 +16,8 @@ from napari_ngff.metadata.model import ContrastWindow
 from napari_ngff.viewer import contrast, window_services
 from napari_ngff.viewer.contrast import measure_contrast
 from napari_ngff.viewer.layer_plan import KEY, LayerOrigin
+from napari_ngff.viewer.layers import image_layers
+from napari_ngff.viewer.node_contents import open_contents
 from napari_ngff.viewer.samples import write_image
 from napari_ngff.viewer.session import session_of
 from napari_ngff.viewer.window_services import ErrorReport
@@ -153,6 +160,63 @@ def test_contrast_of_odd_pixels(pixels, expected):
         assert found is None
     else:
         np.testing.assert_allclose(found.limits, expected, rtol=0.01)
+
+
+NUMBERS = ["u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f2", "f4", "f8"]
+
+
+@st.composite
+def pixels_of_any_type(draw):
+    """Pixels of at most three values, as far apart or as close as their type allows."""
+    dtype = np.dtype(draw(st.sampled_from(NUMBERS)))
+    if dtype.kind == "f":
+        numbers = st.floats(width=8 * dtype.itemsize)
+    else:
+        info = np.iinfo(dtype)
+        numbers = st.integers(int(info.min), int(info.max))
+    values = draw(st.lists(numbers, min_size=1, max_size=3))
+    return np.resize(np.array(values, dtype), (8, 8))
+
+
+def write_plane(where, pixels, window):
+    """Write one plane as an image of OME-Zarr 0.5, with a window of its channel."""
+    scale = {"type": "scale", "scale": [1.0, 1.0]}
+    dataset = {"path": "0", "coordinateTransformations": [scale]}
+    axes = [{"name": name, "type": "space"} for name in "yx"]
+    ome = {"version": "0.5", "multiscales": [{"axes": axes, "datasets": [dataset]}]}
+    if window is not None:
+        names = ("start", "end", "min", "max")
+        ome["omero"] = {"channels": [{"window": dict(zip(names, window, strict=True))}]}
+    group = zarr.open_group(where, mode="w", zarr_format=3, attributes={"ome": ome})
+    group.create_array("0", data=pixels, compressors=None)
+    return where
+
+
+@settings(max_examples=60)
+@given(
+    pixels_of_any_type(),
+    st.none() | st.lists(st.floats(width=64).filter(isfinite), min_size=4, max_size=4),
+)
+@example(np.full((8, 8), 720575940621039145, "u8"), None)
+@example(np.full((8, 8), np.finfo("f4").max, "f4"), None)
+@example(np.resize([-1.7e308, 0.0, 1.7e308], (8, 8)), None)
+@example(np.zeros((8, 8), "u8"), [2.0**63, 2.0**63 + 2048, 0.0, 2.0**64])
+@example(np.zeros((8, 8), "u2"), [-1e308, 1e308, -1e308, 1e308])
+def test_limits_of_contrast_increase(tmp_path_factory, pixels, window):
+    """Also as 32 bits, in which they are drawn; with a range that is no infinity."""
+    where = write_plane(tmp_path_factory.mktemp("plane") / "a.zarr", pixels, window)
+    viewer = ViewerModel()
+    session_of(viewer)
+    (group,) = open_contents(open_node(where), ErrorReport()).groups
+    ((data, keywords, _),) = image_layers(group.image)
+    with np.errstate(over="ignore", invalid="ignore"):  # in napari's thumbnails
+        viewer.add_layer(Image(data, **keywords))
+    (layer,) = viewer.layers
+    low, high = layer.contrast_limits
+    assert np.float32(low) < np.float32(high)
+    least, most = layer.contrast_limits_range
+    assert least <= low < high <= most
+    assert np.isfinite(np.float32(most) - np.float32(least))
 
 
 def test_contrast_looks_at_a_bounded_part_of_the_middle_plane(monkeypatch):

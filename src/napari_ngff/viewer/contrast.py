@@ -23,6 +23,7 @@ __all__ = [
     "PixelContrast",
     "measure_contrast",
     "read_samples",
+    "separate_limits",
     "slider_range",
     "stated_range",
 ]
@@ -40,6 +41,10 @@ MOST_SAMPLED = 50
 
 MARGIN = 0.25
 """Share of the range that is added above: finer levels are brighter than their mean."""
+
+GREATEST = float(np.finfo("f4").max) / 16
+"""Limits stay within it, so that the range of their slider is finite on a graphics
+card, too."""
 
 FIRST_RANGE = 3.0
 """Range of the slider relative to the limits, before pixels are known."""
@@ -91,7 +96,8 @@ def measure_contrast(
     read = [np.asarray(data[middle + one]).ravel() for one in windows]
     pixels = np.concatenate(read) if read else np.empty(0, data.dtype)
     # Floats may have NaN where there are no pixels.
-    pixels = pixels[np.isfinite(pixels)] if pixels.dtype.kind == "f" else pixels
+    if pixels.dtype.kind == "f":
+        pixels = np.clip(pixels[np.isfinite(pixels)], -GREATEST, GREATEST)
     if not pixels.size:
         return None
     span = float(pixels.min()), float(pixels.max())
@@ -99,7 +105,20 @@ def measure_contrast(
     if low == high:
         # Nearly empty planes: more than 99.8 % of the pixels are equal.
         low, high = span
-    return PixelContrast((low, high) if low < high else (low, low + 1), span)
+    if low == high:
+        high = low + 1
+    return PixelContrast(separate_limits(low, high), span)
+
+
+def separate_limits(low: float, high: float) -> tuple[float, float]:
+    """Return limits that increase also as the numbers of a graphics card, 32 bits.
+
+    Large integers and floats may be closer than that. napari raises an error for equal
+    limits.
+    """
+    low, high = (float(np.clip(limit, -GREATEST, GREATEST)) for limit in (low, high))
+    step = float(np.spacing(np.float32(max(abs(low), abs(high)))))
+    return (low, high) if high - low >= step else (low, low + step)
 
 
 def _middle_of(shape: Sequence[int]) -> tuple[int, ...]:
@@ -151,7 +170,7 @@ def stated_range(
     kind = np.dtype(dtype)
     if kind.kind in "iu" and kind.itemsize > 1 and window.max >= np.iinfo(kind).max:
         return None
-    return window.min, window.max
+    return separate_limits(window.min, window.max)
 
 
 def slider_range(

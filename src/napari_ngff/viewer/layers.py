@@ -12,7 +12,7 @@ from napari_ngff.errors import OMEZarrError, UnsupportedError
 from napari_ngff.metadata.model import Channel
 from napari_ngff.plate.mosaic_level import MosaicLevel
 from napari_ngff.store.arrays.lazy_array import ArrayWindow
-from napari_ngff.viewer.contrast import SAMPLED_WELLS, measure_contrast
+from napari_ngff.viewer.contrast import SAMPLED_WELLS, measure_contrast, separate_limits
 from napari_ngff.viewer.label_layers import label_layer, left_levels_note, rounded_note
 from napari_ngff.viewer.layer_plan import (
     KEY,
@@ -205,7 +205,7 @@ def _stated_limits(channel: Channel) -> tuple[float, float] | None:
     window = channel.window
     if window is None or window.start is None or window.end is None:
         return None
-    return window.start, window.end
+    return separate_limits(window.start, window.end)
 
 
 def _provisional_limits(dtype: np.dtype[Any]) -> tuple[float, float]:
