@@ -27,7 +27,12 @@ from napari_ngff.store.convert.source_state import (
     find_changed_key,
 )
 from napari_ngff.store.convert.unit_runner import run_units
-from napari_ngff.store.convert.work_unit import WorkUnit, run_unit, source_keys
+from napari_ngff.store.convert.work_unit import (
+    WorkUnit,
+    run_unit,
+    sharing_sources,
+    source_keys,
+)
 from napari_ngff.store.hierarchy.location import is_url
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.store.write.new_hierarchy import SINGLE
@@ -292,7 +297,7 @@ def convert_hierarchy(
     request = fit_request(node, target, request)
     settings = _dump_settings(node, request, skips=run.skips)
     folder = PartialFolder(target, settings, overwrite=run.overwrite, resume=run.resume)
-    with folder:
+    with folder, sharing_sources(folder.token):
         problems, notes = _plan(node, request, folder, run)
         try:
             result = _finish(node, folder, run, problems)

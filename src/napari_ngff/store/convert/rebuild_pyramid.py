@@ -27,7 +27,7 @@ from napari_ngff.store.convert.array_task import ArrayTask, choose_block
 from napari_ngff.store.convert.image_plan import whole_factors
 from napari_ngff.store.convert.selection import Storage
 from napari_ngff.store.convert.unit_runner import run_units
-from napari_ngff.store.convert.work_unit import WorkUnit, run_unit
+from napari_ngff.store.convert.work_unit import WorkUnit, run_unit, sharing_sources
 from napari_ngff.store.hierarchy.consolidated import update_copies
 from napari_ngff.store.hierarchy.edit_document import change_document
 from napari_ngff.store.hierarchy.node import open_node
@@ -214,7 +214,8 @@ class _Rebuilding:
             WorkUnit(key, index, folder, folder.root, task, index)
             for index in range(task.count)
         )
-        run_units(units, run_unit, self._count_unit, self.scheduler)
+        with sharing_sources(key):
+            run_units(units, run_unit, self._count_unit, self.scheduler)
 
     def _count_unit(self, unit: WorkUnit, record: UnitRecord) -> None:
         del record

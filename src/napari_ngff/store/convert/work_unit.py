@@ -13,6 +13,8 @@ import struct
 import threading
 import zlib
 from array import array
+from collections import OrderedDict
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, Any
@@ -70,7 +72,7 @@ if TYPE_CHECKING:
     from napari_ngff.store.pyramids.level_reduction import Method
     from napari_ngff.store.sources.source import Source
 
-__all__ = ["WorkUnit", "run_unit", "source_keys"]
+__all__ = ["WorkUnit", "run_unit", "sharing_sources", "source_keys"]
 
 LARGE = 16 << 20
 """Bytes of an object that is copied in parts."""
@@ -232,33 +234,51 @@ def _objects_of(array: Any) -> ArrayObjects:
     return objects
 
 
-@lru_cache(maxsize=64)
-def _open_once(run: str, source: Any, target: str, task: ArrayTask) -> _OpenedTask:
-    return _OpenedTask(source, target, task)
+class _SharedRun:
+    """What the units of one run share in this process.
+
+    Each unit comes to another process with a source of its own, and an archive must
+    not be opened for each.
+    """
+
+    def __init__(self) -> None:
+        self.sources: dict[bytes, Source] = {}
+        self.open_task = lru_cache(maxsize=64)(_OpenedTask)
+
+
+_runs: OrderedDict[str, _SharedRun] = OrderedDict()
+"""By `WorkUnit.run`; only `_run_of` and `sharing_sources` change it."""
+
+_changing = threading.Lock()
+
+LATEST = 4
+"""Runs that are kept in other processes, which are not told when one ends."""
+
+
+def _run_of(unit: WorkUnit) -> _SharedRun:
+    with _changing:
+        run = _runs.setdefault(unit.run, _SharedRun())
+        _runs.move_to_end(unit.run)
+        while len(_runs) > LATEST:
+            _runs.popitem(last=False)
+    return run
+
+
+@contextmanager
+def sharing_sources(run: str) -> Iterator[None]:
+    """Let the units of a run share sources in this process, which are closed then."""
+    try:
+        yield
+    finally:
+        with _changing:
+            _runs.pop(run, None)
 
 
 def _open_task(unit: WorkUnit) -> _OpenedTask:
     """Open the arrays of a unit, once for all units of a task."""
     assert isinstance(unit.task, ArrayTask)
     source: Any = unit.source
-    return _open_once(unit.run, source, unit.target, unit.task)
-
-
-_sources: dict[tuple[str, bytes], Source] = {}
-
-
-def _shared_source(unit: WorkUnit) -> Source:
-    """Return one source for all units of a run in this process.
-
-    Each unit comes to another process with a source of its own, and an archive must
-    not be opened for each.
-    """
-    key = unit.run, pickle.dumps(unit.source)
-    if key not in _sources:
-        # Of the latest runs: an archive of an earlier one may have been replaced.
-        for old in [known for known in _sources if known[0] != unit.run][:-4]:
-            _sources.pop(old, None)
-    return _sources.setdefault(key, unit.source)
+    return _run_of(unit).open_task(source, unit.target, unit.task)
 
 
 @dataclass(slots=True)
@@ -324,7 +344,9 @@ def run_unit(unit: WorkUnit) -> UnitRecord:
     OSError
         Where reading or writing fails.
     """
-    unit = replace(unit, source=_shared_source(unit))
+    sources = _run_of(unit).sources
+    source = sources.setdefault(pickle.dumps(unit.source), unit.source)
+    unit = replace(unit, source=source)
     written = _Written(unit, {}, [], _note_states(unit))
     if unit.looks or isinstance(unit.task, DocumentTask):
         return written.record()
