@@ -502,12 +502,12 @@ def _watch_journal(journal: Journal) -> None:
     """Write a journal's edits from now on in the thread of all journals."""
     with _watching:
         _journals.add(journal)
-    if not _ticker:
-        thread = threading.Thread(
-            target=_sync_journals, name="napari-ngff-journal", daemon=True
-        )
-        _ticker.append(thread)
-        thread.start()
+        if not _ticker:
+            thread = threading.Thread(
+                target=_sync_journals, name="napari-ngff-journal", daemon=True
+            )
+            _ticker.append(thread)
+            thread.start()
 
 
 def _sync_journals() -> None:

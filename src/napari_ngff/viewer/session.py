@@ -5,6 +5,7 @@ Docks call the session's methods and listen to its signals.
 
 from __future__ import annotations
 
+import threading
 import weakref
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -418,20 +419,23 @@ def _bind_number_keys(event: Any) -> None:
 
 
 _sessions: weakref.WeakKeyDictionary[Any, Session] = weakref.WeakKeyDictionary()
+_making = threading.RLock()
 
 
 def session_of(viewer: ViewerModel) -> Session:
     """Return the session of a viewer; the first call makes it."""
     # napari hands commands a proxy, which may be gone long before the viewer is.
     viewer = getattr(viewer, "__wrapped__", viewer)
-    if viewer not in _sessions:
-        _sessions[viewer] = Session(viewer)
-    return _sessions[viewer]
+    with _making:  # a reader in a worker may be the first that asks
+        if viewer not in _sessions:
+            _sessions[viewer] = Session(viewer)
+        return _sessions[viewer]
 
 
 def all_viewers() -> list[ViewerModel]:
     """List the viewers that have a session."""
-    return list(_sessions)
+    with _making:
+        return list(_sessions)
 
 
 def viewer_of(layer: Layer) -> ViewerModel | None:

@@ -7,6 +7,7 @@ saves is announced: by a save, a merge, a repair or a script.
 from __future__ import annotations
 
 import os
+import threading
 import weakref
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
@@ -32,17 +33,21 @@ ListListener = Callable[[str, str], Any]
 list was saved; in any thread, and while the hierarchy may be locked for others."""
 
 _listeners: list[weakref.WeakMethod[ListListener]] = []
+_changing = threading.Lock()
 
 
 def watch_lists(listener: ListListener) -> None:
     """Call a method for each list that is saved, as long as its object is alive."""
-    _listeners[:] = [known for known in _listeners if known() is not None]
-    _listeners.append(weakref.WeakMethod(listener))
+    with _changing:
+        _listeners[:] = [known for known in _listeners if known() is not None]
+        _listeners.append(weakref.WeakMethod(listener))
 
 
 def unwatch_lists(listener: ListListener) -> None:
     """Call the method no more."""
-    _listeners[:] = [known for known in _listeners if known() not in (None, listener)]
+    with _changing:
+        kept = [known for known in _listeners if known() not in (None, listener)]
+        _listeners[:] = kept
 
 
 def announce_lists(root: str, keys: Iterable[str]) -> None:

@@ -131,15 +131,19 @@ class LoginFollower(Protocol):
 
 
 _followers: weakref.WeakSet[LoginFollower] = weakref.WeakSet()
+_changing = threading.Lock()
 
 
 def follow_logins(follower: LoginFollower) -> None:
     """Call an object after each login to a server, as long as it exists."""
-    _followers.add(follower)
+    with _changing:
+        _followers.add(follower)
 
 
 def _follow_login(server: str) -> None:
-    for follower in tuple(_followers):
+    with _changing:
+        followers = tuple(_followers)
+    for follower in followers:
         window_services.run_in_main(partial(follower.follow_login, server))
 
 
