@@ -6,12 +6,15 @@ import threading
 
 import numpy as np
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from napari_ngff.labels.canvas import NOTED, Canvas
 from napari_ngff.labels.edits import Edit
 from napari_ngff.labels.label_objects import flood_region
 from napari_ngff.labels.shapes import Everywhere, Mask, Stroke
 from painting import Empty, Memory, pyramid
+from patience import PATIENCE
 
 
 def stroke(*points, label=1, radius=2.5, source=None):
@@ -159,6 +162,65 @@ def test_many_threads_read_while_one_paints():
         thread.join()
     assert errors == []
     twin = Canvas(pyramid(np.zeros((256, 256), "u2"), [(128, 128)], (32, 32)))
+    for edit in canvas.edits:
+        twin.add_edit(edit)
+    for level, other in zip(canvas.levels, twin.levels, strict=True):
+        np.testing.assert_array_equal(np.asarray(level), np.asarray(other))
+
+
+class Interrupted(Memory):
+    """A store during each read of which somebody paints."""
+
+    paint = None
+
+    def read(self, box):
+        if self.paint is not None:
+            thread = threading.Thread(target=self.paint)
+            thread.start()
+            thread.join(PATIENCE)
+            assert not thread.is_alive(), "the brush waits for the store"
+        return super().read(box)
+
+
+SHAPES = st.sampled_from([Everywhere((48, 48)), stroke((9.0, 5.0), (30.0, 40.0)).shape])
+EDITS = st.builds(
+    Edit,
+    SHAPES,
+    st.just((0, 1)),
+    st.just(()),
+    st.integers(0, 4),
+    source=st.none() | st.integers(0, 4),
+    spared=st.sampled_from([(), (1,), (2, 3)]),
+)
+
+
+@settings(max_examples=40)
+@given(st.lists(EDITS, min_size=1, max_size=4), st.lists(EDITS, max_size=4))
+@example([Edit(Everywhere((48, 48)), (0, 1), (), 2, 1, False)], [])
+def test_nobody_waits_with_a_brush_for_a_store(before, meanwhile):
+    labels = np.arange(48 * 48, dtype="u2").reshape(48, 48) % 5
+    levels = pyramid(labels, [(24, 24)], (16, 16))
+    slow = [Interrupted(level.pixels, level.chunks) for level in levels]
+    canvas, strokes = Canvas(slow), iter(meanwhile)
+
+    def paint():
+        edit = next(strokes, None)
+        if edit is None:
+            canvas.begin_step()  # takes the lock as well
+        else:
+            canvas.add_edit(edit)
+
+    for edit in before:
+        canvas.add_edit(edit)
+    for level in slow:
+        level.paint = paint
+    for level in canvas.levels:
+        np.asarray(level)
+    canvas.rasterise_level(0)
+    canvas.highest_known()
+    for level in slow:
+        level.paint = None
+    twin = Canvas(levels)
     for edit in canvas.edits:
         twin.add_edit(edit)
     for level, other in zip(canvas.levels, twin.levels, strict=True):

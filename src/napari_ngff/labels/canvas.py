@@ -12,11 +12,11 @@ import itertools
 import threading
 from bisect import bisect_left
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from napari_ngff.labels.canvas_level import CanvasLevel, Chunk
+from napari_ngff.labels.canvas_level import BelowEdits, CanvasLevel, Chunk
 from napari_ngff.labels.chunk_patch import ChunkPatch
 from napari_ngff.labels.edits import EditLog
 from napari_ngff.labels.used_labels import UsedLabels
@@ -25,11 +25,12 @@ from napari_ngff.store.arrays.boxes import box_shape, enclose_boxes, whole_box
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from napari_ngff.labels.canvas_level import DrawnLevels
     from napari_ngff.labels.edits import Edit
     from napari_ngff.store.arrays.boxes import Box
     from napari_ngff.store.arrays.lazy_array import ArraySource
 
-__all__ = ["BUDGET", "NOTED", "Canvas", "DrawnLevels"]
+__all__ = ["BUDGET", "NOTED", "Canvas"]
 
 BUDGET = 64 << 20
 """Bytes of rasterised chunks and undo records that a canvas keeps."""
@@ -40,25 +41,6 @@ NOTED = 32
 
 MOST_CHUNKS = 4096
 """Number of chunks of a level that are rasterised in advance."""
-
-
-class DrawnLevels(Protocol):
-    """What a viewer can draw at once of slow levels, before any edit."""
-
-    def read(self, number: int, box: Box) -> np.ndarray[Any, Any] | None:
-        """Return what is there of a box of a level; None where true labels are needed.
-
-        What is missing may be labels of a coarser level.
-        """
-
-    def is_true(self, number: int, box: Box) -> bool:
-        """Return whether what was drawn of a box has only labels of the level."""
-
-    def note_change(self) -> DrawnLevels | None:
-        """Return what draws the levels from now on: below the edits are others.
-
-        Called in any thread, with the lock of the canvas.
-        """
 
 
 class Canvas:
@@ -502,42 +484,64 @@ class Canvas:
 
     def rasterise_chunk(self, number: int, chunk: Chunk) -> ChunkPatch | None:
         """Rasterise the edits of a chunk; None if there are none."""
-        key = number, chunk
         level = self.levels[number]
-        with self.lock:
-            patch = self._patches.get(key)
-            settled = self.saved_count(level)
-            # What is read below contains the first `settled` edits already.
-            start = settled if patch is None else patch.end
-            if start < self.log.end:
-                box = level.chunk_box(chunk)
-                indices = self.log.edits_touching(level.edit_reach(box), start)
-                if indices and patch is None:
-                    patch = ChunkPatch(level.grid, box, self.dtype)
-                    self._patches[key] = patch
-                recent = self._first_undoable()
-                before = 0 if patch is None else patch.nbytes
-                for index in indices:
-                    assert patch is not None
-                    step = self.log.step_start(index)
-                    edit = self.log.edits[index]
-                    # Only the crescent beyond the dab before is computed, if that dab
-                    # is in this patch too; a coarser level of the file shows it by its
-                    # own rule.
-                    last = self.log.edits[index - 1] if index > settled else None
-                    # Records cost memory, so only the last steps are undone from them.
-                    note = step >= recent
-                    if patch.apply_edit(edit, level.read_below, step, note, last):
-                        patch.changed = index + 1
-                if patch is not None:
-                    patch.end = self.log.end
-                    # To the end as the most recently used one; `_trim_patches` drops
-                    # from the front.
-                    self._patches.move_to_end(key)
-                    patch.forget_before(recent)
-                    self._taken += patch.nbytes - before
-                    self._trim_patches(key)
-            return patch if patch is not None and patch.values is not None else None
+        box = level.chunk_box(chunk)
+        below: BelowEdits | None = None
+        while True:
+            with self.lock:
+                state = self.saved_count(level), self.reversals
+                indices = self._new_edits(level, chunk)
+                asked = level.asked_box(box, [self.log.edits[i] for i in indices])
+                if asked is None or (below is not None and below.has(asked, state)):
+                    return self._rasterise(level, chunk, indices, below)
+            # Without the lock: a slow store must not hold up the brush. Edits that have
+            # come meanwhile may ask for more, but for no more than the chunk.
+            asked = asked if below is None else box
+            below = BelowEdits(asked, state, level.read_below(asked))
+
+    def _new_edits(self, level: CanvasLevel, chunk: Chunk) -> list[int]:
+        """Find the edits of a chunk that its patch has not seen."""
+        patch = self._patches.get((level.number, chunk))
+        # What is read below contains the first edits already, once they are saved.
+        start = self.saved_count(level) if patch is None else patch.end
+        if start >= self.log.end:
+            return []
+        return self.log.edits_touching(level.edit_reach(level.chunk_box(chunk)), start)
+
+    def _rasterise(
+        self,
+        level: CanvasLevel,
+        chunk: Chunk,
+        indices: Sequence[int],
+        below: BelowEdits | None,
+    ) -> ChunkPatch | None:
+        """Rasterise new edits of a chunk; reads nothing, since the lock is held."""
+        key = level.number, chunk
+        patch = self._patches.get(key)
+        if patch is None and indices:
+            patch = ChunkPatch(level.grid, level.chunk_box(chunk), self.dtype)
+            self._patches[key] = patch
+        if patch is not None and patch.end < self.log.end:
+            read = level.read_below if below is None else below.read
+            settled, recent = self.saved_count(level), self._first_undoable()
+            before = patch.nbytes
+            for index in indices:
+                step = self.log.step_start(index)
+                edit = self.log.edits[index]
+                # Only the crescent beyond the dab before is computed, if that dab is in
+                # this patch too; a coarser level of the file shows it by its own rule.
+                last = self.log.edits[index - 1] if index > settled else None
+                # Records cost memory, so only the last steps are undone from them.
+                if patch.apply_edit(edit, read, step, step >= recent, last):
+                    patch.changed = index + 1
+            patch.end = self.log.end
+            # To the end as the most recently used one; `_trim_patches` drops from the
+            # front.
+            self._patches.move_to_end(key)
+            patch.forget_before(recent)
+            self._taken += patch.nbytes - before
+            self._trim_patches(key)
+        return patch if patch is not None and patch.values is not None else None
 
     def _first_undoable(self) -> int:
         """Return the first edit of the steps that can be undone from records."""

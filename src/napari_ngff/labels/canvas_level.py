@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -12,6 +13,7 @@ from napari_ngff.store.arrays.boxes import (
     box_of,
     box_shape,
     cells_in,
+    enclose_boxes,
     intersect_boxes,
     slice_inside,
 )
@@ -20,10 +22,11 @@ from napari_ngff.store.arrays.lazy_array import ArrayWindow, LazyArray
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from napari_ngff.labels.edits import Edit
     from napari_ngff.store.arrays.boxes import Box
     from napari_ngff.store.arrays.lazy_array import ArraySource
 
-__all__ = ["CanvasLevel", "Chunk", "LevelArray"]
+__all__ = ["BelowEdits", "CanvasLevel", "Chunk", "DrawnLevels", "LevelArray"]
 
 LARGEST = 1 << 31
 """A level of more bytes is not handed over as one array."""
@@ -56,6 +59,53 @@ class LevelOwner(Protocol):
 
     def read(self, number: int, box: Box) -> np.ndarray[Any, Any]:
         """Read a box of a level with its edits."""
+
+
+class DrawnLevels(Protocol):
+    """What a viewer can draw at once of slow levels, before any edit."""
+
+    def read(self, number: int, box: Box) -> np.ndarray[Any, Any] | None:
+        """Return what is there of a box of a level; None where true labels are needed.
+
+        What is missing may be labels of a coarser level.
+        """
+
+    def is_true(self, number: int, box: Box) -> bool:
+        """Return whether what was drawn of a box has only labels of the level."""
+
+    def note_change(self) -> DrawnLevels | None:
+        """Return what draws the levels from now on: below the edits are others.
+
+        Called in any thread, with the lock of the canvas.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class BelowEdits:
+    """Labels of a level below the edits, which were read for edits that ask for them.
+
+    Attributes
+    ----------
+    box
+        Of the level.
+    state
+        How many edits were in the file, and how often the canvas was taken back: then
+        other labels may be below.
+    values
+        Shape of the box.
+    """
+
+    box: Box
+    state: tuple[int, int]
+    values: np.ndarray[Any, Any]
+
+    def has(self, box: Box, state: tuple[int, int]) -> bool:
+        """Return whether these are all labels of a box, in a state of the canvas."""
+        return self.state == state and intersect_boxes(self.box, box) == box
+
+    def read(self, box: Box) -> np.ndarray[Any, Any]:
+        """Return the labels of a part."""
+        return self.values[slice_inside(box, self.box)]
 
 
 class LevelArray(LazyArray):
@@ -241,6 +291,12 @@ class CanvasLevel:
             )
             for axis, (start, stop) in enumerate(box)
         )
+
+    def asked_box(self, box: Box, edits: Sequence[Edit]) -> Box | None:
+        """Return the part of a box for whose labels edits ask; None for none."""
+        asked = [e.region_in(self.grid, box) for e in edits if e.depends_on_labels]
+        regions = [region for region in asked if region is not None]
+        return enclose_boxes(regions) if regions else None
 
     def chunks_in(self, box: Box) -> Iterator[Chunk]:
         """List the chunks that a box meets."""
