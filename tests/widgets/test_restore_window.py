@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 
 import numpy as np
@@ -122,6 +123,35 @@ def test_labels_that_were_never_saved_come_back(viewer, cells):
     layer = viewer.layers["mitosis"]
     until(lambda: viewer.layers.selection.active is layer)
     assert layer.visible
+    assert (np.asarray(layer.data[0]) == pixels).all()
+    layer.saver.discard_edits()
+
+
+def test_labels_that_code_removed_come_back_though_python_keeps_the_layer(
+    viewer, cells
+):
+    """Nor does the window stop meanwhile to collect the garbage of all plugins."""
+    opened(viewer, cells)
+    pixels = paint_new(viewer, "mitosis", 5)
+    removed = viewer.layers["mitosis"]
+    viewer.layers.remove(removed)
+    collections = []
+    gc.disable()
+    gc.callbacks.append(lambda phase, info: collections.append(phase))
+    try:
+        told = notification_manager.records
+        until(lambda: any("its unsaved changes are kept" in n.message for n in told))
+        asked = Asked(RESTORE)
+        restore_edits(viewer)  # of the menu
+        until(lambda: "mitosis" in viewer.layers)
+    finally:
+        gc.callbacks.pop()
+        gc.enable()
+    assert not collections
+    assert asked.rows[0].startswith("1 edit of 'mitosis' (cells.ome.zarr, ")
+    layer = viewer.layers["mitosis"]
+    assert layer is not removed
+    until(lambda: layer.unsaved)
     assert (np.asarray(layer.data[0]) == pixels).all()
     layer.saver.discard_edits()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import weakref
 from contextlib import suppress
 from functools import partial
@@ -148,6 +147,7 @@ class EditRecovery:
     def __init__(self, viewer: ViewerModel) -> None:
         self._viewer = weakref.ref(viewer)
         self._nodes: dict[str, Node] = {}
+        self._removed: list[weakref.ref[OMEZarrLabels]] = []
         self._places: set[str] = set()
         self._begun = self._asking = self._requested = False
         self._answered: set[Path] = set()
@@ -187,25 +187,27 @@ class EditRecovery:
     def notice_removed(self, layer: OMEZarrLabels) -> None:
         """Report edits of a layer that is removed without a question.
 
-        As by napari's *Convert to Image*, or by code. They are in its journal, which
-        can be restored once nothing holds the layer any more.
+        As by napari's *Convert to Image*, or by code. They are in its journal.
         """
         name, removed = shorten_name(layer.name), weakref.ref(layer)
 
-        def free_journal() -> None:
+        def report_kept() -> None:
             viewer, left = self._viewer(), removed()
             if viewer is None or not window_services.can_ask(viewer):
                 return
             if left is not None and is_in_window(left):
                 return  # added again, as when it is moved to another window
-            del left
-            # Python may collect the layer, which is part of circles, much later.
-            gc.collect()
-            # The thread of the journals closes this one first.
-            report = partial(window_services.show_passing, REMOVED.format(name))
-            window_services.run_after(3 * INTERVAL, report)
+            self._removed.append(removed)
+            window_services.show_passing(REMOVED.format(name))
 
-        window_services.run_after(INTERVAL, free_journal)
+        window_services.run_after(INTERVAL, report_kept)
+
+    def _list_removed(self) -> list[LayerSaver]:
+        """List the savers of removed layers, of which Python may still keep some."""
+        removed = [reference() for reference in self._removed]
+        self._removed.clear()
+        left = [x for x in removed if x is not None and not is_in_window(x)]
+        return [layer.saver for layer in left if layer.saver is not None]
 
     def _note_tool(self, is_dirty: bool) -> None:
         """Save the tool of the first stroke, to be selected when it is restored."""
@@ -265,7 +267,7 @@ class EditRecovery:
         # Edits of the last question are left out once, in the search that follows it.
         answered, self._answered = self._answered, set()
         window_services.run_work(
-            partial(find_kept_edits, nodes, places),
+            partial(_find_edits, self._list_removed(), nodes, places),
             lambda kept_edits: self._offer_edits(
                 [x for x in kept_edits if x.folder not in answered]
             ),
@@ -482,6 +484,15 @@ class EditRecovery:
             f"Not restored: {shorten_name(kept.name)}.\n"
             f"Kept: {count_edits(kept)}. {error}"
         )
+
+
+def _find_edits(
+    removed: Sequence[LayerSaver], nodes: Sequence[Node], places: Sequence[str]
+) -> list[KeptEdits]:
+    """Find kept edits, also those of layers that were removed; in a worker."""
+    for saver in removed:
+        saver.keep_journal()
+    return find_kept_edits(nodes, places)
 
 
 def _try_to_open(
