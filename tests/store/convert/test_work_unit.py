@@ -34,7 +34,7 @@ def test_archives_are_closed_when_a_conversion_has_ended(
     source = write_image(tmp_path / "a.ozx", "0.5", shape=(64, 64))
     convert(source, tmp_path / "b.ozx", scheduler=scheduler)
     assert list_open_sources(os.path.realpath(source)) == []
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match="not a plate"):
         convert(source, tmp_path / "c.zarr", wells=["A1"])
     assert list_open_sources(os.path.realpath(source)) == []
     convert(tmp_path / "b.ozx", tmp_path / "d.zarr", to_version="0.4")
