@@ -217,7 +217,6 @@ def test_nobody_waits_with_a_brush_for_a_store(before, meanwhile):
     for level in canvas.levels:
         np.asarray(level)
     canvas.rasterise_level(0)
-    canvas.highest_known()
     for level in slow:
         level.paint = None
     twin = Canvas(levels)

@@ -21,18 +21,14 @@ from napari_ngff.store.convert.conversion_plan import (
     ConversionRequest,
     read_task,
 )
+from napari_ngff.store.convert.opened_task import sharing_sources
 from napari_ngff.store.convert.selection import Selection, Storage
 from napari_ngff.store.convert.source_state import (
     find_changed_archive,
     find_changed_key,
 )
 from napari_ngff.store.convert.unit_runner import run_units
-from napari_ngff.store.convert.work_unit import (
-    WorkUnit,
-    run_unit,
-    sharing_sources,
-    source_keys,
-)
+from napari_ngff.store.convert.work_unit import WorkUnit, run_unit, source_keys
 from napari_ngff.store.hierarchy.location import is_url
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.store.write.new_hierarchy import SINGLE

@@ -25,9 +25,10 @@ from napari_ngff.store.convert.array_document import (
 )
 from napari_ngff.store.convert.array_task import ArrayTask, choose_block
 from napari_ngff.store.convert.image_plan import whole_factors
+from napari_ngff.store.convert.opened_task import sharing_sources
 from napari_ngff.store.convert.selection import Storage
 from napari_ngff.store.convert.unit_runner import run_units
-from napari_ngff.store.convert.work_unit import WorkUnit, run_unit, sharing_sources
+from napari_ngff.store.convert.work_unit import WorkUnit, run_unit
 from napari_ngff.store.hierarchy.consolidated import update_copies
 from napari_ngff.store.hierarchy.edit_document import change_document
 from napari_ngff.store.hierarchy.node import open_node

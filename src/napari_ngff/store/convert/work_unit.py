@@ -13,10 +13,8 @@ import struct
 import threading
 import zlib
 from array import array
-from collections import OrderedDict
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,9 +33,8 @@ from napari_ngff.store.arrays.boxes import (
     slice_inside,
     whole_box,
 )
-from napari_ngff.store.arrays.chunked_array import open_array
-from napari_ngff.store.arrays.encoding import ChunkEncoder, encode_shard
-from napari_ngff.store.arrays.stored_objects import DOCUMENTS, ArrayObjects, join_key
+from napari_ngff.store.arrays.encoding import encode_shard
+from napari_ngff.store.arrays.stored_objects import join_key
 from napari_ngff.store.convert import array_task
 from napari_ngff.store.convert.array_task import (
     ArrayTask,
@@ -45,13 +42,12 @@ from napari_ngff.store.convert.array_task import (
     DocumentTask,
     grow_block,
 )
+from napari_ngff.store.convert.opened_task import OpenedTask, find_run
 from napari_ngff.store.convert.source_state import (
     ABSENT,
     find_changed_key,
     note_objects,
 )
-from napari_ngff.store.pyramids.level_reduction import LevelReduction
-from napari_ngff.store.pyramids.pyramid_writer import MeanReducer
 from napari_ngff.store.sources.read_ahead import call_at_once, is_remote
 from napari_ngff.store.threads import share_work
 from napari_ngff.store.write.new_objects import (
@@ -69,10 +65,9 @@ if TYPE_CHECKING:
 
     from napari_ngff.store.arrays.boxes import Box
     from napari_ngff.store.arrays.chunk_layout import Shape
-    from napari_ngff.store.pyramids.level_reduction import Method
     from napari_ngff.store.sources.source import Source
 
-__all__ = ["WorkUnit", "run_unit", "sharing_sources", "source_keys"]
+__all__ = ["WorkUnit", "run_unit", "source_keys"]
 
 LARGE = 16 << 20
 """Bytes of an object that is copied in parts."""
@@ -120,165 +115,11 @@ class WorkUnit:
         return self.task.unit_bytes(self.index)
 
 
-def find_separator(objects: ArrayObjects) -> None:
-    """Find the separator of keys of Zarr v2 where the document states none."""
-    layout = objects.layout
-    if layout.keys.separator is None and len(layout.shape) > 1:
-        names = objects.source.list_names(objects.path)
-        first = ""
-        if names is None:
-            # A server without listing: the first chunk is the likeliest to be there.
-            key = join_key(objects.path, "/".join("0" * len(layout.shape)))
-            first = "0" if objects.source.get(key, 0, 1) is not None else ""
-        folders = [name for name in (*(names or ()), first) if name.isdecimal()]
-        objects.use_separator("/" if folders else ".")
-
-
-class _OpenedTask:
-    """The arrays of a task, opened once in a process."""
-
-    def __init__(self, source: Source, target: str, task: ArrayTask) -> None:
-        self.task = task
-        made = target_source(target)
-        # A level that is made again follows from the new one that is finer.
-        place: Source = made if task.method else source
-        self.source = open_array(place, task.source, task.zarr_format)
-        self.target = open_array(made, task.target)
-        self.unit = self.target.shards or self.target.chunks
-        self.source_objects = _objects_of(self.source)
-        self.target_objects = _objects_of(self.target)
-
-    @cached_property
-    def encoder(self) -> ChunkEncoder:
-        array = self.target
-        raw = array.source.get(join_key(array.path, DOCUMENTS[array.zarr_format]))
-        return ChunkEncoder.from_document(raw or b"", array.layout)
-
-    def key_of(self, cell: Shape) -> str:
-        """Return the key of a stored object of the new array."""
-        return join_key(self.task.target, self.target_objects.object_key(cell))
-
-    @cached_property
-    def reduction(self) -> LevelReduction:
-        """How the level follows from the finer one, of labels."""
-        method: Method = "mode" if self.task.method == "mode" else "nearest"
-        return LevelReduction.between_shapes(
-            self.source.shape, self.target.shape, method, self.task.factors
-        )
-
-    def reduce_voxels(self, box: Box) -> np.ndarray[Any, Any]:
-        """Make a box of the level from the finer one."""
-        reducer = self.reduction
-        if self.task.method == "mean":
-            block = self.source.read(self.finer_box(box), keep=False)
-            return MeanReducer(self.task.factors).reduce(block, box)
-        return reducer.reduce(
-            self.source.read(reducer.source_box(box), keep=False), box
-        )
-
-    def finer_box(self, box: Box) -> Box:
-        """Return the voxels of the finer level in a box."""
-        return tuple(
-            (start * f, min(stop * f, n))
-            for (start, stop), f, n in zip(
-                box, self.task.factors, self.source.shape, strict=True
-            )
-        )
-
-    def source_boxes(self, box: Box) -> Iterator[tuple[tuple[slice, ...], Box]]:
-        """Yield the parts of a box, each with the box of the source that fills it."""
-        region = self.task.region
-        if self.task.method:
-            yield (...,), self.finer_box(box)  # type: ignore[misc]
-            return
-        moved = [
-            (start + first, stop + first)
-            for (start, stop), (first, _) in zip(box, region.spans, strict=True)
-        ]
-        if region.picked is None:
-            yield (...,), tuple(moved)  # type: ignore[misc]
-            return
-        axis = region.picked
-        for i, index in enumerate(region.indices[slice(*box[axis])]):
-            part = (slice(None),) * axis + (slice(i, i + 1),)
-            yield part, (*moved[:axis], (index, index + 1), *moved[axis + 1 :])
-
-    def source_cells(self, box: Box) -> Iterator[Shape]:
-        """Yield the positions of the stored objects of the source that a box needs."""
-        unit = self.source.shards or self.source.chunks
-        for _, moved in self.source_boxes(box):
-            yield from cells_in(moved, unit)
-
-    def stored_key(self, cell: Shape) -> str:
-        """Return the key in the source of what is cell of the new array: a stored
-        object, or a chunk where these get into shards.
-        """
-        region = self.task.region
-        unit = self.source.shards or self.source.chunks
-        there = [
-            i + start // n
-            for i, (start, _), n in zip(cell, region.spans, unit, strict=True)
-        ]
-        if region.picked is not None:
-            there[region.picked] = region.indices[cell[region.picked]]
-        return self.source_key(tuple(there))
-
-    def source_key(self, cell: Shape) -> str:
-        """Return the key of a stored object of the source."""
-        return join_key(self.task.source, self.source_objects.object_key(cell))
-
-
-def _objects_of(array: Any) -> ArrayObjects:
-    objects = ArrayObjects(array.source, array.path, array.layout)
-    find_separator(objects)
-    return objects
-
-
-class _SharedRun:
-    """What the units of one run share in this process.
-
-    Each unit comes to another process with a source of its own, and an archive must
-    not be opened for each.
-    """
-
-    def __init__(self) -> None:
-        self.sources: dict[bytes, Source] = {}
-        self.open_task = lru_cache(maxsize=64)(_OpenedTask)
-
-
-_runs: OrderedDict[str, _SharedRun] = OrderedDict()
-"""By `WorkUnit.run`; only `_run_of` and `sharing_sources` change it."""
-
-_changing = threading.Lock()
-
-LATEST = 4
-"""Runs that are kept in other processes, which are not told when one ends."""
-
-
-def _run_of(unit: WorkUnit) -> _SharedRun:
-    with _changing:
-        run = _runs.setdefault(unit.run, _SharedRun())
-        _runs.move_to_end(unit.run)
-        while len(_runs) > LATEST:
-            _runs.popitem(last=False)
-    return run
-
-
-@contextmanager
-def sharing_sources(run: str) -> Iterator[None]:
-    """Let the units of a run share sources in this process, which are closed then."""
-    try:
-        yield
-    finally:
-        with _changing:
-            _runs.pop(run, None)
-
-
-def _open_task(unit: WorkUnit) -> _OpenedTask:
+def _open_task(unit: WorkUnit) -> OpenedTask:
     """Open the arrays of a unit, once for all units of a task."""
     assert isinstance(unit.task, ArrayTask)
     source: Any = unit.source
-    return _run_of(unit).open_task(source, unit.target, unit.task)
+    return find_run(unit.run).open_task(source, unit.target, unit.task)
 
 
 @dataclass(slots=True)
@@ -344,7 +185,7 @@ def run_unit(unit: WorkUnit) -> UnitRecord:
     OSError
         Where reading or writing fails.
     """
-    sources = _run_of(unit).sources
+    sources = find_run(unit.run).sources
     source = sources.setdefault(pickle.dumps(unit.source), unit.source)
     unit = replace(unit, source=source)
     written = _Written(unit, {}, [], _note_states(unit))
@@ -448,7 +289,7 @@ def _sum_object(target: Source, key: str) -> tuple[int, int] | None:
     return size, crc
 
 
-def _chunk_pairs(opened: _OpenedTask, unit: WorkUnit) -> list[tuple[str, str]]:
+def _chunk_pairs(opened: OpenedTask, unit: WorkUnit) -> list[tuple[str, str]]:
     """List the keys of stored objects in the source and in the new array."""
     assert isinstance(unit.task, ArrayTask)
     return [
@@ -504,7 +345,7 @@ def _read_parts(source: Source, key: str, size: int) -> Iterator[bytes]:
         yield part
 
 
-def _encode_block(opened: _OpenedTask, unit: WorkUnit, written: _Written) -> None:
+def _encode_block(opened: OpenedTask, unit: WorkUnit, written: _Written) -> None:
     """Decode and encode the voxels of a unit, some chunks at a time."""
     task, target = opened.task, opened.target
     box = task.unit_box(unit.index)
@@ -537,7 +378,7 @@ def _encode_block(opened: _OpenedTask, unit: WorkUnit, written: _Written) -> Non
 
 
 def _put_shard(
-    opened: _OpenedTask, place: Shape, chunks: dict[Shape, bytes], written: _Written
+    opened: OpenedTask, place: Shape, chunks: dict[Shape, bytes], written: _Written
 ) -> None:
     index = opened.target.layout.index
     assert index is not None
@@ -546,7 +387,7 @@ def _put_shard(
         written.put(opened.key_of(place), joined)
 
 
-def _join_chunks(opened: _OpenedTask, unit: WorkUnit, written: _Written) -> None:
+def _join_chunks(opened: OpenedTask, unit: WorkUnit, written: _Written) -> None:
     """Put the chunks of a unit into shards as they are, one shard at a time."""
     target, task = opened.target, opened.task
     index = target.layout.index
@@ -583,7 +424,7 @@ def _read_object(
 
 
 def _read_voxels(
-    opened: _OpenedTask, part: Box, unit: WorkUnit, written: _Written
+    opened: OpenedTask, part: Box, unit: WorkUnit, written: _Written
 ) -> np.ndarray[Any, Any]:
     def keep_problem(error: ChunkError) -> None:
         written.problems.append(error_text(error))
@@ -602,7 +443,7 @@ def _read_voxels(
 
 
 def _encode_cell(
-    opened: _OpenedTask, cell: Shape, part: Box, voxels: np.ndarray[Any, Any]
+    opened: OpenedTask, cell: Shape, part: Box, voxels: np.ndarray[Any, Any]
 ) -> bytes | None:
     target = opened.target
     box = box_of(cell, target.chunks, target.shape)
