@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 import tifffile
@@ -10,14 +12,17 @@ from napari.layers._source import layer_source
 from napari.utils.notifications import notification_manager
 from qtpy.QtCore import Qt
 from qtpy.QtTest import QTest
+from qtpy.QtWidgets import QApplication
+from test_save_as import typed
 from test_save_asked import Answer
 
 from mouse import drag, pump, until
 from napari_ngff import open as open_file
 from napari_ngff.plugin import save_as, use_workers
+from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.samples import write_image
 from napari_ngff.viewer.session import session_of
-from napari_ngff.widgets.dialogs import CANCEL, DISCARD, KEEP, LATER, RESTORE
+from napari_ngff.widgets.dialogs import CANCEL, DISCARD, KEEP, LATER, RESTORE, SAVE
 from napari_ngff.widgets.new_labels_form import show_new_labels
 
 SAVE_AS = "File ▸ IO Utilities ▸ Save as…"
@@ -52,7 +57,7 @@ def create_labels(viewer):
     return layer
 
 
-def test_a_save_names_save_as_which_writes_them(viewer, image, tmp_path):
+def test_a_save_by_a_script_names_save_as_which_writes_them(viewer, image, tmp_path):
     open_tiff(viewer, image)
     layer = create_labels(viewer)
     painted = np.asarray(layer.data[0])
@@ -66,6 +71,58 @@ def test_a_save_names_save_as_which_writes_them(viewer, image, tmp_path):
     viewer.layers.save(str(tmp_path / "new.ome.zarr"), plugin="napari-ngff")
     saved = open_file(tmp_path / "new.ome.zarr").labels["labels"]
     np.testing.assert_array_equal(saved.levels[0], painted)
+
+
+def save_typed(folder, name, command):
+    """Run a command that opens *Save as…*, and type a name there."""
+    QApplication.setAttribute(Qt.ApplicationAttribute.AA_DontUseNativeDialogs)
+    try:
+        typed(command, folder, name)
+    finally:
+        QApplication.setAttribute(
+            Qt.ApplicationAttribute.AA_DontUseNativeDialogs, False
+        )
+    until((folder / name).exists)
+
+
+@pytest.mark.parametrize("selects", ["labels", "image", "nothing"])
+def test_the_key_opens_save_as_with_image_and_labels(viewer, image, tmp_path, selects):
+    picture = open_tiff(viewer, image)
+    layer = create_labels(viewer)
+    painted = np.asarray(layer.data[0])
+    viewer.add_image(PIXELS[:40], name="another", visible=False)
+    chosen = {"labels": layer, "image": picture, "nothing": None}[selects]
+    viewer.layers.selection.active = chosen
+    native = viewer.window._qt_viewer.canvas.native
+    native.setFocus()
+    control = Qt.KeyboardModifier.ControlModifier
+    press = partial(QTest.keyClick, native, Qt.Key.Key_S, control)
+    save_typed(tmp_path, "new.ome.zarr", press)
+    until(lambda: not layer.unsaved)
+    saved = open_file(tmp_path / "new.ome.zarr")
+    np.testing.assert_array_equal(saved.levels[0], PIXELS)
+    np.testing.assert_array_equal(saved.labels["labels"].levels[0], painted)
+    errors = [str(x.message) for x in notification_manager.records]
+    assert errors[-1] == "Saved new.ome.zarr without hidden image 'another'"
+    assert not [text for text in errors if "Not saved" in text]
+
+
+def test_the_question_at_closing_saves_them_with_their_image(viewer, image, tmp_path):
+    open_tiff(viewer, image)
+    layers = [create_labels(viewer)]
+    layers.append(viewer.add_layer(new_labels(viewer.layers[0], "more")))
+    layers[1].paint((9, 9), 3)
+    window = viewer.window._qt_window
+    window.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose, False)
+    user = Answer(SAVE)
+    close = partial(window.close, quit_app=False, confirm_need=True)
+    save_typed(tmp_path, "new.ome.zarr", close)
+    assert user.asked
+    assert not window.isVisible()
+    saved = open_file(tmp_path / "new.ome.zarr")
+    for layer in layers:
+        labels = saved.labels[layer.name].levels[0]
+        np.testing.assert_array_equal(labels, np.asarray(layer.data[0]))
 
 
 def test_after_save_as_they_count_as_saved_until_the_next_stroke(
@@ -116,8 +173,8 @@ def test_kept_edits_return_with_their_image_and_no_other(viewer, image):
     text, buttons = user.asked[0]
     assert "Save changes to 'labels'?" in text
     assert "None" not in text
-    assert SAVE_AS in text
-    assert set(buttons) == {KEEP, DISCARD, CANCEL}
+    assert "Save asks where both are saved" in text
+    assert set(buttons) == {SAVE, KEEP, DISCARD, CANCEL}
     assert layer not in viewer.layers
     del layer
     viewer.layers.clear()
@@ -166,7 +223,7 @@ def test_those_of_an_image_without_file_are_not_kept(viewer):
     user = Answer(DISCARD)
     viewer.layers.remove_selected()
     text, buttons = user.asked[0]
-    assert set(buttons) == {DISCARD, CANCEL}
-    assert SAVE_AS in text
+    assert set(buttons) == {SAVE, DISCARD, CANCEL}
+    assert "Save asks where both are saved" in text
     assert "Keep" not in text
     assert layer not in viewer.layers

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import zarr
+from napari.layers import Image
 from napari.utils.notifications import notification_manager
 from qtpy.QtCore import QEventLoop, Qt, QTimer
 from qtpy.QtTest import QTest
@@ -12,12 +14,16 @@ from qtpy.QtWidgets import (
     QComboBox,
     QDialogButtonBox,
     QFileDialog,
+    QLabel,
     QLineEdit,
 )
 
 from mouse import pump, until
 from napari_ngff.plugin import save_as, use_workers
 from napari_ngff.store.hierarchy.node import open_node
+from napari_ngff.viewer.samples import write_image
+from napari_ngff.viewer.saving.measured_tables import MeasuredTable
+from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets import save_as as module
 from patience import PATIENCE
 from plates import write_plate
@@ -159,8 +165,8 @@ def test_what_is_saved_are_several_selected_layers_or_all_visible_ones(
     hidden = viewer.add_image(image.data, name="Cells: actin", visible=False)
     titles = []
 
-    def ask(_, title, name):
-        titles.append(title)
+    def ask(_, title, name, note):
+        titles.append((title, note))
         return ""
 
     monkeypatch.setattr(module, "ask_target", ask)
@@ -172,7 +178,86 @@ def test_what_is_saved_are_several_selected_layers_or_all_visible_ones(
     save_as(viewer)
     pump()
     assert titles == [
-        "Save 2 layers (visible) as OME-Zarr",
-        "Save 3 layers (selected) as OME-Zarr",
+        (
+            "Save 2 layers (visible) as OME-Zarr",
+            "This file will not have hidden image 'Cells: actin'.",
+        ),
+        ("Save 3 layers (selected) as OME-Zarr", ""),
     ]
     assert messages()[-1].startswith("Nothing to save")
+
+
+def add_all_kinds(viewer, image):
+    """Add layers of all kinds beside those of an image; give the left out by name."""
+    area = image.extent.world[:, -2:]
+    viewer.add_points(area, name="spots")
+    viewer.add_points(name="none yet")
+    viewer.add_shapes([area], name="outlines", visible=False)
+    viewer.add_tracks([[1, 0, 5, 5], [1, 1, 6, 6]], name="ways")
+    raw = viewer.add_labels(np.zeros((9, 9), "u1"), name="of a plugin", visible=False)
+    raw.data[1, 1] = 1
+    return ["points 'spots'", "shapes 'outlines'", "tracks 'ways'", "'of a plugin'"]
+
+
+def said(dialog):
+    return "\n".join(label.text() for label in dialog.findChildren(QLabel))
+
+
+def test_what_is_left_out_is_named_before_and_after(viewer, tmp_path):
+    use_workers()
+    path = write_image(tmp_path / "cells.ome.zarr", shape=(200, 240))
+    viewer.open(str(path), plugin="napari-ngff")
+    image, *others = (x for x in viewer.layers if isinstance(x, Image))
+    names = add_all_kinds(viewer, image)
+    others[0].visible = False
+    viewer.layers["cells"].visible = False
+    names.append("hidden labels 'cells'")
+    viewer.layers.remove(others.pop())
+    names.append("1 channel without a layer")
+    table = MeasuredTable("nuclei", "cells.ome.zarr", None)
+    session_of(viewer).keep_measured(table)
+    names.append(table.title)
+    viewer.layers.selection.active = image
+    notification_manager.records.clear()
+    seen = []
+
+    def read(dialog):
+        seen.append(said(dialog))
+        dialog.findChild(QLineEdit, "fileNameEdit").setText("copy")
+
+    answered(lambda: save_as(viewer), read, tmp_path)
+    until((tmp_path / "copy.ome.zarr").exists)
+    (text,) = messages()
+    assert text.startswith("Saved copy.ome.zarr without ")
+    for name in names:
+        assert name in seen[0]
+        assert name in text
+    assert "none yet" not in seen[0] + text
+    session_of(viewer).measured.forget_table(table)
+
+
+@pytest.mark.parametrize("version", ["0.4", "0.5"])
+@pytest.mark.parametrize("hides", [(0,), (1,), (0, 2)])
+def test_hidden_channels_are_kept_as_hidden_ones(viewer, tmp_path, version, hides):
+    use_workers()
+    path = write_image(tmp_path / "cells.ome.zarr", version, shape=(64, 80))
+    viewer.open(str(path), plugin="napari-ngff")
+    images = [x for x in viewer.layers if isinstance(x, Image)]
+    for index in hides:
+        images[index].visible = False
+    viewer.layers["cells"].visible = True
+    viewer.layers.selection = set()
+    notification_manager.records.clear()
+    typed(lambda: save_as(viewer), tmp_path, "hid")
+    until((tmp_path / "hid.ome.zarr").exists)
+    assert messages() == ["Saved hid.ome.zarr"]
+    omero = open_node(str(tmp_path / "hid.ome.zarr")).metadata.image.omero
+    shown = [channel.active for channel in omero.channels]
+    assert shown == [index not in hides for index in range(len(images))]
+    first, again = (
+        zarr.open_array(tmp_path / f"{n}.ome.zarr/0", mode="r") for n in NAMES
+    )
+    np.testing.assert_array_equal(first[:], again[:])
+
+
+NAMES = ("cells", "hid")

@@ -20,6 +20,7 @@ __all__ = [
     "FailureKind",
     "count_noun",
     "failure_text",
+    "join_names",
     "kind_of",
     "last_part",
     "notice_text",
@@ -93,6 +94,11 @@ def last_part(path: str) -> str:
     parts = re.split(r"[/\\]", path.rstrip("/\\"))
     # A number alone, such as that of a field or of a series, names no file.
     return "/".join(parts[-2:]) if parts[-1].isdigit() else parts[-1]
+
+
+def join_names(names: Sequence[str]) -> str:
+    """Write "a", "a and b" or "a, b and c"."""
+    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
 
 
 def count_noun(number: int, noun: str) -> str:

@@ -51,6 +51,7 @@ __all__ = [
     "run_in_main",
     "run_later",
     "run_work",
+    "save_with_image",
     "set_annotate_check",
     "set_attendant",
     "set_browser_host",
@@ -215,6 +216,9 @@ class WindowServices(Protocol):
     def watch_save(self, saver: Any) -> None:
         """Show how a save goes on, which begins now in a worker."""
 
+    def save_with_image(self, layer: Any) -> bool:
+        """Ask where labels without a file, and their image, are saved, and do it."""
+
     def watch_copy(self, copy: Any) -> None:
         """Show how a copy of labels goes on, which begins now in a worker."""
 
@@ -361,6 +365,17 @@ def watch_save(saver: Any) -> None:
     """Show how a save goes on, if there is a window."""
     if _attendant:
         _attendant[0].watch_save(saver)
+
+
+def save_with_image(layer: Any) -> bool:
+    """Ask where labels without a file, and their image, are saved, and do it.
+
+    Returns
+    -------
+    bool
+        False if nobody can be asked.
+    """
+    return bool(_attendant) and _attendant[0].save_with_image(layer)
 
 
 def watch_copy(copy: Any) -> None:

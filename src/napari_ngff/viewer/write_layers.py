@@ -34,7 +34,6 @@ from napari_ngff.viewer.settings import shards_to_write, version_to_write
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from napari.components import LayerList
     from napari.layers import Layer
 
     from napari_ngff.labels.edits import Edit
@@ -47,7 +46,6 @@ __all__ = [
     "Progress",
     "complete_path",
     "edits_without_file",
-    "layers_to_save",
     "propose_target",
     "with_ending",
     "write",
@@ -125,26 +123,6 @@ def write(
     return target
 
 
-def layers_to_save(layers: LayerList) -> tuple[list[Layer], str]:
-    """Choose the images and labels to save: several selected ones, else the visible.
-
-    Returns
-    -------
-    layers
-        In the order of the list.
-    which
-        "selected", "visible" or, where none is visible, "all".
-    """
-    kinds = ("image", "labels")
-    known = [x for x in layers if x._type_string in kinds and not is_lacking(x)]
-    # A single selected layer says nothing: napari selects each layer that is added.
-    selected = [layer for layer in known if layer in layers.selection]
-    if len(selected) > 1:
-        return selected, "selected"
-    visible = [layer for layer in known if layer.visible]
-    return (visible, "visible") if visible else (known, "all")
-
-
 def edits_without_file(layers: Sequence[Layer]) -> dict[LayerSaver, tuple[Edit, ...]]:
     """Return the savers of labels whose image is not an OME-Zarr, and their edits.
 
@@ -152,14 +130,6 @@ def edits_without_file(layers: Sequence[Layer]) -> dict[LayerSaver, tuple[Edit, 
     """
     labels: list[Any] = [layer for layer in layers if has_no_file(layer)]
     return {layer.saver: layer.canvas.edits for layer in labels if layer.saver}
-
-
-def is_lacking(layer: Layer) -> bool:
-    """Return whether a layer is that of a channel which the image on screen lacks."""
-    origin = origin_of(layer)
-    return (
-        origin is not None and layer._type_string == "image" and origin.picture is None
-    )
 
 
 def with_ending(path: str | Path, ending: str) -> Path:

@@ -14,6 +14,8 @@ from qtpy.QtCore import QEventLoop, Qt, QThread, QTimer
 from qtpy.QtWidgets import (
     QApplication,
     QFileDialog,
+    QGridLayout,
+    QLabel,
     QMainWindow,
     QMessageBox,
     QProgressDialog,
@@ -21,11 +23,12 @@ from qtpy.QtWidgets import (
 )
 
 from napari_ngff.errors import OMEZarrError, error_text
-from napari_ngff.viewer.notices import shorten_name
+from napari_ngff.viewer.composing.chosen_layers import choose_layers
+from napari_ngff.viewer.notices import join_names, shorten_name
+from napari_ngff.viewer.session import session_of
 from napari_ngff.viewer.write_layers import (
     complete_path,
     edits_without_file,
-    layers_to_save,
     propose_target,
     with_ending,
     write,
@@ -33,16 +36,18 @@ from napari_ngff.viewer.write_layers import (
 from napari_ngff.widgets.form_dialog import main_window
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
     from concurrent.futures import Future
     from pathlib import Path
 
+    from napari.layers import Layer
     from napari.viewer import Viewer
 
     from napari_ngff.viewer.layer_plan import LayerData
 
 __all__ = [
     "ask_target",
+    "is_asked_by_user",
     "save_as",
     "write_in_window",
 ]
@@ -76,7 +81,7 @@ def write_in_window(path: str, layers: Sequence[LayerData]) -> Path:
     if application is None or QThread.currentThread() is not application.thread():
         return write(path, layers)
     target = complete_path(path)
-    overwrite = target.exists() and _is_asked_by_user() and _may_replace(target)
+    overwrite = target.exists() and is_asked_by_user() and _may_replace(target)
     progress = _WriteProgress(target.name)
 
     def write_in_worker(report: Callable[[int, int], None]) -> Path:
@@ -86,7 +91,7 @@ def write_in_window(path: str, layers: Sequence[LayerData]) -> Path:
     return progress.run_write(write_in_worker)
 
 
-def _is_asked_by_user() -> bool:
+def is_asked_by_user() -> bool:
     """Return whether a user acts: a script runs outside of the event loop."""
     thread = QThread.currentThread()
     return thread is not None and thread.loopLevel() > 0
@@ -179,16 +184,28 @@ TYPES = {
 """Types of files, and the ending of a name that has none."""
 
 
-def save_as(viewer: Viewer) -> None:
-    """Ask for a name and a type, and save the selected or the visible layers."""
+def save_as(viewer: Viewer, needed: Collection[Layer] = ()) -> None:
+    """Ask for a name and a type, and save the selected or the visible layers.
+
+    Parameters
+    ----------
+    needed
+        Labels that are saved in any case; see `choose_layers`.
+    """
     viewer = getattr(viewer, "__wrapped__", viewer)
-    layers, which = layers_to_save(viewer.layers)
+    chosen = choose_layers(viewer.layers, needed)
+    layers = chosen.layers
     if not layers:
         show_warning("Nothing to save.\nThere is no image and there are no labels.")
         return
     count = "1 layer" if len(layers) == 1 else f"{len(layers)} layers"
     proposed = propose_target(layers, QFileDialog().directory().absolutePath())
-    path = ask_target(viewer, f"Save {count} ({which}) as OME-Zarr", proposed)
+    tables = session_of(viewer).measured.list_of_window(viewer.layers)
+    left = [*chosen.left_out, *(f"the {table.title}" for table in tables)]
+    left_names = join_names(left)
+    note = f"This file will not have {left_names}." if left else ""
+    title = f"Save {count} ({chosen.which}) as OME-Zarr"
+    path = ask_target(viewer, title, proposed, note)
     if not path:
         return
     # Before they are written: a stroke painted meanwhile is not in the file.
@@ -202,12 +219,27 @@ def save_as(viewer: Viewer) -> None:
     else:
         for saver, edits in painted.items():
             saver.note_copied(edits)
-        show_info(f"Saved {shorten_name(written.name)}")
+        without = f" without {left_names}" if left else ""
+        show_info(f"Saved {shorten_name(written.name)}{without}")
 
 
-def ask_target(viewer: Any, title: str, path: str) -> str:
-    """Ask for a path; "" if cancelled. A typed ending decides the type."""
+def ask_target(viewer: Any, title: str, path: str, note: str = "") -> str:
+    """Ask for a path; "" if cancelled. A typed ending decides the type.
+
+    Parameters
+    ----------
+    note
+        A sentence that is shown in the dialog.
+    """
     dialog = QFileDialog(main_window(viewer), title)
+    if note:
+        # A dialog of the system has no room for it.
+        dialog.setOption(QFileDialog.Option.DontUseNativeDialog)
+        label = QLabel(note, dialog)
+        label.setWordWrap(True)
+        grid = dialog.layout()
+        assert isinstance(grid, QGridLayout)
+        grid.addWidget(label, grid.rowCount(), 0, 1, grid.columnCount())
     dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
     # The question whether to replace something is asked once, for folders, too.
     dialog.setOption(QFileDialog.Option.DontConfirmOverwrite)

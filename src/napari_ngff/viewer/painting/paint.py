@@ -31,6 +31,8 @@ from napari_ngff.viewer.painting.brush import (
     shown_value,
 )
 from napari_ngff.viewer.painting.canvas_labels import CanvasLabels
+from napari_ngff.viewer.painting.label_target import has_no_file
+from napari_ngff.viewer.window_services import save_with_image
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -423,7 +425,7 @@ def save_labels(layer: OMEZarrLabels) -> None:
         reason = layer.read_only or "it was not opened from an OME-Zarr"
         text = f"{layer.name} cannot be saved in place: {reason}"
         show_warning(f"Labels are not saved.\n{text}")
-    else:
+    elif not (layer.unsaved and has_no_file(layer) and save_with_image(layer)):
         layer.saver.save()
 
 

@@ -28,7 +28,7 @@ from napari_ngff.viewer import window_services
 from napari_ngff.viewer.browsing.field_labels import image_address
 from napari_ngff.viewer.browsing.positions import inline_title
 from napari_ngff.viewer.notices import last_part, shorten_name
-from napari_ngff.viewer.painting.label_target import SAVE_AS, TARGET, has_no_file
+from napari_ngff.viewer.painting.label_target import TARGET, has_no_file
 from napari_ngff.viewer.painting.new_labels import is_shown
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.saving.autosave import AutoSaver
@@ -47,6 +47,7 @@ from napari_ngff.widgets.dialogs import (
     ask_table_file,
 )
 from napari_ngff.widgets.event_watcher import EventWatcher
+from napari_ngff.widgets.save_as import is_asked_by_user, save_as
 from napari_ngff.widgets.saving.copy_progress import watch_copy
 from napari_ngff.widgets.saving.save_progress import SaveProgress, wait_for_saves
 from napari_ngff.widgets.status_signs import UnsavedSign
@@ -81,9 +82,7 @@ KEEPS_FOR_IMAGE = (
     " Layers ▸ Annotate ▸ Restore edits…."
 )
 
-NO_FILE = (
-    f"The image of {{}} is not an OME-Zarr. To save both, cancel, and choose {SAVE_AS}."
-)
+NO_FILE = "The image of {} is not an OME-Zarr: Save asks where both are saved as one."
 
 ONE = "{} {} not saved. Restore {}?"
 
@@ -278,8 +277,22 @@ class WindowGuard(EventWatcher):
             return
         active = viewer.layers.selection.active
         has_key = isinstance(active, OMEZarrLabels)
-        for layer, saver in _list_unsaved(viewer.layers).items():
-            if not has_key or (saver.is_restored and layer is not active):
+        unsaved = _list_unsaved(viewer.layers)
+        self._begin_saves(
+            {
+                layer: saver
+                for layer, saver in unsaved.items()
+                if not has_key or (saver.is_restored and layer is not active)
+            }
+        )
+
+    def _begin_saves(self, savers: dict[Any, LayerSaver]) -> None:
+        """Begin to save labels; one *Save as…* writes all that have no file."""
+        without_file = [layer for layer in savers if has_no_file(layer)]
+        if without_file:
+            save_as(self.viewer, without_file)
+        for layer, saver in savers.items():
+            if layer not in without_file:
                 saver.save()
 
     def _is_unsaved(self) -> bool:
@@ -345,8 +358,6 @@ class WindowGuard(EventWatcher):
             text.append("Part of them is in the file already; Save completes it.")
         answers = [SAVE, KEEP, DISCARD]
         without_file = [layer for layer in savers if has_no_file(layer)]
-        if len(without_file) == len(savers):
-            answers.remove(SAVE)
         if all(layer.metadata[TARGET].image_file for layer in without_file):
             text.append(KEEPS_FOR_IMAGE if without_file else KEEPS)
         else:
@@ -396,8 +407,7 @@ class WindowGuard(EventWatcher):
 
     def _save_labels(self, savers: dict[Any, LayerSaver]) -> bool:
         """Save labels and wait; False where a save failed or was cancelled."""
-        for saver in savers.values():
-            saver.save()
+        self._begin_saves(savers)
         wait_for_saves(self.parent(), list(savers.values()))
         return not any(layer.unsaved for layer in savers)
 
@@ -528,6 +538,15 @@ class _QtWindowServices:
     def watch_save(self, saver: LayerSaver) -> None:
         """Show the progress of a save that begins now in a worker."""
         self._progress.watch_save(saver)
+
+    def save_with_image(self, layer: Any) -> bool:
+        """Open *Save as…* for all labels of a window that have no file."""
+        for watching in _find_guards() if is_asked_by_user() else ():
+            viewer = watching.viewer
+            if viewer is not None and layer in viewer.layers:
+                save_as(viewer, [*filter(has_no_file, _list_unsaved(viewer.layers))])
+                return True
+        return False
 
     def watch_copy(self, copy: SidecarCopy) -> None:
         """Show the progress of a copy of labels that begins now in a worker."""
