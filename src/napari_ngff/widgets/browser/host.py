@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from qtpy.compat import isalive
 from qtpy.QtCore import QObject, QTimer
 from qtpy.QtWidgets import QApplication
 
 from napari_ngff.viewer.browsing.camera import MARGIN, OVERVIEW_MARGIN, is_fitted
-from napari_ngff.viewer.napari_private import qt_window_of
 from napari_ngff.viewer.session import session_of
 from napari_ngff.viewer.window_services import (
     run_in_main,
@@ -17,6 +15,7 @@ from napari_ngff.viewer.window_services import (
     set_window_check,
 )
 from napari_ngff.widgets.docking import BROWSER, find_dock, show_dock
+from napari_ngff.widgets.form_dialog import is_window_open
 
 __all__ = ["browser_of", "install_browser", "show_browser"]
 
@@ -28,7 +27,7 @@ def install_browser() -> None:
     """Open the browser in every window where a plate, well or collection is opened."""
     set_browser_host(open_in_window)
     set_window_check(
-        lambda viewer: not hasattr(viewer, "window") or window_alive(viewer)
+        lambda viewer: not hasattr(viewer, "window") or is_window_open(viewer)
     )
 
 
@@ -47,7 +46,7 @@ def open_soon(viewer: Any) -> None:
 
 def open_beside(viewer: Any) -> None:
     """Open the browser; a view that shows everything keeps doing so in less room."""
-    if not window_alive(viewer):
+    if not is_window_open(viewer):
         return
     fitted = browser_of(viewer) is None and is_fitted(viewer)
     dock = show_browser(viewer)
@@ -70,7 +69,7 @@ class ViewRefitting(QObject):
         QTimer.singleShot(0, self._fit_view)
 
     def _fit_view(self) -> None:
-        if window_alive(self._viewer) and is_fitted(self._viewer):
+        if is_window_open(self._viewer) and is_fitted(self._viewer):
             self._viewer.reset_view(margin=margin_of(self._viewer))
 
     def _end_refitting(self) -> None:
@@ -83,12 +82,6 @@ def margin_of(viewer: Any) -> float:
     browser = session_of(viewer).browser
     many = browser is not None and len(browser.well_cells()) > 1
     return OVERVIEW_MARGIN if many else MARGIN
-
-
-def window_alive(viewer: Any) -> bool:
-    """Return whether a viewer's window was not closed meanwhile."""
-    window = qt_window_of(viewer)
-    return window is not None and bool(isalive(window))  # type: ignore[no-untyped-call]
 
 
 def browser_of(viewer: Any) -> Any:

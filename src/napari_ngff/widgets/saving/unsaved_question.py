@@ -1,7 +1,4 @@
-"""Asks before a layer or a window with unsaved labels or tables is closed.
-
-Also asks what to do with edits that an earlier napari left unsaved.
-"""
+"""Asks before a layer or a window with unsaved labels or tables is closed."""
 
 from __future__ import annotations
 
@@ -12,48 +9,33 @@ from typing import TYPE_CHECKING, Any
 
 from napari.utils.notifications import show_error
 from qtpy.QtCore import QEvent, QEventLoop, Qt, QTimer
-from qtpy.QtWidgets import (
-    QApplication,
-    QDialog,
-    QDialogButtonBox,
-    QLabel,
-    QListWidget,
-    QListWidgetItem,
-    QVBoxLayout,
-    QWidget,
-)
+from qtpy.QtWidgets import QApplication
 
 from napari_ngff.plate.tables.files import write_frame
 from napari_ngff.viewer import window_services
 from napari_ngff.viewer.browsing.field_labels import image_address
 from napari_ngff.viewer.browsing.positions import inline_title
+from napari_ngff.viewer.napari_private import qt_window_of
 from napari_ngff.viewer.notices import last_part, shorten_name
 from napari_ngff.viewer.painting.label_target import TARGET, has_no_file
 from napari_ngff.viewer.painting.new_labels import is_shown
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.saving.autosave import AutoSaver
-from napari_ngff.viewer.saving.kept_edit_texts import describe_edits
 from napari_ngff.viewer.saving.measured_tables import OLDER
 from napari_ngff.viewer.saving.recovery import position_of
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets import dialogs
-from napari_ngff.widgets.dialogs import (
-    CANCEL,
-    DISCARD,
-    KEEP,
-    LATER,
-    RESTORE,
-    SAVE,
-    ask_table_file,
-)
+from napari_ngff.widgets.dialogs import CANCEL, DISCARD, KEEP, SAVE, ask_table_file
 from napari_ngff.widgets.event_watcher import EventWatcher
+from napari_ngff.widgets.form_dialog import is_window_open
 from napari_ngff.widgets.save_as import is_asked_by_user, save_as
 from napari_ngff.widgets.saving.copy_progress import watch_copy
+from napari_ngff.widgets.saving.restore_question import TITLE, ask_to_restore
 from napari_ngff.widgets.saving.save_progress import SaveProgress, wait_for_saves
 from napari_ngff.widgets.status_signs import UnsavedSign
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from napari.components import ViewerModel
     from qtpy.QtGui import QKeyEvent
@@ -64,16 +46,8 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.saving.measured_tables import MeasuredTable, MeasuredTables
     from napari_ngff.viewer.saving.sidecars import SidecarCopy
 
-__all__ = [
-    "RestoreDialog",
-    "WindowGuard",
-    "ask_to_restore",
-    "image_title",
-    "install_guard",
-]
+__all__ = ["WindowGuard", "image_title", "install_guard"]
 
-
-TITLE = "Unsaved changes"
 
 KEEPS = "'Keep for later' lets you restore them next time."
 
@@ -83,100 +57,6 @@ KEEPS_FOR_IMAGE = (
 )
 
 NO_FILE = "The image of {} is not an OME-Zarr: Save asks where both are saved as one."
-
-ONE = "{} {} not saved. Restore {}?"
-
-SEVERAL = "Edits of {} label images were not saved. Restore them?"
-
-LOST = {
-    RESTORE: window_services.RESTORE,
-    DISCARD: window_services.DISCARD,
-    LATER: window_services.LATER,
-}
-
-
-class RestoreDialog(QDialog):
-    """Lists several label images with unsaved edits; at first all are ticked.
-
-    Attributes
-    ----------
-    answer
-        `RESTORE`, `DISCARD` or `LATER`, when it is closed.
-    """
-
-    def __init__(self, parent: QWidget | None, rows: Sequence[str]) -> None:
-        super().__init__(parent)
-        self.setWindowTitle(TITLE)
-        # The dialog may also be closed by its frame or by Escape: nothing is lost then.
-        self.answer = LATER
-        text = QLabel(SEVERAL.format(len(rows)), self)
-        self.list = QListWidget(self)
-        self.list.setAccessibleName("Label images with unsaved edits")
-        for row in rows:
-            item = QListWidgetItem(row, self.list)
-            item.setFlags(item.flags() | Qt.ItemFlag.ItemIsUserCheckable)
-            item.setToolTip(row)
-            item.setCheckState(Qt.CheckState.Checked)
-        hint = QLabel("Edits that are not ticked are offered again later.", self)
-        for label in (text, hint):
-            label.setWordWrap(True)
-        self.box = QDialogButtonBox(self)
-        roles = QDialogButtonBox.ButtonRole
-        self._buttons = {
-            self.box.addButton(RESTORE, roles.AcceptRole): RESTORE,
-            self.box.addButton(DISCARD, roles.DestructiveRole): DISCARD,
-            self.box.addButton(LATER, roles.RejectRole): LATER,
-        }
-        first = next(iter(self._buttons))
-        if first is not None:
-            first.setDefault(True)
-            first.setFocus()
-        self.box.clicked.connect(self._on_click)
-        column = QVBoxLayout(self)
-        for widget in (text, self.list, hint, self.box):
-            column.addWidget(widget)
-        # Rows end with the time of the edits, by which they are told apart.
-        width = max(520, min(900, self.list.sizeHintForColumn(0) + 60))
-        # Some 20 pixels a row; from 16 rows on the list scrolls.
-        self.resize(width, min(480, 160 + 20 * len(rows)))
-
-    def _on_click(self, button: Any) -> None:
-        self.answer = self._buttons[button]
-        self.accept()
-
-    @property
-    def chosen_rows(self) -> list[int]:
-        """Numbers of the rows that are ticked."""
-        items = [self.list.item(row) for row in range(self.list.count())]
-        ticked = Qt.CheckState.Checked
-        return [
-            row
-            for row, item in enumerate(items)
-            if item and item.checkState() == ticked
-        ]
-
-
-def ask_to_restore(
-    parent: Any, edits: Sequence[KeptEdits], name_of: Callable[[KeptEdits], str]
-) -> tuple[str, Sequence[KeptEdits]]:
-    """Ask in one dialog what to do with edits; see `window_services.offer_edits`.
-
-    `name_of` returns the name of the field of edits, or "".
-    """
-    # One label image fits a question; only several need a list.
-    rows = [describe_edits(kept, name=name_of(kept)) for kept in edits]
-    if len(edits) == 1:
-        is_one = edits[0].count == 1 and not edits[0].has_classes
-        was, them = ("was", "it") if is_one else ("were", "them")
-        text = ONE.format(rows[0], was, them)
-        answer = dialogs.ask_question(parent, TITLE, text, [RESTORE, DISCARD], LATER)
-        return LOST[answer], edits
-    dialog = RestoreDialog(parent, rows)
-    dialog.exec()
-    answer, chosen = dialog.answer, [edits[row] for row in dialog.chosen_rows]
-    dialog.deleteLater()
-    return LOST[answer], chosen
-
 
 KEY = Qt.Key.Key_S
 CONTROL = Qt.KeyboardModifier.ControlModifier
@@ -571,10 +451,10 @@ def _field_title(viewer: Any, kept: KeptEdits) -> str:
 
 def _guard_of(viewer: Any) -> WindowGuard | None:
     viewer = getattr(viewer, "__wrapped__", viewer)
-    # A closed window has none, but layers that were being read may still arrive.
-    window = getattr(getattr(viewer, "window", None), "_qt_window", None)
-    if window is None:
+    # The window may be closed, but layers that were being read may still arrive.
+    if not is_window_open(viewer):
         return None
+    window = qt_window_of(viewer)
     guard: WindowGuard | None = window.findChild(WindowGuard, options=DIRECT)
     return guard or WindowGuard(viewer)
 
