@@ -103,7 +103,8 @@ def test_the_key_opens_save_as_with_image_and_labels(viewer, image, tmp_path, se
     np.testing.assert_array_equal(saved.levels[0], PIXELS)
     np.testing.assert_array_equal(saved.labels["labels"].levels[0], painted)
     errors = [str(x.message) for x in notification_manager.records]
-    assert errors[-1] == "Saved new.ome.zarr without hidden image 'another'"
+    assert errors[-1].startswith("Saved new.ome.zarr, not all.\n")
+    assert "hidden image 'another'" in errors[-1]
     assert not [text for text in errors if "Not saved" in text]
 
 

@@ -228,7 +228,7 @@ def test_what_is_left_out_is_named_before_and_after(viewer, tmp_path):
     answered(lambda: save_as(viewer), read, tmp_path)
     until((tmp_path / "copy.ome.zarr").exists)
     (text,) = messages()
-    assert text.startswith("Saved copy.ome.zarr without ")
+    assert text.startswith("Saved copy.ome.zarr, not all.\nIt does not have ")
     for name in names:
         assert name in seen[0]
         assert name in text

@@ -219,8 +219,11 @@ def save_as(viewer: Viewer, needed: Collection[Layer] = ()) -> None:
     else:
         for saver, edits in painted.items():
             saver.note_copied(edits)
-        without = f" without {left_names}" if left else ""
-        show_info(f"Saved {shorten_name(written.name)}{without}")
+        if left:
+            rest = f"It does not have {left_names}."
+            show_info(f"Saved {shorten_name(written.name)}, not all.\n{rest}")
+        else:
+            show_info(f"Saved {shorten_name(written.name)}")
 
 
 def ask_target(viewer: Any, title: str, path: str, note: str = "") -> str:
