@@ -20,6 +20,7 @@ from napari_ngff.labels.raster import Raster
 from napari_ngff.labels.shapes import Cover, Everywhere, Mask, Polygon, Stroke
 from napari_ngff.labels.shapes import Shape as PlainShape
 from napari_ngff.store.arrays.boxes import box_shape
+from napari_ngff.store.compression import from_zlib
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
     from napari_ngff.store.arrays.boxes import Box
 
 Shape = PlainShape | Raster
+
+MOST_PACKED = 64
+"""Bytes of runs for a packed one: those of a shape are 20 at most."""
 
 __all__ = ["Edit", "EditLog", "dump_edit", "join_edits", "load_edit"]
 
@@ -389,7 +393,7 @@ def load_edit(data: dict[str, Any]) -> Edit:
 
     Raises
     ------
-    ValueError, KeyError, TypeError
+    ValueError, KeyError, TypeError, zlib.error
         Where it is something else.
     """
     described = {key: _to_tuples(value) for key, value in data["shape"].items()}
@@ -397,7 +401,8 @@ def load_edit(data: dict[str, Any]) -> Edit:
     axes = tuple(data["axes"])
     shape: Shape
     if kind == "mask":
-        raw = zlib.decompress(base64.b64decode(described["runs"]))
+        packed = base64.b64decode(described["runs"])
+        raw = bytes(from_zlib(packed, MOST_PACKED * len(packed)))
         shape = Mask(
             # `astype` copies to the machine's byte order: `frombuffer` is read-only.
             np.frombuffer(raw, "<i8").astype(np.int64).reshape(-1, len(axes) + 1)

@@ -157,14 +157,19 @@ class Journal:
         self._written_lasting = self.content.lasting
         self._saved = self.content.saved
         self.classes = self._written_classes = self.content.classes
-        file = _open_for_append(self.folder)
-        self._file = AppendLog(self._open.enter_context(file))
+        file = self._open.enter_context(self._open_edits())
+        # Later records must not follow one that a crash or a full disk cut off.
+        file.truncate(self.content.end)
+        self._file = AppendLog(file)
         self.before_images.load()
+
+    def _open_edits(self) -> IO[bytes]:
+        # Unbuffered, as `AppendLog` needs it.
+        return (self.folder / EDITS).open("ab", buffering=0)
 
     def _open_before(self) -> IO[bytes]:
         with self._guard:
             self._open_file()
-            # Unbuffered, as `AppendLog` needs it.
             return (self.folder / BEFORE).open("a+b", buffering=0)
 
     def _lock_folder(self) -> None:
@@ -174,15 +179,16 @@ class Journal:
     def _open_file(self) -> None:
         if self._file is None:
             self.folder.mkdir(parents=True, exist_ok=True)
-            head = JournalHead(*self.place, self.canvas.shape, self.subject)
+            above = folder_identity(self.place[0])
+            head = JournalHead(*self.place, self.canvas.shape, self.subject, above)
             # Made before the file: a head that cannot be stated must not leave an empty
             # file.
-            record = dump_record(head.dump(folder_identity(self.place[0])))
+            record = dump_record(head.dump())
             with contextlib.ExitStack() as opened:
                 # Before any record, since others may recover a journal that is not
                 # locked.
                 self._lock_folder()
-                file = AppendLog(opened.enter_context(_open_for_append(self.folder)))
+                file = AppendLog(opened.enter_context(self._open_edits()))
                 file.append(record)
                 # Only a file with its head is kept; else the next call begins again.
                 self._open.enter_context(opened.pop_all())
@@ -445,18 +451,6 @@ def _error_cause(error: Exception | None) -> tuple[object, ...]:
     return type(error), getattr(error, "errno", None)
 
 
-def _open_for_append(folder: Path) -> IO[bytes]:
-    """Open the edits for appending, without a last line that a crash cut off."""
-    path = folder / EDITS
-    if path.exists():
-        # The last line without its end is one that a crash or a full disk cut off.
-        data = path.read_bytes()
-        if not data.endswith(b"\n"):
-            with path.open("r+b") as file:
-                file.truncate(data.rfind(b"\n") + 1)
-    return path.open("ab", buffering=0)
-
-
 _journals: weakref.WeakSet[Journal] = weakref.WeakSet()
 # A set that grows while it is listed raises an error, which would end the thread.
 _watching = threading.Lock()
@@ -514,7 +508,7 @@ def _sync_journals() -> None:
     pause = threading.Event()
     # Once per process. It is only housekeeping: no error of it may end the thread.
     with contextlib.suppress(Exception):
-        remove_orphans(journal_home(), EDITS)
+        remove_orphans(journal_home())
     while not pause.wait(INTERVAL):
         with _watching:
             journals = list(_journals)

@@ -7,6 +7,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from napari_ngff.errors import CorruptDataError
 from napari_ngff.labels.journal import LOCK, delete_journal, journal_home
 from napari_ngff.labels.places.sidecar import (
     address_of,
@@ -19,7 +20,7 @@ from napari_ngff.store.hierarchy.location import is_url
 from napari_ngff.store.write.file_lock import is_held
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from napari_ngff.labels.saving.journal_records import JournalHead
@@ -103,7 +104,9 @@ def image_of_label(label: Node) -> str:
 
 
 def find_kept_edits(
-    nodes: Iterable[Node], places: Iterable[str] = ()
+    nodes: Iterable[Node],
+    places: Iterable[str] = (),
+    unreadable: list[str] | None = None,
 ) -> list[KeptEdits]:
     """List free journals of images or labels that are at or below some groups.
 
@@ -116,6 +119,9 @@ def find_kept_edits(
     places
         Of label images that are not there yet, and files of images that are not of an
         OME-Zarr; see `place_text`.
+    unreadable
+        Gets a text about each journal of these that cannot be read, and each of which
+        nobody can say what it is of. They stay as they are.
 
     Raises
     ------
@@ -127,24 +133,30 @@ def find_kept_edits(
     older = [_OlderSidecars(node) for node in nodes]
     kept: list[KeptEdits] = []
     for folder in _list_folders(journal_home()):
-        # Another window may delete it, or hold it, at this moment.
-        with contextlib.suppress(OSError):
-            head = read_head(folder)
-            if head is None:
-                continue
-            image, label_text = _image_of(head), place_text(head.store, head.path)
-            # Heads of earlier versions do not name their image.
-            if not image:
-                image = next(
-                    filter(None, (sidecars.image_of(head) for sidecars in older)), ""
-                )
-            # Labels that were saved may be opened alone, so their own path counts, too.
-            inside = any(
-                is_below(text, top) for text in (image, label_text) for top in tops
-            )
-            if inside:
-                kept += _read_kept(folder, head, image)
+        try:
+            kept += _find_in(folder, tops, older)
+        except CorruptDataError as error:
+            if unreadable is not None:
+                unreadable.append(str(error))
+        except OSError:
+            continue  # another window deletes it at this moment
     return sorted(kept, key=lambda kept: kept.time)
+
+
+def _find_in(
+    folder: Path, tops: set[str], older: Sequence[_OlderSidecars]
+) -> Iterator[KeptEdits]:
+    """Read a journal, if it is of what is at or below some paths."""
+    head = read_head(folder)
+    if head is None:
+        return
+    image, label_text = _image_of(head), place_text(head.store, head.path)
+    # Heads of earlier versions do not name their image.
+    if not image:
+        image = next(filter(None, (sidecars.image_of(head) for sidecars in older)), "")
+    # Labels that were saved may be opened alone, so their own path counts, too.
+    if any(is_below(text, top) for text in (image, label_text) for top in tops):
+        yield from _read_kept(folder, head, image)
 
 
 def is_below(text: str, top: str) -> bool:
@@ -165,7 +177,12 @@ def _read_kept(folder: Path, head: JournalHead, image: str) -> Iterator[KeptEdit
     # An open window holds it, whose edits are not to be recovered.
     if is_held(folder / LOCK):
         return
-    content = read_journal(folder)
+    try:
+        content = read_journal(folder)
+    except CorruptDataError as error:
+        raise CorruptDataError.at_place(
+            error, f"Edits of '{head.subject.name}'"
+        ) from error
     if content.is_unsaved:
         time = (folder / EDITS).stat().st_mtime
         yield KeptEdits(

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_ngff.store.arrays.boxes import box_shape
+from napari_ngff.store.compression import from_zlib
 
 if TYPE_CHECKING:
     from napari_ngff.labels.level_grid import LevelGrid
@@ -124,12 +125,11 @@ class Raster:
 
         Raises
         ------
-        ValueError, KeyError, TypeError
+        ValueError, KeyError, TypeError, zlib.error
             Where it is something else.
         """
-        try:
-            raw = zlib.decompress(base64.b64decode(data["values"]))
-        except zlib.error as error:
-            raise ValueError(f"The labels of a raster are damaged: {error}") from error
-        values = np.frombuffer(raw, data["dtype"]).reshape(tuple(data["size"]))
+        size, dtype = tuple(data["size"]), np.dtype(data["dtype"])
+        most = math.prod(size) * dtype.itemsize
+        raw = bytes(from_zlib(base64.b64decode(data["values"]), most))
+        values = np.frombuffer(raw, dtype).reshape(size)
         return cls(values, tuple(data["origin"]), tuple(data["step"]), data["clear"])

@@ -10,7 +10,7 @@ import pytest
 
 from napari_ngff.labels.canvas import Canvas
 from napari_ngff.labels.edits import Edit
-from napari_ngff.labels.journal import EDITS, Journal, find_journals, journal_home
+from napari_ngff.labels.journal import Journal, find_journals, journal_home
 from napari_ngff.labels.runs import mask_runs
 from napari_ngff.labels.saving.journal_cleanup import (
     AGE,
@@ -49,16 +49,16 @@ def store(tmp_path):
 def test_the_journal_of_a_store_that_was_deleted_long_ago_goes(store):
     folder = left(store)
     store.rmdir()
-    remove_orphans(journal_home(), EDITS)
+    remove_orphans(journal_home())
     assert folder.exists()
-    remove_orphans(journal_home(), EDITS, time.time() + LATER)
+    remove_orphans(journal_home(), time.time() + LATER)
     assert not folder.exists()
     assert list(journal_home().iterdir()) == []
 
 
 def test_the_journal_of_a_store_that_is_there_stays(store):
     folder = left(store)
-    remove_orphans(journal_home(), EDITS, time.time() + LATER)
+    remove_orphans(journal_home(), time.time() + LATER)
     assert find_journals(str(store), "labels/cells") == [folder]
 
 
@@ -66,7 +66,7 @@ def test_the_journal_of_a_folder_that_was_moved_stays(store):
     folder = left(store)
     store.parent.rename(store.parent.with_name("elsewhere"))
     store.parent.mkdir()
-    remove_orphans(journal_home(), EDITS, time.time() + LATER)
+    remove_orphans(journal_home(), time.time() + LATER)
     assert folder.exists()
 
 
@@ -82,5 +82,5 @@ def test_the_journal_of_a_disk_that_is_unplugged_stays(tmp_path):
     finally:
         subprocess.run(["umount", str(disk)], check=True)
     assert os.listdir(disk) == []
-    remove_orphans(journal_home(), EDITS, time.time() + LATER)
+    remove_orphans(journal_home(), time.time() + LATER)
     assert folder.exists()

@@ -690,19 +690,60 @@ def test_what_was_painted_on_an_overview_is_never_silent(
 ):
     painted_new(opened(plate / "A/1/0", monkeypatch), "labels")
     (folder,) = journal_home().glob("*/*")
-    older(folder, [1, 1024, 3072])
+    older(folder, [1024, 3072])
     user.answer = window_services.RESTORE
     viewer = opened(plate, monkeypatch)
     ((text,),) = user.take_asked()
     assert text.startswith("2 edits of 'labels' (plate.ome.zarr A/1/0, today ")
     (message,) = reported
     assert message.startswith("Not restored: labels.\nKept: 2 edits of 'labels'. ")
-    assert "1 x 1024 x 3072 pixels" in message
+    assert "1024 x 3072 pixels" in message
     assert "to restore them" in message
     assert "labels" not in viewer.layers
     assert len(find_journals(str(plate), "A/1/0/labels/labels")) == 1
     opened(plate, monkeypatch)
     assert len(user.take_asked()) == 1
+
+
+NEWER = '"kind":"stroke"', '"kind":"spiral"'
+ODD = '{"edit"', '[1, 2]\n{"edit"'
+HEADLESS = '{"place"', '{"plate"'
+
+
+@pytest.mark.parametrize("change", [NEWER, ODD, HEADLESS])
+def test_a_journal_that_cannot_be_read_is_named_and_hides_no_other(
+    cells, user, reported, monkeypatch, change
+):
+    pixels = painted_new(opened(cells, monkeypatch), "good")
+    painted_new(opened(cells, monkeypatch), "odd")
+    (path,) = [
+        path
+        for path in journal_home().glob("*/*/edits.jsonl")
+        if '"odd"' in path.read_text()
+    ]
+    odd = path.read_text().replace(*change)
+    path.write_text(odd)
+    user.take_asked()
+    reported.clear()
+    user.answer = window_services.RESTORE
+    viewer = opened(cells, monkeypatch)
+    ((text,),) = user.take_asked()
+    assert text.startswith("2 edits of 'good'")
+    assert (np.asarray(viewer.layers["good"].data[0]) == pixels).all()
+    named, restored = reported
+    assert named.startswith("Some kept edits cannot be restored.\n")
+    assert str(path) in named
+    assert ("Edits of 'odd': " in named) == (change is not HEADLESS)
+    assert restored.startswith("Restored: good.")
+    # Once, unless somebody asks for them.
+    session_of(viewer).recovery.find_edits([open_node(cells)])
+    idle()
+    assert len(reported) == 2
+    session_of(viewer).recovery.offer_again()
+    idle()
+    assert reported[2:] == [named]
+    assert path.read_text() == odd
+    leave(viewer)
 
 
 def test_other_images_of_a_folder_are_not_asked_about(

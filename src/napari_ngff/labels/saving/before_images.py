@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import os
 import threading
 import weakref
@@ -26,7 +27,8 @@ from napari_ngff.store.arrays.array_writer import EncodedVoxels
 from napari_ngff.store.arrays.chunk_layout import ArrayLayout, ChunkKeys
 from napari_ngff.store.arrays.chunked_array import ChunkedArray, open_array
 from napari_ngff.store.arrays.lazy_array import ArrayWindow
-from napari_ngff.store.limits import parse_json
+from napari_ngff.store.compression import from_zstd
+from napari_ngff.store.limits import check_chunk, parse_json
 from napari_ngff.store.pyramids.pyramid import LevelSource
 from napari_ngff.store.write.append_log import AppendLog
 from napari_ngff.store.write.fsync import flush_open_file
@@ -56,6 +58,10 @@ Cell = tuple[int, ...]
 
 CODEC = Zstd(1)
 """Level 1: labels compress well at any level, and this runs during a save."""
+
+
+LONGEST = 1 << 20
+"""Bytes of the line before a block; those of ours have some hundred."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +235,7 @@ class BeforeImages:
             data = file.read(record.length)
         if record.layout is not None:
             return EncodedVoxels(record.layout, data, record.shape).decode_voxels()
-        raw = CODEC.decode(data)
+        raw = from_zstd(data, math.prod(record.shape) * dtype.itemsize)
         # A copy: `frombuffer` is read-only, and edits are applied in place.
         return np.frombuffer(raw, dtype).reshape(record.shape).copy()
 
@@ -259,22 +265,26 @@ class BeforeImages:
     def _load_records(self, file: IO[bytes]) -> int:
         """Read all complete records; return where the last one ends."""
         file.seek(0)
-        end = 0
-        while line := file.readline():
+        end, size = 0, os.fstat(file.fileno()).st_size
+        while line := file.readline(LONGEST):
             try:
                 head = parse_json(line)
                 start = file.tell()
-                data = file.read(head["length"])
-                if len(data) < head["length"] or zlib.crc32(data) != head["crc"]:
+                if not 0 <= head["length"] <= size - start:
+                    break
+                if zlib.crc32(file.read(head["length"])) != head["crc"]:
                     break
                 key = head["level"], tuple(head["cell"])
-            except (ValueError, KeyError, TypeError):
+                record = _parse_record(head, start) if "shape" in head else None
+                if record is not None:
+                    _check_record(key, record)
+            except Exception:  # noqa: BLE001  a file may hold anything
                 break
             end = file.tell()
-            if "shape" not in head:
+            if record is None:
                 self._records.pop(key, None)
                 continue
-            self._records[key] = replace(_parse_record(head, start), file=self._opened)
+            self._records[key] = replace(record, file=self._opened)
         return end
 
 
@@ -293,6 +303,15 @@ def _parse_record(head: Mapping[str, Any], offset: int) -> _BlockRecord:
     return _BlockRecord(
         None, offset, head["length"], shape, head["dtype"], constant, layout
     )
+
+
+def _check_record(key: tuple[int, Cell], record: _BlockRecord) -> None:
+    """Refuse a record that would fail, or fill the memory, when its block is needed."""
+    dtype = np.dtype(record.dtype)
+    check_chunk(np.broadcast_to(np.empty((), dtype), record.shape).nbytes)
+    numbers = (key[0], *key[1], record.constant or 0)
+    if dtype.kind not in "iub" or {*map(type, numbers)} != {int}:
+        raise ValueError("its values are not labels")
 
 
 @cache

@@ -12,12 +12,15 @@ import os
 import shutil
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from napari_ngff.store.limits import parse_json
+from napari_ngff.errors import CorruptDataError
+from napari_ngff.labels.saving.journal_records import EDITS, read_head
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from napari_ngff.labels.saving.journal_records import JournalHead
 
 __all__ = ["AGE", "folder_identity", "remove_orphans"]
 
@@ -46,37 +49,28 @@ def folder_identity(store: str) -> list[int] | None:
     return [system, number] if system else None
 
 
-def remove_orphans(home: Path, edits: str, now: float | None = None) -> None:
+def remove_orphans(home: Path, now: float | None = None) -> None:
     """Delete the journals of stores that were deleted long ago.
 
     Parameters
     ----------
     home
         Folder of all journals.
-    edits
-        Name of the file of a journal whose first line names its place.
     now
         In seconds since 1970.
     """
     oldest = (now or time.time()) - AGE * 86400
-    for file in home.glob(f"*/*/{edits}"):
-        # Other processes clean up, too: a journal may be gone at any moment.
-        with suppress(OSError):
-            if file.stat().st_mtime < oldest and _is_orphan(_read_head(file)):
+    for file in home.glob(f"*/*/{EDITS}"):
+        # Other processes clean up, too: a journal may be gone at any moment. One that
+        # cannot be read stays.
+        with suppress(OSError, CorruptDataError):
+            if file.stat().st_mtime < oldest and _is_orphan(read_head(file.parent)):
                 shutil.rmtree(file.parent)
                 file.parent.parent.rmdir()
 
 
-def _is_orphan(head: dict[str, Any]) -> bool:
-    store, above = head.get("place", [""])[0], head.get("above")
+def _is_orphan(head: JournalHead | None) -> bool:
     # `lexists`: a link whose target is on an unplugged disk is not gone.
-    gone = bool(store) and not os.path.lexists(store)
-    return gone and above is not None and folder_identity(store) == above
-
-
-def _read_head(file: Path) -> dict[str, Any]:
-    with file.open(encoding="utf-8") as lines, suppress(ValueError):
-        head = parse_json(lines.readline())
-        if isinstance(head, dict):
-            return head
-    return {}
+    if head is None or not head.store or os.path.lexists(head.store):
+        return False
+    return head.above is not None and folder_identity(head.store) == head.above

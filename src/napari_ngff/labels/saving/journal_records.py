@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
+import re
+import sys
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from napari_ngff.errors import CorruptDataError
 from napari_ngff.labels.edits import load_edit
+from napari_ngff.labels.label_classes import load_kept_classes
+from napari_ngff.labels.raster import Raster
 from napari_ngff.labels.saving.save_run import count_common
+from napari_ngff.labels.shapes import Mask, Stroke
 from napari_ngff.store.limits import parse_json
 
 if TYPE_CHECKING:
@@ -32,6 +39,26 @@ __all__ = [
 
 EDITS = "edits.jsonl"
 """Name of the file of a journal, whose first line is its head."""
+
+LONGEST = 16 << 20
+"""Bytes of a line; those of `LONG` may have more, for the voxels of a large image."""
+
+LONG = re.compile(rb'\{"(?:edit|saving|saved)"')
+
+PACKED = 64
+"""Most bytes of a line for one voxel of the image."""
+
+MOST_VALUES = 1 << 21
+"""Numbers, texts and lists of one line, about."""
+
+MOST_DABS = 1 << 20
+"""Of any stroke; one across a large image may have more."""
+
+MOST_FINER = 1 << 10
+"""Voxels of a raster for one of the image."""
+
+FAR = 1 << 53
+"""Voxels; numbers beyond have no exact float."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,25 +95,22 @@ class JournalHead:
         Of level 0 of the canvas.
     subject
         The label image; of journals of older versions all but its name is unknown.
+    above
+        See `napari_ngff.labels.saving.journal_cleanup.folder_identity`.
     """
 
     store: str
     path: str
     shape: tuple[int, ...]
     subject: JournalSubject
+    above: list[int] | None = None
 
-    def dump(self, above: list[int] | None) -> dict[str, Any]:
-        """Convert it into what `json` takes.
-
-        Parameters
-        ----------
-        above
-            See `napari_ngff.labels.saving.journal_cleanup.folder_identity`.
-        """
+    def dump(self) -> dict[str, Any]:
+        """Convert it into what `json` takes."""
         return {
             "place": (self.store, self.path),
             "shape": self.shape,
-            "above": above,
+            "above": self.above,
             "subject": asdict(self.subject),
         }
 
@@ -100,9 +124,18 @@ class JournalHead:
             Where it is something else.
         """
         store, path = record["place"]
-        # Journals of earlier versions have no subject.
+        # Journals of earlier versions have no subject, those of later ones more of it.
         given = record.get("subject") or {"name": path.rpartition("/")[2]}
-        return cls(store, path, tuple(record["shape"]), JournalSubject(**given))
+        known = {
+            name: given[name] for name in JournalSubject.__slots__ if name in given
+        }
+        shape = tuple(_read_count(size, FAR) for size in record["shape"])
+        head = cls(store, path, shape, JournalSubject(**known), record.get("above"))
+        texts = head.store, head.path, *asdict(head.subject).values()
+        kinds = [type(text) for text in texts]
+        if kinds != [str, str, str, str, int, str]:
+            raise ValueError(f"it is of no label image: {texts}")
+        return head
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +177,8 @@ class JournalContent:
     lasting
         Number of the first edits that cannot be undone: the file has or had them, or
         another program made them.
+    end
+        Bytes of the file up to what a crash cut off.
     """
 
     edits: tuple[Edit, ...] = ()
@@ -154,6 +189,7 @@ class JournalContent:
     classes: KeptClasses = KeptClasses()
     continued: tuple[Edit, ...] = ()
     lasting: int = 0
+    end: int = 0
 
     @property
     def is_unsaved(self) -> bool:
@@ -201,57 +237,66 @@ class JournalContent:
 
 
 def read_head(folder: Path) -> JournalHead | None:
-    """Read the head of a journal; None if it cannot be read.
+    """Read the head of a journal; None if it is empty.
 
     Raises
     ------
+    CorruptDataError
+        Where it cannot be read.
     OSError
         Where it cannot be opened.
     """
-    with contextlib.suppress(ValueError, KeyError, TypeError):
-        for record in _read_records(folder / EDITS):
+    with _named_errors(folder / EDITS):
+        for record, _ in _read_records(folder / EDITS):
             return JournalHead.load(record)
     return None
 
 
 def read_journal(folder: Path) -> JournalContent:
-    """Read a journal up to where a crash may have cut it off."""
+    """Read a journal up to where a crash may have cut it off.
+
+    Raises
+    ------
+    CorruptDataError
+        Where anything before that is damaged, of a newer version, or no edit of an
+        image of that shape: a part of it alone would be other labels.
+    OSError
+        Where it cannot be opened.
+    """
     edits: list[Edit] = []
     continued: list[Edit] = []
-    lasting = 0
+    lasting = end = 0
     saved: tuple[Edit, ...] = ()
     saving: tuple[tuple[Edit, ...], ...] = ()
     shape: tuple[int, ...] = ()
     tokens: list[str] = []
     classes = KeptClasses()
-    for record in _read_records(folder / EDITS):
-        # "end": the edits from there on were undone, or replaced by those that follow.
-        if "end" in record:
-            del edits[record["end"] :]
-        elif "edit" in record:
-            edits.append(load_edit(record["edit"]))
-            continued += edits[-1:] if record.get("continues") else []
-        elif "lasting" in record:
-            lasting = int(record["lasting"])
-        elif "place" in record:
-            shape = tuple(record["shape"])
-        elif "classes" in record:
-            # Journals of earlier versions do not say whether the file has them.
-            unsaved = bool(record.get("unsaved"))
-            classes = KeptClasses(str(record["classes"]), unsaved)
-        else:
-            for word in {"saving", "saved"} & record.keys():
-                # Listed only where they are not the first edits of the journal; see
-                # `_save_record`.
-                listed = tuple(load_edit(edit) for edit in record["edits"])
-                named = listed or tuple(edits[: record[word]])
-                # A tuple for each save that was begun: any of them may have reached the
-                # file.
-                if word == "saving":
-                    saving = (*saving, named)
-                    tokens += filter(None, [record.get("token")])
-                else:
-                    saved, saving = named, ()
+    with _named_errors(folder / EDITS):
+        for record, stop in _read_records(folder / EDITS):
+            end = stop
+            # "end": the edits from there on were undone, or replaced by those that
+            # follow.
+            if "end" in record:
+                del edits[_read_count(record["end"], len(edits)) :]
+            elif "edit" in record:
+                edits.append(_read_edit(record["edit"], shape))
+                continued += edits[-1:] if record.get("continues") else []
+            elif "lasting" in record:
+                lasting = _read_count(record["lasting"], len(edits))
+            elif "place" in record:
+                shape = JournalHead.load(record).shape
+            elif "classes" in record:
+                classes = _read_classes(record)
+            else:
+                for word in {"saving", "saved"} & record.keys():
+                    named = _read_saved(record, word, edits, shape)
+                    # A tuple for each save that was begun: any of them may have reached
+                    # the file.
+                    if word == "saving":
+                        saving = (*saving, named)
+                        tokens += filter(None, [str(record.get("token") or "")])
+                    else:
+                        saved, saving = named, ()
     return JournalContent(
         tuple(edits),
         saved,
@@ -261,17 +306,117 @@ def read_journal(folder: Path) -> JournalContent:
         classes,
         tuple(continued),
         lasting,
+        end,
     )
 
 
-def _read_records(path: Path) -> Iterator[dict[str, Any]]:
-    with contextlib.suppress(FileNotFoundError), path.open(encoding="utf-8") as file:
-        for line in file:
-            # A crash may have cut off the last line.
+@contextlib.contextmanager
+def _named_errors(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError:
+        raise
+    except Exception as error:
+        reason = error if isinstance(error, ValueError) else repr(error)
+        msg = f"{path} cannot be read: {reason}."
+        remedy = "It stays as it is; a newer version of this plugin may read it."
+        raise CorruptDataError(msg, remedy=remedy) from error
+
+
+def _read_records(path: Path) -> Iterator[tuple[dict[str, Any], int]]:
+    """Read each record, and where it ends, up to a last line that a crash cut off."""
+    voxels = -1
+    with contextlib.suppress(FileNotFoundError), path.open("rb") as file:
+        while line := file.readline(LONGEST):
+            if len(line) == LONGEST and LONG.match(line):
+                line += file.readline(min(voxels * PACKED, sys.maxsize))
             try:
-                yield parse_json(line)
+                record = _parse_line(line)
             except ValueError:
+                # Without a head nobody knows what is lost.
+                if file.read(1) or voxels < 0:
+                    raise
                 return
+            if not isinstance(record, dict):
+                raise ValueError(f"a line is not a record, but {type(record).__name__}")
+            if "place" in record:
+                voxels = math.prod(JournalHead.load(record).shape)
+            yield record, file.tell()
+
+
+def _parse_line(line: bytes) -> Any:
+    if not line.endswith(b"\n"):
+        raise ValueError("a line is too long")
+    if sum(map(line.count, (b",", b"[", b"{"))) > MOST_VALUES:
+        raise ValueError("a line has too many values")
+    return parse_json(line)
+
+
+def _read_count(value: Any, most: int) -> int:
+    if type(value) is not int or not 0 <= value <= most:
+        raise ValueError(f"{value!r} is not a number up to {most}")
+    return value
+
+
+def _read_classes(record: dict[str, Any]) -> KeptClasses:
+    text = record["classes"]
+    if text:
+        load_kept_classes(text)
+    # Journals of earlier versions do not say whether the file has them.
+    return KeptClasses(text, bool(record.get("unsaved")))
+
+
+def _read_saved(
+    record: dict[str, Any], word: str, edits: list[Edit], shape: tuple[int, ...]
+) -> tuple[Edit, ...]:
+    """Read the edits of a save."""
+    # Listed only where they are not the first edits of the journal; see `_save_record`.
+    listed = tuple(_read_edit(edit, shape) for edit in record["edits"])
+    return listed or tuple(edits[: _read_count(record[word], len(edits))])
+
+
+def _read_edit(data: dict[str, Any], shape: tuple[int, ...]) -> Edit:
+    """Read an edit; refuse one that nobody can make in an image of that shape."""
+    frame = tuple(shape[axis] for axis in data["axes"])
+    # Before it is decoded.
+    if math.prod(data["shape"].get("size", ())) > MOST_FINER * math.prod(frame):
+        raise ValueError("its labels are more than the image has voxels")
+    edit = load_edit(data)
+    form, fixed = edit.shape, [axis for axis, _ in edit.fixed]
+    numbers = [getattr(form, name) for name in form.__slots__]
+    fits = (
+        type(data["label"]) is int
+        and all(-(1 << 63) <= v < 1 << 64 for v in (edit.label, *edit.spared))
+        and sorted([*edit.axes, *fixed]) == list(range(len(shape)))
+        and all(0 <= index < shape[axis] for axis, index in edit.fixed)
+        and getattr(form, "frame", frame) == frame
+        and all(abs(n) <= FAR for n in _list_numbers((*numbers, *edit.bbox)))
+    )
+    if isinstance(form, Stroke):
+        # napari paints four dabs in the way of a brush of one voxel.
+        most = 8 * sum(frame) * len(form.steps) + MOST_DABS
+        counts = [_read_count(count, most) for count in form.steps]
+        fits &= len(counts) == len(form.points) - 1 and sum(counts) <= most
+        fits &= form.radius >= 0 and min(form.weights) > 0
+    elif isinstance(form, Mask):
+        runs = form.runs
+        fits &= all(low >= 0 for low, _ in form.bbox) and bool(
+            (runs[:, -2] < runs[:, -1]).all() and (np.diff(runs[:, 0]) >= 0).all()
+        )
+        fits &= all(high <= n for (_, high), n in zip(form.bbox, frame, strict=True))
+    elif isinstance(form, Raster):
+        fits &= form.values.dtype.kind in "iub" and min(form.step) > 0
+    if not fits:
+        raise ValueError(f"an edit is of no image of {shape} voxels")
+    return edit
+
+
+def _list_numbers(value: Any) -> Iterator[Any]:
+    if isinstance(value, tuple):
+        for part in value:
+            yield from _list_numbers(part)
+    elif value is not None and not isinstance(value, np.ndarray):
+        yield value
 
 
 def dump_record(record: dict[str, Any]) -> bytes:

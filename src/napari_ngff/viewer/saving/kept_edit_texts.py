@@ -20,6 +20,7 @@ __all__ = [
     "REMOVED",
     "TAKEN",
     "UNFIT",
+    "UNREADABLE",
     "count_edits",
     "describe_edits",
     "file_of",
@@ -38,6 +39,8 @@ BUSY = (
     "Not restored: {}.\nKept: {}. The layer has other edits; save or undo them, and"
     " open the image again."
 )
+
+UNREADABLE = "Some kept edits cannot be restored.\n{}"
 
 LEFT = (
     "Kept: {}.\n{}. To restore, choose Layers ▸ Annotate ▸ Restore edits…, or open"

@@ -45,6 +45,7 @@ from napari_ngff.viewer.saving.kept_edit_texts import (
     REMOVED,
     TAKEN,
     UNFIT,
+    UNREADABLE,
     count_edits,
     file_of,
 )
@@ -151,6 +152,7 @@ class EditRecovery:
         self._places: set[str] = set()
         self._begun = self._asking = self._requested = False
         self._answered: set[Path] = set()
+        self._told: set[str] = set()
         self._waiting: tuple[KeptEdits, ...] = ()
         # To be restored when one comes there: folders of journals, titles of images.
         self._wanted: dict[Path, str] = {}
@@ -266,11 +268,20 @@ class EditRecovery:
         self._nodes, self._places = {}, set()
         # Edits of the last question are left out once, in the search that follows it.
         answered, self._answered = self._answered, set()
+        unreadable: list[str] = []
+
+        def offer_found(found: list[KeptEdits]) -> None:
+            told = set() if self._requested else self._told
+            new = [text for text in unreadable if text not in told]
+            self._told.update(new)
+            if new:
+                show_warning(UNREADABLE.format("\n".join(new)))
+                self._requested = False
+            self._offer_edits([x for x in found if x.folder not in answered])
+
         window_services.run_work(
-            partial(_find_edits, self._list_removed(), nodes, places),
-            lambda kept_edits: self._offer_edits(
-                [x for x in kept_edits if x.folder not in answered]
-            ),
+            partial(_find_edits, self._list_removed(), nodes, places, unreadable),
+            offer_found,
         )
 
     def _offer_edits(self, offered: Sequence[KeptEdits]) -> None:
@@ -487,12 +498,15 @@ class EditRecovery:
 
 
 def _find_edits(
-    removed: Sequence[LayerSaver], nodes: Sequence[Node], places: Sequence[str]
+    removed: Sequence[LayerSaver],
+    nodes: Sequence[Node],
+    places: Sequence[str],
+    unreadable: list[str],
 ) -> list[KeptEdits]:
     """Find kept edits, also those of layers that were removed; in a worker."""
     for saver in removed:
         saver.keep_journal()
-    return find_kept_edits(nodes, places)
+    return find_kept_edits(nodes, places, unreadable)
 
 
 def _try_to_open(
