@@ -36,6 +36,12 @@ for _kind in ("CONFIG", "DATA", "STATE"):
 # No test asks the keychain of the person who runs it.
 os.environ["PYTHON_KEYRING_BACKEND"] = "keyring.backends.null.Keyring"
 
+# The processes that decode for us find the packages of tests.
+_packages = Path(__file__).parent / "support/packages"
+sys.path.append(str(_packages))
+_paths = [str(_packages), os.environ.get("PYTHONPATH", "")]
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, _paths))
+
 _worker = os.environ.get("PYTEST_XDIST_WORKER", "")  # gw0, gw1, ...
 _displays = os.environ.get("TEST_DISPLAYS", "").split()
 if _worker and _displays:

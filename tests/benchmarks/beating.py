@@ -26,10 +26,15 @@ from typing import Any
 import numpy as np
 from data import make_array, picture, write_group, write_image
 from heartbeat import Heartbeat, beating
-from numcodecs import Blosc
-from numcodecs.abc import Codec
-from numcodecs.registry import register_codec
 from window import Frames, Zeros, work
+
+PACKAGES = Path(__file__).parents[1] / "support/packages"
+"""A codec that the processes which decode for us find, too."""
+
+sys.path.append(str(PACKAGES))
+os.environ["PYTHONPATH"] = os.pathsep.join(
+    filter(None, [str(PACKAGES), os.environ.get("PYTHONPATH")])
+)
 
 Values = dict[str, dict[str, list[float]]]
 
@@ -64,22 +69,6 @@ CALM = 0.5
 MOST = 60.0
 """Seconds to wait at most for one step: of those that read in the main thread, some
 read on when the window is asked to rest."""
-
-
-class SleepingCodec(Codec):  # type: ignore[misc]
-    """Blosc that takes 20 ms for a chunk."""
-
-    codec_id = "sleeping"
-
-    def encode(self, buf: Any) -> Any:
-        return Blosc("zstd", 1).encode(buf)
-
-    def decode(self, buf: Any, out: Any = None) -> Any:
-        time.sleep(0.02)
-        return Blosc("zstd", 1).decode(buf, out)
-
-
-register_codec(SleepingCodec)
 
 
 # What is read.
@@ -133,6 +122,7 @@ def add_channel(document: Path) -> None:
 
 
 def write_slow_image(folder: Path) -> None:
+
     write_image(folder, "czyx", 4, "0.4")
     add_channel(folder / ".zattrs")
     cells = folder / "labels" / "cells"
@@ -151,13 +141,14 @@ def write_slow_image(folder: Path) -> None:
 def write_slow_level(folder: Path, shape: tuple[int, ...], plane: np.ndarray) -> None:
     """Write a level whose planes are all the same."""
     import zarr
+    from slow_codec import SlowCodec
 
     array = zarr.create_array(
         str(folder),
         shape=shape,
         chunks=(1,) * (len(shape) - 2) + (SLOW_CHUNK, SLOW_CHUNK),
         dtype=plane.dtype,
-        compressors=SleepingCodec(),
+        compressors=SlowCodec(20),
         chunk_key_encoding={"name": "v2", "separator": "/"},
         zarr_format=2,
         fill_value=0,

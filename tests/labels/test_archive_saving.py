@@ -6,7 +6,7 @@ import zipfile
 import numpy as np
 import pytest
 import zarr
-from zarr.codecs import ShardingCodec, ZstdCodec
+from zarr.codecs import ZstdCodec
 
 from napari_ngff.labels.canvas import Canvas
 from napari_ngff.labels.edits import Edit
@@ -27,12 +27,6 @@ LAYOUTS = {
         "chunk_key_encoding": {"name": "v2", "separator": "/"},
     },
     "sharded": {"shards": (16, 24), "compressors": ZSTD},
-    "through zarr": {
-        "serializer": ShardingCodec(
-            chunk_shape=(8, 12), codecs=[ShardingCodec(chunk_shape=(4, 6))]
-        ),
-        "compressors": None,
-    },
 }
 SHAPES = ((61, 83), (31, 42), (16, 21))
 CHUNKS = (8, 12)

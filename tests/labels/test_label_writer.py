@@ -12,9 +12,9 @@ import pytest
 import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from zarr.codecs import ShardingCodec, ZstdCodec
+from zarr.codecs import ZstdCodec
 
-from napari_ngff.errors import ChunkError, UnsupportedError
+from napari_ngff.errors import ChunkError
 from napari_ngff.labels.edits import Edit
 from napari_ngff.labels.runs import mask_runs
 from napari_ngff.labels.saving import save_pass
@@ -38,12 +38,6 @@ LAYOUTS = {
         "chunk_key_encoding": {"name": "v2", "separator": "/"},
     },
     "sharded": {"shards": (16, 24), "compressors": ZSTD},
-    "through zarr": {
-        "serializer": ShardingCodec(
-            chunk_shape=(1, 4), codecs=[ShardingCodec(chunk_shape=(1, 2))]
-        ),
-        "compressors": None,
-    },
 }
 SHAPES = ((61, 83), (31, 42), (16, 21), (5, 21))
 CHUNKS = (8, 12)
@@ -385,19 +379,6 @@ def test_a_type_is_widened_though_its_name_is_not_flushed_at_once(
     # Its own new array is not taken for that of another window.
     assert writer.save().refused == ()
     assert check(label, writer, "nearest")[0].dtype == "u2"
-
-
-def test_what_cannot_be_widened_is_refused_and_stays(tmp_path):
-    label = tmp_path / "label"
-    write_levels(label, random_levels(), CHUNKS, **LAYOUTS["through zarr"])
-    before = object_files(label)
-    writer = open_writer(label, 4)
-    writer.canvas.change_dtype(np.dtype("u4"))
-    add(writer, blob((0, 0), (2, 2), 70000))
-    with pytest.raises(UnsupportedError, match="the labels need uint32"):
-        writer.save()
-    assert object_files(label) == before
-    assert writer.has_unsaved
 
 
 def test_a_damaged_file_is_not_widened(label):

@@ -10,9 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import zarr
-from numcodecs import Zlib
-from numcodecs.abc import Codec
-from numcodecs.registry import register_codec
+from slow_codec import SlowCodec
 
 from plates import write_image, write_plate
 from unreliable import Handler
@@ -27,22 +25,6 @@ class SlowHandler(Handler):
     def do_GET(self):
         time.sleep(DELAY)
         super().do_GET()
-
-
-class DozingCodec(Codec):
-    """A codec of nobody else, which zarr decodes for us."""
-
-    codec_id = "napari-ngff-dozing"
-
-    def encode(self, buf):
-        return Zlib(1).encode(buf)
-
-    def decode(self, buf, out=None):
-        time.sleep(DELAY)
-        return Zlib(1).decode(buf, out)
-
-
-register_codec(DozingCodec)
 
 
 def image_pixels(axes, sizes, level, number=0):
@@ -162,7 +144,9 @@ def deep(axes, label_axes="", **more):
 
 PLACES = {
     "2D": Place(
-        pyramid("yx", (640, 801), codec=DozingCodec()), (*LOOKS, "pan", "zoom"), "yx"
+        pyramid("yx", (640, 801), codec=SlowCodec(1000 * DELAY)),
+        (*LOOKS, "pan", "zoom"),
+        "yx",
     ),
     "channels": Place(
         deep("tczyx"), (*LOOKS, *SLIDES, "hide"), "tczyx", is_remote=True

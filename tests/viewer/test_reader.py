@@ -9,6 +9,7 @@ import zarr
 from napari.components import ViewerModel
 from napari.layers import Layer
 from napari.utils.notifications import notification_manager
+from slow_codec import SlowCodec
 
 from napari_ngff import UnsupportedError, open_node, open_pyramid
 from napari_ngff.viewer import reader
@@ -254,6 +255,33 @@ def test_labels_that_are_no_integers_are_shown_and_can_be_copied(
     assert stored.dtype.kind in "iu"
     np.testing.assert_array_equal(stored.read(((0, 1), (0, 2), (0, 4)))[0], rounded)
     assert stored.read(((0, 1), (40, 41), (40, 41))).item() == 9
+
+
+def test_labels_in_codecs_of_other_packages_are_shown_and_can_be_copied(
+    image, tmp_path, shown
+):
+    path = shutil.copytree(image, tmp_path / "cells.ome.zarr")
+    for level in "012":
+        place = path / "labels" / "nuclei" / level
+        pixels = zarr.open_array(place, mode="r")[...]
+        zarr.create_array(
+            place, data=pixels, compressors=SlowCodec(0), zarr_format=2, overwrite=True
+        )
+    viewer = ViewerModel()
+    for data in read_paths(str(path)):
+        viewer.add_layer(as_layer(data))
+    layer = viewer.layers["nuclei"]
+    assert not layer.editable
+    assert layer.read_only.startswith("their codecs can only be read, not written.")
+    stored = zarr.open_array(path / "labels/nuclei/0", mode="r")[...]
+    np.testing.assert_array_equal(np.asarray(layer.data[0]), stored)
+    copy = edit_copy(viewer, layer).made
+    copy.paint((0, 40, 40), 9)
+    assert copy.saver.save_now()
+    saved = open_pyramid(copy.metadata[KEY].node).levels[0]
+    assert saved.read(((0, 1), (40, 41), (40, 41))).item() == 9
+    found = saved.read(((0, 1), (0, 30), (0, 30)))
+    np.testing.assert_array_equal(found, stored[:1, :30, :30])
 
 
 def test_several_paths_are_read_one_after_the_other(image, plate, shown):

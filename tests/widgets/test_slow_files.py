@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 import zarr
 from numcodecs import Zlib
-from numcodecs.abc import Codec
-from numcodecs.registry import register_codec
+from slow_codec import SlowCodec
 
 from mouse import camera, canvas, pump, until
 from napari_ngff.store.sources.folder_source import FolderSource
@@ -26,27 +25,7 @@ DELAY = 0.02
 """Seconds that each chunk takes."""
 
 
-decoders = set()
-"""Threads that decoded chunks."""
-
-
-class SleepingCodec(Codec):
-    """A codec of nobody else, which zarr decodes for us."""
-
-    codec_id = "napari-ngff-sleeping"
-
-    def encode(self, buf):
-        return Zlib(1).encode(buf)
-
-    def decode(self, buf, out=None):
-        decoders.add(threading.current_thread())
-        time.sleep(DELAY)
-        return Zlib(1).decode(buf, out)
-
-
-register_codec(SleepingCodec)
-
-CODECS = {"disk": Zlib(1), "codec": SleepingCodec()}
+CODECS = {"disk": Zlib(1), "codec": SlowCodec(1000 * DELAY)}
 
 
 @functools.cache
@@ -86,7 +65,6 @@ def threads(monkeypatch):
         return get(self, key, *arguments)
 
     monkeypatch.setattr(FolderSource, "get", get_slowly)
-    decoders.clear()
     yield found
     until(lambda: not local_fetcher.is_busy)
 
@@ -152,7 +130,7 @@ def test_a_pan_shows_coarse_pixels_and_then_the_true_ones(viewer, cells, threads
     assert np.abs(raw.astype(int) - truth).max() <= 8
     until(lambda: is_at_rest(viewer))
     assert threads
-    assert threading.main_thread() not in threads | decoders
+    assert threading.main_thread() not in threads
 
 
 @pytest.mark.default_cases("disk")

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 import zarr
 from numcodecs import Zlib
-from numcodecs.abc import Codec
-from numcodecs.registry import register_codec
+from slow_codec import SlowCodec
 
 from mouse import camera, canvas, pump, until
 from napari_ngff.store.arrays.region_read import cache
@@ -28,7 +27,7 @@ from plates import write_image
 SIZE, PLANES, LEVELS, DELAY = 2048, 3, 4, 0.03
 
 readers = set()
-"""Threads that read or decoded chunks of labels."""
+"""Threads that read chunks of labels."""
 
 gate = threading.Event()
 """Chunks are read while it is set."""
@@ -40,22 +39,7 @@ def pass_gate():
     gate.wait(PATIENCE)
 
 
-class LabelCodec(Codec):
-    """A codec of nobody else, which zarr decodes for us."""
-
-    codec_id = "napari-ngff-late-labels"
-
-    def encode(self, buf):
-        return Zlib(1).encode(buf)
-
-    def decode(self, buf, out=None):
-        pass_gate()
-        return Zlib(1).decode(buf, out)
-
-
-register_codec(LabelCodec)
-
-CODECS = {"disk": Zlib(1), "codec": LabelCodec()}
+CODECS = {"disk": Zlib(1), "codec": SlowCodec(1000 * DELAY)}
 
 
 @functools.cache
@@ -229,6 +213,7 @@ def is_there(layer, place):
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("labels", ["disk"], indirect=True)
 def test_after_a_save_labels_still_come_in_workers(viewer, labels):
     look(viewer, 600, 600)
     until(lambda: is_whole(labels))
@@ -289,7 +274,7 @@ def centre_of(layer, y, x):
     )
 
 
-@pytest.mark.default_cases("codec")
+@pytest.mark.parametrize("labels", ["disk"], indirect=True)
 def test_strokes_on_coarse_labels_stay_when_the_true_ones_come(viewer, labels):
     gate.clear()
     look(viewer, 700, 700)
@@ -308,16 +293,18 @@ def test_strokes_on_coarse_labels_stay_when_the_true_ones_come(viewer, labels):
 def test_labels_that_cannot_be_decoded_are_reported_once_and_read_again(
     viewer, labels, monkeypatch, reported
 ):
-    def fail(self, buf, out=None):
-        time.sleep(DELAY)
-        raise RuntimeError("no such key")
+    get = FolderSource.get
 
-    monkeypatch.setattr(LabelCodec, "decode", fail)
+    def get_rubbish(self, key, *arguments):
+        data = get(self, key, *arguments)
+        return b"rubbish" if "nuclei" in key and key[-1].isdecimal() else data
+
+    monkeypatch.setattr(FolderSource, "get", get_rubbish)
     look(viewer, 1300, 1300)
     until(lambda: reported and not are_pixels_coming())
     pump(200)
-    assert len([one for one in reported if "no such key" in str(one)]) == 1
-    monkeypatch.undo()
+    assert len([one for one in reported if "incorrect header" in str(one)]) == 1
+    monkeypatch.setattr(FolderSource, "get", get)
     for place in (500, 1300):
         look(viewer, place, place)
         until(lambda: is_whole(labels))

@@ -27,7 +27,6 @@ from napari_ngff.errors import (
 )
 from napari_ngff.labels.saving.before_images import (
     OriginalLevel,
-    cell_shape,
     file_array_of,
     on_error_of,
     reopen_array,
@@ -44,7 +43,7 @@ from napari_ngff.labels.saving.save_run import (
 )
 from napari_ngff.labels.saving.snapshot import Snapshot, touched_cells
 from napari_ngff.labels.saving.validate_saved import find_errors
-from napari_ngff.store.arrays.array_writer import ArrayWriter
+from napari_ngff.store.arrays.array_writer import ArrayWriter, require_encodable
 from napari_ngff.store.arrays.boxes import box_of
 from napari_ngff.store.arrays.chunked_array import ChunkedArray, open_array
 from napari_ngff.store.arrays.lazy_array import ArrayWindow
@@ -143,6 +142,7 @@ class LabelWriter:
     def _check_dtypes(self) -> None:
         fine = self.arrays[0].dtype
         for array in self.arrays:
+            require_encodable(array)
             # A coarser level holds labels of level 0, so it must be able to hold all of
             # them.
             if not np.can_cast(fine, array.dtype, "safe"):
@@ -156,13 +156,10 @@ class LabelWriter:
         """Let the canvas read the pyramid as it was before any save."""
         pairs = zip(self.canvas.levels, self.arrays, strict=False)
         for number, (level, array) in enumerate(pairs):
-            # Direct reads go through the log of revisions. zarr-python has a store of
-            # its own.
-            if array.direct:
-                array = ChunkedArray(self._reads, array.path, array.layout)
+            array = ChunkedArray(self._reads, array.path, array.layout)
             source = LevelSource(array, on_error_of(level.source))
             # The order of the wrappers: file, original blocks, axes of the canvas.
-            kept = OriginalLevel(source, self.before_images, number, cell_shape(array))
+            kept = OriginalLevel(source, self.before_images, number, array.chunks)
             level.source = ArrayWindow(kept, self.order)
 
     def with_before_images(self, retained: BeforeImages) -> LabelWriter:
@@ -250,7 +247,7 @@ class LabelWriter:
         known = [Snapshot(edits, shape, dtype) for edits in self._states]
         changes: list[Edit] = []
         for cell in cells:
-            box = box_of(cell, cell_shape(array), array.shape)
+            box = box_of(cell, array.chunks, array.shape)
             before = self.before_images.get_block(0, cell)
             if before is None:
                 continue
@@ -347,9 +344,7 @@ class LabelWriter:
         same = count_common(self._saved, edits)
         # Edits that were taken back since change blocks as much as new ones.
         changed = self._saved[same:] + edits[same:]
-        cells = touched_cells(
-            changed, snapshot.grid, self.order, cell_shape(self.arrays[0])
-        )
+        cells = touched_cells(changed, snapshot.grid, self.order, self.arrays[0].chunks)
         self._dirty.add_cells(cells)
         # From now on `_dirty` alone says what of these edits the file lacks.
         self._saved, self._states = edits, (*self._states, edits)
@@ -406,12 +401,10 @@ class LabelWriter:
         arrays = [reopen_array(array, self.transaction.source) for array in self.arrays]
         # As they were before our edits, which coarser levels may not contain yet.
         levels = [
-            OriginalLevel(
-                LevelSource(array), self.before_images, number, cell_shape(array)
-            )
+            OriginalLevel(LevelSource(array), self.before_images, number, array.chunks)
             for number, array in enumerate(arrays)
         ]
-        shape, chunk = arrays[0].shape, cell_shape(arrays[0])
+        shape, chunk = arrays[0].shape, arrays[0].chunks
         # Compared near the edits first: those chunks are read by the save in any case.
         near = (box_of(cell, chunk, shape) for cell in self._dirty.pending)
         self._rules = find_rules(levels, self.reductions, near)

@@ -13,7 +13,12 @@ from zarr.codecs import ShardingCodec, TransposeCodec
 sys.path.insert(0, str(Path(__file__).parent))
 from test_chunked_array import CHUNKS, SHAPE, SHARDS, V2_CODECS, V3_CODECS
 
-from napari_ngff.errors import AccessError, ChunkError, ConflictError
+from napari_ngff.errors import (
+    AccessError,
+    ChunkError,
+    ConflictError,
+    UnsupportedError,
+)
 from napari_ngff.store.arrays.array_writer import ArrayWriter
 from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.sources.folder_source import FolderSource
@@ -46,7 +51,6 @@ CASES = [
     pytest.param(3, "start", {"shards": SHARDS}, id="index-at-start"),
     pytest.param(3, "transpose", {}, id="transposed"),
     pytest.param(3, "transpose", {"shards": SHARDS}, id="transposed-in-shards"),
-    pytest.param(3, "nested", {"shards": SHARDS}, id="through-zarr"),
 ]
 
 
@@ -63,10 +67,6 @@ def make(folder, zarr_format, codec, options, dtype="u4", fill=0):
         options["chunk_key_encoding"] = keys
     elif codec == "transpose":
         options["filters"] = [TransposeCodec(order=(1, 0))]
-    elif codec == "nested":
-        inner = ShardingCodec(chunk_shape=(2, 5))
-        serializer = ShardingCodec(chunk_shape=CHUNKS, codecs=[inner])
-        options = {"serializer": serializer, "compressors": None}
     elif codec == "start":
         inner = [zarr.codecs.BytesCodec(), zarr.codecs.ZstdCodec(level=1)]
         sharding = zarr.codecs.ShardingCodec(
@@ -75,7 +75,7 @@ def make(folder, zarr_format, codec, options, dtype="u4", fill=0):
         options = {"serializer": sharding, "compressors": None}
     else:
         options["compressors"] = V3_CODECS[codec]
-    where = SHARDS if codec in ("start", "nested") else CHUNKS
+    where = SHARDS if codec == "start" else CHUNKS
     array = zarr.create_array(
         folder, shape=SHAPE, chunks=where, dtype=dtype, zarr_format=zarr_format,
         fill_value=pixels.dtype.type(fill), **options,
@@ -114,10 +114,10 @@ def test_every_type_reads_back(tmp_path, zarr_format, dtype):
 def check_change(folder, zarr_format, codec, options, dtype):
     pixels = make(folder, zarr_format, codec, options, dtype)
     array = opened(folder)
-    assert array.direct == (codec != "nested")
+    assert array.direct
     assert (array.read(((0, 13), (0, 17))) == pixels).all()
     writer = written(array)
-    for cell in ((0, 1), (1, 1), (3, 3)) if array.direct else ((0, 0), (1, 1)):
+    for cell in ((0, 1), (1, 1), (3, 3)):
 
         def change(box, block):
             block[1:, ::2] = 1
@@ -131,6 +131,26 @@ def check_change(folder, zarr_format, codec, options, dtype):
     if options.get("dimension_separator", "/"):  # zarr-python takes no other for "."
         assert (array[:] == pixels).all()
     assert not list(folder.rglob(f"*{SUFFIX}"))
+
+
+def test_what_zarr_alone_decodes_is_only_read(tmp_path):
+    array = zarr.create_array(
+        tmp_path / "a",
+        shape=SHAPE,
+        chunks=SHARDS,
+        dtype="u4",
+        serializer=ShardingCodec(
+            chunk_shape=CHUNKS, codecs=[ShardingCodec(chunk_shape=(2, 5))]
+        ),
+        compressors=None,
+    )
+    array[...] = 5
+    before = files(tmp_path / "a")
+    ours = opened(tmp_path / "a")
+    with pytest.raises(UnsupportedError, match="codecs: sharding_indexed"):
+        written(ours)
+    assert files(tmp_path / "a") == before
+    assert (ours[...] == 5).all()
 
 
 @pytest.mark.parametrize("options", [{}, {"shards": SHARDS}], ids=["chunks", "shards"])

@@ -12,7 +12,6 @@ import zlib
 
 import numpy as np
 import pytest
-import zarr
 
 from napari_ngff.errors import (
     AccessError,
@@ -21,7 +20,6 @@ from napari_ngff.errors import (
     NodeNotFoundError,
     UnsupportedError,
 )
-from napari_ngff.store.arrays.zarr_adapter import TransactionStore
 from napari_ngff.store.sources.zip_source import ZipSource
 from napari_ngff.store.write import archive_transaction as rewriting
 from napari_ngff.store.write.archive_transaction import ArchiveTransaction
@@ -543,22 +541,6 @@ def test_replacing_a_folder(path):
         "0/zarr.json": b"[]",
         "0/c/0": b"new",
     }
-
-
-def test_zarr_writes_through_the_sink(tmp_path):
-    root = zarr.create_group(
-        str(tmp_path / "in"), attributes={"ome": {"version": "0.5"}}
-    )
-    root.create_array("0", data=np.arange(12).reshape(3, 4), chunks=(2, 2))
-    path = pack_hierarchy(tmp_path / "in", tmp_path / "a.ozx")
-    transaction = begin_transaction(ZipSource(path))
-    array = zarr.open_array(TransactionStore(transaction), path="0", mode="r+")
-    array[0] = 7
-    assert array[0].tolist() == [7] * 4
-    transaction.commit()
-    with zarr.storage.ZipStore(path, mode="r") as store:
-        pixels = zarr.open_array(store, path="0", mode="r")[:]
-    assert pixels.tolist() == [[7] * 4, [4, 5, 6, 7], [8, 9, 10, 11]]
 
 
 @pytest.mark.long

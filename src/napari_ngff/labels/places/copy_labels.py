@@ -212,10 +212,10 @@ class LabelCopy:
     def _can_copy_raw(self, array: ChunkedArray) -> bool:
         """Return whether stored objects can be copied as they are."""
         # Keys and bytes of objects are the same only in the same zarr format, with a
-        # separator that is stated, and if the type can be painted on.
+        # separator that is stated, and if the type can be painted on and encoded.
         known = array.ndim < 2 or array.layout.keys.separator is not None
-        integers = label_type(array.dtype) == array.dtype
-        return array.zarr_format == self.location.zarr_format and known and integers
+        paintable = array.direct and label_type(array.dtype) == array.dtype
+        return array.zarr_format == self.location.zarr_format and known and paintable
 
     def _copy_raw(
         self,

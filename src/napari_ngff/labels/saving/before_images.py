@@ -25,7 +25,7 @@ from numcodecs import Zstd
 from napari_ngff.errors import UnsupportedError
 from napari_ngff.store.arrays.array_writer import EncodedVoxels
 from napari_ngff.store.arrays.chunk_layout import ArrayLayout, ChunkKeys
-from napari_ngff.store.arrays.chunked_array import ChunkedArray, open_array
+from napari_ngff.store.arrays.chunked_array import ChunkedArray
 from napari_ngff.store.arrays.lazy_array import ArrayWindow
 from napari_ngff.store.compression import from_zstd
 from napari_ngff.store.limits import check_chunk, parse_json
@@ -46,7 +46,6 @@ __all__ = [
     "BeforeImages",
     "Cell",
     "OriginalLevel",
-    "cell_shape",
     "file_array_of",
     "on_error_of",
     "reopen_array",
@@ -445,11 +444,4 @@ def on_error_of(source: Any) -> OnError | None:
 
 def reopen_array(array: ChunkedArray, source: Source) -> ChunkedArray:
     """Open an array once more, with nothing read yet, as it is in `source`."""
-    if not array.direct:
-        return open_array(source, array.path, array.zarr_format)
     return ChunkedArray(source, array.path, array.layout)
-
-
-def cell_shape(array: ChunkedArray) -> tuple[int, ...]:
-    """Return the shape of a cell; see `ArrayWriter.cell`."""
-    return array.chunks if array.direct else array.shards or array.chunks

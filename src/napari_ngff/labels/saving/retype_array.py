@@ -7,7 +7,7 @@ from contextlib import suppress
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from napari_ngff.errors import NodeNotFoundError, UnsupportedError
+from napari_ngff.errors import NodeNotFoundError
 from napari_ngff.store.arrays.array_writer import ArrayWriter
 from napari_ngff.store.arrays.boxes import box_of, cells_in
 from napari_ngff.store.arrays.chunked_array import open_array
@@ -72,7 +72,7 @@ def retype_array(
     Raises
     ------
     UnsupportedError
-        Where only zarr-python can encode the array.
+        Where only zarr-python can decode the array.
     CorruptDataError
         Where a block cannot be read; the array stays as it is.
     ConflictError
@@ -81,12 +81,6 @@ def retype_array(
         Where the system refuses; the array stays as it is.
     """
     path = array.path
-    if not array.direct:
-        msg = (
-            f"{transaction.root}/{path} holds {array.dtype}, the labels need {dtype},"
-            f" and its codecs ({', '.join(array.codecs)}) are unknown here. Convert it."
-        )
-        raise UnsupportedError(msg)
 
     def copy_array(tree: NewTree) -> Revisions:
         # Opened anew: other objects may wait in the transaction since `array` was
@@ -131,7 +125,9 @@ def _copy_objects(
         copied[key] = transaction.find_revision(key)
         if copied[key] is not None:
             box = box_of(unit, writer.unit, old.shape)
-            writer.update_cells(unit, set(cells_in(box, writer.cell)), copy_cell)
+            writer.update_cells(
+                unit, set(cells_in(box, writer.array.chunks)), copy_cell
+            )
     return copied
 
 

@@ -23,7 +23,6 @@ from numcodecs import Zstd
 from napari_ngff.errors import ConflictError, CorruptDataError
 from napari_ngff.labels.saving.before_images import (
     OriginalLevel,
-    cell_shape,
     reopen_array,
 )
 from napari_ngff.store.arrays.array_writer import ArrayWriter
@@ -284,7 +283,7 @@ class SavePass:
         def edit_cell(box: Box, block: Any) -> bool:
             # Always from the original: the file may contain some of the edits already,
             # and a replacement of labels must not be applied to its own result.
-            cell = cell_at(box, writer.cell)
+            cell = cell_at(box, writer.array.chunks)
             before = self.before_images.get_block(0, cell)
             before = block if before is None else before
             new = self.snapshot.with_edits(box, before, self.files.order)
@@ -308,11 +307,11 @@ class SavePass:
         reduction = rule.reduction
         fine, opened = self._reopen_level(number - 1)
         writer = self._array_writer(number)
-        targets = reduction.target_cells(stale, cell_shape(fine), writer.cell)
+        targets = reduction.target_cells(stale, fine.chunks, writer.array.chunks)
 
         def reduce_cell(box: Box, block: Any) -> bool:
             changed = False
-            cell = cell_at(box, writer.cell)
+            cell = cell_at(box, writer.array.chunks)
             before = None if rule.exact else self._before_image(number, cell, block)
             # Only the part below a changed finer block is made anew, not the whole
             # cell.
@@ -349,7 +348,7 @@ class SavePass:
         array = reopen_array(files.arrays[number], files.transaction.source)
         # As it was: for rules that do not fit exactly.
         original = OriginalLevel(
-            LevelSource(array), self.before_images, number, cell_shape(array)
+            LevelSource(array), self.before_images, number, array.chunks
         )
         return array, original
 
@@ -374,7 +373,7 @@ class SavePass:
         self, number: int, writer: ArrayWriter, box: Box, block: Any
     ) -> None:
         """Reduce a new block for the next level, and note that this depends on it."""
-        cell = cell_at(box, writer.cell)
+        cell = cell_at(box, writer.array.chunks)
         self._reductions.add_block(number, cell, box, block)
         if number + 1 < len(self.files.arrays):
             with self._lock:

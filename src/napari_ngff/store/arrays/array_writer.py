@@ -19,6 +19,7 @@ from napari_ngff.errors import (
     ConflictError,
     CorruptDataError,
     NodeNotFoundError,
+    UnsupportedError,
 )
 from napari_ngff.store.arrays.boxes import box_of, box_shape, slice_inside
 from napari_ngff.store.arrays.chunk_layout import ABSENT
@@ -35,7 +36,14 @@ if TYPE_CHECKING:
     from napari_ngff.store.sources.revision import Revision
     from napari_ngff.store.write.transaction import Secure, Transaction
 
-__all__ = ["MEMORY", "ArrayWriter", "Change", "EncodedVoxels", "Keep"]
+__all__ = [
+    "MEMORY",
+    "ArrayWriter",
+    "Change",
+    "EncodedVoxels",
+    "Keep",
+    "require_encodable",
+]
 
 Array = npt.NDArray[Any]
 
@@ -101,8 +109,6 @@ class ArrayWriter:
     ----------
     unit
         Shape of a stored object in voxels.
-    cell
-        Shape of what is changed at once: a chunk, or what zarr-python writes as one.
     revisions
         Of the objects that were read or written so far, as they are now: key ->
         revision.
@@ -110,7 +116,7 @@ class ArrayWriter:
     Raises
     ------
     UnsupportedError
-        Where the array cannot be written where it is.
+        Where only zarr-python can decode the array.
     NodeNotFoundError
         Where it is gone.
     """
@@ -122,30 +128,25 @@ class ArrayWriter:
         keep: Keep | None = None,
         secure: Secure | None = None,
     ) -> None:
+        require_encodable(array)
         self.array = array
         self._keep = keep
         self._secure = secure
         self.transaction = transaction
         source = self.transaction.source
         self.unit: Shape = array.shards or array.chunks
-        # zarr-python writes whole shards only: a part of one would be read, decoded and
-        # encoded again for each chunk.
-        self.cell: Shape = array.chunks if array.direct else self.unit
         self.revisions: dict[str, Revision | None] = {}
         self._objects = ArrayObjects(source, array.path, array.layout)
-        self._zarr: Any = None
-        self._encoder: ChunkEncoder | None = None
         self._document = join_key(array.path, DOCUMENTS[array.zarr_format])
         raw = source.get(self._document)
         if raw is None:
             raise self._missing_error()
         self._raw = raw
         self._require_layout(raw)
-        if array.direct:
-            # From the document as it is now, since a layout does not keep all settings
-            # of its codecs (level, shuffle).
-            self._encoder = ChunkEncoder.from_document(raw, array.layout)
-            self._find_separator()
+        # From the document as it is now, since a layout does not keep all settings of
+        # its codecs (level, shuffle).
+        self._encoder = ChunkEncoder.from_document(raw, array.layout)
+        self._find_separator()
 
     def _missing_error(self) -> NodeNotFoundError:
         return NodeNotFoundError(
@@ -193,12 +194,13 @@ class ArrayWriter:
 
     def cell_box(self, cell: Shape) -> Box:
         """Return the box of a cell, cut at the border."""
-        return box_of(cell, self.cell, self.array.shape)
+        return box_of(cell, self.array.chunks, self.array.shape)
 
     def unit_of(self, cell: Shape) -> Shape:
         """Return the position of the unit that holds a cell."""
         return tuple(
-            i * n // m for i, n, m in zip(cell, self.cell, self.unit, strict=True)
+            i * n // m
+            for i, n, m in zip(cell, self.array.chunks, self.unit, strict=True)
         )
 
     def by_unit(self, cells: Iterable[Shape]) -> dict[Shape, set[Shape]]:
@@ -250,9 +252,7 @@ class ArrayWriter:
             raise self._conflict_error(key)
         # Also after an error: by then the voxels may have been given to `keep`.
         self.revisions[key] = before
-        if self._encoder is None:
-            changed = self._update_by_zarr((key, before), cells, change)
-        elif self.array.layout.index is None:
+        if self.array.layout.index is None:
             changed = self._update_chunk((key, before), unit, cells, change)
         else:
             changed = self._update_shard((key, before), unit, cells, change)
@@ -313,7 +313,6 @@ class ArrayWriter:
         if not self._change_cell(chunk, unit, change):
             return False
         self._keep_before(unit, data)
-        assert self._encoder is not None
         self._put_object(seen, self._encoder.encode_chunk(chunk))
         return True
 
@@ -324,7 +323,6 @@ class ArrayWriter:
         cells: Iterable[Shape],
         change: Change,
     ) -> bool:
-        assert self._encoder is not None
         grid = self.array.layout.index
         assert grid is not None
         # Other chunks of the shard are copied as stored: only changed ones are decoded
@@ -394,55 +392,24 @@ class ArrayWriter:
         box = self.cell_box(cell)
         return change(box, chunk[slice_inside(box, box)])
 
-    def _update_by_zarr(
-        self, seen: Seen, cells: Iterable[Shape], change: Change
-    ) -> bool:
-        """Read and write by zarr-python the arrays that only it can encode."""
-        import zarr
-
-        from napari_ngff.store.arrays.zarr_adapter import TransactionStore
-
-        if self._zarr is None:
-            self._zarr = zarr.open_array(
-                store=TransactionStore(self.transaction, self._secure),
-                path=self.array.path,
-                mode="r+",
-                zarr_format=self.array.layout.zarr_format,
-            )
-        changed = False
-        for cell in cells:
-            box = self.cell_box(cell)
-            region = tuple(slice(*span) for span in box)
-            try:
-                block = np.array(self._zarr[region])
-            # An error of the source names the object itself.
-            except OSError:
-                raise
-            # Codecs of other packages raise anything on damaged bytes.
-            except Exception as error:
-                raise self._chunk_error(
-                    self.unit_key(self.unit_of(cell)), str(error)
-                ) from error
-            # `change` works in place, and what was there before is kept only if
-            # something changed.
-            before = block.copy()
-            if change(box, block):
-                if self._keep is not None:
-                    self._keep(cell, before)
-                self.transaction.expect_revision(*seen)
-                self._zarr[region] = block
-                changed = True
-        return changed
-
     @property
     def concurrency(self) -> int:
-        """Useful number of units at the same time; zarr-python has its own threads."""
-        if not self.array.direct:
-            # zarr-python has an event loop and threads of its own; more of ours would
-            # only wait for it.
-            return 1
+        """Useful number of units at the same time."""
         room = MEMORY // (COPIES * self.array.layout.chunk_nbytes)
         return max(1, min(room, self._objects.source.concurrency))
+
+
+def require_encodable(array: ChunkedArray) -> None:
+    """Refuse an array that zarr-python alone can decode: it is only read.
+
+    Raises
+    ------
+    UnsupportedError
+        With its codecs.
+    """
+    if not array.direct:
+        msg = f"{array} can only be read (codecs: {', '.join(array.codecs)})."
+        raise UnsupportedError(msg, remedy="Convert it, with --codec zstd.")
 
 
 def _describe(array: ChunkedArray) -> str:

@@ -124,7 +124,7 @@ class RegionRead:
         """Fill `out` through zarr, chunk by chunk where all at once fails."""
         try:
             self.out[...] = reader.read(self.box)
-        except CorruptDataError:
+        except (CorruptDataError, UnsupportedError, OSError):
             for spans in self._until_failure(self._axes):
                 cell, inside, target = split_spans(spans)
                 # Each chunk is read alone, so that only the broken ones are lost.
@@ -135,7 +135,7 @@ class RegionRead:
                 try:
                     self.out[target] = reader.read(part)
                     self._note_read(cell)
-                except CorruptDataError as error:
+                except (CorruptDataError, UnsupportedError, OSError) as error:
                     self.out[target] = self.layout.fill_value
                     self._add_failure(reader.object_key(cell), error, cell)
         else:

@@ -21,7 +21,14 @@ if TYPE_CHECKING:
     from napari_ngff.store.arrays.chunk_layout import ArrayLayout, Shape
     from napari_ngff.store.sources.source import Source
 
-__all__ = ["DOCUMENTS", "ArrayObjects", "Index", "ShardChunks", "join_key"]
+__all__ = [
+    "DOCUMENTS",
+    "ArrayObjects",
+    "Index",
+    "ShardChunks",
+    "join_key",
+    "read_bounded",
+]
 
 DOCUMENTS = {3: "zarr.json", 2: ".zarray"}
 """Name of an array's metadata document by Zarr format, the likelier first."""
@@ -144,21 +151,8 @@ class ArrayObjects:
         return data
 
     def _read_bounded(self, key: str) -> bytes | None:
-        full_key = join_key(self.path, key)
         most = max(LARGE, self.layout.most_stored)
-        if isinstance(self.source, FolderSource):
-            # One byte more shows that it is too large, without asking for its size.
-            data = self.source.get(full_key, 0, most + 1)
-            if data is None or len(data) <= most:
-                return data
-        revision = self.source.find_revision(full_key)
-        # A source that knows no revisions states no size either: such objects are read
-        # whatever their size.
-        if isinstance(revision, Revision) and revision.size > most:
-            raise CorruptDataError(
-                f"it has {revision.size} bytes, more than any encoder"
-            )
-        return self.source.get(full_key)
+        return read_bounded(self.source, join_key(self.path, key), most)
 
     def find_chunks(self, position: Shape) -> ShardChunks | None:
         """Find the chunks of a shard as it is now; None where there is no such object.
@@ -247,6 +241,27 @@ class ArrayObjects:
         # A server is not asked for revisions: the index would be used again.
         indexes.drop((self.token, shard))
         return True
+
+
+def read_bounded(source: Source, key: str, most: int) -> bytes | None:
+    """Read an object; None where there is none.
+
+    Raises
+    ------
+    CorruptDataError
+        Where it has more than `most` bytes.
+    """
+    if isinstance(source, FolderSource):
+        # One byte more shows that it is too large, without asking for its size.
+        data = source.get(key, 0, most + 1)
+        if data is None or len(data) <= most:
+            return data
+    revision = source.find_revision(key)
+    # A source that knows no revisions states no size either: such objects are read
+    # whatever their size.
+    if isinstance(revision, Revision) and revision.size > most:
+        raise CorruptDataError(f"it has {revision.size} bytes, more than belong there")
+    return source.get(key)
 
 
 def _tag_of(data: bytes | None) -> str:

@@ -1,4 +1,4 @@
-"""Zarr stores over sources and transactions, for zarr-python.
+"""A zarr store over a source, for zarr-python.
 
 Arrays whose codecs run programs of a file are refused before a library opens them.
 """
@@ -25,11 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Iterator
 
     from napari_ngff.store.sources.source import Source
-    from napari_ngff.store.write.transaction import Secure, Transaction
 
 __all__ = [
     "SourceStore",
-    "TransactionStore",
     "check_document",
     "is_array_document",
 ]
@@ -261,50 +259,6 @@ class SourceStore(Store):
     async def delete(self, key: str) -> None:
         """Refuse."""
         self._refuse_change()
-
-
-class TransactionStore(SourceStore):
-    """The objects of a transaction as a zarr store that can be written.
-
-    Parameters
-    ----------
-    transaction
-        Its `source` is read.
-    secure
-        See `Secure`.
-    """
-
-    supports_writes: bool = True
-    supports_deletes: bool = True
-
-    def __init__(self, transaction: Transaction, secure: Secure | None = None) -> None:
-        super().__init__(transaction.source)
-        self._read_only = False
-        self.transaction = transaction
-        self._secure = secure
-
-    def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, TransactionStore)
-            and other.transaction is self.transaction
-        )
-
-    def __hash__(self) -> int:
-        return hash((TransactionStore, id(self.transaction)))
-
-    def with_read_only(self, read_only: bool = False) -> Store:
-        """Open the same objects in the other mode."""
-        return SourceStore(self.source) if read_only else self
-
-    async def set(self, key: str, value: Buffer) -> None:
-        """Write an object."""
-        await asyncio.to_thread(
-            self.transaction.put, key, value.to_bytes(), self._secure
-        )
-
-    async def delete(self, key: str) -> None:
-        """Remove an object."""
-        await asyncio.to_thread(self.transaction.delete, key, self._secure)
 
 
 def start_and_length(request: ByteRequest | None) -> tuple[int | None, int | None]:

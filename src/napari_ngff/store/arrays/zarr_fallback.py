@@ -1,22 +1,36 @@
-"""Reads arrays that only zarr-python can decode: rare codecs, filters, types, grids."""
+"""Reads arrays that only zarr-python can decode: rare codecs, types, grids.
+
+It decodes them in another process, whose memory is bounded.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import math
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from napari_ngff.errors import CorruptDataError, OMEZarrError, UnsupportedError
+from napari_ngff.store.arrays.boxes import box_shape
 from napari_ngff.store.arrays.chunk_layout import ArrayLayout, ChunkKeys
 from napari_ngff.store.arrays.parse_array import IndirectError, codec_names, parse_keys
+from napari_ngff.store.arrays.stored_objects import DOCUMENTS, join_key
+from napari_ngff.store.bounded_call import ExcessError, call_bounded
 from napari_ngff.store.limits import check_chunk, parse_json
 
 if TYPE_CHECKING:
+    from napari_ngff.store.arrays.boxes import Box
     from napari_ngff.store.arrays.chunk_layout import Shape
     from napari_ngff.store.sources.source import Source
 
 __all__ = ["ZarrReader"]
+
+COPIES = 4
+"""Of the voxels of a chunk and of a box, that zarr-python has in memory."""
+
+MOST_EXCESSES = 3
+"""Reads that took too much memory, after which an array is not read any more."""
 
 
 class ZarrReader:
@@ -44,12 +58,20 @@ class ZarrReader:
         from napari_ngff.store.arrays.zarr_adapter import SourceStore
 
         names = codec_names(raw)
+        self._source = source
+        self._place = path, parse_json(raw)["zarr_format"]
+        # Its document is not read again for each box.
+        self._known: dict[str, bytes | None] = {
+            join_key(path, DOCUMENTS[self._place[1]]): raw,
+            join_key(path, ".zattrs"): None,
+        }
+        self._excess = 0
         try:
-            self._array: Any = zarr.open_array(
+            array = zarr.open_array(
                 store=SourceStore(source),
                 path=path,
                 mode="r",
-                zarr_format=parse_json(raw)["zarr_format"],
+                zarr_format=self._place[1],
             )
         # An error of the source names the object itself.
         except (OMEZarrError, OSError):
@@ -62,23 +84,40 @@ class ZarrReader:
                 f" reports: {error}.",
                 remedy="Install the package that provides it.",
             ) from error
-        self.layout = describe_layout(self._array, raw, names)
+        self.layout = describe_layout(array, raw, names)
 
-    def read(self, box: tuple[tuple[int, int], ...]) -> npt.NDArray[Any]:
+    def read(self, box: Box) -> npt.NDArray[Any]:
         """Read a box of voxels.
 
         Raises
         ------
         CorruptDataError
             Where zarr fails, for whatever reason.
+        UnsupportedError
+            Where a chunk is too large.
+        OSError
+            Where an object cannot be read.
         """
-        selection = tuple(slice(start, stop) for start, stop in box)
+        layout = self.layout
+        check_chunk(layout.chunk_nbytes)
+        if self._excess >= MOST_EXCESSES:
+            names = ", ".join(layout.codecs)
+            msg = f"its codecs ({names}) take more memory than its voxels"
+            raise CorruptDataError(msg)
+        stored = layout.shards or layout.chunks
+        most = COPIES * (math.prod(stored) + math.prod(box_shape(box)))
         try:
-            check_chunk(self.layout.chunk_nbytes)
-            return np.asarray(self._array[selection])
-        # Codecs of other packages raise anything on damaged bytes.
-        except Exception as error:
-            raise CorruptDataError(f"{type(error).__name__}: {error}") from error
+            return call_bounded(  # type: ignore[no-any-return]
+                read_box,
+                self._source,
+                (*self._place, box),
+                most * layout.dtype.itemsize,
+                ("zarr", "numcodecs"),
+                self._known,
+            )
+        except ExcessError:
+            self._excess += 1
+            raise
 
     def object_key(self, cell: Shape) -> str:
         """Return the key below the array of the object that holds a chunk."""
@@ -89,6 +128,19 @@ class ZarrReader:
                 c * n // s for c, n, s in zip(cell, layout.chunks, stored, strict=True)
             )
         )
+
+
+def read_box(
+    source: Source, path: str, zarr_format: Literal[2, 3], box: Box
+) -> npt.NDArray[Any]:
+    """Read a box of voxels by zarr-python, in this process."""
+    import zarr
+
+    from napari_ngff.store.arrays.zarr_adapter import SourceStore
+
+    store = SourceStore(source)
+    array = zarr.open_array(store=store, path=path, mode="r", zarr_format=zarr_format)
+    return np.asarray(array[tuple(slice(start, stop) for start, stop in box)])
 
 
 def describe_layout(array: Any, raw: bytes, names: tuple[str, ...]) -> ArrayLayout:

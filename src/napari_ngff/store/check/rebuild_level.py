@@ -170,7 +170,7 @@ def rebuild_level(
             )
             # One stored object at a time: a shard is written once, with all of its
             # chunks.
-            writer.update_cells(unit, set(cells_in(box, writer.cell)), change)
+            writer.update_cells(unit, set(cells_in(box, writer.array.chunks)), change)
             if progress is not None:
                 progress(coarse.path)
         return revisions

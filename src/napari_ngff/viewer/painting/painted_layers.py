@@ -256,6 +256,8 @@ def why_read_only(source: ArraySource) -> str:
         return f"they are stored as floating point numbers. {COPY}"
     if not isinstance(inner, LevelSource):
         return OVERVIEW
+    if not inner.array.direct:
+        return f"their codecs can only be read, not written. {COPY}"
     # Last, since it asks the file system.
     why = why_not_written(inner.array.source, inner.array.path)
     return f"{why} {COPY}" if why else ""

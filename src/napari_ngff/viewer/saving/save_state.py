@@ -6,7 +6,6 @@ import weakref
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from napari_ngff.labels.saving.before_images import cell_shape
 from napari_ngff.labels.saving.dirty_count import MOST, ChangedBlocks
 from napari_ngff.viewer import window_services
 from napari_ngff.viewer.painting.painted_layers import COPY
@@ -147,4 +146,4 @@ def _changed_blocks(layer: OMEZarrLabels, writer: LabelWriter | None) -> Changed
     if writer is None:
         chunks = layer.canvas.levels[0].chunks
         return ChangedBlocks(shape, tuple(range(len(shape))), chunks)
-    return ChangedBlocks(shape, writer.order, cell_shape(writer.arrays[0]))
+    return ChangedBlocks(shape, writer.order, writer.arrays[0].chunks)

@@ -1,0 +1,300 @@
+"""Lets libraries decode in another process, which ends where it takes too much memory.
+
+A chunk of 34 bytes can take 3 GB where a library decodes it. The process opens no
+files: through pipes it asks for the objects that it needs, and sends what it has read.
+"""
+
+from __future__ import annotations
+
+import atexit
+import importlib
+import math
+import os
+import pickle
+import subprocess
+import sys
+import threading
+from contextlib import suppress
+from time import monotonic, sleep
+from typing import IO, TYPE_CHECKING, Any
+
+import psutil
+
+from napari_ngff.errors import CorruptDataError
+from napari_ngff.store.arrays.stored_objects import read_bounded
+from napari_ngff.store.limits import size_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from napari_ngff.store.sources.source import Source
+
+__all__ = ["MARGIN", "ExcessError", "call_bounded"]
+
+MARGIN = 160 << 20
+"""Bytes of memory that any call may take."""
+
+SECONDS = 60.0
+"""That a call may take without asking for an object."""
+
+PAUSE, REST = 0.01, 0.2
+"""Seconds between two looks at the memory of a process that works, or rests."""
+
+MOST = 2
+"""Processes at the same time."""
+
+READY, ASK, DONE, FAILED = "ready", "ask", "done", "failed"
+
+NAMES = -1
+"""In place of a length, asks for the names below a key."""
+
+
+class ExcessError(CorruptDataError):
+    """A process was ended, since it took too much memory or time."""
+
+
+_idle: list[_Process] = []
+_turns = threading.BoundedSemaphore(MOST)
+
+
+def call_bounded(
+    work: Callable[..., Any],
+    source: Source,
+    arguments: tuple[Any, ...],
+    most: int,
+    libraries: tuple[str, ...],
+    known: Mapping[str, bytes | None] | None = None,
+) -> Any:
+    """Call a function in another process; return what it returns.
+
+    Parameters
+    ----------
+    work
+        A function of a module; called with a source and `arguments`.
+    source
+        What it reads.
+    most
+        Bytes of memory that it may take, besides `MARGIN`.
+    libraries
+        Modules to import first, whose memory does not count.
+    known
+        Objects of `source` that need not be read again, by their keys.
+
+    Raises
+    ------
+    CorruptDataError
+        Where the function fails.
+    ExcessError
+        Where it takes more memory or time than it may.
+    Exception
+        Of `source`.
+    """
+    with _turns:
+        try:
+            process = _idle.pop()
+        except IndexError:
+            process = _Process()
+        try:
+            value = process.call(work, source, arguments, most, libraries, known)
+        # Whatever it is: the process waits for an answer, or has ended.
+        except BaseException:
+            process.end()
+            raise
+        _idle.append(process)
+    if isinstance(value, Exception):
+        raise value
+    return value
+
+
+@atexit.register
+def _end_idle() -> None:
+    while _idle:
+        _idle.pop().end()
+
+
+if hasattr(os, "register_at_fork"):
+    # A copy of this process must not use its pipes.
+    os.register_at_fork(after_in_child=_idle.clear)
+
+
+class _Process:
+    """A process that decodes, as this one sees it."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            # -P: modules in the current folder are not imported.
+            [sys.executable, "-P", "-W", "ignore", "-m", __name__],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
+        )
+        self._works = threading.Event()
+        self._most, self._asked = math.inf, 0.0
+        self._excess = ""
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def end(self) -> None:
+        """End it at once."""
+        self._process.kill()
+        self._process.communicate()
+
+    def call(
+        self,
+        work: Callable[..., Any],
+        source: Source,
+        arguments: tuple[Any, ...],
+        most: int,
+        libraries: tuple[str, ...],
+        known: Mapping[str, bytes | None] | None,
+    ) -> Any:
+        """Call a function there; return what it returns, or the error."""
+        self._most, self._asked = math.inf, monotonic()
+        self._works.set()
+        self._send((work, source.name, arguments, libraries, known or {}))
+        self._receive()
+        # After a failure, threads of the library may go on: the limit stays.
+        self._most = self._used() + MARGIN + most
+        value = self._answer_questions(source, MARGIN + most)
+        self._works.clear()
+        return value
+
+    def _used(self) -> int:
+        with suppress(psutil.Error):
+            return int(psutil.Process(self._process.pid).memory_info().rss)
+        return 0  # it has ended
+
+    def _answer_questions(self, source: Source, most: int) -> Any:
+        failure: Exception | None = None
+        kind, value = self._receive()
+        while kind == ASK:
+            try:
+                self._send((_answer_question(source, most, *value), ""))
+            except Exception as error:  # noqa: BLE001 - it is raised in the end
+                failure = error
+                self._send((None, str(error)))
+            kind, value = self._receive()
+        if kind == FAILED:
+            return failure or CorruptDataError(value)
+        return value
+
+    def _watch(self) -> None:
+        """End the process if it takes too much memory or time."""
+        while self._process.poll() is None:
+            if self._used() > self._most:
+                self._excess = f"more than {size_text(self._most)} of memory"
+            elif self._works.wait(REST) and monotonic() - self._asked > SECONDS:
+                self._excess = f"more than {SECONDS:.0f} seconds"
+            if self._excess:
+                self._process.kill()
+                return
+            sleep(PAUSE)
+
+    def _send(self, message: Any) -> None:
+        assert self._process.stdin is not None
+        with suppress(BrokenPipeError):  # it has ended, as is noticed next
+            pickle.dump(message, self._process.stdin)
+            self._process.stdin.flush()
+
+    def _receive(self) -> tuple[str, Any]:
+        assert self._process.stdout is not None
+        try:
+            message: tuple[str, Any] = pickle.load(self._process.stdout)
+        except (EOFError, OSError, pickle.UnpicklingError) as error:
+            taken = self._excess or "a process with it"
+            raise ExcessError(f"decoding it takes {taken}") from error
+        self._asked = monotonic()
+        return message
+
+
+def _answer_question(
+    source: Source, most: int, key: str, start: int | None, length: int | None
+) -> Any:
+    """Read what a process asks for; with a length of -1, the names below a key."""
+    if length == NAMES:
+        return source.list_names(key)
+    if start is None:
+        return read_bounded(source, key, most)
+    return source.get(key, start, length)
+
+
+class _AskedSource:
+    """In the other process: a source whose objects are asked for, during one call."""
+
+    def __init__(
+        self, answers: IO[bytes], name: str, known: Mapping[str, bytes | None]
+    ) -> None:
+        self.name = name
+        self._answers = answers
+        self._known = known
+        self._is_open = True
+        self._turn = threading.Lock()
+
+    def get(
+        self, key: str, start: int | None = None, length: int | None = None
+    ) -> bytes | None:
+        """Read an object or a part of it; see `Source.get`."""
+        if key in self._known:
+            return self._known[key]
+        data: bytes | None = self._ask(key, start, length)
+        return data
+
+    def list_names(self, prefix: str) -> tuple[str, ...] | None:
+        """Names directly below `prefix`; see `Source.list_names`."""
+        names: tuple[str, ...] | None = self._ask(prefix, None, NAMES)
+        return names
+
+    def _ask(self, *question: Any) -> Any:
+        # zarr-python reads in threads, of which some go on after a failure.
+        with self._turn:
+            if not self._is_open:
+                raise RuntimeError("the call has ended")
+            self._send(ASK, question)
+            value, error = pickle.load(sys.stdin.buffer)
+        if error:
+            raise RuntimeError(error)
+        return value
+
+    def close(self, kind: str, value: Any) -> None:
+        """Send the result of the call; nothing can be asked for any more."""
+        with self._turn:
+            self._is_open = False
+            self._send(kind, value)
+
+    def _send(self, kind: str, value: Any) -> None:
+        pickle.dump((kind, value), self._answers)
+        self._answers.flush()
+
+
+def _serve() -> None:
+    """Call the functions that come through the standard input, until it ends."""
+    # What libraries print must not come between the messages.
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    with suppress(EOFError, BrokenPipeError):
+        while True:
+            _serve_call(answers, *pickle.load(sys.stdin.buffer))
+
+
+def _serve_call(
+    answers: IO[bytes],
+    work: Callable[..., Any],
+    name: str,
+    arguments: tuple[Any, ...],
+    libraries: tuple[str, ...],
+    known: Mapping[str, bytes | None],
+) -> None:
+    for library in libraries:
+        importlib.import_module(library)
+    pickle.dump((READY, None), answers)
+    answers.flush()
+    source = _AskedSource(answers, name, known)
+    try:
+        kind, value = DONE, work(source, *arguments)
+    # Whatever it is: who waits for it must know.
+    except Exception as error:  # noqa: BLE001
+        kind, value = FAILED, f"{type(error).__name__}: {error}"
+    source.close(kind, value)
+
+
+if __name__ == "__main__":
+    _serve()
