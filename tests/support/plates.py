@@ -86,14 +86,14 @@ def write_image(
 
     `corner` is its place along y and x in voxels; `labels` are names of label images,
     whose voxels are those of its first channel; `label` makes it one; `planes` has
-    the distance of planes and the place of the first, by axis.
+    the distance of planes and the place of the first, by axis; also of rows or columns.
     """
     planes = planes or {}
     datasets = []
     for level in range(levels):
         scale = [SPACING * 2**level if axis in "yx" else 1.0 for axis in axes]
         for axis, (step, _) in planes.items():
-            scale[axes.index(axis)] = step
+            scale[axes.index(axis)] = step * (2**level if axis in "yx" else 1)
         steps = [{"type": "scale", "scale": scale}]
         if corner is not None or planes:
             y, x = corner or (0, 0)

@@ -182,6 +182,18 @@ def test_a_polygon_is_drawn_where_it_is_clicked(viewer, labels, zoom):
     same_after_reslicing(viewer, labels)
 
 
+def test_an_outline_that_touches_itself_is_drawn_and_painted(viewer, labels):
+    look(viewer, 2.0)
+    labels.mode = "polygon"
+    overlay, random = labels._overlays["polygon"], np.random.default_rng(0)
+    for _ in range(40):
+        corners = MIDDLE + random.integers(0, 4, (random.integers(3, 7), 2)) + 0.5
+        overlay.points = corners.tolist()
+        labels.selected_label += 1  # which fills the outline in another colour
+    overlay.add_polygon_to_labels(labels)
+    assert (overlay.points, len(labels._undo_history)) == ([], 1)
+
+
 @pytest.mark.long
 def test_a_ring_by_the_right_button_is_filled_or_given_up(viewer, labels):
     at = look(viewer, 0.05)

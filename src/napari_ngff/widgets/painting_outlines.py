@@ -57,6 +57,10 @@ class _InPlace:
         return ((displayed_points - (factors - 1) / 2) / factors)[..., ::-1]
 
 
+def _refuses(layer: Any) -> bool:
+    return isinstance(layer, OMEZarrLabels) and layer.refuses_plane()
+
+
 class PolygonVisual(_InPlace, VispyLabelsPolygonOverlay):  # type: ignore[misc]
     """A polygon that is being drawn."""
 
@@ -64,19 +68,31 @@ class PolygonVisual(_InPlace, VispyLabelsPolygonOverlay):  # type: ignore[misc]
         super().__init__(**keywords)
         self.follow_tile(self._on_points_change)
 
+    def _on_mouse_press(self, layer: Any, event: Any) -> None:
+        begins = self.overlay.enabled and not self.overlay.points
+        if not (begins and _refuses(layer)):
+            super()._on_mouse_press(layer, event)
+
     def _on_points_change(self) -> None:
         points = self.overlay.points
         if not isinstance(self.layer, OMEZarrLabels) or not points:
             super()._on_points_change()
             return
         tile_points = self.on_tile(points)
-        self._polygon.visible = len(tile_points) > 2
-        self._line.visible = len(tile_points) == 2
-        if self._polygon.visible:
-            self._polygon.pos = tile_points
-        elif self._line.visible:
+        self._polygon.visible = len(tile_points) > 2 and self._fill(tile_points)
+        self._line.visible = len(tile_points) > 1 and not self._polygon.visible
+        if self._line.visible:
             self._line.set_data(pos=tile_points)
         self._nodes.set_data(pos=tile_points, **self._nodes_kwargs)
+
+    def _fill(self, tile_points: Any) -> bool:
+        """Fill the outline; return False where vispy cannot, as one that is crossed."""
+        try:
+            self._polygon.pos = tile_points
+        except Exception:  # noqa: BLE001  of many types: where it gave up
+            self._polygon.pos = np.array([(0, 0), (0, 1), (1, 1)])
+            return False
+        return True
 
     def close(self) -> None:
         """Disconnect from the layer."""
@@ -90,6 +106,10 @@ class BrushStrokeVisual(_InPlace, VispyLabelsBrushStrokeOverlay):  # type: ignor
     def __init__(self, **keywords: Any) -> None:
         super().__init__(**keywords)
         self.follow_tile(self._on_geometry_change)
+
+    def _start_stroke(self, layer: Any, event: Any) -> None:
+        if not _refuses(layer):
+            super()._start_stroke(layer, event)
 
     def _on_geometry_change(self, event: Any = None) -> None:
         if not isinstance(self.layer, OMEZarrLabels) or not self.overlay.active:

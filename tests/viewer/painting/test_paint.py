@@ -210,3 +210,56 @@ def test_like_napari_at_level_0_and_by_rule_above(name):
         np.testing.assert_array_equal(texture, ours._slice.image.view)
 
     run()
+
+
+@pytest.mark.parametrize("plane", [-2, -1, -0.6, 6.6, 7])
+def test_code_cannot_paint_outside_of_the_planes(plane):
+    layer = OMEZarrLabels(Canvas(pyramid(blobs((7, 40, 52)), ())))
+    corners = [(plane, 5, 5), (plane, 5, 15), (plane, 15, 15)]
+    for paint in (
+        lambda: layer.paint(corners[0], 9),
+        lambda: layer.fill(corners[0], 9),
+        lambda: layer.paint_polygon(corners, 9),
+    ):
+        with pytest.raises(IndexError, match="no plane"):
+            paint()
+    assert layer.canvas.edits == ()
+
+
+def test_a_polygon_is_painted_where_it_is_finished_and_taken_away():
+    viewer = ViewerModel()
+    pixels = np.zeros((7, 40, 52), "u2")
+    layer = viewer.add_layer(OMEZarrLabels(Canvas(pyramid(pixels, ()))))
+    viewer.add_image(np.zeros((9, 40, 52)))
+    overlay, layer.selected_label = layer._overlays["polygon"], 9
+    for planes, painted in [((1, 1, 3), {3}), ((3, 8, 8), {3}), ((8, 8, 2), {2, 3})]:
+        for plane, corner in zip(planes, [(5, 5), (5, 15), (15, 15)], strict=True):
+            viewer.dims.set_point(0, plane)
+            overlay.points = [*overlay.points, (float(plane), *corner)]
+        overlay.add_polygon_to_labels(layer)
+        assert overlay.points == []
+        changed = np.argwhere(np.asarray(layer.data) == 9)
+        assert set(changed[:, 0].tolist()) == painted
+    overlay.points = [(2.0, 5, 5), (2.0, 5, 15), (2.0, 15, 15)]
+    layer.n_edit_dimensions = 3
+    with pytest.raises(NotImplementedError):
+        overlay.add_polygon_to_labels(layer)
+    assert overlay.points == []
+
+
+@pytest.mark.filterwarnings("ignore:Non-orthogonal slicing")
+def test_oblique_labels_are_painted_where_they_are_drawn():
+    matrix = np.eye(4)
+    matrix[2, 0], matrix[1, 0], matrix[0, 2] = 0.7, -0.4, 0.1
+    viewer = ViewerModel()
+    layer = OMEZarrLabels(
+        Canvas(pyramid(np.zeros((9, 40, 52), "u2"), ())), affine=matrix, scale=(2, 1, 1)
+    )
+    viewer.add_layer(layer)
+    for plane in range(8):
+        viewer.dims.set_point(0, 2.0 * plane)
+        drawn = layer._transforms[1:].simplified.set_slice([1, 2])
+        for place in [(3.0, 4.0), (20.0, 30.0)]:
+            layer.paint(layer.world_to_data((2.0 * plane, *drawn(place))), 3)
+            picture = layer._slice.image.raw
+            assert picture[tuple(map(int, place))] == 3

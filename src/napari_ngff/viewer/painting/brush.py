@@ -58,6 +58,8 @@ def draw_along(layer: Any, event: Any) -> Iterator[None]:
     frozen = layer.cursor == "circle_frozen"
     if frozen or overlay.active or (overlay.enabled and event.button == 2):
         return
+    if layer.refuses_plane():
+        return
     is_solid = layer._slice_input.ndisplay == 3
     pen = SolidPen(layer) if is_solid else PlanePen(layer)
     # A generator of napari: it continues with each event of the drag.
@@ -246,6 +248,8 @@ def _read_screen(layer: Any, tile: Any, points: Any) -> Any:
 
 def pick_label(layer: Any, event: Any) -> None:
     """Select the label that is under the mouse; later where it is still to be read."""
+    if layer.refuses_plane():
+        return
     if layer._slice_input.ndisplay == 2:
         coming = layer.coming_voxel(layer.world_to_data(event.position))
         if coming is not None:

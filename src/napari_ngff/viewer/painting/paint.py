@@ -3,8 +3,7 @@
 Overrides what edits in `napari.layers.Labels`; of its private names (0.9) ``_draw``,
 ``_commit_staged_history``, ``_get_dims_to_paint``,
 ``_get_preserve_labels_source_label``, ``_history_limit``, ``_mode``,
-``_mode_setter_helper``, ``_undo_history``,
-``_validate_non_painted_coord``, ``_visible_mode`` and the tables of modes.
+``_mode_setter_helper``, ``_undo_history``, ``_visible_mode`` and the tables of modes.
 """
 
 from __future__ import annotations
@@ -21,6 +20,8 @@ from napari_ngff.labels.edits import Edit
 from napari_ngff.labels.label_objects import FILL_BUDGET, flood_region
 from napari_ngff.labels.runs import point_runs
 from napari_ngff.labels.shapes import Everywhere, Mask, Polygon, Stroke
+from napari_ngff.metadata.units import unit_symbol
+from napari_ngff.viewer import window_services
 from napari_ngff.viewer.painting.brush import (
     PAINTING,
     draw_along,
@@ -186,6 +187,46 @@ class OMEZarrLabels(CanvasLabels):
         size = min(abs(scale[axis]) for axis in self._slice_input.displayed)
         self.fit_brush(scale_factor / size)
 
+    # The plane on the screen.
+
+    def world_to_data(self, position: Any) -> Any:
+        """Convert world coordinates to voxels, those on the screen as they are drawn.
+
+        napari finds the plane by the axes that are not displayed, and draws by the
+        displayed ones. All at once would give another voxel where they depend on each
+        other, and by a rounding error where a slider is half-way between two planes.
+        """
+        voxel, answered = super().world_to_data(position), self._slicing_state.answered
+        world = np.asarray(position, float)[-self.ndim :]
+        if answered is None or not self.visible or len(world) < self.ndim:
+            return voxel
+        drawn = answered.slice_input
+        hidden, shown = drawn.not_displayed, drawn.displayed
+        if drawn.ndisplay == 2 and hidden:
+            at = np.take(drawn.world_slice.point, hidden)
+            if np.array_equal(world[hidden], at):
+                voxel[hidden] = np.take(answered.data_slice.point, hidden)
+                plane = self._data_to_world.set_slice(shown)
+                voxel[shown] = plane.inverse(world[shown])
+        return voxel
+
+    def refuses_plane(self) -> bool:
+        """Return whether no plane of the labels is on the screen, as a notice reports.
+
+        Never in 3D.
+        """
+        planes = self._slicing_state.planes if self.ndim_shown == 2 else {}
+        for axis, plane in planes.items():
+            if not 0 <= plane < self.data.shape[axis]:
+                name, unit = self.axis_labels[axis], unit_symbol(str(self.units[axis]))
+                low, high = self.extent.world[:, axis]
+                window_services.show_passing(
+                    f"Nothing is done outside of the labels.\n{self.name} goes from"
+                    f" {low:g} to {high:g} {unit} along {name}. Move the slider there."
+                )
+                return True
+        return False
+
     # Edits.
 
     def undo(self) -> None:
@@ -215,9 +256,12 @@ class OMEZarrLabels(CanvasLabels):
             Outside of the layer.
         """
         axes = tuple(sorted(int(axis) for axis in self._get_dims_to_paint()))
-        voxel = [int(np.round(c)) for c in coord]
-        self._validate_non_painted_coord(voxel, list(axes))
-        return axes, {i: voxel[i] for i in range(self.ndim) if i not in axes}
+        fixed = {i: int(np.round(c)) for i, c in enumerate(coord) if i not in axes}
+        for axis, index in fixed.items():
+            if not 0 <= index < self.data.shape[axis]:
+                msg = f"{self.name} has no plane {index} along axis {axis}."
+                raise IndexError(msg)
+        return axes, fixed
 
     def _add_shape(
         self, shape: Shape, painted_place: Any, label: int, source: int | None = None
@@ -289,9 +333,12 @@ class OMEZarrLabels(CanvasLabels):
         steps = round(max(abs(stop - start)) / self.brush_size * 4)
         # In 3D points of a line are mostly in the air: each is tested, instead of one
         # stroke through all.
-        if self._mode == Mode.FILL or self._slice_input.ndisplay == 3:
+        is_solid = self._slice_input.ndisplay == 3
+        if not (is_solid or self._is_in_plane(start, stop)):
+            return
+        if self._mode == Mode.FILL or is_solid:
             self._dab_each(new_label, start, stop, steps)
-        elif self._mode in (Mode.PAINT, Mode.ERASE) and self._is_in_plane(start, stop):
+        elif self._mode in (Mode.PAINT, Mode.ERASE):
             self._make_stroke(start, stop, steps, new_label)
         self._partial_labels_refresh()
 
@@ -327,20 +374,31 @@ class OMEZarrLabels(CanvasLabels):
     def paint_polygon(self, points: Any, new_label: int) -> None:
         """Fill a polygon; see `Labels.paint_polygon`.
 
+        One that was drawn in the window is filled on the plane on screen, or refused
+        with a notice. By code it is filled on the plane of its first corner.
+
         Raises
         ------
         NotImplementedError
             In other than two dimensions.
         """
+        corners, drawn = np.array(points, float), self._overlays["polygon"]
+        by_hand = points is drawn.points
+        if by_hand:
+            drawn.points = []  # also where it fails, or the next one would begin there
+        if by_hand or self._overlays["brush_stroke"].active:
+            if self.refuses_plane():
+                return
+            for axis, plane in self._slicing_state.planes.items():
+                corners[:, axis] = plane
         self._validate_label_in_range(new_label)
-        # Cut, not rounded, as in napari.
-        corners = np.array(points, dtype=int)
         axes, _ = painted_place = self._painted_place(corners[0].tolist())
         if len(axes) != 2:
             msg = "Polygon painting is implemented only in 2D."
             raise NotImplementedError(msg)
         shape = self.data.shape
         frame = shape[axes[0]], shape[axes[1]]
+        # Cut, not rounded, as in napari.
         outline = tuple((int(p[axes[0]]), int(p[axes[1]])) for p in corners)
         self._add_shape(Polygon(outline, frame), painted_place, new_label)
         self._partial_labels_refresh()

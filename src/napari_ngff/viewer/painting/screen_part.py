@@ -90,9 +90,24 @@ class PaintedSlicing(_LabelsSlicingState):  # type: ignore[misc]
         # that time.
         self._asked: dict[int, tuple[Any, int, int]] = {}
         self._shown: Any = None
+        # The request that was answered last, also where nothing of the labels is there.
+        self.answered: Any = None
         super().__init__(*arguments, **keywords)
 
+    @property
+    def planes(self) -> dict[int, int]:
+        """The plane on screen, by each axis that is not displayed, or one outside."""
+        if self.answered is None:
+            return {}
+        point = self.answered.data_slice.point
+        hidden = self.answered.slice_input.not_displayed
+        return {axis: int(point[axis]) for axis in hidden}
+
     def _make_slice_request_internal(self, **keywords: Any) -> Any:
+        # Rounded at level 0, so that coarser levels show where its plane is painted.
+        spans = keywords["data_slice"]
+        planes = tuple(np.round(spans.point))
+        keywords["data_slice"] = spans.copy_with(point=planes)
         request = super()._make_slice_request_internal(**keywords)
         volume = getattr(request, "volume", None)
         # What a worker has prepared has the edits of then.
@@ -105,7 +120,7 @@ class PaintedSlicing(_LabelsSlicingState):  # type: ignore[misc]
     def _update_slice_response(self, response: Any) -> None:
         super()._update_slice_response(response)
         request, *then = self._asked.pop(response.request_id, (None, 0, 0))
-        self._shown = None if response.empty else request
+        self._shown, self.answered = None if response.empty else request, request
         canvas = self.layer.canvas
         # The slice was cut before the newest strokes; drawn as it is, they would vanish
         # until the next move.
@@ -125,7 +140,7 @@ class PaintedSlicing(_LabelsSlicingState):  # type: ignore[misc]
     def forget_slices(self) -> None:
         """Forget pending requests, whose slices are of labels that were replaced."""
         self._asked.clear()
-        self._shown = None
+        self._shown = self.answered = None
 
     def screen_part(self, *, arrived: bool = False) -> ScreenPart | None:
         """Return the part on screen; None for nothing, and while a slice is read.
