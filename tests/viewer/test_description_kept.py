@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 from napari.utils import DirectLabelColormap
 
@@ -117,6 +118,93 @@ def test_rows_are_labels_where_nothing_says_otherwise():
         1: {"size": 5.0},
         2: {"size": 6.0},
     }
+
+
+@pytest.mark.parametrize("name", ["label", "Label"])
+@pytest.mark.parametrize("kind", ["i4", "u8", "f8"])
+@pytest.mark.parametrize("order", [(3, 7, 40), (40, 3, 7)])
+def test_a_column_of_labels_states_the_label(folder, name, kind, order):
+    """As skimage's `regionprops_table` gives it."""
+    layer = opened(folder)
+    before = stored(folder).properties
+    values = pd.Series(order).astype(kind)
+    layer.features = pd.DataFrame({"size": [10 * v for v in order], name: values})
+    assert layer.saver.save_now()
+    after = stored(folder).properties
+    for value in order:
+        assert after[value] == {**before.get(value, {}), "size": 10 * value}
+    others = set(before) - set(order)
+    assert {v: after[v] for v in others} == {v: before[v] for v in others}
+
+
+def test_labels_that_are_words_are_no_label_values():
+    table = pd.DataFrame({"label": ["a", "b"], "size": [1, 2]})
+    found = DescriptionSnapshot(None, table).join_with(LabelInfo()).properties
+    assert found == {0: {"label": "a", "size": 1}, 1: {"label": "b", "size": 2}}
+
+
+@pytest.mark.parametrize("key", ["index", "label"])
+@pytest.mark.parametrize("rows", [(3, 3, 7), (7, 3, 3), (3, 7, 3), (3, 3, 3)])
+def test_labels_with_several_rows_stay_as_they_are_and_are_named(
+    folder, reported, key, rows
+):
+    before = stored(folder).properties
+    layer = opened(folder)
+    columns = {key: rows, "frame": range(3), "size": [16.0, 99.0, 32.0]}
+    layer.features = pd.DataFrame(columns)
+    layer.colormap = recolor_labels(layer.colormap, {5: np.array([0, 1, 0, 1])})
+    layer.saver.save_now()
+    after = stored(folder)
+    assert after.properties[3] == before[3]
+    if 7 in rows:
+        place = rows.index(7)
+        assert after.properties[7] == {"frame": place, "size": columns["size"][place]}
+    assert after.colors[5] == (0, 255, 0, 255)
+    assert "several rows for one label (label 3)" in str(reported[-1])
+    assert not layer.unsaved
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (np.inf, "infinity"),
+        (np.float32("-inf"), "infinity"),
+        (1 + 2j, "complex"),
+        (pd.Timedelta("1s"), "Timedelta"),
+        (object(), "object"),
+        ([1, np.inf], "list"),
+    ],
+)
+def test_a_value_that_no_file_has_keeps_no_other_unsaved(
+    folder, reported, value, reason
+):
+    layer = opened(folder)
+    ratio = pd.Series([1.5, value, 2.5], dtype=object)
+    columns = {"index": [3, 7, 9], "ratio": ratio, "size": [1, 2, 3]}
+    layer.features = pd.DataFrame(columns)
+    layer.saver.save_now()
+    after = stored(folder).properties
+    assert [after[v].get("ratio") for v in (3, 7, 9)] == [1.5, None, 2.5]
+    assert [after[v]["size"] for v in (3, 7, 9)] == [1, 2, 3]
+    assert f"{reason}, which JSON does not have, in column 'ratio'" in str(reported[-1])
+    assert not layer.unsaved
+    # Said once: a save of other strokes does not repeat it.
+    reported.clear()
+    layer.paint((0, 20, 20), 6)
+    assert layer.saver.save_now()
+    assert not reported
+
+
+def test_dates_are_text(folder):
+    layer = opened(folder)
+    days = pd.to_datetime(["2026-11-22T00:00:00", "2026-11-23T10:00:30"])
+    layer.features = pd.DataFrame({"index": [3, 7], "day": days})
+    assert layer.saver.save_now()
+    after = stored(folder).properties
+    assert after[3]["day"] == "2026-11-22T00:00:00"
+    assert after[7]["day"] == "2026-11-23T10:00:30"
+    layer.features = layer.features.copy()
+    assert not layer.unsaved
 
 
 def test_colours_go_into_archives_too(folder, tmp_path):

@@ -26,7 +26,11 @@ from napari_ngff.viewer.composing.layer_axes import (
 from napari_ngff.viewer.contrast import measure_contrast
 from napari_ngff.viewer.layer_plan import origin_in
 from napari_ngff.viewer.painting.label_owners import made_here
-from napari_ngff.viewer.saving.layer_description import colors_of, properties_of
+from napari_ngff.viewer.saving.layer_description import (
+    colors_of,
+    properties_of,
+    unsaved_features,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -262,6 +266,10 @@ def _read_source(
     if kind == "labels":
         table = getattr(keywords.get("colormap"), "color_dict", None)
         features = keywords.get("features")
+        left = () if features is None else unsaved_features(features)
+        if left:
+            msg = f"Its features hold {' and '.join(left)}."
+            raise UnsupportedError(msg, remedy="Remove these first.")
         info = LabelInfo(
             colors_of(table, {}),
             {} if features is None else properties_of(features, {}),

@@ -6,8 +6,12 @@ have been hidden by a plugin or a script, and stays in the file.
 
 from __future__ import annotations
 
+import json
+import math
 import weakref
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import date
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,6 +34,7 @@ __all__ = [
     "LayerDescription",
     "colors_of",
     "properties_of",
+    "unsaved_features",
 ]
 
 INDEX = "index"
@@ -37,6 +42,9 @@ INDEX = "index"
 
 JOINED = "ome-zarr-joined"
 """Where a layer's ``metadata`` names the features that are of a table, not its own."""
+
+SHOWN = 3
+"""Labels that a message names."""
 
 MANY = 5000
 """Rows of a table above which it counts as changed whenever it is set: comparing it
@@ -99,7 +107,11 @@ class LayerDescription:
             )
         else:
             many = max(len(snapshot.features), len(self.info.properties)) > MANY
-            self.is_changed = many or snapshot.join_with(self.info) != self.info
+            self.is_changed = (
+                many
+                or snapshot.join_with(self.info) != self.info
+                or bool(snapshot.unsaved_features)
+            )
 
     def mark_changed(self) -> None:
         """Mark the description as changed, without comparing."""
@@ -150,6 +162,11 @@ class DescriptionSnapshot:
     colors: dict[int | None, Any] | None
     features: Any
     classes: tuple[LabelClass, ...] | None = None
+
+    @property
+    def unsaved_features(self) -> tuple[str, ...]:
+        """What of the features cannot be properties; see `unsaved_features`."""
+        return unsaved_features(self.features)
 
     def join_with(self, before: LabelInfo) -> LabelInfo:
         """Return the description of the file with the changes of the layer."""
@@ -202,29 +219,67 @@ def properties_of(features: Any, before: dict[int, JSON]) -> dict[int, JSON]:
     """Convert a table of features into properties; see `label_features`.
 
     A missing value removes the key from the label where the column is there. Values
-    that are equal stay as the file has them, 3 rather than 3.0.
+    that are equal stay as the file has them, 3 rather than 3.0. What `unsaved_features`
+    names stays as the file has it, too.
 
     Parameters
     ----------
     features
-        A pandas.DataFrame. Without a column `INDEX` the row is the label value, as
-        napari has it.
+        A pandas.DataFrame. Labels are in a column `INDEX`, else in one "label" of whole
+        numbers; without either the row is the label value, as napari has it.
     """
-    columns = {str(name): name for name in features.columns if name != INDEX}
-    labels = features[INDEX] if INDEX in features.columns else range(len(features))
-    values = {key: list(features[name]) for key, name in columns.items()}
+    key, labels = _find_labels(features)
     properties = {value: dict(row) for value, row in before.items()}
-    for row_index, label in enumerate(labels if columns else ()):
-        # A row of no label, such as one that joining tables has added.
-        if _is_missing(label) or int(label) != label:
-            continue
-        value = int(label)
+    names = [name for name in features.columns if name != key]
+    columns = {str(name): list(features[name]) for name in names}
+    # Rows of no label, such as those that joining tables has added, are NaN.
+    known = labels.notna() & ~labels.duplicated(keep=False)
+    for index in known.to_numpy().nonzero()[0] if columns else ():
+        value = int(labels.iloc[index])
         row = properties.get(value, {})
-        for key, column in values.items():
-            _put_property(row, key, _to_plain(column[row_index]))
+        for name, column in columns.items():
+            with suppress(ValueError):
+                _put_property(row, name, _to_json(column[index]))
         if row:
             properties[value] = row
     return properties
+
+
+def unsaved_features(features: Any) -> tuple[str, ...]:
+    """Name what of a table of features cannot be properties, for people."""
+    key, labels = _find_labels(features)
+    reasons = []
+    repeated = labels[labels.duplicated(keep=False) & labels.notna()].unique()
+    if len(repeated):
+        some = ", ".join(str(int(label)) for label in repeated[:SHOWN])
+        more = f" and {len(repeated) - SHOWN:,} more" if len(repeated) > SHOWN else ""
+        reasons.append(f"several rows for one label (label {some}{more})")
+    for name in features.columns:
+        try:
+            for value in features[name] if name != key else ():
+                _to_json(value)
+        except ValueError as error:
+            reasons.append(f"{error} in column {str(name)!r}")
+    return tuple(reasons)
+
+
+def _find_labels(features: Any) -> tuple[Any, Any]:
+    """Find the column of label values, and the values; NaN for rows of no label.
+
+    Returns
+    -------
+    name, labels
+        Name of the column, None for the numbers of the rows; a pandas.Series.
+    """
+    import pandas as pd
+
+    titles = {str(name).lower(): name for name in reversed(list(features.columns))}
+    for title in (title for title in (INDEX, "label") if title in titles):
+        labels = pd.to_numeric(features[titles[title]], errors="coerce")
+        whole = labels.notna() & (labels % 1 == 0)
+        if title == INDEX or (whole.any() and (whole | labels.isna()).all()):
+            return titles[title], labels.where(whole)
+    return None, pd.Series(range(len(features)), features.index)
 
 
 def _put_property(row: JSON, key: str, new: Any) -> None:
@@ -249,6 +304,26 @@ def _is_missing(value: Any) -> bool:
     return isinstance(missing, bool | np.bool_) and bool(missing)
 
 
-def _to_plain(value: Any) -> Any:
-    """Convert a scalar of numpy into one of Python, which JSON takes."""
-    return value.item() if isinstance(value, np.generic) else value
+def _to_json(value: Any) -> Any:
+    """Convert a cell into what JSON takes; dates as text of ISO 8601.
+
+    Raises
+    ------
+    ValueError
+        Where JSON has no such value.
+    """
+    is_number = isinstance(value, np.generic) and value.dtype.kind in "biuf"
+    plain = value.item() if is_number else value
+    if _is_missing(plain) or isinstance(plain, str | bool | int):
+        return plain
+    if isinstance(plain, date):
+        return plain.isoformat()
+    what = "infinity" if isinstance(plain, float) else type(plain).__name__
+    try:
+        if not isinstance(plain, float):
+            json.dumps(plain, allow_nan=False)
+        elif not math.isfinite(plain):
+            raise ValueError
+    except (TypeError, ValueError):
+        raise ValueError(f"{what}, which JSON does not have,") from None
+    return plain

@@ -482,13 +482,16 @@ class LayerSaver(SaverSignals):
     def _write_description(self, layer: SavedLayer, outcome: SaveOutcome) -> SaveResult:
         """Write colours and properties, if they differ from those in the file."""
         assert self.writer is not None
+        described = self._described
         try:
             info = self._describe_labels(layer)
             self.writer.transaction.commit()
         except UNSAID as error:
             return SaveResult(outcome, unsaid=error)
         before = None if self.description is None else self.description.info
-        return SaveResult(outcome, info=info, before=before)
+        changed = self.description is not None and self.description.is_changed
+        left = described.unsaved_features if described and changed else ()
+        return SaveResult(outcome, info=info, before=before, left_out=left)
 
     def _describe_labels(self, layer: SavedLayer) -> LabelInfo | None:
         """Put colours and properties into the transaction; None where there is none."""

@@ -30,6 +30,8 @@ AGAIN = f"{KEPT} Fix the problem and save again."
 
 GOES_ON = "The next save writes the rest."
 
+REST = "All else was saved."
+
 LISTED = 5
 """Most blocks or problems that a message names."""
 
@@ -90,6 +92,8 @@ class SaveResult:
         Colours and properties that the file had before.
     unsaid
         Reason why colours and properties were not written.
+    left_out
+        What of the features cannot be properties of the file.
     """
 
     outcome: SaveOutcome | None = None
@@ -97,6 +101,7 @@ class SaveResult:
     info: LabelInfo | None = None
     before: LabelInfo | None = None
     unsaid: Exception | None = None
+    left_out: tuple[str, ...] = ()
 
     @property
     def written_text(self) -> str:
@@ -188,6 +193,9 @@ class SaveReporter:
                 "Not saved: colours, properties.",
             )
             troubles.append(f"{what}\n{name}: {reason} {AGAIN}")
+        if result.left_out:
+            what = " and ".join(result.left_out)
+            troubles.append(f"Not saved of the features of '{name}': {what}.\n{REST}")
         for text in troubles:
             self._show_text(text, quiet)
         if outcome.refused:
