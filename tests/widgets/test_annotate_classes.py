@@ -14,6 +14,7 @@ from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QColorDialog, QFileDialog, QInputDialog, QLineEdit
 
 from mouse import camera, canvas, click, drag, pump, until
+from napari_ngff.viewer.painting import layer_classes
 from napari_ngff.viewer.samples import write_image, write_stack
 from napari_ngff.widgets.annotate.class_table import (
     COLOR,
@@ -332,6 +333,29 @@ def test_count_says_how_much_is_painted(viewer, dock, labels):
     assert dock.status.text() == ""
     dock.classes.followLink("undo")
     assert names(dock) == [], "the class was of other labels"
+
+
+@pytest.mark.parametrize("level", [0, 1, 2])
+def test_a_count_that_is_estimated_says_about(viewer, dock, labels, monkeypatch, level):
+    """Large images are counted at a coarser level."""
+    add(dock, "nucleus")
+    click(viewer, world(labels, 300, 300))
+    levels = labels.canvas.levels
+    monkeypatch.setattr(layer_classes, "COUNTED", levels[level].size)
+    QTest.mouseClick(dock.classes.buttons["Count"], LEFT)
+    until(lambda: dock.classes.table.rows.counts)
+    table = dock.classes.table
+    index = table.model().index(0, table.model().columnCount() - 1)
+    until(lambda: table.viewport().rect().contains(table.visualRect(index)))
+    true = int((np.asarray(labels.data[0]) == 1).sum())
+    if level == 0:
+        assert index.data() == f"{true:,}"
+        assert dock.status.text() == "1 label is painted."
+        return
+    about, number = index.data().split()
+    assert about == "about"
+    assert int(number.replace(",", "")) == pytest.approx(true, rel=0.3)
+    assert "numbers are estimates" in dock.status.text()
 
 
 def test_a_class_takes_no_object_that_was_joined_before(viewer, dock, path):

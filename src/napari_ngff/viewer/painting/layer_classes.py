@@ -51,6 +51,7 @@ __all__ = [
     "bind_class_keys",
     "classes_of_layer",
     "count_voxels",
+    "is_estimated",
     "read_classes_again",
     "unit_of_area",
 ]
@@ -542,6 +543,11 @@ def apply_stored_classes(layer: OMEZarrLabels) -> None:
 
 
 _classes: weakref.WeakKeyDictionary[Any, LayerClasses] = weakref.WeakKeyDictionary()
+
+
+def is_estimated(layer: OMEZarrLabels) -> bool:
+    """Return whether `count_voxels` estimates."""
+    return layer.canvas.levels[0].size > COUNTED
 
 
 def count_voxels(layer: OMEZarrLabels) -> dict[int, int]:

@@ -30,7 +30,7 @@ AGAIN = f"{KEPT} Fix the problem and save again."
 
 GOES_ON = "The next save writes the rest."
 
-REST = "All else was saved."
+REST = "Everything else was saved."
 
 LISTED = 5
 """Most blocks or problems that a message names."""

@@ -27,7 +27,11 @@ from napari_ngff.viewer import window_services
 from napari_ngff.viewer.browsing.field_labels import label_name
 from napari_ngff.viewer.latest_task import LatestTask
 from napari_ngff.viewer.notices import count_noun, shorten_name
-from napari_ngff.viewer.painting.layer_classes import classes_of_layer, count_voxels
+from napari_ngff.viewer.painting.layer_classes import (
+    classes_of_layer,
+    count_voxels,
+    is_estimated,
+)
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.annotate.class_table import NAME, ClassTable
 from napari_ngff.widgets.widget_tasks import WidgetTasks, alive_check
@@ -449,9 +453,11 @@ class ClassPage(QWidget):
         if isinstance(counts, str):
             self.reported.emit(counts)
         else:
-            self.table.rows.setCounts(counts)
+            about = self._layer is not None and is_estimated(self._layer)
+            self.table.rows.setCounts(counts, estimated=about)
             labels = "1 label is" if len(counts) == 1 else f"{len(counts)} labels are"
-            self.reported.emit(f"{labels} painted.")
+            how = " Counted at a coarser level: the numbers are estimates."
+            self.reported.emit(f"{labels} painted.{how if about else ''}")
 
     def exportClasses(self) -> None:
         """Ask for a file, and write the list."""

@@ -66,6 +66,7 @@ class ClassModel(QAbstractTableModel):
         super().__init__(table)
         self.classes: LayerClasses | None = None
         self.counts: dict[int, int] = {}
+        self.are_estimated = False
         self.unit = COLUMNS[COUNT]
         self._rows: tuple[LabelClass, ...] = ()
 
@@ -97,9 +98,9 @@ class ClassModel(QAbstractTableModel):
             # All cells: a table of classes is short, and what changed is not known.
             self.dataChanged.emit(self.index(0, 0), last)
 
-    def setCounts(self, counts: dict[int, int]) -> None:
-        """Show how many pixels each label has."""
-        self.counts = counts
+    def setCounts(self, counts: dict[int, int], *, estimated: bool = False) -> None:
+        """Show how many pixels each label has, or about how many."""
+        self.counts, self.are_estimated = counts, estimated
         self.refreshRows()
 
     def classAt(self, row: int) -> LabelClass | None:
@@ -172,13 +173,16 @@ class ClassModel(QAbstractTableModel):
         return None
 
     def _cell_text(self, label_class: LabelClass, row: int, column: int) -> str:
-        count = self.counts.get(label_class.value, 0) if self.counts else None
+        count = self.counts.get(label_class.value, 0)
+        # Of an estimate two digits are true at most.
+        about = f"about {int(float(f'{count:.2g}')):,}"
+        number = about if self.are_estimated else f"{count:,}"
         texts = {
             KEY: str(row + 1) if row < KEYS else "",
             NAME: label_class.name,
             VALUE: str(label_class.value),
             STATE: label_class.state,
-            COUNT: "" if count is None else f"{count:,}",
+            COUNT: number if self.counts else "",
         }
         return texts.get(column, "")
 
@@ -282,6 +286,8 @@ class ClassTable(QTableView):
         # Qt gives the columns of keys and colours more than they need.
         header.setMinimumSectionSize(20)
         header.setStretchLastSection(True)
+        # Beside the name: in a narrow dock the last column is out of sight.
+        header.moveSection(COUNT, VALUE)
         side.setVisible(False)
         selection = self.selectionModel()
         assert selection is not None
