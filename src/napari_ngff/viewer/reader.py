@@ -30,7 +30,7 @@ from napari_ngff.viewer.streaming.first_pixels import (
 from napari_ngff.viewer.window_services import ErrorReport, show_problems
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from napari.layers import Layer
 
@@ -71,7 +71,7 @@ def get_reader(path: str | Sequence[str]) -> Callable[[Any], list[LayerData]] | 
         if given != path:
             return read_paths(given)
         # Opened once: the index of a large archive takes time, a request too.
-        return [layer for node in nodes for layer in read_node(node)]
+        return _read_nodes(nodes)
 
     return read_opened
 
@@ -135,7 +135,21 @@ def read_paths(path: str | Sequence[str]) -> list[LayerData]:
         Where nothing can be shown; the message says why and what to do.
     """
     paths = [path] if isinstance(path, str) else list(path)
-    return [layer for one in paths for layer in read_node(open_node(one))]
+    return _read_nodes(open_node(one) for one in paths)
+
+
+def _read_nodes(nodes: Iterable[Node]) -> list[LayerData]:
+    """Read nodes that are opened together; of several plates the last one is seen."""
+    layers: list[LayerData] = []
+    browsed: list[LayerData] = []
+    for node in nodes:
+        found = read_node(node)
+        if current_viewer() is not None and find_browsable(node) is not None:
+            for _, keywords, _ in browsed:
+                keywords["visible"] = False
+            browsed = found
+        layers += found
+    return layers
 
 
 def read_layers(path: str | Path | Sequence[str]) -> list[Layer]:
@@ -235,7 +249,7 @@ def _browse_node(
     from napari_ngff.viewer.session import session_of
 
     if window_services.is_open(viewer):
-        session_of(viewer).browse(node).adopt_mosaics(groups, wells)
+        session_of(viewer).browse(node, anew=True).adopt_mosaics(groups, wells)
 
 
 def show_left_out(messages: tuple[str, ...]) -> None:

@@ -28,6 +28,7 @@ from napari_ngff.viewer.napari_private import (
     make_current,
     notice_windows,
 )
+from napari_ngff.viewer.notices import last_part, shorten_name
 from napari_ngff.viewer.opened_layers import (
     keep_selected,
     select_inserted,
@@ -255,19 +256,29 @@ class Session:
         if origin.estimate or (stated is None and not joined):
             self._measure_contrast(layer, keep_limits=not origin.estimate)
 
-    def browse(self, node: Node) -> Browser:
+    def browse(self, node: Node, *, anew: bool = False) -> Browser:
         """Browse a plate, well, collection or folder from now on; shows nothing yet.
 
-        The same node again gives the same browser.
+        The same node again gives the same browser. One at a time is on the canvas: what
+        was seen of another one is hidden.
+
+        Parameters
+        ----------
+        anew
+            Whether layers of the node come now, also if there are some already.
         """
         from napari_ngff.viewer.browsing.browser import Browser
 
-        viewer = self._viewer()
+        viewer, older = self._viewer(), self.browser
         assert viewer is not None
-        if self.browser is None or str(self.browser.node) != str(node):
-            if self.browser is not None:
-                self.browser.close()
+        is_other = older is None or str(older.node) != str(node)
+        if older is not None and (is_other or anew):
+            _hide_layers(viewer, older)
+        if is_other:
+            if older is not None:
+                older.close()
             self.browser = Browser(viewer, node)
+        assert self.browser is not None
         self.recovery.watch_browser(self.browser)
         self.browsing.emit(self.browser)
         window_services.show_browser(viewer)
@@ -416,6 +427,17 @@ class Session:
 
 def _bind_number_keys(event: Any) -> None:
     bind_class_keys(event.value)
+
+
+def _hide_layers(viewer: ViewerModel, browser: Browser) -> None:
+    """Hide all layers, since another plate or collection comes in their place."""
+    seen = [layer for layer in viewer.layers if layer.visible]
+    for layer in seen:
+        layer.visible = False
+    if seen:
+        name = shorten_name(last_part(str(browser.node)))
+        text = f"Hidden: {name}\nIts layers stay in the list, and unsaved strokes too."
+        window_services.show_passing(text)
 
 
 _sessions: weakref.WeakKeyDictionary[Any, Session] = weakref.WeakKeyDictionary()

@@ -524,6 +524,10 @@ class Display:
             chosen = self.shown.labels if self._tiles else None
             self._slots.take_layer(slot, layer, chosen)
             self.keep_layers([layer])
+            viewer = self._viewer()
+            layers = () if viewer is None else viewer.layers
+            if len(layers) > 1 and not any(x.visible for x in layers if x is not layer):
+                self.fit_all()  # as napari does for the first layer
             if self.shown.position is not None and len(self._layers_by_slot()) == 1:
                 self._observer.on_shown()
         # Anything else lies on the field that is on screen, and is hidden with it.
