@@ -66,6 +66,8 @@ def run(options: argparse.Namespace) -> int:
             remove=options.remove,
             goes_on=goes_on,
         )
+    if not merged:
+        print(f"{options.sidecar} was merged and removed before.")
     for item in merged:
         target = item.location.path_of(item.name)
         print(f"{item.label} -> {item.location.source.name}/{target}")

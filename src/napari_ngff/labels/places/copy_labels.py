@@ -8,6 +8,7 @@ changes, and where copies are compared. The process's cache of decoded chunks
 from __future__ import annotations
 
 import itertools
+import json
 import math
 import os
 import threading
@@ -40,7 +41,9 @@ from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.arrays.drawable_pixels import as_labels, label_type
 from napari_ngff.store.arrays.new_array import NewArray
 from napari_ngff.store.arrays.stored_objects import DOCUMENTS, join_key
-from napari_ngff.store.hierarchy.node import CLAIMS
+from napari_ngff.store.hierarchy.location import Location
+from napari_ngff.store.hierarchy.node import CLAIMS, read_node
+from napari_ngff.store.limits import parse_json
 from napari_ngff.store.threads import share_work
 from napari_ngff.store.write.begin import begin_transaction
 
@@ -299,6 +302,21 @@ class LabelCopy:
         others = {key: given[key] for key in given if key not in CLAIMS}
         return {**others, **state_version(made, home)}
 
+    def is_complete(self) -> bool:
+        """Return whether a copy is there, with the same attributes and voxels.
+
+        Raises
+        ------
+        OMEZarrError, OSError
+            Where anything is missing, cannot be read, or differs.
+        """
+        there = read_node(Location(self.location.source, self.folder)).attributes
+        # As what is there: JSON has no tuples.
+        if there != parse_json(json.dumps(self._copy_attributes())):
+            return False
+        self.compare_voxels()
+        return True
+
     def compare_voxels(self) -> None:
         """Compare all voxels with those of the label image as it is now.
 
@@ -313,6 +331,8 @@ class LabelCopy:
         }
         for path, array in open_arrays(self.label).items():
             copy = copies[path]
+            if copy.shape != array.shape:
+                raise CorruptDataError(f"{self.label} has another size than its copy.")
 
             def compare_object(position: Shape, array: ChunkedArray = array) -> None:
                 for cell in _object_chunks(array, position):

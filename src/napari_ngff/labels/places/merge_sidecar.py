@@ -7,7 +7,10 @@ at last its entry in the list of labels. So the image is valid if this stops any
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass
+from glob import escape
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from napari_ngff.errors import (
@@ -38,9 +41,10 @@ from napari_ngff.store.hierarchy.node import Node, open_node, read_node
 from napari_ngff.store.pyramids.pyramid import open_pyramid
 from napari_ngff.store.sources.folder_source import FolderSource, local_folder
 from napari_ngff.store.write.begin import begin_transaction
+from napari_ngff.store.write.writer_token import SUFFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from napari_ngff.store.sources.revision import Revision
     from napari_ngff.store.write.transaction import Revisions, Transaction
@@ -84,8 +88,9 @@ def merge(
 ) -> tuple[LabelMerge, ...]:
     """Copy label images of a sidecar into their image.
 
-    Nothing is written before it is known that all can be. The copy has the zarr format
-    and version of the image, and the same voxels: they are compared.
+    Nothing is copied before it is known that all can be. The copy has the zarr format
+    and version of the image, and the same voxels: they are compared. What an earlier
+    merge has copied is not copied again.
 
     Parameters
     ----------
@@ -109,14 +114,14 @@ def merge(
     Returns
     -------
     tuple
-        What was merged.
+        What was merged; empty where only the removal of all was left to finish.
 
     Raises
     ------
     NotOMEZarrError
         Where there are no label images at `sidecar`.
     FileExistsError
-        Where a name is taken, without `overwrite`.
+        Where a name is taken by other labels, without `overwrite`.
     ConflictError
         Where another process merges labels of that name into the image now.
     UnsupportedError
@@ -126,6 +131,8 @@ def merge(
     OSError
         Where the system refuses to write.
     """
+    if _recover_sidecar(sidecar):
+        return ()
     chosen = _choose_labels(sidecar, labels)
     # Then a given image is that one, whatever path the labels state.
     alone = len({image_path(label) for label in chosen}) == 1
@@ -139,19 +146,31 @@ def merge(
             raise OptionError(msg, "name")
         merges = [LabelMerge(merges[0].label, merges[0].image, name)]
     # All of them before the first is written.
-    for item in merges:
-        _check_merge(item, overwrite)
-        if remove:
-            _check_removable(item.label)
+    found = [_check_merge(item, overwrite, remove) for item in merges]
     done = []
-    for item in merges:
-        copied = _list_revisions(item) if remove else {}
-        if not _merge_label(item, overwrite, goes_on):
-            break
+    for item, merged in zip(merges, found, strict=True):
+        copied = merged
+        if copied is None:
+            copied = _list_revisions(item) if remove else {}
+            if not _merge_label(item, overwrite, goes_on):
+                break
         if remove:
             _remove_merged(item, copied)
         done.append(item)
     return tuple(done)
+
+
+def _recover_sidecar(sidecar: str | os.PathLike[str]) -> bool:
+    """Finish what ended merges removed; return whether that was the sidecar itself."""
+    gone = folder = Path(os.path.realpath(sidecar))
+    if is_url(str(sidecar)) or gone.is_file():
+        return False
+    while not folder.is_dir() and folder != folder.parent:
+        folder = folder.parent
+    removed = any(folder.glob(f".{escape(gone.name)}.*{SUFFIX}"))
+    for place in (folder.parent, folder):
+        begin_transaction(FolderSource(str(place))).recover("")
+    return removed and not gone.exists()
 
 
 def _choose_labels(
@@ -199,8 +218,14 @@ def _open_image(label: Node, given: str | os.PathLike[str] | None, alone: bool) 
         raise NodeNotFoundError(msg, remedy="Name the image.") from error
 
 
-def _check_merge(item: LabelMerge, overwrite: bool) -> None:
-    """Refuse what cannot be merged."""
+def _check_merge(item: LabelMerge, overwrite: bool, remove: bool) -> Revisions | None:
+    """Refuse what cannot be merged, or not removed then.
+
+    Returns
+    -------
+    Mapping or None
+        What was merged before: the revisions of its objects, for the removal.
+    """
     home = item.location
     source = home.source
     root = local_folder(source)
@@ -215,16 +240,28 @@ def _check_merge(item: LabelMerge, overwrite: bool) -> None:
     if not is_name(item.name):
         raise ValueError(f"{item.name!r} cannot be the name of a label image.")
     _check_fit(item)
-    _check_free(item, overwrite)
+    if remove:
+        _check_removable(item.label)
+    begin_transaction(source).recover(home.path_of(item.name))
+    # Before they are compared: what is saved meanwhile is not removed.
+    revisions = _list_revisions(item) if remove else {}
+    return None if _is_free(item, overwrite) else revisions
 
 
-def _check_free(item: LabelMerge, overwrite: bool) -> None:
+def _is_free(item: LabelMerge, overwrite: bool) -> bool:
+    """Return whether labels are still to be merged; refuse a name of others."""
     # In the list, or a folder that no list names: neither is overwritten unasked.
     taken = item.name in item.location.label_names() or os.path.lexists(
         _target_folder(item)
     )
-    if taken and not overwrite:
-        raise TargetExistsError(f"The label image {item.name} of {item.image}")
+    if not taken or overwrite:
+        return True
+    home = item.location
+    copy = LabelCopy(item.label, home, item.name, home.path_of(item.name))
+    with suppress(OMEZarrError, OSError):
+        if item.name in home.label_names() and copy.is_complete():
+            return False
+    raise TargetExistsError(f"The label image {item.name} of {item.image}")
 
 
 def _check_fit(item: LabelMerge) -> None:
@@ -260,6 +297,13 @@ def _check_removable(label: Node) -> None:
     source, path = label.location.source, label.location.path
     if local_folder(source) is None or not path:
         raise UnsupportedError(f"{label} is in no folder, and cannot be removed.")
+    levels = tuple(f"{label.location.path}/{level}/" for level in open_arrays(label))
+    for key in _list_keys(label):
+        name = key.rpartition("/")[2]
+        # Systems put hidden files of their own into folders.
+        if not key.startswith(levels) and name not in METADATA_NAMES and name[0] != ".":
+            msg = f"{label} holds {source.name}/{key}, which is not merged."
+            raise UnsupportedError(msg, remedy="Move that, or merge without removing.")
     # Removing the labels would take away what these edits belong to.
     if find_journals(source.name, path):
         msg = f"{label} has edits that were never saved."
@@ -291,7 +335,8 @@ def _merge_label(item: LabelMerge, overwrite: bool, goes_on: GoesOn | None) -> b
         )
         raise ConflictError(msg, remedy="Merge again when that has ended.") from error
     with replacement as tree:
-        _check_free(item, overwrite)  # another may just have ended
+        if not _is_free(item, overwrite):  # another may just have ended
+            return True
         copy = LabelCopy(item.label, home, item.name, tree.key)
         if not copy.write(transaction, goes_on):
             return False
@@ -326,14 +371,16 @@ def _remove_from_list(transaction: Transaction, home: LabelLocation, name: str) 
 
 def _list_revisions(item: LabelMerge) -> dict[str, Revision | None]:
     """Return the revision of each object of a label image in a sidecar."""
-    source, path = item.label.location.source, item.label.location.path
-    files = (
-        os.path.relpath(os.path.join(folder, file), source.name)
-        for folder, _, files in os.walk(join_key(source.name, path))
-        for file in files
-    )
-    keys = (file.replace(os.sep, "/") for file in files)
-    return {key: source.find_revision(key) for key in keys}
+    source = item.label.location.source
+    return {key: source.find_revision(key) for key in _list_keys(item.label)}
+
+
+def _list_keys(label: Node) -> Iterator[str]:
+    """List the keys of all files of a label image in a folder."""
+    root = label.location.source.name
+    for folder, _, files in os.walk(join_key(root, label.location.path)):
+        for file in files:
+            yield os.path.relpath(os.path.join(folder, file), root).replace(os.sep, "/")
 
 
 def _require_copied(item: LabelMerge, copied: Revisions) -> None:
