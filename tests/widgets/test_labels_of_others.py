@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import zarr
-from qtpy.QtCore import Qt
+from qtpy.QtCore import QPoint, Qt
 from qtpy.QtTest import QTest
 
 from mouse import CONTROL, canvas, drag, pump, until
@@ -214,3 +214,37 @@ def test_a_segmentation_is_corrected_in_one_step(viewer, plate):
         if data != before[path]
     }
     assert len(changed) == 3
+
+
+def test_the_padlock_is_beside_save_and_holds_in_each_field(viewer, plate):
+    before = bytes_of(plate)
+    desk = Desk(viewer, plate)
+    desk.click_well("A/1")
+    dock = desk.annotate()
+    nuclei = desk.labels("nuclei")
+    viewer.layers.selection.active = nuclei
+    nuclei.mode = "paint"
+    pump(50)
+    controls = viewer.window._qt_viewer.controls.widgets[nuclei].saving
+    tick(controls.padlock)
+    assert dock.saving.padlock.isChecked()
+    assert (nuclei.mode, nuclei.editable) == ("pan_zoom", False)
+    for _ in range(2):
+        nuclei.mode = "paint"
+        desk.stroke()
+        assert not nuclei.canvas.edits
+        desk.go_on()
+        assert dock.saving.padlock.isChecked()
+    assert bytes_of(plate) == before
+    tick(dock.saving.padlock)
+    assert not controls.padlock.isChecked()
+    nuclei.mode = "paint"
+    desk.stroke()
+    assert nuclei.canvas.edits
+    desk.save()
+    assert bytes_of(plate) != before
+
+
+def tick(box):
+    QTest.mouseClick(box, LEFT, pos=QPoint(8, box.height() // 2))
+    pump(20)

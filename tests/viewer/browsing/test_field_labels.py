@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import zarr
 from napari.components import ViewerModel
+from napari.utils.notifications import notification_manager
 
 from napari_ngff.errors import UnsupportedError
 from napari_ngff.labels.field_states import FieldStates
@@ -347,3 +348,35 @@ def test_labels_taken_off_the_overview_are_visible_in_a_field(viewer, root):
     assert "cells" not in viewer.layers
     browser.show_field("A/2", "1")
     assert not viewer.layers["cells"].visible
+
+
+@pytest.mark.parametrize(("name", "wells"), [("cells", ["A/2"]), ("nuclei", WELLS)])
+def test_locked_labels_are_locked_in_all_fields(viewer, root, name, wells):
+    """Those of others, which some fields have, and own ones, which are made in each."""
+    browser = session_of(viewer).browse(open_node(root))
+    browser.show_field(wells[0], "0")
+    if name == "nuclei":
+        paint(add_labels(viewer), 5)
+    layer = next(x for x in painted_layers(viewer) if x.name == name)
+    viewer.layers.selection.active = layer
+    layer.locked = True
+    for well in wells:
+        for field in ("1", "0"):
+            browser.show_field(well, field)
+            shown = [x for x in painted_layers(viewer) if x.name == name]
+            assert all(x.locked and not x.editable for x in shown)
+            for one in shown:
+                one.mode = "paint"
+                assert one.mode == "pan_zoom"
+                paint(one, 9)
+                assert not one.canvas.edits
+    browser.show_mosaic()
+    browser.show_field(wells[0], "0")
+    (layer,) = [x for x in painted_layers(viewer) if x.name == name]
+    assert layer.locked
+    layer.locked = False
+    browser.show_field(wells[0], "1")
+    assert not any(x.locked for x in painted_layers(viewer))
+    found = {str(r.message).partition("\n")[0] for r in notification_manager.records}
+    assert "Not painted: the labels are locked." in found
+    notification_manager.records.clear()

@@ -190,8 +190,8 @@ def prepare_merge(
     `canvas` is what `into` showed when the user asked: browsing may exchange it.
     """
     canvas = canvas or into.canvas
-    if into.read_only:
-        raise ValueError(f"{into.name} cannot be edited: {into.read_only}")
+    if into.refusal:
+        raise ValueError(f"{into.name} cannot be edited: {into.refusal}")
     values = np.asarray(result.data)
     if values.dtype.kind == "b":
         # Masks of plugins: True becomes label 1.

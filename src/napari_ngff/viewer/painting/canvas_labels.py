@@ -4,7 +4,7 @@ napari makes labels of several levels read-only (napari#1587). `CanvasLabels` ov
 what holds the data, what patches the screen and what undoes; `paint` adds the tools.
 The private names relied on are those of 0.9: ``_append_to_undo_history``,
 ``_cached_labels``, ``_data_raw``, ``_ensure_int_labels``, ``_get_layer_slicing_state``,
-``_get_properties``, ``_load_history``, ``_partial_labels_refresh``,
+``_load_history``, ``_partial_labels_refresh``,
 ``_raw_to_displayed``, ``_reset_data_level``, ``_reset_editable``,
 ``_reset_thumbnail_level_data``, ``_type_string``, ``_update_dims``,
 ``_validate_label_in_range``, and those of the undo history and of the slice.
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,7 +22,6 @@ from napari.layers import Labels
 from napari.utils.notifications import show_info, show_warning
 from psygnal import Signal
 
-from napari_ngff.labels.label_classes import PLACE
 from napari_ngff.store.arrays.boxes import (
     box_shape,
     enclose_boxes,
@@ -56,6 +56,8 @@ __all__ = ["CanvasLabels"]
 
 WIDER = {1: 2, 2: 4, 4: 8}
 """Bytes of the next wider type of integers."""
+
+UNLOCK = "To change them, untick Locked beside Save in the layer controls."
 
 LARGEST_TEXTURE = 1 << 14
 """Voxels per axis that a texture holds on most machines."""
@@ -115,6 +117,7 @@ class CanvasLabels(Labels):  # type: ignore[misc]
         # `MultiScaleData`.
         keywords.pop("multiscale", None)
         super().__init__(CanvasData(canvas), multiscale=True, **keywords)
+        self.events.locked.connect(self._reset_editable)
 
     # Names and hooks by which napari knows the layer.
 
@@ -127,8 +130,17 @@ class CanvasLabels(Labels):  # type: ignore[misc]
         is_ours = isinstance(data, CanvasData)
         return data if is_ours else super()._ensure_int_labels(data)
 
-    def _reset_editable(self) -> None:
-        self.editable = not self.read_only
+    @property
+    def refusal(self) -> str:
+        """Why no tool may change the labels now; "" where all may.
+
+        napari's lock of the layer is the padlock of the label image: unlike labels that
+        are read-only, locked ones have a saver, which saves earlier edits.
+        """
+        return self.read_only or (f"they are locked. {UNLOCK}" if self.locked else "")
+
+    def _reset_editable(self, event: Any = None) -> None:
+        self.editable = not self.refusal
 
     def _reset_thumbnail_level_data(self) -> None:
         super()._reset_thumbnail_level_data()
@@ -200,23 +212,6 @@ class CanvasLabels(Labels):  # type: ignore[misc]
         ended, self._is_drawing = self._is_drawing and not draws, draws
         if ended:
             self.stroke_ended.emit()
-
-    def get_status(self, *arguments: Any, **keywords: Any) -> dict[str, str]:
-        """Return napari's status with "unsaved changes", or the reason of read-only."""
-        status: dict[str, str] = super().get_status(*arguments, **keywords)
-        note = f"read-only: {self.read_only}" if self.read_only else ""
-        if self.saver is not None:
-            note = self.saver.note
-        if self.unsaved and not (self.saver is not None and self.saver.running):
-            note = "unsaved changes"
-        if note:
-            status["coordinates"] = f"{status['coordinates']}; {note}".lstrip("; ")
-        return status
-
-    def _get_properties(self, position: Any, **keywords: Any) -> list[str]:
-        """Return the properties of a label as text, without the place of its class."""
-        found = super()._get_properties(position, **keywords)
-        return [text for text in found if not text.startswith(f"{PLACE}: ")]
 
     def _is_coming(self, number: int, box: Box) -> bool:
         """Return whether labels of a coarser level are drawn in a part of a level."""
@@ -315,10 +310,13 @@ class CanvasLabels(Labels):  # type: ignore[misc]
         While labels of another field are put in place, those of the field before are
         saved already: nobody would be asked about what is painted or undone now.
         """
+        reason = f"the labels are locked.\n{UNLOCK}" if self.locked else ""
         if self.is_exchanging:
-            text = f"Not {word}: the field was loading.\nTry again."
+            reason = "the field was loading.\nTry again."
+        if reason:
+            text = f"Not {word}: {reason}"
             window_services.show_passing(text)
-        return self.is_exchanging
+        return bool(reason)
 
     def _add_edit(self, edit: Edit) -> None:
         """Add an edit, to be shown by ``_partial_labels_refresh``.
@@ -369,6 +367,8 @@ class CanvasLabels(Labels):  # type: ignore[misc]
         """
         if canvas is not self.canvas:
             raise ValueError(SHOWS_OTHER.format(self.name))
+        if self.locked:
+            raise ValueError(f"{self.name} cannot be edited: {self.refusal}")
         if self.is_exchanging:
             raise ValueError("The field was loading. Try again.")
         edits = list(edits)
@@ -378,26 +378,6 @@ class CanvasLabels(Labels):  # type: ignore[misc]
             for edit in edits:
                 self._add_edit(edit)
         self._partial_labels_refresh()
-
-    def restore_edits(
-        self, edits: Sequence[Edit], drawn: Canvas | None = None, lasting: int = 0
-    ) -> None:
-        """Add edits of earlier sessions, each one step of undo but the `lasting` first.
-
-        The type of the labels is widened where one does not fit. `drawn` has the same
-        edits, rasterised in a worker; see `Canvas.copy_with`.
-        """
-        for label in {edit.label for edit in edits}:
-            self._validate_label_in_range(label)
-        self.canvas.add_edits(edits, drawn, lasting)
-        # As after any new edit: what was undone cannot be redone on top of it.
-        self._redo_history.clear()
-        self._undo_history.extend([edit] for edit in edits[lasting:])
-        self.events.paint(value=list(edits))
-        self.check_dirty()
-        tile = self._slicing_state.screen_part()
-        if tile is not None:
-            self._read_again(tile)
 
     def show_saved(self) -> None:
         """Show coarser levels as the file has them, after a save; see `Canvas`."""
@@ -420,6 +400,16 @@ class CanvasLabels(Labels):  # type: ignore[misc]
         # memory then, and napari's own slicing finds them there.
         read = partial(self.canvas.read, tile.level.number, tile.box)
         window_services.run_work(read, lambda _: self.refresh(extent=False))
+
+    def _reset_history(self, event: Any = None) -> None:
+        """Let napari count the steps of the canvas, which it would forget."""
+        super()._reset_history(event)
+        log = self.canvas.log
+        for start, stop in pairwise([*log.starts, len(log.edits)]):
+            if start >= log.end:
+                self._redo_history.appendleft(log.edits[start:stop])
+            elif start >= log.undo_limit:
+                self._undo_history.append(log.edits[start:stop])
 
     def _append_to_undo_history(self, item: list[Edit]) -> None:
         # The canvas joins the edits of one stroke, so they are fewer than were staged.

@@ -53,8 +53,8 @@ def shapes_to_labels(
         Where the labels are read-only, there is no shape, or one lies in no plane of
         the labels; nothing is painted then.
     """
-    if into.read_only:
-        raise ValueError(f"{into.name} cannot be edited: {into.read_only}")
+    if into.refusal:
+        raise ValueError(f"{into.name} cannot be edited: {into.refusal}")
     # All edits are made before the first is applied: an error leaves the labels
     # unchanged.
     edits = _make_edits(viewer, shapes, into, label)

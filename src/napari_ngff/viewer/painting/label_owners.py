@@ -1,18 +1,20 @@
-"""Knows which labels this package made: others are changed by a person's step alone.
+"""Knows which labels this package made, and which ones the user has locked.
 
 What is selected or gets a tool without a person's choice is never of others: neither
-when a file is opened, nor when a field is shown, nor in a round of annotation.
+when a file is opened, nor when a field is shown, nor in a round of annotation. The
+padlock of labels is that of all labels of their name, in all fields of a plate.
 """
 
 from __future__ import annotations
 
+import weakref
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.labels.create_labels import METHOD, SOFTWARE
 from napari_ngff.labels.label_classes import classes_of
 from napari_ngff.metadata.model import LabelInfo
 from napari_ngff.viewer.layer_plan import origin_in
-from napari_ngff.viewer.painting.label_target import TARGET
+from napari_ngff.viewer.painting.label_target import TARGET, LabelTarget
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,7 +24,49 @@ if TYPE_CHECKING:
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.viewer.layer_plan import LayerPlan
 
-__all__ = ["are_of_others", "is_own_node", "is_own_plan", "made_here"]
+__all__ = [
+    "are_of_others",
+    "follow_padlock",
+    "is_own_node",
+    "is_own_plan",
+    "made_here",
+    "place_of_labels",
+]
+
+
+_locked: set[tuple[str, str]] = set()
+_layers: weakref.WeakSet[Layer] = weakref.WeakSet()
+
+
+def place_of_labels(layer: Layer) -> tuple[str, str]:
+    """Return the hierarchy of the image of labels, and their name there."""
+    origin, target = origin_in(layer.metadata), layer.metadata.get(TARGET)
+    if isinstance(target, LabelTarget):
+        name = target.name if origin is None else origin.label_name
+        source = target.image_file
+        return (target.node.location.source.name if target.node else source), name
+    if origin is None:
+        return "", layer.name
+    image = origin.picture.image if origin.picture is not None else None
+    node = origin.node if image is None else image.node
+    return node.location.source.name, origin.label_name
+
+
+def follow_padlock(layer: Layer) -> None:
+    """Lock labels as those of their name are, and those from now on as these."""
+    layer.locked = place_of_labels(layer) in _locked
+    if layer not in _layers:
+        _layers.add(layer)
+        layer.events.locked.connect(_on_locked)
+
+
+def _on_locked(event: Any) -> None:
+    layer = event.source
+    place = place_of_labels(layer)
+    (_locked.add if layer.locked else _locked.discard)(place)
+    for other in list(_layers):
+        if place_of_labels(other) == place:
+            other.locked = layer.locked
 
 
 def is_own_node(node: Node) -> bool:

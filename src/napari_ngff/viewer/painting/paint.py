@@ -1,7 +1,7 @@
 """The tools of painted labels: brush, eraser, bucket, polygon, at every zoom.
 
 Overrides what edits in `napari.layers.Labels`; of its private names (0.9) ``_draw``,
-``_commit_staged_history``, ``_get_dims_to_paint``,
+``_commit_staged_history``, ``_get_dims_to_paint``, ``_get_properties``,
 ``_get_preserve_labels_source_label``, ``_history_limit``, ``_mode``,
 ``_mode_setter_helper``, ``_undo_history``, ``_visible_mode`` and the tables of modes.
 """
@@ -17,6 +17,7 @@ from napari.layers.labels._labels_constants import Mode
 from napari.utils.notifications import show_info, show_warning
 
 from napari_ngff.labels.edits import Edit
+from napari_ngff.labels.label_classes import PLACE
 from napari_ngff.labels.label_objects import FILL_BUDGET, flood_region
 from napari_ngff.labels.runs import point_runs
 from napari_ngff.labels.shapes import Everywhere, Mask, Polygon, Stroke
@@ -111,10 +112,29 @@ class OMEZarrLabels(CanvasLabels):
         """Keep a tool for hidden labels until they are shown; explain a refused one."""
         if Mode(mode) in PAINTING and self.read_only:
             show_info(f"Labels are read-only.\n{self.name}: {self.read_only}")
+        elif Mode(mode) in PAINTING and self.locked:
+            show_info(f"Labels are locked.\n{self.name}: {self.refusal}")
         # napari's name for the mode that it selects again when the layer is shown.
         elif Mode(mode) in PAINTING and self.editable and not self.visible:
             self._visible_mode = Mode(mode)
         return super()._mode_setter_helper(mode)
+
+    def get_status(self, *arguments: Any, **keywords: Any) -> dict[str, str]:
+        """Return napari's status with "unsaved changes", or the reason of read-only."""
+        status: dict[str, str] = super().get_status(*arguments, **keywords)
+        note = f"read-only: {self.read_only}" if self.read_only else ""
+        if self.saver is not None:
+            note = "locked" if self.locked else self.saver.note
+        if self.unsaved and not (self.saver is not None and self.saver.running):
+            note = "unsaved changes"
+        if note:
+            status["coordinates"] = f"{status['coordinates']}; {note}".lstrip("; ")
+        return status
+
+    def _get_properties(self, position: Any, **keywords: Any) -> list[str]:
+        """Return the properties of a label as text, without the place of its class."""
+        found = super()._get_properties(position, **keywords)
+        return [text for text in found if not text.startswith(f"{PLACE}: ")]
 
     # The brush.
 
@@ -228,6 +248,24 @@ class OMEZarrLabels(CanvasLabels):
         return False
 
     # Edits.
+
+    def restore_edits(
+        self, edits: Sequence[Edit], drawn: Canvas | None = None, lasting: int = 0
+    ) -> None:
+        """Add edits of earlier sessions, each one step of undo but the `lasting` first.
+
+        The type of the labels is widened where one does not fit. `drawn` has the same
+        edits, rasterised in a worker; see `Canvas.copy_with`.
+        """
+        for label in {edit.label for edit in edits}:
+            self._validate_label_in_range(label)
+        self.canvas.add_edits(edits, drawn, lasting)
+        self._reset_history()
+        self.events.paint(value=list(edits))
+        self.check_dirty()
+        tile = self._slicing_state.screen_part()
+        if tile is not None:
+            self._read_again(tile)
 
     def undo(self) -> None:
         """Undo the last stroke; explain where there is none, as after a return."""

@@ -16,6 +16,7 @@ from napari_ngff.store.pyramids.resampled import ResampledLevel
 from napari_ngff.store.write.begin import why_not_written
 from napari_ngff.viewer.layer_plan import KEY, origin_in
 from napari_ngff.viewer.napari_private import notice_windows
+from napari_ngff.viewer.painting.label_owners import follow_padlock
 from napari_ngff.viewer.painting.label_target import TARGET
 from napari_ngff.viewer.saving.layer_description import JOINED
 from napari_ngff.viewer.streaming.streamed_levels import stream_canvas
@@ -91,6 +92,7 @@ def as_layer(data: LayerData, read_only: str = "") -> Layer:
     bind_class_keys(layer)
     attach_saver(layer)
     apply_stored_classes(layer)
+    follow_padlock(layer)
     return layer
 
 
@@ -180,6 +182,7 @@ def exchange_labels(layer: Any, data: LayerData) -> bool:
         layer.features = keywords.get("features", {})
     attach_saver(layer)
     read_classes_again(layer)
+    follow_padlock(layer)
     return True
 
 

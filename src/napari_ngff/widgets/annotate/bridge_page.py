@@ -212,7 +212,11 @@ class BridgePage(QWidget):
 
     def setLayer(self, layer: OMEZarrLabels | None) -> None:
         """Merge into other labels, and export them."""
+        if self._layer is not None:
+            self._layer.events.editable.disconnect(self.refreshChoices)
         self._layer = layer
+        if layer is not None:
+            layer.events.editable.connect(self.refreshChoices)
         self.export.setLayer(layer)
         self.refreshChoices()
 

@@ -55,7 +55,7 @@ EVERYTHING, BACKGROUND = "everything", "background only"
 KEEPING = ("Count", "Export…")
 """Buttons that change no class, so that labels that are read-only have them too."""
 
-READ_ONLY = "These labels are read-only, and so are their classes."
+READ_ONLY = "These labels are read-only or locked, and so are their classes."
 
 UNDO, RENAME, STOP, NAME_IT = "undo", "rename", "stop", "name"
 """Links in a report: put a removed class back; rename a class in all fields; stop; name
@@ -206,7 +206,7 @@ class ClassPage(QWidget):
         """Enable the buttons that can do something, and list what may be drawn over."""
         classes = self.classes
         any_class = classes is not None and bool(classes.items)
-        can_save = classes is not None and not classes.layer.read_only
+        can_save = classes is not None and not classes.layer.refusal
         for title, button in self.buttons.items():
             needs = title not in ("Add class", "Name label", "Import…")
             # Classes can be added to an empty list; all else needs one to work on.

@@ -145,7 +145,7 @@ class ClassModel(QAbstractTableModel):
         Labels that are read-only could save none of it: they are only hidden and shown.
         """
         flags, column = super().flags(index), index.column()
-        can_save = self.classes is not None and not self.classes.layer.read_only
+        can_save = self.classes is not None and not self.classes.layer.refusal
         if column == VISIBLE or (column == LOCKED and can_save):
             flags |= Qt.ItemFlag.ItemIsUserCheckable
         if column in (NAME, STATE) and can_save:
@@ -327,7 +327,7 @@ class ClassTable(QTableView):
         label_class, classes = self.rows.classAt(index.row()), self.rows.classes
         if index.column() != COLOR or label_class is None or classes is None:
             return
-        if classes.layer.read_only:
+        if classes.layer.refusal:
             return
         alpha = QColorDialog.ColorDialogOption.ShowAlphaChannel
         chosen = QColorDialog.getColor(

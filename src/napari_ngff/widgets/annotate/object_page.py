@@ -140,6 +140,7 @@ class ObjectPage(QWidget):
         older = self._layer
         if older is not None:
             older.events.data.disconnect(self._forget_clicks)
+            older.events.editable.disconnect(self._on_editable)
             older.events.selected_label.disconnect(self._on_selected)
             older.events.show_selected_label.disconnect(self._on_show_selected_label)
             if self._click_handler in older.mouse_drag_callbacks:
@@ -151,6 +152,7 @@ class ObjectPage(QWidget):
         self._tasks.cancel_others()
         if layer is not None:
             layer.events.data.connect(self._forget_clicks)
+            layer.events.editable.connect(self._on_editable)
             layer.events.selected_label.connect(self._on_selected)
             layer.events.show_selected_label.connect(self._on_show_selected_label)
             # Beside the tool of the layer: these callbacks run in every mode.
@@ -159,7 +161,10 @@ class ObjectPage(QWidget):
             self._on_show_selected_label()
         for widget in self.findChildren(QWidget):
             widget.setEnabled(layer is not None)
-        editable = layer is not None and layer.editable
+        self._on_editable()
+
+    def _on_editable(self, event: Any = None) -> None:
+        editable = self._layer is not None and self._layer.editable
         self.join.setEnabled(editable)
         self.cut.setEnabled(editable)
 

@@ -8,7 +8,14 @@ from napari._qt.layer_controls.qt_labels_controls import QtLabelsControls
 from napari._qt.layer_controls.qt_layer_controls_container import layer_to_controls
 from qtpy.compat import isalive
 from qtpy.QtCore import QTimer
-from qtpy.QtWidgets import QComboBox, QHBoxLayout, QLabel, QPushButton, QWidget
+from qtpy.QtWidgets import (
+    QCheckBox,
+    QComboBox,
+    QHBoxLayout,
+    QLabel,
+    QPushButton,
+    QWidget,
+)
 
 from napari_ngff.viewer.painting.paint import (
     OMEZarrLabels,
@@ -46,6 +53,11 @@ class SaveControls(QWidget):
         self.copy_button = QPushButton("Edit a copy", self)
         self.copy_button.setToolTip("Copy the labels into a sidecar, and paint there")
         self.copy_button.clicked.connect(self._on_copy)
+        self.padlock = QCheckBox("Locked", self)
+        self.padlock.setToolTip(
+            "No tool changes locked labels, also in all other fields of the plate"
+        )
+        self.padlock.clicked.connect(self._on_padlock)
         self.state = QLabel(self)
         self.state.setWordWrap(True)
         row = QHBoxLayout(self)
@@ -53,12 +65,14 @@ class SaveControls(QWidget):
         row.addWidget(self.save)
         row.addWidget(self.cancel)
         row.addWidget(self.copy_button)
+        row.addWidget(self.padlock)
         row.addWidget(self.state, 1)
         leave_space_key(self)
         self._followed: LayerSaver | None = None
         layer.events.data.connect(self._show_state_soon)
         layer.events.paint.connect(self._show_state_soon)
-        layer.events.editable.connect(self.showState)
+        for event in (layer.events.editable, layer.events.locked):
+            event.connect(self.showState)
         self.showState()
 
     def showEvent(self, event: Any) -> None:
@@ -84,6 +98,8 @@ class SaveControls(QWidget):
         self.cancel.setVisible(state.cancels)
         self.save.setVisible(not state.copies)
         self.copy_button.setVisible(state.copies)
+        self.padlock.setVisible(not self._layer.read_only)
+        self.padlock.setChecked(bool(self._layer.locked))
 
     def _follow_saver(self, saver: LayerSaver | None) -> None:
         """Follow the signals of a saver, and no longer those of the one before."""
@@ -113,6 +129,9 @@ class SaveControls(QWidget):
         if copy is not None:
             copy.ended.connect(self._show_state_soon)
         self.showState()
+
+    def _on_padlock(self, locked: bool) -> None:
+        self._layer.locked = locked
 
     def _on_cancel(self) -> None:
         if self._layer.saver is not None:
