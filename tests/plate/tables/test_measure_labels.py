@@ -164,6 +164,85 @@ def test_one_section_has_no_column_for_z(tmp_path):
     assert found.size_note == "The area is a volume, in micrometer³."
 
 
+def in_units(folder, unit, micrometers, axes="yx"):
+    """State lengths of an image and of its labels in another unit."""
+    for group in (folder, folder / "labels/nuclei"):
+        path = group / "zarr.json"
+        document = json.loads(path.read_text())
+        (multiscale,) = document["attributes"]["ome"]["multiscales"]
+        places = [
+            i for i, axis in enumerate(multiscale["axes"]) if axis["name"] in axes
+        ]
+        for i in places:
+            multiscale["axes"][i].pop("unit")
+            multiscale["axes"][i] |= {} if unit is None else {"unit": unit}
+        for dataset in multiscale["datasets"]:
+            for step in dataset["coordinateTransformations"]:
+                for i in places:
+                    step[step["type"]][i] /= micrometers
+        path.write_text(json.dumps(document))
+
+
+@pytest.mark.parametrize(
+    ("unit", "micrometers"),
+    [("nanometer", 1e-3), ("mm", 1e3), ("um", 1), ("inch", 25400), ("meter", 1e6)],
+)
+def test_lengths_of_every_unit_are_micrometres(tmp_path, unit, micrometers):
+    labels = blobs((30, 40), 9)
+    pixels = RNG.integers(0, 255, (1, 30, 40)).astype("u1")
+    where = write_labelled(tmp_path / "a", pixels, labels, corner=(10, 20))
+    wanted = measure(open_node(str(where)), "nuclei").frame
+    in_units(where, unit, micrometers)
+    found = measure(open_node(str(where)), "nuclei")
+    same(found.frame, wanted)
+    assert found.size_note == ""
+
+
+@pytest.mark.parametrize("unit", [None, "furlong", "second", "pixel"])
+@pytest.mark.parametrize("axes", ["y", "x", "yx"])
+def test_an_unknown_unit_is_named_and_never_a_micrometre(tmp_path, unit, axes):
+    labels = blobs((30, 40), 9)
+    pixels = RNG.integers(0, 255, (1, 30, 40)).astype("u1")
+    where = write_labelled(tmp_path / "a", pixels, labels)
+    in_units(where, "millimeter", 1e3)
+    in_units(where, unit, 1, axes)
+    found = measure(open_node(str(where)), "nuclei")
+    assert found.frame["area"].iloc[0] == pytest.approx(
+        found.frame["voxels"].iloc[0] * (SPACING / 1e3) ** 2
+    )
+    assert "Sizes are as the image states them" in found.size_note
+    assert (unit or "no unit") in found.size_note
+
+
+def test_fields_of_several_units_have_one_in_the_table(tmp_path):
+    where = write_plate(
+        tmp_path / "p",
+        grid=(1, 2),
+        fields=2,
+        shape=(1, 16, 16),
+        labelled=lambda _: ("nuclei",),
+    )
+    wanted = measure(open_node(str(where)), "nuclei").frame
+    in_units(where / "A/1/1", "nanometer", 1e-3)
+    in_units(where / "A/2/0", "mm", 1e3)
+    found = measure(open_node(str(where)), "nuclei")
+    same(found.frame, wanted)
+    assert found.size_note == ""
+    in_units(where / "A/2/1", None, 1)
+    found = measure(open_node(str(where)), "nuclei")
+    note = "Of some images: Sizes are as the image states them: no unit."
+    assert found.size_note == note
+
+
+def test_the_area_of_one_section_is_none_of_a_volume(tmp_path):
+    labels = blobs((1, 20, 20), 6)
+    pixels = RNG.integers(0, 255, (1, 20, 20)).astype("u1")
+    where = write_labelled(tmp_path / "a", pixels, labels, "zyx")
+    in_units(where, "micrometer", 1 / 7, "z")
+    found = measure(open_node(str(where)), "nuclei").frame
+    assert found["area"].tolist() == (found["voxels"] * SPACING**2).tolist()
+
+
 def with_classes(folder, names):
     """Name classes of the labels "nuclei"."""
     path = folder / "labels/nuclei/zarr.json"

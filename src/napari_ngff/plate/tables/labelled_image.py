@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from napari_ngff.errors import NodeNotFoundError, UnsupportedError
+from napari_ngff.metadata.units import MICROMETER, unit_factor
 from napari_ngff.plate.tables.statistics import (
     LabelStatistics,
     add_up,
@@ -45,7 +46,7 @@ CLASS_KEY, MOST_CLASSES = "class-name", 255
 classes; see `labels/label_classes.py`."""
 
 SIZE_NOTE = "size note"
-"""Key of a sentence on the column "area" in the ``attrs`` of a table."""
+"""Key of a sentence on lengths and the column "area" in the ``attrs`` of a table."""
 
 COARSER = "Coarser levels are not measured: sizes differ, and small labels are missing."
 """Part of a message. A picture of a coarser level looks coarse; a number does not."""
@@ -174,12 +175,12 @@ class LabelledImage:
         -------
         pandas.DataFrame
             A row per label, and per index on the outer axes that have several: their
-            columns, "label", `CLASS` where labels are classes, "voxels", "area" (of
-            voxels in the product of the units of space: a volume in 3D),
-            "centroid_<axis>" (in its unit, from the origin of the image's own
+            columns, "label", `CLASS` where labels are classes, "voxels", "area" (a
+            volume in 3D), "centroid_<axis>" (from the origin of the image's own
             coordinates; not along z where there is one section), and for each channel
             "mean_<name>", "min_<name>" and "max_<name>"; without the name where there
-            is none.
+            is none. Lengths are micrometres, or as the image states them where an axis
+            of space has no unit of length; the ``attrs`` have a sentence on that.
         """
         import pandas as pd
 
@@ -191,14 +192,31 @@ class LabelledImage:
     def _size_along(self, axis: int) -> int:
         return self.image.shape[self.order[axis]]
 
+    @property
+    def _sized_axes(self) -> tuple[int, ...]:
+        """Axes of space without those of one section: the last two, and longer ones."""
+        inner = self.inner_axes
+        return tuple(i for i in inner if i in inner[-2:] or self._size_along(i) > 1)
+
+    def _micrometers(self) -> dict[int, float] | None:
+        """Find the micrometres of a unit, per axis; None where one is no length."""
+        factors = {}
+        for axis in self._sized_axes:
+            factor = unit_factor(self.axes[axis].unit, MICROMETER)
+            if factor is None:
+                return None
+            factors[axis] = factor
+        return factors
+
     def _describe_size(self) -> str:
-        """Return a sentence on the column "area" of a stack; "" for a flat image."""
-        deep = [axis for axis in self.inner_axes if self._size_along(axis) > 1]
-        if len(deep) < 3:
-            return ""
-        units = {self.axes[axis].unit for axis in self.inner_axes}
-        unit = units.pop() if len(units) == 1 else None
-        return f"The area is a volume{f', in {unit}³' if unit else ''}."
+        """Return a sentence on sizes other than square micrometres; "" for these."""
+        sized = self._sized_axes
+        notes = ["The area is a volume."] if len(sized) > 2 else []
+        if self._micrometers() is not None:
+            return f"The area is a volume, in {MICROMETER}³." if notes else ""
+        units = dict.fromkeys(self.axes[axis].unit or "no unit" for axis in sized)
+        notes.append(f"Sizes are as the image states them: {', '.join(units)}.")
+        return " ".join(notes)
 
     def _make_rows(self, outer: Outer, statistics: LabelStatistics) -> Any:
         import pandas as pd
@@ -211,19 +229,17 @@ class LabelledImage:
             # No column of zeros where there is one time point.
             if self._size_along(axis) > 1:
                 columns[self.axes[axis].name] = np.full(len(statistics.labels), index)
-        counts = statistics.counts
+        counts, sized = statistics.counts, self._sized_axes
+        factors = self._micrometers() or dict.fromkeys(sized, 1.0)
         columns[VOXELS] = counts
-        columns["area"] = drop_noise(
-            counts * abs(math.prod(self.scale[i] for i in self.inner_axes))
-        )
-        for axis in self.inner_axes:
-            # No column of zeros where there is one section.
-            if axis not in self.inner_axes[-2:] and self._size_along(axis) == 1:
-                continue
+        area = abs(math.prod(self.scale[i] * factors[i] for i in sized))
+        columns["area"] = drop_noise(counts * area)
+        for axis in sized:
             means = statistics.moments[:, axis] / counts
             # The mean of indices is in voxels, whose centres are at whole numbers.
             coordinates = means * self.scale[axis] + self.translation[axis]
-            columns[f"centroid_{self.axes[axis].name}"] = drop_noise(coordinates)
+            name = f"centroid_{self.axes[axis].name}"
+            columns[name] = drop_noise(coordinates * factors[axis])
         for i, name in enumerate(self.names):
             end = f"_{name}" if name else ""
             columns[f"mean{end}"] = drop_noise(statistics.sums[:, i] / counts)

@@ -129,7 +129,7 @@ class MeasureResult:
 
     @property
     def size_note(self) -> str:
-        """A sentence on the column "area" of stacks; "" for none."""
+        """A sentence on the unit of sizes, and on volumes of stacks; "" for none."""
         return str(self.frame.attrs.get(SIZE_NOTE, ""))
 
 
@@ -417,7 +417,10 @@ def _measure_fields(
         reason = "; ".join(problems[:3]).rstrip(".")
         raise NodeNotFoundError(f"{of} has {label!r}{reason and ': '}{reason}.")
     _keep_large_ids(frames)
+    notes = {frame.attrs.pop(SIZE_NOTE, "") for frame in frames}
     frame = pd.concat(frames, ignore_index=True)
+    note = " ".join(sorted(filter(None, notes)))
+    frame.attrs[SIZE_NOTE] = f"Of some images: {note}" if len(notes) > 1 else note
     if CLASS in frame:  # also where the first field has no classes
         frame.insert(frame.columns.get_loc(LABEL) + 1, CLASS, frame.pop(CLASS))
     found, total = len(frames), len(places)
