@@ -7,7 +7,7 @@ and only tables of finished fields are kept in memory.
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from napari_ngff.plate.tables.statistics import LabelStatistics
+    from napari_ngff.plate.tables.table import WellTable
     from napari_ngff.store.hierarchy.location import Location
     from napari_ngff.store.hierarchy.node import Node
 
@@ -47,6 +48,7 @@ __all__ = [
     "FieldPath",
     "MeasureResult",
     "count_field",
+    "join_measured",
     "measure",
     "measure_field",
     "places_of",
@@ -378,7 +380,6 @@ def _measure_fields(
     lost: Sequence[str],
     run: _MeasureRun,
 ) -> MeasureResult | None:
-    import pandas as pd
     from dask.delayed import delayed
 
     step = delayed(run.task, pure=False)
@@ -416,6 +417,34 @@ def _measure_fields(
         of = f"{node}: none of the images that were looked at ({len(places)})"
         reason = "; ".join(problems[:3]).rstrip(".")
         raise NodeNotFoundError(f"{of} has {label!r}{reason and ': '}{reason}.")
+    frame = _join_frames(frames)
+    found, total = len(frames), len(places)
+    return MeasureResult(frame, tuple(problems), without, found, total, tuple(empty))
+
+
+def join_measured(older: WellTable, newer: WellTable) -> WellTable:
+    """Put what was measured now in place of the same images in an older table.
+
+    Rows of all other images stay.
+    """
+    import pandas as pd
+
+    keys = [WELL, FIELD]
+    found = newer.frame[keys].drop_duplicates().itertuples(index=False, name=None)
+    measured = {*found, *(place[:2] for place in newer.without)}
+    is_old = pd.MultiIndex.from_frame(older.frame[keys]).isin(list(measured))
+    texts = dict.fromkeys(keys, object)
+    frame = _join_frames(
+        [each.astype(texts) for each in (older.frame[~is_old], newer.frame)]
+    )
+    without = [place for place in older.without if place[:2] not in measured]
+    frame = frame.astype(dict.fromkeys(keys, "category"))
+    return replace(newer, frame=frame, without=(*without, *newer.without))
+
+
+def _join_frames(frames: Sequence[Any]) -> Any:
+    import pandas as pd
+
     _keep_large_ids(frames)
     notes = {frame.attrs.pop(SIZE_NOTE, "") for frame in frames}
     frame = pd.concat(frames, ignore_index=True)
@@ -423,8 +452,7 @@ def _measure_fields(
     frame.attrs[SIZE_NOTE] = f"Of some images: {note}" if len(notes) > 1 else note
     if CLASS in frame:  # also where the first field has no classes
         frame.insert(frame.columns.get_loc(LABEL) + 1, CLASS, frame.pop(CLASS))
-    found, total = len(frames), len(places)
-    return MeasureResult(frame, tuple(problems), without, found, total, tuple(empty))
+    return frame
 
 
 def _keep_large_ids(frames: Sequence[Any]) -> None:

@@ -118,7 +118,7 @@ class PlateTables:
         self._colors_seen: dict[str, tuple[int, ...]] = {}
         self._filter = ""
         self.outdated_note = ""
-        self._measured: dict[TableOffer, MeasuredLabels | None] = {}
+        self._measured: dict[TableOffer, tuple[MeasuredLabels, ...]] = {}
         self._followed: weakref.WeakSet[LayerSaver] = weakref.WeakSet()
         self._task = LatestTask(on_progress=self.progressed.emit)
         self._session = session_of(viewer)
@@ -300,11 +300,11 @@ class PlateTables:
         viewer = self._viewer()
         if viewer is None or self.chosen is None:
             return False
-        measured = self._measured.get(self.chosen)
+        measured = self._measured.get(self.chosen, ())
         return self._session.measured.lacks_strokes(measured, viewer.layers)
 
     def _keep_measured(
-        self, offer: TableOffer, table: WellTable, measured: MeasuredLabels
+        self, offer: TableOffer, table: WellTable, measured: tuple[MeasuredLabels, ...]
     ) -> None:
         """Let the window ask about a table before it goes away."""
         node = str(self.browser.node)
@@ -350,12 +350,15 @@ class PlateTables:
     ) -> None:
         """Read each image in a worker; a note is shown meanwhile."""
         node = self.browser.node
-        measured = self._begin_measuring(offer.name, places, wells)
+        is_measured = offer.source is TableOrigin.MEASURED
+        before = self._joined.tables.get(offer) if is_measured else None
+        earlier = self._measured.get(offer, ()) if is_measured else ()
+        measured = (*earlier, self._begin_measuring(offer.name, places, wells))
 
         def show_gathered(gathered: GatheredTable | None) -> None:
             if gathered is not None:
                 self._measured[offer] = measured
-                if offer.source is TableOrigin.MEASURED:
+                if is_measured:
                     self._keep_measured(offer, gathered.table, measured)
                 self._take_table(offer, gathered.table)
                 self.message_sent.emit(gathered.summary)
@@ -365,7 +368,8 @@ class PlateTables:
                     window_services.show_messages(gathered.problems, count)
 
         def gather_fields(turn: TaskTurn) -> GatheredTable | None:
-            return gather_offer(node, offer, turn.report_progress, places, wells)
+            goes_on = turn.report_progress
+            return gather_offer(node, offer, goes_on, places, wells, before)
 
         self._start_task(gather_fields, show_gathered, note)
 

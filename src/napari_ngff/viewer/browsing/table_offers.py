@@ -14,6 +14,7 @@ from napari_ngff.plate.tables.measure_labels import (
     FieldPath,
     MeasureResult,
     count_field,
+    join_measured,
     measure,
     measure_field,
     places_of,
@@ -172,8 +173,12 @@ def gather_offer(
     goes_on: Callable[[int, int], bool],
     places: Sequence[FieldPath] | None = None,
     wells: Sequence[str] | None = None,
+    before: WellTable | None = None,
 ) -> GatheredTable | None:
-    """Make a table by reading each image; see `measure`."""
+    """Make a table by reading each image; see `measure`.
+
+    `before` is the table of an earlier measurement, whose other images stay.
+    """
     task = TASKS[offer.source]
     measured = measure(
         node, offer.name, places, wells=wells, goes_on=goes_on, task=task
@@ -186,7 +191,12 @@ def gather_offer(
     region = offer.name if offer.source is TableOrigin.MEASURED else stated
     table = make_table(measured.frame, offer.title, well_column, region)
     table = replace(table, without=measured.empty)
-    return GatheredTable(table, _describe_result(offer, measured), measured.problems)
+    summary, count = _describe_result(offer, measured), len(table)
+    if before is not None:
+        table = join_measured(before, table)
+    if len(table) > count:
+        summary += f" {len(table) - count:,} rows of other images stay."
+    return GatheredTable(table, summary, measured.problems)
 
 
 def _describe_result(offer: TableOffer, result: MeasureResult) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from psygnal import Signal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from napari.layers import Layer
 
@@ -67,7 +67,7 @@ class MeasuredTable:
     table
         The same table as that browser shows it; None for one of a layer.
     measured
-        What was measured; None for labels that cannot be painted here.
+        What was measured, in order; () for labels that cannot be painted here.
     """
 
     labels: str
@@ -76,7 +76,7 @@ class MeasuredTable:
     layer: weakref.ref[Layer] | None = None
     node: str = ""
     table: WellTable | None = None
-    measured: MeasuredLabels | None = None
+    measured: tuple[MeasuredLabels, ...] = ()
 
     @property
     def title(self) -> str:
@@ -88,14 +88,18 @@ class MeasuredTable:
         cls, layer: Layer, place: str, frame: Any, measured: MeasuredLabels | None
     ) -> MeasuredTable:
         """Make the table of the labels of a layer."""
-        return cls(layer.name, place, frame, weakref.ref(layer), measured=measured)
+        parts = () if measured is None else (measured,)
+        return cls(layer.name, place, frame, weakref.ref(layer), measured=parts)
 
     def is_of(self, layer: Layer) -> bool:
         """Return whether the labels of this layer were measured."""
         return self.layer is not None and self.layer() is layer
 
     def replaces(self, other: MeasuredTable) -> bool:
-        """Return whether this is a later measurement of the same labels."""
+        """Return whether this is a later measurement of the same labels.
+
+        Later ones of a plate have the rows of the earlier ones; see `join_measured`.
+        """
         if self.layer is None and other.layer is None:
             return (self.node, self.labels) == (other.node, other.labels)
         return self.layer is not None and other.layer == self.layer
@@ -122,24 +126,26 @@ class MeasuredTables:
         self.save_noted.emit()
 
     def lacks_strokes(
-        self, measured: MeasuredLabels | None, layers: Iterable[Any]
+        self, measured: Sequence[MeasuredLabels], layers: Iterable[Any]
     ) -> bool:
-        """Return whether labels were painted since they were measured.
+        """Return whether labels were painted since they were measured last.
 
         Parameters
         ----------
         measured
-            The labels; None for those that cannot be painted here.
+            What was measured, in order.
         layers
             All layers of the viewer.
         """
-        if measured is None:
-            return False
         savers: list[LayerSaver | None] = [getattr(x, "saver", None) for x in layers]
         # A save that runs has written strokes before it is listed.
         painted = [x for x in savers if x and (x.has_unsaved_strokes or x.running)]
-        unsaved = [saver.journal.subject for saver in painted]
-        return any(map(measured.include, [*self._saves[measured.saves :], *unsaved]))
+        saves = [*self._saves, *(saver.journal.subject for saver in painted)]
+        for number, labels in enumerate(saves if measured else ()):
+            times = [part.saves for part in measured if part.include(labels)]
+            if times and max(times) <= number:
+                return True
+        return False
 
     def add_table(self, table: MeasuredTable) -> None:
         """Keep a table in place of an earlier measurement of the same labels."""

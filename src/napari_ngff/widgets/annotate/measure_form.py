@@ -120,7 +120,7 @@ class MeasureForm(Container):  # type: ignore[type-arg]
     def _is_older(self) -> bool:
         """Return whether the chosen labels were painted since they were measured."""
         table = self.measured_table()
-        measured = None if table is None else table.measured
+        measured = () if table is None else table.measured
         return self._tables.lacks_strokes(measured, self._viewer.layers)
 
     def _show_note(self) -> None:
