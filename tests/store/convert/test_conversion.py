@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tracemalloc
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePosixPath, PureWindowsPath
 
 import numpy as np
 import pytest
@@ -22,6 +22,7 @@ from napari_ngff import convert
 from napari_ngff.errors import ChunkError, ConflictError, UnsupportedError
 from napari_ngff.store.convert import array_task, conversion, work_unit
 from napari_ngff.store.convert.array_task import ArrayTask
+from napari_ngff.store.convert.conversion import are_nested
 from napari_ngff.store.convert.conversion_plan import ConversionPlan
 from napari_ngff.store.pyramids.pyramid_writer import MeanReducer
 from napari_ngff.store.write.new_objects import put_object
@@ -374,6 +375,22 @@ def test_a_stopped_conversion_is_continued(
         assert np.array_equal(pixels_of(sources["0.4"], name), pixels_of(made, name))
 
 
+PLACES = [
+    (PurePosixPath("/data/a.zarr"), PurePosixPath("/data/a.zarr/b.zarr"), True),
+    (PurePosixPath("/data/a.zarr"), PurePosixPath("/data/a.zarr2"), False),
+    (PureWindowsPath(r"C:\data\a.zarr"), PureWindowsPath(r"C:\data\a.zarr\b"), True),
+    (PureWindowsPath(r"C:\data\a.zarr"), PureWindowsPath(r"c:\DATA\A.zarr"), True),
+    (PureWindowsPath(r"C:\data\a.zarr"), PureWindowsPath(r"D:\data\a.zarr\b"), False),
+    (PurePosixPath("s3://b/a.zarr"), PurePosixPath("s3://b/a.zarr/c.zarr"), True),
+    (PurePosixPath("s3://b/a.zarr"), PurePosixPath("s3://c/a.zarr/c.zarr"), False),
+]
+
+
+@pytest.mark.parametrize(("one", "other", "nested"), PLACES)
+def test_a_place_inside_of_another_is_known_on_each_system(one, other, nested) -> None:
+    assert are_nested(one, other) == are_nested(other, one) == nested
+
+
 def test_without_resume_it_begins_again(sources, tmp_path) -> None:
     made = tmp_path / "made.ome.zarr"
     with pytest.raises(KeyboardInterrupt):
@@ -540,7 +557,7 @@ def test_progress_ends_with_everything(sources, tmp_path) -> None:
 
 SCRIPT = """
 import sys
-from pathlib import Path
+from pathlib import Path, PurePosixPath, PureWindowsPath
 from napari_ngff import convert
 from napari_ngff.store.convert import array_task
 array_task.CODED = 100_000

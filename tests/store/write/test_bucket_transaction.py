@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import numpy as np
 import pytest
@@ -184,6 +185,27 @@ def silent_server(files, monkeypatch):
         type(files).clear_instance_cache()
         yield
     type(files).clear_instance_cache()
+
+
+def test_objects_are_asked_about_at_the_same_time(transaction, monkeypatch):
+    """No question to the server makes other threads wait for its answer."""
+    asking = threading.Barrier(8)
+    ask = type(transaction)._stored_revision
+
+    def ask_together(self, key):
+        asking.wait(30)
+        return ask(self, key)
+
+    monkeypatch.setattr(type(transaction), "_stored_revision", ask_together)
+    calls = [
+        *(partial(transaction.put, f"new/{number}", b"1") for number in range(4)),
+        *(partial(transaction.delete, f"0/c/0/{number}") for number in range(4)),
+    ]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda call: call(), calls))
+    assert sorted(transaction.list_keys("new")) == [
+        f"new/{number}" for number in range(4)
+    ]
 
 
 def test_a_server_that_never_answers_ends_a_save(silent_server):

@@ -403,13 +403,8 @@ def _remove_merged(item: LabelMerge, copied: Revisions) -> None:
     home = LabelLocation(source, "", root.metadata.version or UNSTATED)
     # All files that are not of this label image. New labels in another window may not
     # be listed yet, so the list alone does not show whether it was the last.
-    others = {
-        file
-        for folder, _, files in os.walk(source.name)
-        for file in files
-        if not f"{folder}/".startswith(f"{join_key(source.name, path)}/")
-    }
-    if list(home.label_names()) == [path] and others <= set(METADATA_NAMES):
+    keys = {key for key in _list_keys(root) if not key.startswith(f"{path}/")}
+    if list(home.label_names()) == [path] and keys <= set(METADATA_NAMES):
         # The folder itself, by one rename: a sidecar without labels would be shown.
         above, name = os.path.split(source.name)
         turn = begin_transaction(source).take_turn()

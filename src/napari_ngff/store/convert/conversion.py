@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from napari_ngff.errors import (
@@ -296,6 +296,7 @@ def convert_hierarchy(
     with folder, sharing_sources(folder.token):
         problems, notes = _plan(node, request, folder, run)
         try:
+            folder.put_drafts()
             result = _finish(node, folder, run, problems)
             return replace(result, notes=notes)
         except BaseException as error:
@@ -375,14 +376,19 @@ def find_target(target: str | Path) -> Path | str:
 
 def _require_apart(node: Node, target: Path | str) -> None:
     """Refuse a target inside of the source, and the other way round."""
-    source: Path | str = node.location.source.name
+    name = node.location.source.name
+    source, place = PurePath(name), PurePath(target)
     if isinstance(target, Path):
-        if not Path(source).exists():
+        if not Path(name).exists():
             return  # on a server
-        source, target = Path(source).resolve(), target.resolve()
-    pairs = (f"{source}/", f"{target}/"), (f"{target}/", f"{source}/")
-    if any(inner.startswith(outer) for inner, outer in pairs):
-        raise ValueError(f"{target} and its source {source} are inside of each other.")
+        source, place = Path(name).resolve(), target.resolve()
+    if are_nested(source, place):
+        raise ValueError(f"{target} and its source {name} are inside of each other.")
+
+
+def are_nested(one: PurePath, other: PurePath) -> bool:
+    """Return whether one of two paths, or addresses, is the other or inside of it."""
+    return one.is_relative_to(other) or other.is_relative_to(one)
 
 
 def _name_partial(error: BaseException, folder: PartialFolder, how: str) -> None:
@@ -414,8 +420,8 @@ def _write_plan(
     plan = ConversionPlan(
         node,
         request,
-        folder.root,
-        lambda key, data: put_object(folder.root, key, (data,)),
+        folder.drafts,
+        lambda key, data: put_object(folder.drafts, key, (data,)),
     )
 
     def dump_tasks() -> Iterator[JSON]:

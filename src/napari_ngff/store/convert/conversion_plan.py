@@ -58,7 +58,6 @@ if TYPE_CHECKING:
         PlannedLevel,
     )
     from napari_ngff.store.convert.selection import Storage
-    from napari_ngff.store.sources.source import Source
 
 __all__ = ["ConversionPlan", "ConversionRequest", "read_task"]
 
@@ -104,9 +103,9 @@ class ConversionPlan:
     request
         What is asked for.
     target
-        Path, or address, of the new hierarchy.
+        Folder of the documents.
     put
-        Writes a document there.
+        Writes one there.
 
     Attributes
     ----------
@@ -120,8 +119,6 @@ class ConversionPlan:
         Names of the axes of all images.
     has_plate
         Whether a plate was among the groups.
-    drafts
-        Reads what `put` has written; by default what is at `target`.
     """
 
     node: Node
@@ -133,7 +130,6 @@ class ConversionPlan:
     beyond: list[str] = field(default_factory=list)
     axes: set[str] = field(default_factory=set)
     has_plate: bool = False
-    drafts: Source | None = None
 
     def list_tasks(self) -> Iterator[ArrayTask | CopyTask | DocumentTask]:
         """Yield what is to be done, in the order of the groups, and what was read.
@@ -380,8 +376,7 @@ class ConversionPlan:
         )
         for name, data in converted.documents.items():
             self.put(join_key(path, name), data)
-        made = self.drafts or target_source(self.target)
-        new = open_array(made, path, version.zarr_format)
+        new = open_array(target_source(self.target), path, version.zarr_format)
         copies = converted.keeps_chunks or converted.joins_chunks
         if not copies and not new.direct:
             msg = f"{source.name}/{array.path} cannot be encoded."

@@ -6,8 +6,9 @@ the documents of the root; ``units``, one record of fixed size for each finished
 and ``states``, four bytes for each object that was read. A locked file shows that a
 process works on it. In the end `new` is renamed.
 
-Of a target in a bucket, the folder is among the data of this program, and the objects
-are in their place from the beginning, again without the documents of the root.
+Of a target in a bucket, the folder is among the data of this program. `new` has the
+documents until the plan is whole: of what is refused nothing is in the bucket. Then all
+objects are in their place, again without the documents of the root.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from napari_ngff.errors import ConflictError, UnsupportedError
 from napari_ngff.store.data_folder import data_folder
 from napari_ngff.store.limits import parse_json
 from napari_ngff.store.sources.folder_source import FolderSource
+from napari_ngff.store.threads import share_work
 from napari_ngff.store.write.begin import begin_transaction
 from napari_ngff.store.write.file_lock import hold_if_possible, is_held
 from napari_ngff.store.write.fsync import flush_file
@@ -53,6 +55,9 @@ __all__ = ["PartialFolder", "Unfinished", "UnitRecord"]
 RECORD = struct.Struct("<IIIIQQI")
 """Number of objects and one, checksums of these and of the source's state, number of
 problems, size in bytes, and first byte and length of the states of what was read."""
+
+PUTS = 16
+"""Documents that are put into a bucket at once."""
 
 GROUP_DOCUMENTS = ("zarr.json", ".zgroup", ".zattrs", ".zarray")
 
@@ -130,6 +135,8 @@ class PartialFolder:
     ----------
     path, root
         The folder, and that of the new hierarchy in it.
+    drafts
+        Where the plan writes documents: `root`, or a folder of this computer.
     token
         A text that no other run has.
     continues
@@ -161,6 +168,7 @@ class PartialFolder:
             self.target = Path(os.path.realpath(target))
             self.path = str(self.target.with_name(f".{self.target.name}.partial"))
             self.root = f"{self.path}/new"
+        self.drafts = f"{self.path}/new"
         self.token = new_token()
         self.continues = False
         self._settings, self._resume = settings, resume
@@ -302,6 +310,20 @@ class PartialFolder:
     def finish_plan(self, root: dict[str, bytes]) -> None:
         """Keep the documents of the root until the end."""
         self._write_json(ROOT, {name: data.decode() for name, data in root.items()})
+
+    def put_drafts(self) -> None:
+        """Put the documents of a plan that is finished into the bucket, once."""
+        folder = Path(self.drafts)
+        if self.root == self.drafts or not folder.is_dir():
+            return
+        paths = [path for path in folder.rglob("*") if path.is_file()]
+
+        def put_draft(path: Path) -> None:
+            key = path.relative_to(folder).as_posix()
+            put_object(self.root, key, (path.read_bytes(),))
+
+        share_work(iter(paths), put_draft, len(paths), PUTS)
+        shutil.rmtree(folder)
 
     def forget_plan(self) -> None:
         """Let the next run begin again: what the plan was made from has changed."""

@@ -239,11 +239,12 @@ class WaitingTransaction(ABC):
 
     def put(self, key: str, data: Buffer, secure: Secure | None = None) -> None:
         """Let an object wait; see `Transaction.put`."""
-        # Outside of the lock: threads write into the file at the same time, each at its
-        # own position.
+        # Outside of the lock: a server may take long, and threads write into the file
+        # at the same time, each at its own position.
+        base = self._ask_base(key)
         staged = self._stage.append_bytes(data)
         with self._lock:
-            self._keep_waiting(key, staged, secure)
+            self._keep_waiting(key, staged, base, secure)
 
     def put_document(self, key: str, data: Buffer) -> None:
         """Let a document wait."""
@@ -251,23 +252,29 @@ class WaitingTransaction(ABC):
 
     def delete(self, key: str, secure: Secure | None = None) -> None:
         """Let the removal of an object wait."""
+        base = self._ask_base(key)
         with self._lock:
-            if (
-                self._staged.get(key) is not None
-                or self._stored_revision(key) is not None
-            ):
-                self._keep_waiting(key, None, secure)
+            if self._staged.get(key) is not None or base is not None:
+                self._keep_waiting(key, None, base, secure)
 
-    def _keep_waiting(
-        self, key: str, staged: StagedObject | None, secure: Secure | None = None
-    ) -> None:
-        if key not in self._bases:
+    def _ask_base(self, key: str) -> Revision | None:
+        """Return the revision of what a `put` replaces."""
+        with self._lock:
             # The first revision counts: a second `put` replaces what waits, not what is
             # stored.
-            known = key in self._expected
-            self._bases[key] = (
-                self._expected.pop(key) if known else self._stored_revision(key)
-            )
+            for known in (self._bases, self._expected):
+                if key in known:
+                    return known[key]
+        return self._stored_revision(key)
+
+    def _keep_waiting(
+        self,
+        key: str,
+        staged: StagedObject | None,
+        base: Revision | None,
+        secure: Secure | None = None,
+    ) -> None:
+        self._bases.setdefault(key, self._expected.pop(key, base))
         self._staged[key] = staged
         if secure is not None:
             self._secured.add(secure)
@@ -289,12 +296,13 @@ class WaitingTransaction(ABC):
         self.remove_below(path)
         for key in self.list_keys(by):
             target = f"{path}{key.removeprefix(by)}"
-            with self._lock:
-                staged = self._staged.get(key)
-                if staged is not None:
-                    self._keep_waiting(target, staged)
-            # Not waiting: the object is read from where it is stored.
-            if staged is None:
+            staged = self._staged.get(key)
+            if staged is not None:
+                base = self._ask_base(target)
+                with self._lock:
+                    self._keep_waiting(target, staged, base)
+            else:
+                # Not waiting: the object is read from where it is stored.
                 self.put(target, self.stored.get(key) or b"")
             self.delete(key)
 
