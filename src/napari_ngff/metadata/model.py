@@ -331,7 +331,7 @@ class PlateMetadata:
     field_count: int | None = None
 
     @property
-    def acquisition_names(self) -> dict[int, str]:
+    def acquisition_names(self) -> dict[int | None, str]:
         """Names in tables by id: of one without a name of its own, its id.
 
         {} for a plate with fewer than two, whose tables name none.

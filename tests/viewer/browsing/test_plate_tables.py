@@ -164,7 +164,8 @@ def test_what_a_filter_cannot_is_named(loaded, text, problem):
 def test_how_many_wells_match_is_told(loaded, text, wells):
     found = filtered(loaded, text)
     assert {well.replace("/", "") for well in found} == set(wells.split())
-    assert loaded.filter_note == f"{len(found)} of 6 wells match the filter."
+    note = f"Wells that match the filter: {len(found)} of 6."
+    assert loaded.filter_note == note
     assert filtered(loaded, "") is None
     assert loaded.filter_note == ""
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
-from napari_ngff.errors import OMEZarrError
+from napari_ngff.errors import OMEZarrError, may_pass
 from napari_ngff.plate.plate_contents import PlateContents
 from napari_ngff.plate.plate_layout import map_plate
 from napari_ngff.plate.tables.table import ACQUISITION, FIELD, WELL, column_texts
+from napari_ngff.store.sources.read_ahead import call_at_once
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from napari_ngff.metadata.model import WellField
     from napari_ngff.plate.tables.table import WellTable
     from napari_ngff.store.hierarchy.node import Node
 
@@ -28,16 +30,32 @@ def read_acquisitions(
 ) -> dict[tuple[str | None, str], str]:
     """Read the name of the acquisition of each image, by its well and field.
 
-    "" of an image of none. Wells that cannot be read are left out.
+    "" of an image of none. Wells that are damaged are left out.
+
+    Raises
+    ------
+    OMEZarrError, OSError
+        Where a server does not give a well: its rows would count as of no acquisition.
     """
     plate, screen = node.metadata.plate, PlateContents(node)
     names = plate.acquisition_names if plate is not None else {}
-    images = {}
-    for well in dict.fromkeys(wells):
-        with suppress(OMEZarrError, OSError):
-            for field in screen.list_fields(well):
-                images[well, field.path] = names.get(field.acquisition or 0, "")
-    return images
+    listed = tuple(dict.fromkeys(wells))
+
+    def list_fields(well: str | None) -> tuple[WellField, ...]:
+        try:
+            return screen.list_fields(well)
+        except (OMEZarrError, OSError) as error:
+            if may_pass(error):
+                raise
+            return ()
+
+    calls = [partial(list_fields, well) for well in listed]
+    fields = call_at_once(node.location.source, calls)
+    return {
+        (well, field.path): names.get(field.acquisition, "")
+        for well, found in zip(listed, fields, strict=True)
+        for field in found
+    }
 
 
 def locate_rows(node: Node, table: WellTable) -> WellTable:

@@ -536,8 +536,9 @@ class PlateTables:
     def filter_note(self) -> str:
         """How many wells the filter means; "" for all, or where it has a problem."""
         shown = self.wells_shown
-        of = f"of {len(self.wells):,} wells match the filter."
-        return "" if shown is None else f"{len(shown):,} {of}"
+        if shown is None:
+            return ""
+        return f"Wells that match the filter: {len(shown):,} of {len(self.wells):,}."
 
     @property
     def wells_shown(self) -> frozenset[str] | None:
