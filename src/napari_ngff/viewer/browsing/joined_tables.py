@@ -293,17 +293,21 @@ class JoinedTables:
     def __init__(self) -> None:
         self.tables: dict[TableOffer, WellTable] = {}
         self._acquisitions: tuple[tuple[str, ...], frozenset[str]] = (), frozenset()
-        self._rows: dict[TableOffer, WellTable] = {}
         self._forget_results()
 
     def _forget_results(self) -> None:
         # All caches: filters and colours may use any of the tables.
-        self._rows = dict(self.tables)
+        self._rows: dict[TableOffer, WellTable] = {}
         self._kept: tuple[object, WellTable] | None = None
         self._shown: tuple[object, frozenset[str] | None] | None = None
         self._values: tuple[object, Coloring] | None = None
-        for offer, table in self.tables.items():
-            self._rows[offer] = table.hide_acquisitions(self._acquisitions[1])
+
+    def _rows_of(self, offer: TableOffer) -> WellTable:
+        """Give the rows of a table that are of the acquisitions shown."""
+        if offer not in self._rows:
+            hidden = self._acquisitions[1]
+            self._rows[offer] = self.tables[offer].hide_acquisitions(hidden)
+        return self._rows[offer]
 
     def add_table(self, offer: TableOffer, table: WellTable) -> None:
         """Take a table, instead of an earlier one of the same origin."""
@@ -365,8 +369,8 @@ class JoinedTables:
     def describe_well(self, path: str) -> WellDetails:
         """Sum up what all tables hold of a well; tables without rows of it do not."""
         descriptions = (
-            (offer.title, table.describe_well(path))
-            for offer, table in self._rows.items()
+            (offer.title, self._rows_of(offer).describe_well(path))
+            for offer in self.tables
         )
         return tuple((title, columns) for title, columns in descriptions if columns)
 
@@ -457,7 +461,9 @@ class JoinedTables:
     def _wells_met(
         self, offer: TableOffer, tests: Sequence[ColumnCondition], wells: Sequence[str]
     ) -> frozenset[str]:
-        return frozenset(self._rows[offer].rows_where(tests).wells_of(wells).values())
+        return frozenset(
+            self._rows_of(offer).rows_where(tests).wells_of(wells).values()
+        )
 
     def filter_rows(
         self, offer: TableOffer, text: str, wells: Sequence[str]
@@ -466,7 +472,7 @@ class JoinedTables:
         key = offer, text, tuple(wells)
         if self._kept is None or self._kept[0] != key:
             tests = self.parse_line(text, offer)[1]
-            rows = self._rows[offer].rows_where(tests.pop(offer, ()))
+            rows = self._rows_of(offer).rows_where(tests.pop(offer, ()))
             for other, others in tests.items():
                 met = self._wells_met(other, others, wells)
                 known = rows.wells_of(wells).items()
@@ -485,7 +491,7 @@ class JoinedTables:
             try:
                 rows = self.filter_rows(column.offer, text, wells)
             except ValueError:  # while a filter is typed the map stays as it is
-                rows = self._rows[column.offer]
+                rows = self._rows_of(column.offer)
             self._values = key, self._color_rows(rows, column, how, wells)
         return self._values[1]
 
@@ -516,6 +522,6 @@ class JoinedTables:
         alone = table.frame[WELL].is_unique and column.name != LABEL
         parts = [self._title_column(column)]
         parts += [how] if how and (not alone or how.startswith("count")) else []
-        if self._rows[column.offer] is not table:
+        if self._rows_of(column.offer) is not table:
             parts.append(" + ".join(self._acquisitions[0]))
         return ", ".join(parts)
