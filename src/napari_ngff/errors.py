@@ -26,9 +26,9 @@ from __future__ import annotations
 
 import errno
 import logging
+import os
 import traceback
 from contextlib import contextmanager
-from dis import opname
 from typing import TYPE_CHECKING, Self
 
 from napari_ngff.addresses import hide_secrets
@@ -369,17 +369,11 @@ def error_text(error: BaseException) -> str:
 
 def _is_raised_here(error: BaseException) -> bool:
     """Return whether a statement of this package raised an error on purpose."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    if trace is None:
-        return True
-    frame = trace.tb_frame
-    instruction = opname[frame.f_code.co_code[trace.tb_lasti]]
-    package = __name__.partition(".")[0]
-    return (
-        instruction == "RAISE_VARARGS"
-        and str(frame.f_globals.get("__name__")).partition(".")[0] == package
+    frames = traceback.extract_tb(error.__traceback__)[-1:]
+    package = os.path.dirname(__file__)
+    return all(
+        frame.filename.startswith(package) and (frame.line or "").startswith("raise")
+        for frame in frames
     )
 
 

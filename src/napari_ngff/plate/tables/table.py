@@ -178,9 +178,8 @@ class WellTable:
             msg = f"{column!r} is text: choose 'count'."
             raise ValueError(msg)
         # Sums of a narrow type may not fit into it, and booleans have none.
-        values = (
-            self.frame[column] if how == "count" else self.frame[column].astype(float)
-        )
+        values = self.frame[column]
+        values = values if how == "count" else values.astype(float)
         return _combine(values.groupby(self.frame[WELL], observed=True), how)
 
     def _count_objects(self, how: str) -> dict[str, float]:
@@ -208,37 +207,15 @@ class WellTable:
         Of texts that are equally frequent the first in the alphabet; None for wells
         without any.
         """
-        import numpy as np
-        import pandas as pd
-
-        paths = tuple(wells)
-        # Rows, which may be millions, are counted by numbers: of the well and of the
-        # text.
-        codes, texts = pd.factorize(self.frame[column], sort=False)
-        texts = np.array([_name_text(text) for text in texts], dtype=object)
-        known = (codes >= 0) & (texts != "")[codes] if len(texts) else codes >= 0
-        # Twice: the rank of each text in the alphabet.
-        order = np.argsort(np.argsort(texts.astype(str))) if len(texts) else texts
-        rows = self.frame[WELL].cat.codes.to_numpy(np.int64)[known]
-        # One number for each pair of well and text.
-        pairs = rows * len(texts) + codes[known]
-        unique_pairs, counts = np.unique(pairs, return_counts=True)
-        best: dict[int, tuple[int, int, int]] = {}
-        for pair, count_of_rows in zip(
-            unique_pairs.tolist(), counts.tolist(), strict=True
-        ):
-            well, text = divmod(pair, len(texts))
-            # The larger one wins: more rows, then earlier in the alphabet.
-            rank = count_of_rows, -int(order[text]), text
-            best[well] = max(best.get(well, rank), rank)
-        keys = self.frame[WELL].cat.categories
-        places = self.wells_of(paths)
-        by_path = {
-            places[str(keys[well])]: str(texts[rank[2]])
-            for well, rank in best.items()
-            if str(keys[well]) in places
-        }
-        return {path: by_path.get(path) for path in paths}
+        texts = column_texts(self.frame[column]).astype("category")
+        rows = self.frame[[WELL]].assign(text=texts)[texts != ""]
+        counts = (
+            rows.groupby([WELL, "text"], observed=True).size().reset_index(name="n")
+        )
+        # Texts are in the order of the alphabet.
+        counts = counts.sort_values("n", ascending=False, kind="stable")
+        best = counts.drop_duplicates(WELL)
+        return self._of_paths(wells, dict(zip(best[WELL], best["text"], strict=True)))
 
     def describe_well(self, path: str) -> tuple[tuple[str, str], ...]:
         """Summarise the rows of one well, for people.
@@ -290,12 +267,14 @@ class WellTable:
         self, wells: Iterable[str], column: str, how: str
     ) -> dict[str, float | None]:
         """Return `by_well` by the paths of wells; None for a well without a value."""
+        return self._of_paths(wells, self.by_well(column, how))
+
+    def _of_paths(
+        self, wells: Iterable[str], by_key: Mapping[str, Any]
+    ) -> dict[str, Any]:
         paths = tuple(wells)
-        places = self.wells_of(paths)
-        by_path = {
-            places[k]: v for k, v in self.by_well(column, how).items() if k in places
-        }
-        return {path: by_path.get(path) for path in paths}
+        found = {path: by_key.get(key) for key, path in self.wells_of(paths).items()}
+        return {path: found.get(path) for path in paths}
 
 
 def _combine(groups: Any, how: str) -> dict[str, float]:
