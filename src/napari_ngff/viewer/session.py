@@ -52,6 +52,12 @@ from napari_ngff.viewer.placing.user_alignment import (
     save_alignment,
 )
 from napari_ngff.viewer.plane_camera import PlaneCamera, forget_plane
+from napari_ngff.viewer.saving.annotations import (
+    Annotation,
+    follow_layer,
+    list_in_memory,
+    list_unsaved_labels,
+)
 from napari_ngff.viewer.saving.measured_tables import MeasuredTables
 from napari_ngff.viewer.saving.recovery import EditRecovery
 from napari_ngff.viewer.settings import PLUGIN
@@ -112,7 +118,9 @@ class Session:
         self.recovery = EditRecovery(viewer)
         self.measured = MeasuredTables()
         self._plane_camera = PlaneCamera(viewer)
-        self._is_hinted = False
+        self._is_hinted = self._has_images = False
+        for layer in viewer.layers:
+            follow_layer(layer)
         viewer.layers.events.inserting.connect(self._on_inserting)
         viewer.layers.events.inserted.connect(self._on_inserted)
         viewer.layers.events.removing.connect(self._on_removing)
@@ -214,14 +222,16 @@ class Session:
                 # napari has drawn it with the coarsest level, at its place.
                 reread_layer(layer)
         viewer = self._viewer()
-        if viewer is not None and hasattr(layer, "saver"):
+        follow_layer(layer)
+        origin = origin_of(layer)
+        if viewer is not None and (origin is not None or hasattr(layer, "saver")):
+            self._has_images = True
             window_services.watch_labels(viewer, layer)
         self.recovery.notice_layer(layer)
         if viewer is not None:
             attend_volumes(viewer, layer)
         if viewer is not None and not self._is_hinted:
             self._is_hinted = show_memory_hint(viewer, layer)
-        origin = origin_of(layer)
         if origin is not None:
             # Those of a reader were made by napari.
             notice_windows(layer, window_services.start_services)
@@ -301,6 +311,24 @@ class Session:
         self.measured.add_table(table)
         if viewer is not None:
             window_services.watch_labels(viewer, None)
+
+    def list_unsaved(self, layers: Iterable[Layer] | None = None) -> list[Annotation]:
+        """List what is not saved and goes away with layers, or with the whole window.
+
+        With the window, that includes what is only in memory, such as points on images
+        of OME-Zarr; layers are removed without a question about it.
+        """
+        viewer = self._viewer()
+        if viewer is None:
+            return []
+        known = list(viewer.layers if layers is None else layers)
+        labels = list_unsaved_labels(known).items()
+        found = [Annotation(layer, saver) for layer, saver in labels]
+        tables = self.measured.list_of_layers(known)
+        if layers is None:
+            found += map(Annotation, list_in_memory(known) if self._has_images else ())
+            tables = self.measured.list_of_window(known)
+        return [*found, *(Annotation(table=table) for table in tables)]
 
     def systems(self) -> dict[Reference, tuple[str, ...]]:
         """List the coordinate systems in which layers of the viewer can be shown.

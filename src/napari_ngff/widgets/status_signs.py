@@ -14,7 +14,7 @@ from napari_ngff.viewer.inspecting.inspection import FileProblems, find_problems
 from napari_ngff.viewer.layer_plan import origin_of
 from napari_ngff.viewer.napari_private import qt_window_of
 from napari_ngff.viewer.notices import count_noun, last_part
-from napari_ngff.viewer.painting.paint import OMEZarrLabels
+from napari_ngff.viewer.saving.annotations import list_unsaved_labels
 from napari_ngff.viewer.session import all_viewers, session_of
 from napari_ngff.viewer.streaming.missing_parts import (
     has_failed,
@@ -181,11 +181,7 @@ class UnsavedSign(QLabel):
         viewer = self._viewer()
         if viewer is None or not isalive(self):  # type: ignore[no-untyped-call]
             return
-        names = [
-            layer.name
-            for layer in viewer.layers
-            if isinstance(layer, OMEZarrLabels) and layer.saver and layer.unsaved
-        ]
+        names = [layer.name for layer in list_unsaved_labels(viewer.layers)]
         places = self._recovery.waiting_places
         self.setVisible(bool(names or places))
         lines = ["Ctrl+S saves:", *_shorten_list(names)] if names else []

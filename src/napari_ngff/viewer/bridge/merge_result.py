@@ -15,6 +15,7 @@ from napari_ngff.labels.raster import Raster
 from napari_ngff.store.arrays.boxes import intersect_boxes, whole_box
 from napari_ngff.viewer.bridge.work_region import WORK, WorkRegion
 from napari_ngff.viewer.painting.object_edits import find_new_id
+from napari_ngff.viewer.saving.annotations import note_saved
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -145,6 +146,7 @@ class PreparedMerge:
         Number of objects that are left out.
     """
 
+    result: Labels
     into: CanvasLabels
     canvas: Canvas
     edits: tuple[Edit, ...]
@@ -173,6 +175,8 @@ class PreparedMerge:
             msg = f"New labels were painted in {self.into.name} meanwhile. Merge again."
             raise ValueError(msg)
         self.into.apply_edits(self.edits, self.canvas)
+        if not self.left_out:
+            note_saved([self.result])
         return self.shift
 
 
@@ -218,7 +222,7 @@ def prepare_merge(
     else:
         values = np.where(values, np.asarray(value), 0)
     edits = tuple(_make_edits(values, how, value, result_place, into))
-    return PreparedMerge(into, canvas, edits, shift, left_out)
+    return PreparedMerge(result, into, canvas, edits, shift, left_out)
 
 
 def _leave_out_touching(

@@ -162,7 +162,8 @@ class Display:
 
     def position_of(self, layer: Layer) -> Position | None:
         """Return the image that a layer shows or belongs to; None for an overview."""
-        return self._slots.position_of(layer) if self.owns_layer(layer) else None
+        owner = self._slots if self.owns_layer(layer) else self._extras
+        return owner.position_of(layer)
 
     def _layers_by_slot(self) -> dict[Slot, Layer]:
         viewer = self._viewer()

@@ -559,6 +559,10 @@ class FieldExtras:
         if position is not None and layer.source.path is None:
             self._positions[layer] = position
 
+    def position_of(self, layer: Layer) -> Position | None:
+        """Return the field on which a layer was made; None for any other layer."""
+        return self._positions.get(layer)
+
     def forget_layers(self, layers: Iterable[Layer]) -> None:
         """Forget layers that belong to the field itself, or to one beside it."""
         for layer in layers:

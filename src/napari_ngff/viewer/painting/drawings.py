@@ -8,6 +8,7 @@ import numpy as np
 
 from napari_ngff.labels.edits import Edit
 from napari_ngff.labels.shapes import Polygon, Stroke
+from napari_ngff.viewer.saving.annotations import note_saved
 
 if TYPE_CHECKING:
     from napari.components import ViewerModel
@@ -61,6 +62,8 @@ def shapes_to_labels(
     if not edits:
         raise ValueError(f"{shapes.name} has no shapes. Draw some.")
     into.apply_edits(edits, into.canvas)
+    if len(edits) == len(shapes.data):
+        note_saved([shapes])
     return len(edits)
 
 

@@ -7,6 +7,8 @@ import weakref
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from napari.components import LayerList
+from napari.layers import Labels
 from napari.utils.notifications import show_error
 from qtpy.QtCore import QEvent, QEventLoop, Qt, QTimer
 from qtpy.QtWidgets import QApplication
@@ -20,30 +22,41 @@ from napari_ngff.viewer.notices import last_part, shorten_name
 from napari_ngff.viewer.painting.label_target import TARGET, has_no_file
 from napari_ngff.viewer.painting.new_labels import is_shown
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
+from napari_ngff.viewer.saving.annotations import list_unsaved_labels, note_saved
 from napari_ngff.viewer.saving.autosave import AutoSaver
 from napari_ngff.viewer.saving.measured_tables import OLDER
 from napari_ngff.viewer.saving.recovery import position_of
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets import dialogs
-from napari_ngff.widgets.dialogs import CANCEL, DISCARD, KEEP, SAVE, ask_table_file
+from napari_ngff.widgets.dialogs import (
+    CANCEL,
+    CSV,
+    DISCARD,
+    KEEP,
+    SAVE,
+    TABLES,
+    ask_table_file,
+)
 from napari_ngff.widgets.event_watcher import EventWatcher
 from napari_ngff.widgets.form_dialog import is_window_open
-from napari_ngff.widgets.save_as import is_asked_by_user, save_as
+from napari_ngff.widgets.save_as import is_asked_by_user, save_alone, save_as
 from napari_ngff.widgets.saving.copy_progress import watch_copy
 from napari_ngff.widgets.saving.restore_question import TITLE, ask_to_restore
 from napari_ngff.widgets.saving.save_progress import SaveProgress, wait_for_saves
 from napari_ngff.widgets.status_signs import UnsavedSign
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from napari.components import ViewerModel
+    from napari.layers import Layer
     from qtpy.QtGui import QKeyEvent
 
     from napari_ngff.errors import NameTakenError
     from napari_ngff.labels.kept_edits import KeptEdits
+    from napari_ngff.viewer.saving.annotations import Annotation
     from napari_ngff.viewer.saving.layer_saver import LayerSaver
-    from napari_ngff.viewer.saving.measured_tables import MeasuredTable, MeasuredTables
+    from napari_ngff.viewer.saving.measured_tables import MeasuredTable
     from napari_ngff.viewer.saving.sidecars import SidecarCopy
 
 __all__ = ["WindowGuard", "image_title", "install_guard"]
@@ -81,6 +94,7 @@ class WindowGuard(EventWatcher):
         # the guard belongs to the window: neither shall keep the other alive.
         me = weakref.proxy(self)
         window.close = partial(WindowGuard.close_window, me)
+        viewer.layers.save = partial(WindowGuard.save_layers, me)
         viewer.layers.remove_selected = partial(WindowGuard.remove_layers, me)
         self._autosave = AutoSaver(viewer)
         self._sign = UnsavedSign(viewer, window)
@@ -108,6 +122,15 @@ class WindowGuard(EventWatcher):
             return False
         window: Any = self.parent()
         return type(window).close(window, quit_app, confirm_need and not asked)
+
+    def save_layers(self, path: str, *, selected: bool = False, **how: Any) -> Any:
+        """Save layers, as napari's dialog does; note which ones are in a file now."""
+        layers = self.viewer.layers
+        saved = [x for x in layers if not selected or x in layers.selection]
+        paths = LayerList.save(layers, path, selected=selected, **how)
+        if paths:
+            note_saved(saved)
+        return paths
 
     def remove_layers(self) -> None:
         """Remove the selected layers, as the button does; ask first."""
@@ -145,7 +168,7 @@ class WindowGuard(EventWatcher):
         if isinstance(active, OMEZarrLabels):
             # Read-only labels take the key as well, to show why they cannot be saved.
             return active.saver is not None or bool(active.read_only)
-        return bool(_list_unsaved(viewer.layers))
+        return bool(list_unsaved_labels(viewer.layers))
 
     def _save_others(self) -> None:
         """Save restored labels that are not selected.
@@ -157,7 +180,7 @@ class WindowGuard(EventWatcher):
             return
         active = viewer.layers.selection.active
         has_key = isinstance(active, OMEZarrLabels)
-        unsaved = _list_unsaved(viewer.layers)
+        unsaved = list_unsaved_labels(viewer.layers)
         self._begin_saves(
             {
                 layer: saver
@@ -177,23 +200,19 @@ class WindowGuard(EventWatcher):
 
     def _is_unsaved(self) -> bool:
         viewer = self._viewer()
-        if viewer is None:
-            return False
-        tables = session_of(viewer).measured.list_of_window(viewer.layers)
-        return bool(tables or _list_unsaved(viewer.layers))
+        return viewer is not None and bool(session_of(viewer).list_unsaved())
 
     def _may_close(self) -> bool:
         """Ask; the edits stay in the journal until the window is really gone."""
         viewer = self._viewer()
         if viewer is None:
             return True
-        savers = _list_unsaved(viewer.layers)
+        unsaved = session_of(viewer).list_unsaved()
+        savers = {each.layer: each.saver for each in unsaved if each.saver}
         answer = self._ask_labels(savers)
-        if answer != CANCEL:
-            measured = session_of(viewer).measured
-            tables = measured.list_of_window(viewer.layers)
-            if self._ask_tables(tables) == CANCEL:
-                answer = CANCEL
+        others = [each for each in unsaved if not each.saver]
+        if answer != CANCEL and self._ask_others(others) == CANCEL:
+            answer = CANCEL
         for saver in savers.values():
             if answer in (KEEP, DISCARD):
                 saver.cancel()
@@ -209,8 +228,10 @@ class WindowGuard(EventWatcher):
         viewer, layers = self._viewer(), list(layers)
         if viewer is None:
             return True
-        savers, measured = _list_unsaved(layers), session_of(viewer).measured
-        tables = measured.list_of_layers(layers)
+        session = session_of(viewer)
+        measured, unsaved = session.measured, session.list_unsaved(layers)
+        savers = {each.layer: each.saver for each in unsaved if each.saver}
+        tables = [each.table for each in unsaved if each.table]
         answer = self._ask_labels(savers)
         if answer == CANCEL:
             return False
@@ -218,7 +239,7 @@ class WindowGuard(EventWatcher):
             for table in tables:
                 measured.detach_layer(table)  # asked about when the window closes
         else:
-            if self._ask_tables(tables) == CANCEL:
+            if self._ask_others([each for each in unsaved if each.table]) == CANCEL:
                 return False
             for table in tables:
                 measured.forget_table(table)
@@ -260,22 +281,48 @@ class WindowGuard(EventWatcher):
         is_other = any(layer.saver is not saver for layer, saver in savers.items())
         return CANCEL if is_other else answer
 
-    def _ask_tables(self, tables: Sequence[MeasuredTable]) -> str:
-        """Ask about measured tables, and save them; CANCEL where nothing may close.
+    def _ask_others(self, unsaved: Sequence[Annotation]) -> str:
+        """Ask about tables, points, shapes and labels that are in no file; save them.
 
-        A question of its own: who wants the labels may not want an older table.
+        A question of its own: who wants the labels may not want an older table. CANCEL
+        where nothing may close.
         """
         viewer = self._viewer()
-        if not tables or viewer is None:
+        if not unsaved or viewer is None:
             return SAVE
-        text = [self._describe_table(table) for table in tables]
+        text = [self._describe_table(each.table) for each in unsaved if each.table]
+        titles = [self._title_of(each.layer) for each in unsaved if each.layer]
+        text += [f"{_capitalize(title)}: not saved." for title in titles]
         text.append("Save asks for a file.")
         answers = [SAVE, DISCARD]
         answer = dialogs.ask_question(self.parent(), TITLE, " ".join(text), answers)
-        measured = session_of(viewer).measured
-        if answer == SAVE and not _save_tables(self.parent(), measured, tables):
+        if answer == SAVE and not all(map(self._save_apart, unsaved)):
             return CANCEL
         return answer
+
+    def _title_of(self, layer: Layer) -> str:
+        """Name a layer that is only in memory: "points 'spots' of B3 - field 2"."""
+        browser = session_of(self.viewer).browser
+        field = "" if browser is None else browser.title_of(layer)
+        of_field = f" of {field}" if field else ""
+        return f"{layer._type_string} '{layer.name}'{of_field}"
+
+    def _save_apart(self, unsaved: Annotation) -> bool:
+        """Ask for a file for a table or a layer, and write it; return whether it is."""
+        table, layer = unsaved.table, unsaved.layer
+        title = self._title_of(layer) if table is None else table.title
+        if isinstance(layer, Labels):
+            return save_alone(self.viewer, layer, f"Save {title}")
+        name, kinds = (layer.name, CSV) if table is None else (table.labels, TABLES)
+        path = ask_table_file(self.parent(), f"Save {title}", name, kinds)
+        write = partial(_write_layer, layer, path)
+        if table is not None:
+            write = partial(write_frame, table.frame, path)
+        if not path or not _write_in_worker(write, title):
+            return False
+        if table is not None:
+            session_of(self.viewer).measured.forget_table(table)
+        return True
 
     def _describe_table(self, table: MeasuredTable) -> str:
         """Write that a table is not saved, and whether it is older than strokes."""
@@ -302,14 +349,6 @@ class WindowGuard(EventWatcher):
         )
 
 
-def _list_unsaved(layers: Iterable[Any]) -> dict[Any, LayerSaver]:
-    return {
-        layer: layer.saver
-        for layer in layers
-        if isinstance(layer, OMEZarrLabels) and layer.saver and layer.unsaved
-    }
-
-
 def _places_text(viewer: Any, layers: Iterable[Any]) -> str:
     """Write "'a' and 'b' of B3 - field 2, 'c' of cells.ome.zarr"."""
     labels: dict[str, list[Any]] = {}
@@ -334,34 +373,26 @@ def image_title(viewer: Any, layer: Any) -> str:
     return title or last_part(image_address(layer))
 
 
-def _save_tables(
-    parent: Any, measured: MeasuredTables, tables: Sequence[MeasuredTable]
-) -> bool:
-    """Ask for the file of each table, and write it; return whether all are written."""
-    for table in tables:
-        path = ask_table_file(parent, f"Save {table.title}", table.labels)
-        if not path or not _write_table(table, path):
-            return False
-        measured.forget_table(table)
-    return True
+def _write_layer(layer: Layer, path: str) -> None:
+    """Write points or shapes as napari does."""
+    if not layer.save(path, plugin="napari"):
+        raise OSError(f"napari did not write {path}.")
+    note_saved([layer])
 
 
-def _write_table(table: MeasuredTable, path: str) -> bool:
-    """Write a table in a worker, and wait; a failure is shown."""
+def _write_in_worker(write: Callable[[], None], title: str) -> bool:
+    """Write in a worker, and wait; a failure is shown."""
     loop, results = QEventLoop(), list[str | None]()
 
     def take_result(result: str | None) -> None:
         results.append(result)
         loop.quit()
 
-    work = partial(
-        window_services.attempt_work, partial(write_frame, table.frame, path)
-    )
-    window_services.run_work(work, take_result)
+    window_services.run_work(partial(window_services.attempt_work, write), take_result)
     if not results:  # nobody can do anything else meanwhile
         loop.exec(QEventLoop.ProcessEventsFlag.ExcludeUserInputEvents)
     if results[0] is not None:  # the reason
-        show_error(f"Not saved: {shorten_name(table.title)}.\n{results[0]}")
+        show_error(f"Not saved: {shorten_name(title)}.\n{results[0]}")
     return results[0] is None
 
 
@@ -411,7 +442,7 @@ class _QtWindowServices:
         watching = _guard_of(viewer)
         if watching is not None:
             return watching.resolve_unsaved(layers)
-        for saver in _list_unsaved(layers).values():
+        for saver in list_unsaved_labels(layers).values():
             saver.keep_journal()
         return True
 
@@ -424,7 +455,8 @@ class _QtWindowServices:
         for watching in _find_guards() if is_asked_by_user() else ():
             viewer = watching.viewer
             if viewer is not None and layer in viewer.layers:
-                save_as(viewer, [*filter(has_no_file, _list_unsaved(viewer.layers))])
+                unsaved = list_unsaved_labels(viewer.layers)
+                save_as(viewer, [*filter(has_no_file, unsaved)])
                 return True
         return False
 

@@ -1,0 +1,218 @@
+"""Points, shapes and labels that are only in memory: asked about before they go."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pandas as pd
+import pytest
+from test_measured_asked import Replies, close_window, is_unsaved, measure
+
+from mouse import click, drag, pump, until
+from napari_ngff import merge, work_here
+from napari_ngff import open as open_file
+from napari_ngff.plugin import use_workers
+from napari_ngff.viewer.painting.drawings import shapes_to_labels
+from napari_ngff.viewer.samples import write_image
+from napari_ngff.viewer.session import session_of
+from napari_ngff.widgets.dialogs import CANCEL, DISCARD, SAVE
+from plates import write_plate
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory):
+    return write_image(
+        tmp_path_factory.mktemp("asked") / "cells.ome.zarr", shape=(96, 96)
+    )
+
+
+@pytest.fixture
+def opened(viewer, sample):
+    use_workers()
+    viewer.open(str(sample), plugin="napari-ngff")
+    viewer.reset_view()
+    pump(50)
+    return viewer
+
+
+def draw(viewer, kind):
+    """Make a layer by napari's own button, and draw in it by mouse."""
+    buttons = viewer.window._qt_viewer.layerButtons
+    {
+        "points": buttons.newPointsButton,
+        "shapes": buttons.newShapesButton,
+        "labels": buttons.newLabelsButton,
+    }[kind].click()
+    layer = viewer.layers.selection.active
+    pump(50)
+    places = [(8.0, 8.0), (20.0, 22.0)]
+    if kind == "points":
+        layer.mode = "add"
+        click(viewer, places[0])
+        click(viewer, places[1])
+    else:
+        layer.mode = {"shapes": "add_rectangle", "labels": "paint"}[kind]
+        drag(viewer, places)
+    return layer
+
+
+KINDS = ["points", "shapes", "labels"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_drawn_is_asked_about_once_and_saved(opened, tmp_path, kind):
+    layer = draw(opened, kind)
+    user = Replies(CANCEL)
+    assert not close_window(opened)
+    text = f"{kind.capitalize()} '{layer.name}': not saved. Save asks for a file."
+    assert user.asked == [(text, [SAVE, DISCARD, CANCEL])]
+    user = Replies(SAVE)  # and then no file is named
+    assert not close_window(opened)
+    path = tmp_path / ("drawn.ome.zarr" if kind == "labels" else "drawn.csv")
+    user = Replies(SAVE, path=path)
+    assert close_window(opened)
+    assert len(user.asked) == 2
+    if kind == "labels":
+        saved = np.asarray(open_file(path).levels[0])
+        np.testing.assert_array_equal(saved, layer.data)
+    else:
+        rows = pd.read_csv(path).filter(like="axis").to_numpy()
+        np.testing.assert_allclose(
+            rows, np.concatenate([*layer.data]).reshape(rows.shape)
+        )
+
+
+def test_of_all_kinds_at_once_none_is_asked_about_twice(opened, sample, tmp_path):
+    names = [f"'{draw(opened, kind).name}'" for kind in KINDS]
+    opened.layers.selection.active = opened.layers["nuclei"]
+    measure(opened)
+    opened.layers["nuclei"].paint((9, 9), 77)
+    user = Replies(DISCARD, DISCARD)
+    assert close_window(opened)
+    first, second = (text for text, _ in user.asked)
+    assert first.startswith("Save changes to 'nuclei' of cells.ome.zarr?")
+    for name in [*names, "Measured table of nuclei"]:
+        assert name not in first
+        assert second.count(name) == 1
+    assert "'nuclei'" not in second
+
+
+def test_the_field_is_named_also_when_another_is_on_screen(viewer, tmp_path):
+    use_workers()
+    plate = write_plate(tmp_path / "p.ome.zarr", grid=(1, 2), shape=(1, 32, 32))
+    viewer.open(str(plate), plugin="napari-ngff")
+    browser = session_of(viewer).browser
+    browser.show_field("A/1", "1")
+    until(lambda: browser.position is not None and browser.position.well == "A/1")
+    name = draw(viewer, "points").name
+    browser.show_field("A/2", "0")
+    until(lambda: browser.position.well == "A/2")
+    user = Replies(CANCEL)
+    assert not close_window(viewer)
+    assert user.asked[0][0].startswith(f"Points '{name}' of A1 - field 1: not saved.")
+
+
+def make(viewer, kind, folder, chosen):
+    """Add a layer in one of the ways there are; gives it, and whether it is unsaved."""
+    name = f"{kind}-{len(viewer.layers)}"
+    content = {
+        "points": [[3.0, 4.0], [5.0, 6.0]],
+        "shapes": [[[1.0, 1.0], [1.0, 9.0], [9.0, 9.0], [9.0, 1.0]]],
+        "labels": np.eye(32, dtype="u1"),
+    }[kind]
+    empty = {"points": None, "shapes": None, "labels": np.zeros((32, 32), "u1")}[kind]
+    add = getattr(viewer, f"add_{kind}")
+    way = chosen.choice(["empty", "script", "file"])
+    if way != "file":
+        return add(empty if way == "empty" else content, name=name), way == "script"
+    path = folder / f"{name}.{'tif' if kind == 'labels' else 'csv'}"
+    other = type(add(content)).create(content, {}, kind)
+    viewer.layers.remove(viewer.layers[-1])
+    assert other.save(str(path), plugin="napari")
+    (layer,) = viewer.open(str(path), plugin="napari", layer_type=kind)
+    return layer, False
+
+
+def change(layer, kind):
+    if kind == "points":
+        layer.add([[7.0, 7.0]])
+    elif kind == "shapes":
+        layer.add_rectangles([[2.0, 2.0], [4.0, 4.0]])
+    else:
+        layer.paint((5, 5), 9)
+
+
+def empty(layer, kind):
+    if kind == "labels":
+        layer.data_setitem(np.nonzero(layer.data), 0)
+    else:
+        layer.selected_data = set(range(len(layer.data)))
+        layer.remove_selected()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_exactly_what_no_file_has_is_listed(opened, tmp_path, seed):
+    chosen, unsaved = random.Random(seed), {}
+    for step in range(24):
+        kind = chosen.choice(KINDS)
+        ours = [x for x in unsaved if x._type_string == kind]
+        action = chosen.choice(["make", "change", "save", "empty", "look"])
+        if action == "make" or not ours:
+            layer, is_unsaved_now = make(opened, kind, tmp_path, chosen)
+            unsaved[layer] = is_unsaved_now
+            continue
+        layer = chosen.choice(ours)
+        if action == "change":
+            change(layer, kind)
+            unsaved[layer] = True
+        elif action == "save" and (kind == "labels" or len(layer.data)):
+            opened.layers.selection = {layer}
+            ending = "tif" if kind == "labels" else "csv"
+            path = str(tmp_path / f"saved-{step}.{ending}")
+            assert opened.layers.save(path, selected=True, plugin="napari")
+            unsaved[layer] = False
+        elif action == "empty":
+            empty(layer, kind)
+            unsaved[layer] = False
+        elif action == "look":  # nothing of it is a change
+            layer.visible = not layer.visible
+            layer.opacity, layer.name = 0.5, f"{layer.name}!"
+            opened.dims.ndisplay = 2
+            layer.refresh()
+        listed = {each.layer for each in session_of(opened).list_unsaved()}
+        assert listed == {x for x, is_unsaved in unsaved.items() if is_unsaved}
+
+
+def test_what_this_package_makes_is_asked_about_only_when_it_was_changed(opened):
+    labels = opened.layers["nuclei"]
+    work = opened.add_layer(work_here(labels, region=((10, 40), (10, 40))))
+    assert not is_unsaved(opened)
+    work.paint((3, 3), 99)
+    assert is_unsaved(opened)
+    merge(work, labels, "overwrite")
+    assert [each.layer for each in session_of(opened).list_unsaved()] == [labels]
+    shapes = opened.add_shapes(
+        [[[50, 50], [50, 60], [60, 60], [60, 50]]], scale=labels.scale
+    )
+    assert len(session_of(opened).list_unsaved()) == 2
+    shapes_to_labels(opened, shapes, labels)
+    assert [each.layer for each in session_of(opened).list_unsaved()] == [labels]
+    labels.saver.discard_edits()
+
+
+def test_a_window_without_an_image_of_ours_is_left_to_napari(viewer):
+    use_workers()
+    viewer.add_image(np.zeros((8, 8)))
+    viewer.add_points([[3, 3]])
+    assert not is_unsaved(viewer)
+
+
+def test_large_labels_of_the_button_are_asked_about_when_they_were_painted(opened):
+    blank = opened.add_labels(np.zeros((3000, 3000), "u1"))
+    assert not is_unsaved(opened)
+    blank.brush_size = 1
+    blank.paint((1, 1), 3)
+    assert is_unsaved(opened)
