@@ -111,6 +111,27 @@ def quick_windows() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
+def unexpected(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[BaseException]]:
+    """Fail a test that makes work go on after an error, unless it looks for that one.
+
+    Gives these errors, which a test that expects them takes out.
+    """
+    module = sys.modules.get("napari_ngff.viewer.unexpected")
+    errors: list[BaseException] = []
+    if module is not None:
+        report = module.report_unexpected
+
+        def note_error(error: BaseException) -> None:
+            errors.append(error)
+            report(error)
+
+        monkeypatch.setattr(module, "report_unexpected", note_error)
+    yield errors
+    if errors:
+        raise errors[0]
+
+
+@pytest.fixture(autouse=True)
 def no_disk_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     """Read each chunk from its server, whatever was read before."""
     from napari_ngff.viewer import settings

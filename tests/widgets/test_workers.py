@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import threading
+import time
 import warnings
+from asyncio import CancelledError
 from functools import partial
 
 import pytest
+from napari._qt.qthreading import wait_for_workers_to_quit
 from qtpy.QtCore import QObject, Signal
 
+from napari_ngff.viewer import window_services
 from napari_ngff.viewer.samples import write_image
+from napari_ngff.viewer.window_services import run_work
 from napari_ngff.widgets.workers import main_calls, run_in_worker, run_when_calm
 
 
@@ -33,16 +39,47 @@ def test_what_is_returned_arrives_in_the_main_thread(qtbot, given):
     assert [thread is main for thread in threads] == [False, True]
 
 
-def test_what_is_raised_is_reported(qtbot):
+@pytest.fixture
+def workers(qtbot, monkeypatch):
+    monkeypatch.setattr(window_services, "_runner", [run_in_worker])
+
+
+@pytest.mark.parametrize(
+    "raised", [OSError("raised"), CancelledError("raised"), SystemExit("raised")]
+)
+def test_what_is_raised_is_answered(qtbot, workers, raised):
     reported = []
 
     def work():
-        raise OSError("raised")
+        raise raised
 
-    run_in_worker(work, pytest.fail, reported.append)
-    qtbot.waitUntil(
-        lambda: [str(error) for error in reported] == ["raised"], timeout=20_000
-    )
+    run_work(work, pytest.fail, reported.append)
+    qtbot.waitUntil(lambda: len(reported) == 1, timeout=20_000)
+    assert isinstance(reported[0], Exception)
+    assert "raised" in str(reported[0])
+
+
+def test_work_is_answered_though_the_application_quits(qtbot, workers):
+    """In a process that goes on, as of IPython, somebody may wait for it."""
+    began, answers = threading.Event(), []
+
+    def work():
+        began.set()
+        time.sleep(0.2)
+        return "done"
+
+    run_work(work, answers.append)
+    assert began.wait(20)
+    wait_for_workers_to_quit()  # which napari connects to `aboutToQuit`
+    qtbot.waitUntil(lambda: answers == ["done"], timeout=20_000)
+
+
+def test_an_answer_that_fails_stops_no_other(qtbot, workers, unexpected):
+    answers = []
+    run_work(int, lambda result: 1 / result)
+    run_work(int, answers.append)
+    qtbot.waitUntil(lambda: answers == [0] and len(unexpected) == 1, timeout=20_000)
+    assert isinstance(unexpected.pop(), ZeroDivisionError)
 
 
 @pytest.mark.parametrize(
@@ -54,19 +91,21 @@ def test_what_is_raised_is_reported(qtbot):
         (MemoryError(), "There is not enough memory."),
     ],
 )
-def test_an_error_that_nobody_awaits_is_shown_once(qtbot, monkeypatch, error, text):
+def test_an_error_that_nobody_awaits_is_shown_once(
+    qtbot, workers, monkeypatch, error, text
+):
     shown = []
     monkeypatch.setattr("napari_ngff.viewer.window_services._notifier", [shown.append])
 
     def work():
         raise error
 
-    run_in_worker(work, pytest.fail)
+    run_work(work, pytest.fail)
     qtbot.waitUntil(lambda: len(shown) == 1, timeout=20_000)
     assert text in shown[0]
 
 
-def test_what_nobody_waits_for_comes_after_what_is_asked_for(qtbot):
+def test_what_nobody_waits_for_comes_after_what_is_asked_for(qtbot, workers):
     threads, order = [], []
 
     def work(name):
@@ -124,17 +163,16 @@ def test_the_newest_that_a_worker_reports_arrives(qtbot):
     assert threads == {threading.main_thread()}
 
 
-def test_what_fails_keeps_nothing_else(qtbot):
+def test_what_fails_keeps_nothing_else(qtbot, unexpected):
     calls, heard = main_calls(), []
 
     def work():
         calls.call_newest("a", lambda: 1 / 0)
         calls.call_newest("b", lambda: heard.append("b"))
 
-    with qtbot.capture_exceptions() as errors:
-        run_in_worker(work, lambda _: None)
-        qtbot.waitUntil(lambda: heard == ["b"], timeout=20_000)
-    assert [kind for kind, *_ in errors] == [ZeroDivisionError]
+    run_in_worker(work, lambda _: None)
+    qtbot.waitUntil(lambda: heard == ["b"], timeout=20_000)
+    assert isinstance(unexpected.pop(), ZeroDivisionError)
 
 
 def test_a_worker_calls_in_the_main_thread(qtbot):
@@ -225,6 +263,59 @@ def test_a_program_ends_while_workers_emit():
     command = [sys.executable, "-c", END_WHILE_EMITTING]
     ended = [subprocess.run(command, timeout=120).returncode for _ in range(ENDINGS)]
     assert ended == [0] * ENDINGS
+
+
+FAIL_IN_SLOTS = """
+import sys
+import napari
+from qtpy.QtCore import QEvent, QObject, QTimer, Signal
+from qtpy.QtWidgets import QApplication, QWidget
+
+class Fails(QWidget):
+    sent = Signal()
+
+    def event(self, event):
+        if event.type() == QEvent.Type.User:
+            raise LookupError("of an event")
+        return super().event(event)
+
+viewer = napari.Viewer()
+viewer.open(sys.argv[1], plugin="napari-ngff")
+
+def fail():
+    raise LookupError("of a slot")
+
+def end():
+    print("goes on", flush=True)
+    viewer.close()
+
+widget = Fails()
+widget.sent.connect(fail)
+QTimer.singleShot(0, widget.sent.emit)
+QTimer.singleShot(0, lambda: QApplication.sendEvent(widget, QEvent(QEvent.Type.User)))
+QTimer.singleShot(1000, end)
+for _ in range(100):
+    QApplication.processEvents()
+if sys.argv[2] == "loop":
+    napari.run()
+raise SystemError("of the script")
+"""
+
+
+@pytest.mark.default_cases("loop")
+@pytest.mark.parametrize("how", ["script", "loop"])
+def test_an_error_of_a_slot_ends_nothing(tmp_path, how):
+    """PyQt6 ends the process by it, unless somebody has said what becomes of it."""
+    path = str(write_image(tmp_path / "a.ome.zarr", shape=(64, 64)))
+    command = [sys.executable, "-W", "ignore", "-c", FAIL_IN_SLOTS, path, how]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    plain = re.sub("\x1b[^m]*m", "", ended.stdout + ended.stderr)
+    assert ended.returncode == 1  # by the error of the script
+    assert [
+        plain.count(text) for text in ("Error: of a slot", "Error: of an event")
+    ] == [1, 1]
+    assert ended.stderr.endswith("SystemError: of the script\n")
+    assert ("goes on" in ended.stdout) == (how == "loop")
 
 
 END_WITH_WINDOW = """

@@ -10,8 +10,6 @@ import weakref
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from psygnal import Signal
-
 from napari_ngff.metadata.model import Reference
 from napari_ngff.viewer import settings, window_services
 from napari_ngff.viewer.bridge.volume_layers import bring_back
@@ -70,6 +68,7 @@ from napari_ngff.viewer.streaming.streamed_levels import (
 )
 from napari_ngff.viewer.streaming.streamed_values import guard_screenshots, guard_values
 from napari_ngff.viewer.streaming.timed_labels import label_signals
+from napari_ngff.viewer.unexpected import Signal
 from napari_ngff.viewer.volumes.volume_fit import (
     attend_volumes,
     fit_soon,

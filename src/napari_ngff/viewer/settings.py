@@ -9,13 +9,12 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from psygnal import SignalInstance
-
 from napari_ngff.addresses import MARK, public_address
 from napari_ngff.store.data_folder import data_folder
 from napari_ngff.store.disk_cache import DiskCache, cache_folder
 from napari_ngff.store.sources.kept_chunks import KeptChunks, keep_chunks
 from napari_ngff.store.write.shared_document import SharedDocument
+from napari_ngff.viewer.unexpected import GuardedSignal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -76,7 +75,7 @@ DEFAULTS: Final[dict[str, Any]] = {
 VIEWING: Final = ("volume_memory", "disk_cache", "disk_cache_private")
 """Those of the second group of the page, *Viewing*; the others are in *Saving*."""
 
-changed: Final = SignalInstance((str, object), name="changed")
+changed: Final = GuardedSignal((str, object), name="changed")
 """Emitted with the name of a preference, a key of `DEFAULTS`, and its new value,
 wherever it was changed."""
 

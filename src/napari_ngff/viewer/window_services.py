@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+from asyncio import CancelledError
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
@@ -143,9 +144,52 @@ def current_runner() -> Runner:
     return _runner[0]
 
 
-def run_work(work: Callable[[], Any], done: Callable[[Any], None]) -> None:
-    """Do some work there; what to do with its result is called in the main thread."""
-    _runner[0](work, done)
+def run_work(
+    work: Callable[[], Any],
+    done: Callable[[Any], Any],
+    failed: Callable[[Exception], Any] | None = None,
+) -> None:
+    """Do some work; one of the two others is called then in the main thread, once.
+
+    Parameters
+    ----------
+    work
+        Called where `set_runner` says.
+    done
+        Called with what it returns.
+    failed
+        Called with what it raises. By default the user is shown that; without workers
+        it is raised here.
+    """
+    runner = _runner[0]
+    fail = failed or (_raise_here if runner is run_here else _show_failure)
+
+    def answer(outcome: tuple[Any, Exception | None]) -> None:
+        result, error = outcome
+        if error is None:
+            done(result)
+        else:
+            fail(error)
+
+    runner(partial(_catch_error, work), answer)
+
+
+def _catch_error(work: Callable[[], Any]) -> tuple[Any, Exception | None]:
+    """Do some work; return what it gives, and what it raises."""
+    try:
+        return work(), None
+    except Exception as error:  # noqa: BLE001  codecs raise whatever they like
+        return None, error
+    except (CancelledError, SystemExit) as error:
+        return None, RuntimeError(repr(error))
+
+
+def _raise_here(error: Exception) -> None:
+    raise error
+
+
+def _show_failure(error: Exception) -> None:
+    show_messages((error_text(error),), "Something failed in the background.")
 
 
 def attempt_work(work: Callable[[], Any]) -> Any:
@@ -153,10 +197,8 @@ def attempt_work(work: Callable[[], Any]) -> Any:
 
     Whatever fails: who waits for the answer must get one, and show it.
     """
-    try:
-        return work()
-    except Exception as error:  # noqa: BLE001
-        return error_text(error)
+    result, error = _catch_error(work)
+    return result if error is None else error_text(error)
 
 
 def run_later(work: Callable[[], Any]) -> None:

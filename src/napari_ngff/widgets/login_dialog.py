@@ -30,9 +30,8 @@ from napari_ngff.store.sources.server_logins import (
     make_login,
     set_login,
 )
-from napari_ngff.viewer.window_services import show_messages
+from napari_ngff.viewer.window_services import run_work, show_messages
 from napari_ngff.widgets.form_dialog import WIDTH, is_window_open, main_window
-from napari_ngff.widgets.workers import run_in_worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -284,12 +283,12 @@ def find_kept_login(
         show_messages((error_text(error),), "The login was not found.")
         use(None)
 
-    run_in_worker(partial(kept_login, server), use, ask_instead)
+    run_work(partial(kept_login, server), use, ask_instead)
 
 
 def store_login(answer: LoginAnswer) -> None:
     """Keep a login that the server accepted in the keychain."""
-    run_in_worker(
+    run_work(
         partial(keep_login, answer.server, answer.login),
         lambda _: None,
         lambda error: show_messages((error_text(error),), "The login is not kept."),

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import atexit
 import functools
+import itertools
 import sys
 import threading
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from qtpy.QtCore import QObject, Qt, QTimer
 from qtpy.QtCore import Signal as QtSignal  # type: ignore[attr-defined]
 from qtpy.QtWidgets import QApplication
 
-from napari_ngff.errors import error_text
 from napari_ngff.store.sources.remote_source import resume_reading, stop_reading
-from napari_ngff.viewer.window_services import set_runner, show_messages
+from napari_ngff.viewer.unexpected import going_on, report_unexpected
+from napari_ngff.viewer.window_services import run_work, set_runner
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import TracebackType
 
     from superqt.utils import WorkerBase
 
@@ -53,6 +56,7 @@ def install_runner() -> None:
     app = QApplication.instance()
     if not isinstance(app, QApplication):
         return
+    _report_errors_of_slots()
     calls = main_calls()
     set_runner(
         run_in_worker, run_when_calm, calls.call_in_main, calls.call_newest, run_after
@@ -63,6 +67,27 @@ def install_runner() -> None:
         app.lastWindowClosed.connect(_stop_for_a_while)
         # After napari, which connected before, and waits for the workers there.
         app.aboutToQuit.connect(resume_reading)
+
+
+def _report_errors_of_slots() -> None:
+    """Show errors that leave a slot, an event or a timer, and let work go on.
+
+    PyQt6 ends the process after one where nobody has chosen what becomes of them.
+    napari has, but only while its event loop runs: not while a script opens files.
+    """
+    if sys.excepthook is sys.__excepthook__:
+        sys.excepthook = _report_error
+
+
+def _report_error(
+    kind: type[BaseException], error: BaseException, trace: TracebackType | None
+) -> None:
+    """Show an error in the window; print that of a script, which ends by it."""
+    is_of_script = trace is None or trace.tb_frame.f_back is None
+    if is_of_script or not isinstance(error, Exception):
+        sys.__excepthook__(kind, error, trace)
+    else:
+        report_unexpected(error)
 
 
 _emitting = threading.RLock()
@@ -110,12 +135,18 @@ class MainCalls(QObject):
 
     _news_waiting = QtSignal()
 
+    _answered = QtSignal(int, object)
+
     def __init__(self, application: QApplication) -> None:
         super().__init__()
         # A worker may be the first to ask for this object.
         self.moveToThread(application.thread())
         self._lock = threading.Lock()
         self._newest: dict[object, Callable[[], Any]] = {}
+        # Held here for workers: none may be the last to let go of a widget.
+        self._awaiting: dict[int, Callable[[Any], Any]] = {}
+        self._numbers = itertools.count()
+        self._answered.connect(self._give_answer, Qt.ConnectionType.QueuedConnection)
         self._call_wanted.connect(_make_call, Qt.ConnectionType.QueuedConnection)
         self._news_waiting.connect(
             self._deliver_soon, Qt.ConnectionType.QueuedConnection
@@ -143,6 +174,19 @@ class MainCalls(QObject):
         if not waiting:
             emit_signal(self._news_waiting)
 
+    def await_answer(self, done: Callable[[Any], Any]) -> Callable[[Any], None]:
+        """Return how a worker has a function called in the main thread with a result.
+
+        Also where napari has asked the worker to quit: who waits gets an answer.
+        """
+        number = next(self._numbers)
+        self._awaiting[number] = done
+        return partial(emit_signal, self._answered, number)
+
+    def _give_answer(self, number: int, result: Any) -> None:
+        with going_on():
+            self._awaiting.pop(number)(result)
+
     def _deliver_soon(self) -> None:
         QTimer.singleShot(PAUSE, self._deliver_newest)
 
@@ -154,7 +198,8 @@ class MainCalls(QObject):
 
 
 def _make_call(call: Callable[[], Any]) -> None:
-    call()
+    with going_on():
+        call()
 
 
 def _is_main_thread() -> bool:
@@ -163,7 +208,7 @@ def _is_main_thread() -> bool:
 
 def run_after(seconds: float, call: Callable[[], Any]) -> None:
     """Call a function in the main thread after some time; called in any thread."""
-    start = functools.partial(QTimer.singleShot, round(1000 * seconds), call)
+    start = partial(QTimer.singleShot, round(1000 * seconds), partial(_make_call, call))
     main_calls().call_in_main(start)
 
 
@@ -190,20 +235,11 @@ def _stop_for_a_while() -> None:
     QTimer.singleShot(ENDING, resume_reading)
 
 
-def run_in_worker(
-    work: Callable[[], Any],
-    done: Callable[[Any], None],
-    failed: Callable[[Exception], None] | None = None,
-) -> None:
-    """Run `work` in a thread, then `done` or `failed` in the main thread."""
-    worker = worker_class()(work)  # type: ignore[arg-type]  # superqt's own of __init__
-    worker.returned.connect(lambda result: done(result))
-    worker.errored.connect(lambda error: (failed or _show_failure)(error))
+def run_in_worker(work: Callable[[], Any], done: Callable[[Any], Any]) -> None:
+    """Run `work`, which raises nothing, in a thread; then `done` in the main thread."""
+    answer = main_calls().await_answer(done)
+    worker = worker_class()(lambda: answer(work()))  # type: ignore[arg-type]
     worker.start()
-
-
-def _show_failure(error: Exception) -> None:
-    show_messages((error_text(error),), "Something failed in the background.")
 
 
 @functools.cache
@@ -238,12 +274,7 @@ def worker_class() -> type[WorkerBase[Any]]:
         def _run_and_emit(self) -> None:
             emit_signal(self.started)
             self._running = True
-            try:
-                result = self.work()
-                if not self.abort_requested:  # napari requests it from all as it closes
-                    emit_signal(self.returned, result)
-            except Exception as error:  # noqa: BLE001  # shown in the main thread
-                emit_signal(self.errored, error)
+            self.work()
             self._running = False
             emit_signal(self.finished)
             emit_signal(self._finished, self)
@@ -257,4 +288,4 @@ def run_when_calm(work: Callable[[], Any]) -> None:
     While two threads compute, each waits some milliseconds for the other, again and
     again (Python's GIL), which would be visible.
     """
-    QTimer.singleShot(CALM, lambda: run_in_worker(work, lambda _: None))
+    QTimer.singleShot(CALM, lambda: run_work(work, lambda _: None))

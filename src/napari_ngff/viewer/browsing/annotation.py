@@ -11,7 +11,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from napari.utils.notifications import show_error, show_warning
-from psygnal import Signal
 
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.labels.field_states import TODO
@@ -23,6 +22,7 @@ from napari_ngff.viewer.painting.label_owners import are_of_others
 from napari_ngff.viewer.painting.layer_classes import classes_of_layer
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
+from napari_ngff.viewer.unexpected import Signal
 
 if TYPE_CHECKING:
     from napari.components import ViewerModel
@@ -77,7 +77,7 @@ class AnnotationRound:
         self.states = browser.states
         self.states.read_states()
         self._closed = False
-        self.states.changed.connect(self.changed)
+        self.states.changed.connect(self.changed.emit)
         browser.position_changed.connect(self._arrive_at_field)
         self._bind_keys(viewer)
         window_services.run_work(self._list_fields, self._on_fields_listed)
@@ -87,7 +87,7 @@ class AnnotationRound:
     def close(self) -> None:
         """End the round; layers and labels stay."""
         self._closed = True
-        self.states.changed.disconnect(self.changed)
+        self.states.changed.disconnect(self.changed.emit)
         self.browser.position_changed.disconnect(self._arrive_at_field)
         viewer = self._viewer()
         if viewer is not None:

@@ -13,8 +13,6 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
-from psygnal import Signal
-
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.metadata.model import GroupKind
 from napari_ngff.plate.plate_layout import MapWell, PlateMap, map_plate
@@ -48,6 +46,7 @@ from napari_ngff.viewer.browsing.positions import (
 )
 from napari_ngff.viewer.browsing.shown_fields import FieldStep, WellStep
 from napari_ngff.viewer.notices import last_part, shorten_name
+from napari_ngff.viewer.unexpected import Signal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from napari.components.overlays import SceneOverlay
 from napari.layers.base._base_constants import Blending
-from psygnal import Signal
 
 from napari_ngff.metadata.model import GroupKind
 from napari_ngff.viewer import window_services
 from napari_ngff.viewer.napari_private import hide_brush_box
 from napari_ngff.viewer.painting.brush import PAINTING
+from napari_ngff.viewer.unexpected import Signal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

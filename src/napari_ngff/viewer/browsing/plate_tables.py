@@ -12,8 +12,6 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from psygnal import Signal
-
 from napari_ngff.labels.kept_edits import address_text
 from napari_ngff.plate.tables.files import read_table, write_frame
 from napari_ngff.plate.tables.labelled_image import CLASS
@@ -54,6 +52,7 @@ from napari_ngff.viewer.painting.layer_measuring import (
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.saving.measured_tables import OLDER, OUTDATED, MeasuredTable
 from napari_ngff.viewer.session import session_of
+from napari_ngff.viewer.unexpected import Signal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -7,8 +7,6 @@ import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from psygnal import Signal
-
 from napari_ngff.errors import (
     LoginNeededError,
     OMEZarrError,
@@ -33,6 +31,7 @@ from napari_ngff.viewer.notices import (
     shorten_message,
     shorten_name,
 )
+from napari_ngff.viewer.unexpected import Signal
 from napari_ngff.viewer.write_layers import complete_path
 
 if TYPE_CHECKING:

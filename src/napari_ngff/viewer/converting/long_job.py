@@ -5,10 +5,9 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
-from psygnal import Signal
-
 from napari_ngff.store.convert.child_process import run_in_child
 from napari_ngff.viewer import window_services
+from napari_ngff.viewer.unexpected import Signal
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from napari.layers import Labels
 from napari.utils.notifications import show_info, show_warning
-from psygnal import Signal
 
 from napari_ngff.store.arrays.boxes import (
     box_shape,
@@ -38,6 +37,7 @@ from napari_ngff.viewer.painting.line_of_sight import (
 )
 from napari_ngff.viewer.painting.screen_part import PaintedSlicing
 from napari_ngff.viewer.streaming.streamed_levels import drawing
+from napari_ngff.viewer.unexpected import Signal
 from napari_ngff.viewer.volumes.prepared_volume import EditMark
 from napari_ngff.viewer.volumes.volume_slicing import MOST_PATCHED
 

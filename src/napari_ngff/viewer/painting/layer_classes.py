@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from napari.utils.notifications import show_warning
-from psygnal import Signal
 
 from napari_ngff.labels.class_colors import PALETTE, free_color
 from napari_ngff.labels.label_classes import (
@@ -36,6 +35,7 @@ from napari_ngff.viewer.layer_plan import is_joined, origin_of
 from napari_ngff.viewer.notices import count_noun, shorten_name
 from napari_ngff.viewer.painting.label_owners import are_of_others
 from napari_ngff.viewer.painting.layer_measuring import replace_own_features
+from napari_ngff.viewer.unexpected import Signal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence

@@ -15,10 +15,10 @@ from datetime import date
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from psygnal import Signal
 
 from napari_ngff.labels.label_classes import classes_of, with_classes
 from napari_ngff.metadata.model import LabelInfo
+from napari_ngff.viewer.unexpected import Signal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -13,7 +13,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-from psygnal import Signal
 
 from napari_ngff.errors import NameTakenError, OMEZarrError, UnsupportedError
 from napari_ngff.labels.journal import release_later
@@ -32,6 +31,7 @@ from napari_ngff.viewer.saving.save_report import (
     report_not_kept,
     reported_journal,
 )
+from napari_ngff.viewer.unexpected import Signal
 
 if TYPE_CHECKING:
     from napari_ngff.labels.canvas import Canvas

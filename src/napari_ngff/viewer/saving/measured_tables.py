@@ -6,7 +6,7 @@ import weakref
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from psygnal import Signal
+from napari_ngff.viewer.unexpected import Signal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

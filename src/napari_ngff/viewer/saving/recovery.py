@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from napari.layers.labels._labels_constants import Mode
 from napari.utils.notifications import show_warning
-from psygnal import Signal
 
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.labels.journal import (
@@ -59,6 +58,7 @@ from napari_ngff.viewer.saving.restored_layers import (
 )
 from napari_ngff.viewer.saving.save_report import reported_journal
 from napari_ngff.viewer.settings import last_tool, note_tool
+from napari_ngff.viewer.unexpected import Signal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -7,8 +7,6 @@ import weakref
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from psygnal import Signal
-
 from napari_ngff.errors import (
     CorruptDataError,
     OMEZarrError,
@@ -35,6 +33,7 @@ from napari_ngff.viewer.layer_plan import (
 from napari_ngff.viewer.notices import count_noun, shorten_name
 from napari_ngff.viewer.painting.label_target import TARGET
 from napari_ngff.viewer.placing.move_layers import LOOK
+from napari_ngff.viewer.unexpected import Signal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

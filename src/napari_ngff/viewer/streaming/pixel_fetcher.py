@@ -9,12 +9,13 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-from psygnal import Signal, SignalGroup
+from psygnal import SignalGroup
 
 from napari_ngff.errors import AGAIN, LOG_IN, OMEZarrError, error_text, remedy_of
 from napari_ngff.store.arrays.boxes import box_shape
 from napari_ngff.store.threads import CORES, MOST, share_work
 from napari_ngff.viewer import window_services
+from napari_ngff.viewer.unexpected import Signal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

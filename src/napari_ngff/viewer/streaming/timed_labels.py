@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from psygnal import Signal, SignalGroup
+from psygnal import SignalGroup
 
 from napari_ngff.errors import error_text
 from napari_ngff.store.arrays.boxes import (
@@ -29,6 +29,7 @@ from napari_ngff.store.threads import CORES, LOCAL_CONCURRENCY, share_work
 from napari_ngff.viewer import window_services
 from napari_ngff.viewer.streaming.pixel_fetcher import LATE_FOR, local_fetcher
 from napari_ngff.viewer.streaming.streamed_view import enlarge_pixels, nearest_indices
+from napari_ngff.viewer.unexpected import Signal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -20,12 +20,13 @@ from napari.layers._scalar_field._slice import (
 from napari.layers.image._slice import _ImageSliceRequest
 from napari.layers.labels._slice import _LabelsSliceRequest
 from napari.utils.transforms import Affine
-from psygnal import Signal, SignalGroup
+from psygnal import SignalGroup
 
 from napari_ngff.store.arrays.boxes import box_shape
 from napari_ngff.viewer.browsing.well_stream import at_once
 from napari_ngff.viewer.napari_private import whole_corners
 from napari_ngff.viewer.streaming.thick_slicing import ThickRequest
+from napari_ngff.viewer.unexpected import Signal
 from napari_ngff.viewer.volumes.prepared_volume import LabelLook
 
 if TYPE_CHECKING:
