@@ -23,7 +23,7 @@ from napari_ngff.store.sources.server_access import open_filesystem
 from napari_ngff.store.threads import MOST
 from patience import until
 from plates import write_array
-from unreliable import BUSY, DRIP, DROP, ENDLESS, FLOOD, HANG, OK, serving
+from unreliable import BUSY, DRIP, DROP, ENDLESS, ENDLESS_DRIP, FLOOD, HANG, OK, serving
 
 pytest.importorskip("aiohttp", reason="needs the extra [remote]")
 
@@ -102,6 +102,24 @@ def test_an_answer_without_an_end_is_given_up(server, source, monkeypatch, answe
     ) as reported:
         source.get("thing")
     assert may_pass(reported.value)
+
+
+def test_documents_of_a_late_server_are_not_waited_for_one_by_one(
+    server, source, monkeypatch
+):
+    monkeypatch.setattr(server_access, "LONGEST_REQUEST", 0.5)
+    monkeypatch.setattr(remote, "LATE_DOCUMENT", 0.25)
+    server.answer = lambda path: OK if path.endswith("thing") else ENDLESS_DRIP
+    seconds = (0.5, 0.25, 0.25)
+    for number, limit in enumerate(seconds):
+        with pytest.raises(ServerError, match=f"complete after {limit} s"):
+            source.get(f"{number}/zarr.json")
+    # Chunks may be large, and get all the time.
+    with pytest.raises(ServerError, match=r"complete after 0\.5 s"):
+        source.get("0/c/0/0")
+    assert source.get("thing") == b"content"
+    with pytest.raises(ServerError, match=r"complete after 0\.5 s"):
+        source.get("3/zarr.json")
 
 
 def test_more_time_can_be_allowed(server, source, monkeypatch):

@@ -19,6 +19,7 @@ from napari_ngff.errors import (
     NameTakenError,
     ServerError,
     UnsupportedError,
+    error_text,
 )
 from napari_ngff.labels.canvas import Canvas
 from napari_ngff.labels.create_labels import METHOD, create_labels
@@ -36,6 +37,7 @@ from napari_ngff.store.sources.remote_source import RemoteSource
 from napari_ngff.store.write.begin import begin_transaction, why_not_written
 from napari_ngff.store.write.bucket_transaction import ObjectBucket
 from napari_ngff.store.write.new_objects import put_object
+from unreliable import DROP, Handler, serving
 
 CHUNKS = (16, 16)
 ADDRESS = "s3://cells/image.zarr"
@@ -185,6 +187,59 @@ def silent_server(files, monkeypatch):
         type(files).clear_instance_cache()
         yield
     type(files).clear_instance_cache()
+
+
+class Deaf(Handler):
+    """Answers each request as if it asked for an object."""
+
+    do_HEAD = do_PUT = do_POST = do_DELETE = Handler.do_GET
+
+
+@pytest.fixture(params=["refuses", "hangs up"])
+def dead_server(request, files, monkeypatch):
+    """A server that is gone, or ends each connection without an answer."""
+    monkeypatch.setattr(type(files), "retries", 1)
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    with serving(".", Deaf) as server:
+        server.answer = lambda path: DROP
+        monkeypatch.setenv("AWS_ENDPOINT_URL", server.address)
+        type(files).clear_instance_cache()
+        if request.param == "hangs up":
+            yield
+    if request.param == "refuses":
+        yield
+    type(files).clear_instance_cache()
+
+
+CALLS = {
+    "read": lambda source, bucket: source.get("zarr.json"),
+    "revision": lambda source, bucket: source.ask_revision("zarr.json"),
+    "list": lambda source, bucket: source.list_names("labels"),
+    "list all": lambda source, bucket: bucket.list_keys("labels"),
+    "look": lambda source, bucket: bucket.find_revision("0/c/0/0"),
+    "save": lambda source, bucket: bucket.put_object("0/c/0/0", b"1", None),
+    "remove": lambda source, bucket: bucket.delete_object("0/c/0/0", None),
+    "convert": lambda source, bucket: put_object(ADDRESS, "zarr.json", [b"{}"]),
+}
+
+
+def test_a_dead_server_is_named_as_such(dead_server):
+    source = RemoteSource(ADDRESS)
+    bucket = ObjectBucket(source)
+    for name, call in CALLS.items():
+        with pytest.raises(OSError, match="the server cannot be reached") as failure:
+            call(source, bucket)
+        text = error_text(failure.value)
+        assert ADDRESS in text, name
+        assert "Unexpected" not in text
+
+
+def test_a_list_that_never_ends_is_given_up(silent_server):
+    source = RemoteSource(ADDRESS)
+    with pytest.raises(ServerError, match="not complete after"):
+        source.list_names("labels")
+    with pytest.raises(OSError, match="not complete after"):
+        ObjectBucket(source).list_keys("labels")
 
 
 def test_objects_are_asked_about_at_the_same_time(transaction, monkeypatch):

@@ -47,6 +47,7 @@ from napari_ngff.store.sources.request_failure import (
 from napari_ngff.store.sources.revision import Revision, TaggedBytes
 from napari_ngff.store.sources.server_access import (
     LATE,
+    LATE_DOCUMENT,
     ServerAccess,
     allowed_seconds,
     open_filesystem,
@@ -170,6 +171,7 @@ class RemoteSource:
         self._asked: dict[str, Future[bytes | None]] = {}
         self._answer_lock = threading.Lock()
         self._writable_answer: Future[bool] | None = None
+        self._is_late = False
 
     def _choose_secrets(self) -> AddressSecrets:
         return choose_secrets(self.own_secrets, self._server)
@@ -239,9 +241,9 @@ class RemoteSource:
         writable = self.name.startswith("s3://")
         try:
             if writable:
-                begun = self.files.call_s3("create_multipart_upload", **target)
-                number = begun["UploadId"]
-                self.files.call_s3("abort_multipart_upload", UploadId=number, **target)
+                call = partial(self.files.call_s3, timeout=allowed_seconds())
+                begun = call("create_multipart_upload", **target)
+                call("abort_multipart_upload", UploadId=begun["UploadId"], **target)
         # Each file system's own kinds; whatever it is, somebody waits for the answer.
         except Exception as error:  # noqa: BLE001
             # A server that is busy for a moment must not make labels read-only for
@@ -353,11 +355,15 @@ class RemoteSource:
         """Ask again where a server fails for a moment; None for no such object."""
         pauses = iter(PAUSES)
         seconds = allowed_seconds()
+        if self._is_late and is_document(key):
+            seconds = min(seconds, LATE_DOCUMENT)
         until = time.monotonic() + seconds
         while True:
             try:
                 left = max(until - time.monotonic(), 0)
-                return request(left)
+                answer = request(left)
+                self._is_late = False
+                return answer
             except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
                 return None
             except CorruptDataError:
@@ -365,7 +371,8 @@ class RemoteSource:
             except Exception as error:  # noqa: BLE001  each file system's own kinds
                 pause = next(pauses, None) if is_brief(error) else None
                 if pause is None or _stopped.is_set() or self._scope.is_cancelled:
-                    late = LATE.format(seconds) if time.monotonic() >= until else ""
+                    self._is_late = time.monotonic() >= until
+                    late = LATE.format(seconds) if self._is_late else ""
                     failure = self._failure_of(key, error, late)
                     break
             _stopped.wait(pause)
@@ -460,10 +467,16 @@ class RemoteSource:
             return self._wait_for(reading, seconds)
         # Other file systems give no versions that a request could name.
         known = version.size if version else None
-        size: int = access.files.info(address)["size"] if known is None else known
+        size = self._ask_size(address, seconds) if known is None else known
         first = max(0, size + start) if start < 0 else start
         data = self._request_new(key, first, end or size, seconds).data
         return FilePart(data, FileVersion(size=size))
+
+    def _ask_size(self, address: str, seconds: float) -> int:
+        files = self.access.files
+        if files.async_impl:
+            return int(self._wait_for(files._info(address), seconds)["size"])
+        return int(files.info(address)["size"])
 
     def _request_revision(self, key: str, seconds: float) -> Revision | None:
         """Ask for a revision; fails as `_request_new`."""
@@ -557,7 +570,9 @@ class RemoteSource:
                 remedy="Ask its owner for permission to list.",
             )
         except Exception as error:  # noqa: BLE001  each file system's own kinds
-            failure = self._failure_of(prefix, error, "")
+            is_late = isinstance(error, TimeoutError)
+            late = LATE.format(allowed_seconds()) if is_late else ""
+            failure = self._failure_of(prefix, error, late)
         else:
             names = (str(path).rstrip("/").rsplit("/", 1)[-1] for path in paths)
             return tuple(sorted(names))

@@ -37,6 +37,15 @@ NO_CREDENTIALS = {
 REFUSALS = (errno.EPERM, errno.EINVAL, errno.ENOSYS)
 """Numbers of errors by which s3fs reports that a bucket takes no objects."""
 
+UNREACHABLE = {
+    "ClientConnectorError",
+    "ConnectTimeoutError",
+    "ConnectionClosedError",
+    "EndpointConnectionError",
+    "ProxyConnectionError",
+}
+"""Errors of aiohttp and botocore where no server was found, or it is dead."""
+
 BUSY = (408, 425, 429, 500, 502, 503, 504)
 """Answers of HTTP after which the same request may succeed in a moment."""
 
@@ -90,7 +99,7 @@ def _class_names(error: Exception) -> set[str]:
 def _is_unreachable(error: Exception) -> bool:
     """Return whether no server was found."""
     refused = isinstance(error, ConnectionRefusedError)
-    return refused or "ClientConnectorError" in _class_names(error)
+    return refused or bool(_class_names(error) & UNREACHABLE)
 
 
 def describe_failure(error: Exception, timeout: float) -> str:

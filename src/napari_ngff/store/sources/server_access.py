@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LATE",
+    "LATE_DOCUMENT",
     "ServerAccess",
     "allowed_seconds",
     "open_filesystem",
@@ -32,6 +33,10 @@ A limit for the time without a byte is not enough: some servers send a byte now 
 then. And the libraries that write objects wait without any limit for a server that
 accepts a connection and says nothing: aiohttp for its leave to send ("100 Continue").
 """
+
+LATE_DOCUMENT = 5.0
+"""Seconds for a document of a server that let this time pass: an image has some ten
+documents, each of which would be waited for."""
 
 SECONDS_VARIABLE = "NAPARI_NGFF_SERVER_SECONDS"
 """Environment variable that allows more time, for slow connections."""
@@ -128,13 +133,14 @@ class ServerAccess:
 
     def list_names(self, address: str) -> list[str]:
         """List a folder, as `read_bucket` reads."""
+        limit = {"timeout": allowed_seconds()} if self.files.async_impl else {}
         mark = (self.bucket, str(self.files._fs_token))
         if self.guest_files is not None and self.bucket and mark not in _locked:
             try:
-                return list(self.guest_files.ls(address, detail=False))
+                return list(self.guest_files.ls(address, detail=False, **limit))
             except PermissionError:
                 pass
-        return list(self.files.ls(address, detail=False))
+        return list(self.files.ls(address, detail=False, **limit))
 
 
 def open_filesystem(scheme: str, options: dict[str, Any], seconds: float) -> Any:

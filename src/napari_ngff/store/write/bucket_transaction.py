@@ -8,7 +8,7 @@ is put on the condition that the stored object is unchanged since it was read.
 from __future__ import annotations
 
 import errno
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from hashlib import md5
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ from napari_ngff.errors import (
 )
 from napari_ngff.store.arrays.stored_objects import join_key
 from napari_ngff.store.limits import parse_json
+from napari_ngff.store.sources.request_failure import describe_failure
 from napari_ngff.store.sources.revision import Revision
 from napari_ngff.store.sources.server_access import LATE, allowed_seconds
 from napari_ngff.store.threads import share_work
@@ -32,7 +33,7 @@ from napari_ngff.store.write.waiting_transaction import (
 from napari_ngff.store.write.writer_token import SUFFIX, is_dead, new_token
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from napari_ngff.store.sources.remote_source import RemoteSource
     from napari_ngff.store.write.staged_objects import StagedObject
@@ -100,7 +101,10 @@ class ObjectBucket:
         self._files.invalidate_cache()
         root = f"{self.name}/{prefix}".rstrip("/")
         whole = self.name.split("://", 1)[1]
-        return [path[len(whole) + 1 :] for path in self._files.find(root)]
+        seconds = allowed_seconds()
+        with _named_errors(root, seconds):
+            found = self._files.find(root, timeout=seconds)
+        return [path[len(whole) + 1 :] for path in found]
 
     def put_object(self, key: str, data: bytes, before: Revision | None) -> None:
         """Replace an object of a given revision.
@@ -161,21 +165,28 @@ class ObjectBucket:
         path = f"{self._below}/{key}" if self._below else key
         given |= {"Bucket": self._bucket, "Key": path}
         seconds = allowed_seconds(len(given.get("Body", b"")))
-        try:
+        with _named_errors(f"{self.name}/{key}", seconds):
             return self._files.call_s3(name, timeout=seconds, **given)
-        except TimeoutError as error:
-            address = f"{self.name}/{key}"
-            raise OSError(errno.ETIMEDOUT, LATE.format(seconds), address) from error
-        except PermissionError as error:
-            msg = f"The server refuses to write {self.name}/{key}."
-            remedy = "Ask its owner for permission, or edit a copy of the labels."
-            raise AccessError(msg, remedy=remedy) from error
-        except FileNotFoundError:
-            raise
-        except OSError as error:
-            number = error.errno or errno.EIO
-            address = f"{self.name}/{key}"
-            raise OSError(number, error.strerror or str(error), address) from error
+
+
+@contextmanager
+def _named_errors(address: str, seconds: float) -> Iterator[None]:
+    try:
+        yield
+    except TimeoutError as error:
+        raise OSError(errno.ETIMEDOUT, LATE.format(seconds), address) from error
+    except PermissionError as error:
+        msg = f"The server refuses to write {address}."
+        remedy = "Ask its owner for permission, or edit a copy of the labels."
+        raise AccessError(msg, remedy=remedy) from error
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        number = error.errno or errno.EIO
+        raise OSError(number, error.strerror or str(error), address) from error
+    except Exception as error:  # those of botocore are of no common kind
+        reason = f"The request failed: {describe_failure(error, seconds)}"
+        raise OSError(errno.EHOSTUNREACH, reason, address) from error
 
 
 class UnlistedTree(WaitingTree):

@@ -15,7 +15,11 @@ from typing import TYPE_CHECKING
 from napari_ngff.errors import LoginNeededError, ServerError
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.sources.remote_source import RemoteSource
-from napari_ngff.store.sources.request_failure import is_brief, lacks_credentials
+from napari_ngff.store.sources.request_failure import (
+    describe_failure,
+    is_brief,
+    lacks_credentials,
+)
 from napari_ngff.store.sources.server_access import LATE, allowed_seconds
 from napari_ngff.store.sources.server_logins import server_of
 from napari_ngff.store.threads import share_work
@@ -109,7 +113,8 @@ def _put_remote(root: str, key: str, data: bytes) -> None:
     except Exception as error:
         if isinstance(error, PermissionError) or lacks_credentials(error):
             raise refused_writing(address, root) from error
-        raise ServerError(address, f"it could not be written ({error})") from error
+        reason = describe_failure(error, seconds)
+        raise ServerError(address, f"it could not be written ({reason})") from error
 
 
 def copy_by_server(source: Source, key: str, root: str, new_key: str) -> bool | None:
