@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from napari_ngff.viewer.layer_plan import origin_of
 from napari_ngff.viewer.layers import channel_count
-from napari_ngff.viewer.notices import count_noun, shorten_name
+from napari_ngff.viewer.notices import count_noun
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -96,7 +96,7 @@ def _name_left(
     for layer in others:
         is_known = layer._type_string in KINDS
         if not _is_lacking(layer) and (is_known or len(layer.data)):
-            name = f"{layer._type_string} '{shorten_name(layer.name)}'"
+            name = f"{layer._type_string} '{layer.name}'"
             left.append(f"hidden {name}" if is_known else name)
     images: list[LayerPlan] = []
     for image in filter(None, map(_image_of, chosen)):
