@@ -146,4 +146,4 @@ def test_a_view_reads_the_chunks_that_it_shows(image, opened):
 
     opened.clear()
     viewer.dims.set_current_step(0, z)
-    assert not opened
+    assert not [path for path in opened if str(image) in path]

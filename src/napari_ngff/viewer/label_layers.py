@@ -20,6 +20,7 @@ from napari_ngff.viewer.layer_plan import (
     layer_arrays,
     start_of,
 )
+from napari_ngff.viewer.placing.placement import are_near
 from napari_ngff.viewer.placing.system_views import place_linked
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.layer_plan import LayerData, LayerPlan
 
 __all__ = [
+    "is_beside",
     "label_colormap",
     "label_features",
     "label_layer",
@@ -81,9 +83,7 @@ def label_layer(picture: LayerPlan, frame: SharedAxes | None = None) -> LayerDat
         frame = SharedAxes.from_pyramid(pyramid)
     frame = frame or SharedAxes.from_pyramid(pyramid)
     order, axes = _match_axes(pyramid, frame)
-    places = [
-        _place_axis(pyramid, i, a, frame) for i, a in zip(order, axes, strict=True)
-    ]
+    places = _place_axes(pyramid, frame)
     layer_axes = _place_layer(frame, axes, places)
     # Labels of floats are rounded while they are read: napari's labels are integers.
     data, multiscale = layer_arrays(
@@ -179,10 +179,7 @@ def _place_axis(
     if index is None:
         assert frame_index is not None
         return _stretch_axis(frame, frame_index)
-    level = pyramid.multiscale.levels[0]
-    # 1 where one of the units is unknown: then the numbers are all there is.
-    factor = unit_factor(pyramid.multiscale.axes[index].unit, axis.unit) or 1.0
-    placed = level.scale[index] * factor, level.translation[index] * factor
+    placed = _stated_place(pyramid, index, axis, frame)
     single = pyramid.levels[0].shape[index] == 1
     if (
         frame_index is not None
@@ -191,6 +188,53 @@ def _place_axis(
     ):
         return _stretch_axis(frame, frame_index)
     return placed
+
+
+def _stated_place(
+    pyramid: Pyramid, index: int, axis: Axis, frame: SharedAxes
+) -> tuple[float, float]:
+    """Return scale and translation that the file states, in voxels if the image is."""
+    level = pyramid.multiscale.levels[0]
+    # 1 where one of the units is unknown: then the numbers are all there is.
+    factor = unit_factor(pyramid.multiscale.axes[index].unit, axis.unit) or 1.0
+    scale, translation = level.scale[index] * factor, level.translation[index] * factor
+    if frame.stated is None or axis not in frame.axes:
+        return scale, translation
+    size, start = (numbers[frame.axes.index(axis)] for numbers in frame.stated)
+    return scale / size, (translation - start) / size
+
+
+def _place_axes(pyramid: Pyramid, frame: SharedAxes) -> list[tuple[float, float]]:
+    """Return scale and translation of the layer on each axis of `_match_axes`.
+
+    Where no slider could lead through both the image and the label, as where one of
+    them lacks its scale, the label is laid over the image.
+    """
+    pairs = list(zip(*_match_axes(pyramid, frame), strict=True))
+    places = [_place_axis(pyramid, index, axis, frame) for index, axis in pairs]
+    if is_beside(pyramid, frame):
+        return places
+    for number, (index, axis) in enumerate(pairs):
+        count = 1 if index is None else pyramid.levels[0].shape[index]
+        places[number] = 1.0, 0.0
+        if axis in frame.axes:
+            places[number] = _stretch_axis(frame, frame.axes.index(axis), count)
+    return places
+
+
+def is_beside(pyramid: Pyramid, frame: SharedAxes) -> bool:
+    """Return whether one slider per axis can lead through an image and its labels."""
+    for index, axis in zip(*_match_axes(pyramid, frame), strict=True):
+        if index is None:
+            continue
+        count = pyramid.levels[0].shape[index]
+        spans = [(count, *_place_axis(pyramid, index, axis, frame))]
+        if axis in frame.axes:
+            i = frame.axes.index(axis)
+            spans.append((frame.sizes[i], frame.scale[i], frame.translation[i]))
+        if not are_near(*spans):
+            return False
+    return True
 
 
 def _place_layer(
@@ -245,9 +289,9 @@ def _resample_bent(pyramid: Pyramid, frame: SharedAxes, bent: BentImage) -> Pyra
     return resample_pyramid(pyramid, bent, listed)
 
 
-def _stretch_axis(frame: SharedAxes, axis: int) -> tuple[float, float]:
-    """Return scale and translation of one voxel that covers the image along an axis."""
-    size, scale = frame.sizes[axis], frame.scale[axis]
+def _stretch_axis(frame: SharedAxes, axis: int, count: int = 1) -> tuple[float, float]:
+    """Return scale and translation of voxels that cover the image along an axis."""
+    size, scale = frame.sizes[axis] / count, frame.scale[axis]
     return size * scale, frame.translation[axis] + (size - 1) / 2 * scale
 
 

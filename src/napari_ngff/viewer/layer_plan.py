@@ -11,7 +11,7 @@ from napari_ngff.plate.mosaic_level import MosaicLevel
 from napari_ngff.store.arrays.drawable_pixels import drawable_pixels
 from napari_ngff.store.arrays.lazy_array import ArrayWindow, LazyArray
 from napari_ngff.store.pyramids.resampled import BentImage, resample_pyramid
-from napari_ngff.viewer.placing.placement import SystemView, arrange_axes
+from napari_ngff.viewer.placing.placement import SystemView, arrange_axes, can_be_drawn
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -191,6 +191,9 @@ class SharedAxes:
     bent
         How the image was resampled into the displayed system; the above is then that
         of the image in its intrinsic one.
+    stated
+        Scale and translation of the file where napari cannot draw them: the above are
+        then those of pixels.
     """
 
     axes: tuple[Axis, ...]
@@ -201,12 +204,31 @@ class SharedAxes:
     shown: tuple[Axis, ...] = ()
     affine: Matrix | None = field(default=None, compare=False)
     bent: BentImage | None = None
+    stated: tuple[tuple[float, ...], tuple[float, ...]] | None = None
 
     @classmethod
     def from_pyramid(
         cls, pyramid: Pyramid, view: SystemView | None = None
     ) -> SharedAxes:
-        """Return the axes that the layers of an image share."""
+        """Return the axes of an image as they are drawn: else in pixels."""
+        axes = cls.from_metadata(pyramid, view)
+        scale, translation = axes.scale, axes.translation
+        if can_be_drawn(axes.sizes, scale, translation, axes.affine):
+            return axes
+        return replace(
+            axes,
+            scale=(1.0,) * len(scale),
+            translation=(0.0,) * len(scale),
+            shown=tuple(replace(axis, unit=None) for axis in axes.shown),
+            affine=None,
+            stated=(scale, translation),
+        )
+
+    @classmethod
+    def from_metadata(
+        cls, pyramid: Pyramid, view: SystemView | None = None
+    ) -> SharedAxes:
+        """Return the axes that the layers of an image share, as its file has them."""
         axes = pyramid.multiscale.axes
         channel = pyramid.multiscale.channel_axis
         if view is None:
@@ -275,7 +297,7 @@ def frame_of(picture: LayerPlan) -> SharedAxes:
     if view is None or view.bent is None:
         return SharedAxes.from_pyramid(picture.pyramid, view)
     # Labels are resampled by the same field, so they need the axes before it.
-    return replace(SharedAxes.from_pyramid(picture.pyramid), bent=view.bent)
+    return replace(SharedAxes.from_metadata(picture.pyramid), bent=view.bent)
 
 
 def start_of(frame: SharedAxes, omero: Omero | None) -> tuple[tuple[int, float], ...]:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "connect_before_camera",
+    "connect_before_sliders",
     "graphics_limits",
     "hide_brush_box",
     "hide_source_secrets",
@@ -195,6 +196,23 @@ def connect_before_camera(viewer: Any, callback: Callable[[Any], None]) -> None:
         before=[(napari, "_on_ndisplay_changed")],
         after=[(napari, "_save_camera_state")],
     )
+
+
+def connect_before_sliders(viewer: Any, adjust: Callable[[Any], None]) -> None:
+    """Call a function with the dims when their ranges change, before sliders follow.
+
+    napari (0.9) calls what others connect after its own callbacks, which it knows by
+    their module. A slider with fewer planes for a moment would move to another one.
+    """
+    reference = weakref.ref(viewer)
+
+    def adjust_ranges(event: Any = None) -> None:
+        viewer = reference()
+        if viewer is not None:
+            adjust(viewer.dims)
+
+    adjust_ranges.__module__ = "napari.components.dims"
+    viewer.dims.events.range.connect(adjust_ranges, position="first")
 
 
 def graphics_limits(viewer: Any) -> tuple[int | None, int | None]:

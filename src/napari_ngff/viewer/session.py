@@ -22,6 +22,7 @@ from napari_ngff.viewer.contrast import (
 from napari_ngff.viewer.layer_plan import KEY, LayerOrigin, is_joined, origin_of
 from napari_ngff.viewer.layers import MOST_CHANNELS, channel_count, image_layers
 from napari_ngff.viewer.napari_private import (
+    connect_before_sliders,
     hide_source_secrets,
     make_current,
     notice_windows,
@@ -125,7 +126,7 @@ class Session:
         viewer.layers.events.removing.connect(self._on_removing)
         viewer.layers.events.removed.connect(self._on_removed)
         viewer.dims.events.ndisplay.connect(self._on_ndisplay)
-        viewer.dims.events.range.connect(self._on_ranges)
+        connect_before_sliders(viewer, reach_last_planes)
         for event in (viewer.dims.events.point, viewer.dims.events.current_step):
             event.connect(self._on_place)
         viewer.scene.camera.events.connect(self._on_camera)
@@ -142,11 +143,6 @@ class Session:
             bring_back(viewer)
             note_camera()  # what is seen first is drawn before finer voxels are
             fit_when_calm(viewer)
-
-    def _on_ranges(self, event: Any = None) -> None:
-        viewer = self._viewer()
-        if viewer is not None:
-            reach_last_planes(viewer.dims)
 
     def _on_camera(self, event: Any = None) -> None:
         viewer = self._viewer()

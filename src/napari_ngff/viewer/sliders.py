@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from napari_ngff.viewer.placing.placement import MOST_STEPS
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -21,10 +23,13 @@ def reach_last_planes(dims: Dims) -> None:
     """Extend the ranges of sliders by a step to the last plane, where that is missing.
 
     napari (0.9) counts whole steps: three planes at 6.65, 6.95 and 7.25 are 1.9999999
-    steps apart, so that it gives a slider of two planes.
+    steps apart, so that it gives a slider of two planes. Steps that are finer than a
+    slider of Qt can have, beside a layer that is much larger, become coarser.
     """
     ranges = []
-    for start, stop, step in dims.range:
+    for start, stop, finest in dims.range:
+        is_long = stop - start > MOST_STEPS * finest
+        step = (stop - start) / (MOST_STEPS / 2) if is_long else finest
         steps = (stop - start) / step
         # Half a step from the last plane, the slider still shows it.
         most = math.ceil(steps - 0.5 + SLACK) if math.isfinite(steps) else 0

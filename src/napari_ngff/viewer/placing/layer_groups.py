@@ -14,11 +14,13 @@ from napari_ngff.metadata.model import Consequence, LabelInfo, Problem, Severity
 from napari_ngff.store.hierarchy.coordinate_systems import intrinsic_of, open_systems
 from napari_ngff.store.hierarchy.node import prefix_places
 from napari_ngff.store.pyramids.pyramid import Pyramid, open_pyramid
+from napari_ngff.viewer.label_layers import is_beside
 from napari_ngff.viewer.layer_plan import LayerPlan, SharedAxes, frame_of
 from napari_ngff.viewer.placing.placement import SystemView
 from napari_ngff.viewer.placing.system_views import (
     first_system,
     follow_image,
+    place_linked,
     scene_system,
     system_name,
     view_in_system,
@@ -91,6 +93,12 @@ class ReadingNotes:
             self.problems.append(problem)
             if problem.is_loss:
                 self.messages.append(f"{problem.where} {problem.text}".strip(": "))
+
+    def note_place(self, node: Node, text: str, consequence: str) -> None:
+        """Note that an image is not shown where its file places it."""
+        problem = Problem("place-not-drawn", Severity.WARNING, "", text, consequence)
+        self.note_problems(prefix_places([problem], node.location.path))
+        self.messages.append(f"{node}: {text} {consequence}")
 
     def add_note(self, text: str, details: str) -> None:
         """Keep a note: what the user may want to know though nothing is wrong."""
@@ -181,12 +189,14 @@ def in_place(group: LayerGroup, reading: ReadingNotes) -> LayerGroup:
 
 def place_alone(label: LayerPlan, reading: ReadingNotes) -> LayerPlan:
     """Show a label image without its image in the system that it states."""
-    if not label.pyramid.multiscale.links:
-        return label
-    systems = open_systems([label.node])
-    reading.note_problems(systems.problems)
-    with_systems = replace(label, systems=systems)
-    return view_in_system(with_systems, first_system(label.node)) or label
+    if label.pyramid.multiscale.links:
+        systems = open_systems([label.node])
+        reading.note_problems(systems.problems)
+        with_systems = replace(label, systems=systems)
+        label = view_in_system(with_systems, first_system(label.node)) or label
+    frame = SharedAxes.from_pyramid(label.pyramid, label.view)
+    note_pixels(label, frame, reading)
+    return label
 
 
 def in_scene(
@@ -248,9 +258,27 @@ def with_labels(
 ) -> LayerGroup:
     """Group an image with the labels that can follow it; add a message for others."""
     followers: list[LayerPlan] = []
+    frame = note_pixels(image, frame_of(image), reading)
     for label in labels:
         try:
-            followers.append(follow_image(label, image))
+            follower = follow_image(label, image)
+            placed = place_linked(follower)
         except UnsupportedError as error:
             reading.messages.append(f"{error} It is left out.")
-    return LayerGroup(image, tuple(followers), frame_of(image))
+            continue
+        followers.append(follower)
+        if placed.view or frame.bent or is_beside(placed.pyramid, frame):
+            continue
+        text = "Its scale or position is far beyond that of its image."
+        reading.note_place(label.node, text, "It is laid over the image.")
+    return LayerGroup(image, tuple(followers), frame)
+
+
+def note_pixels(
+    picture: LayerPlan, frame: SharedAxes, reading: ReadingNotes
+) -> SharedAxes:
+    """Note if an image is shown in pixels, since napari cannot draw its place."""
+    if frame.stated is not None:
+        text = "Its scale or position is too small, too large or too far to be drawn."
+        reading.note_place(picture.node, text, "It is shown in pixels.")
+    return frame

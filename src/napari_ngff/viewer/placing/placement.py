@@ -15,10 +15,19 @@ if TYPE_CHECKING:
     from napari_ngff.metadata.transform import Matrix
     from napari_ngff.store.pyramids.resampled import BentImage
 
-__all__ = ["SystemView", "arrange_axes"]
+__all__ = ["MOST_STEPS", "SystemView", "are_near", "arrange_axes", "can_be_drawn"]
 
 NOTHING = 1e-12
 """Entries of a matrix below that, relative to the largest of their column, are 0."""
+
+MOST_STEPS = 10**7
+"""Steps of one slider; napari's hold up to 999,999,998."""
+
+SMALLEST, LARGEST = 2e-8, 1e20
+"""Height and width that napari brings in view, and coordinates that graphics hold."""
+
+FARTHEST = 1e12
+"""Voxels from the origin; farther away their coordinates are no longer told apart."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -106,6 +115,46 @@ def arrange_axes(
         basis, _, _ = np.linalg.svd(result[:-1, filled])
         result[:-1, unmatched] = basis[:, len(filled) :]
     return order, (*(axes[c] for c in extra), *(system_axes[r] for r in rows)), result
+
+
+def can_be_drawn(
+    sizes: Sequence[int],
+    scale: Sequence[float],
+    translation: Sequence[float],
+    affine: Matrix | None = None,
+) -> bool:
+    """Return whether napari can show a layer with this place, and its sliders."""
+    place = np.diag((*scale, 1.0))
+    place[:-1, -1] = translation
+    with np.errstate(all="ignore"):
+        place = place if affine is None else affine @ place
+        spans = place[:-1, :-1] * (np.array(sizes) - 1)
+        steps = np.linalg.norm(place[:-1, :-1], axis=0)
+        ends = place[:-1, -1] + [
+            np.minimum(spans, 0).sum(1),
+            np.maximum(spans, 0).sum(1),
+        ]
+        farthest, extent = np.abs(ends).max(0), np.ptp(ends, 0) + steps
+    # False where a number is not finite.
+    return bool(
+        (farthest <= np.minimum(FARTHEST * steps, LARGEST)).all()
+        and (steps <= LARGEST).all()
+        and (extent[-2:] >= SMALLEST).all()
+    )
+
+
+def are_near(*spans: tuple[int, float, float]) -> bool:
+    """Return whether one slider can lead through several layers.
+
+    Parameters
+    ----------
+    *spans
+        Along one axis: number of voxels, scale and translation.
+    """
+    with np.errstate(all="ignore"):
+        counts, scales, starts = np.array(spans, float).T
+        ends = np.concatenate([starts, starts + scales * (counts - 1)])
+        return bool(np.ptp(ends) <= MOST_STEPS * np.abs(scales).min() < np.inf)
 
 
 def clear_rounding(linear: Matrix) -> Matrix:

@@ -258,6 +258,9 @@ def placement_of(layer: Layer, picture: LayerPlan) -> tuple[Matrix, tuple[Axis, 
         msg = f"{layer.name} is bent by a field."
         raise UnsupportedError(msg, remedy="Show its own coordinate system first.")
     frame = SharedAxes.from_pyramid(picture.pyramid, view)
+    if frame.stated is not None:
+        msg = f"{layer.name} is shown in pixels."
+        raise UnsupportedError(msg, remedy="Correct the scale in its file first.")
     ndim = len(frame.order)
     # What the file states for level 0; what is left is what the user did.
     to_physical = np.diag((*frame.scale, 1.0))
