@@ -26,22 +26,34 @@ def shared_keychain(tmp_path, monkeypatch):
     keyring.set_keyring(before)
 
 
-def test_nothing_that_two_processes_note_is_lost(tmp_path, shared_keychain):
+EACH = [
+    pytest.param(True, tuple(KINDS), id="folders are locked"),
+    # One of those that are done alike.
+    pytest.param(False, ("States",), id="files alone are locked"),
+]
+
+
+@pytest.mark.parametrize(("locks_folders", "kinds"), EACH)
+def test_nothing_that_two_processes_note_is_lost(
+    tmp_path, shared_keychain, locks_folders, kinds
+):
     start, ended = CONTEXT.Barrier(3), CONTEXT.Barrier(3)
-    for name, kind in KINDS.items():
+    for name in kinds:
         (tmp_path / name).mkdir()
-        kind(tmp_path / name).prepare()
+        KINDS[name](tmp_path / name).prepare()
     processes = [
         CONTEXT.Process(
-            target=change_all, args=(tuple(KINDS), tmp_path, who, start, ended)
+            target=change_all,
+            args=(kinds, tmp_path, who, start, ended),
+            kwargs={"locks_folders": locks_folders},
         )
         for who in "ab"
     ]
     for process in processes:
         process.start()
     lost = {}
-    for name, kind in KINDS.items():
-        shared = kind(tmp_path / name)
+    for name in kinds:
+        shared = KINDS[name](tmp_path / name)
         start.wait(60)
         waiting = threading.Thread(target=ended.wait, args=(60,))
         waiting.start()

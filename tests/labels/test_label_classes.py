@@ -123,7 +123,10 @@ def test_a_list_goes_to_other_images():
     ("text", "words"),
     [
         ("{", "Not JSON"),
+        ("[" * 200_000, "Not JSON: it is nested too deeply"),
         ("[]", "Not a list of classes"),
+        ('{"format": "napari-ngff-classes", "classes": 5}', '"classes" is 5'),
+        ('{"format": "napari-ngff-classes", "classes": [5]}', "needs"),
         ('{"format": "napari-ngff-classes", "classes": [{"value": 1}]}', "needs"),
         (
             (

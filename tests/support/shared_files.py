@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ from napari_ngff.labels.places.sidecar import (
 from napari_ngff.store.disk_cache import DiskCache
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.store.sources.server_logins import keep_login, kept_login, make_login
+from napari_ngff.store.write import file_lock
 from napari_ngff.viewer.samples import write_image, write_plate
 from napari_ngff.viewer.settings import (
     last_tool,
@@ -172,8 +174,17 @@ class FolderKeyring(KeyringBackend):
             raise PasswordDeleteError(username) from error
 
 
-def change_all(kinds: Sequence[str], folder: Path, who: str, start, ended) -> None:
+def refuse_folder(root: str) -> int:
+    """Do as Windows, and some networks."""
+    raise PermissionError(errno.EACCES, "no locks of folders", root)
+
+
+def change_all(
+    kinds: Sequence[str], folder: Path, who: str, start, ended, *, locks_folders: bool
+) -> None:
     """Make the changes of one process, to one file after the other."""
+    if not locks_folders:
+        file_lock._open_folder = refuse_folder
     for name in kinds:
         shared = KINDS[name](folder / name)
         start.wait(60)

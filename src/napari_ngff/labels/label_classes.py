@@ -330,8 +330,10 @@ def load_classes(text: str) -> tuple[LabelClass, ...]:
         raise ValueError(f"Not JSON: {error}") from error
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise ValueError(f'Not a list of classes: "format" is not "{FORMAT}".')
-    classes = []
-    for row in content.get("classes", ()):
+    classes, rows = [], content.get("classes", ())
+    if not isinstance(rows, list | tuple):
+        raise ValueError(f'Not a list of classes: "classes" is {rows!r:.40}.')
+    for row in rows:
         try:
             value, name = int(row["value"]), str(row["name"])
             red, green, blue, alpha = (int(part) for part in row["color"])

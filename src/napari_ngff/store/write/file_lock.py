@@ -153,10 +153,7 @@ def take_turn(root: str) -> Iterator[None]:
     """
     # First the threads of this process, for systems without locks of files.
     with turn_lock(root):
-        handle = None
-        with suppress(OSError):
-            handle = _open_turn(root)
-            _lock_handle(handle, wait=True)
+        handle = _lock_turn(root)
         try:
             yield
         finally:
@@ -164,13 +161,29 @@ def take_turn(root: str) -> Iterator[None]:
                 os.close(handle)
 
 
-def _open_turn(root: str) -> int:
-    """Open what is locked for a turn."""
-    if sys.platform == "win32":
-        folder = data_folder() / "turns"
-        folder.mkdir(parents=True, exist_ok=True)
-        place = os.path.normcase(os.path.realpath(root))
-        name = sha256(place.encode()).hexdigest()[:32]
-        return os.open(folder / name, os.O_RDWR | os.O_CREAT)
-    # The folder itself: a lock file would be one more object in the hierarchy.
+def _lock_turn(root: str) -> int | None:
+    """Lock what is locked for a turn; None where there are no locks of files."""
+    for opening in (_open_folder, _open_turn_file):
+        with suppress(OSError):
+            handle = opening(root)
+            try:
+                _lock_handle(handle, wait=True)
+            except OSError:
+                os.close(handle)
+                raise
+            return handle
+    return None
+
+
+def _open_folder(root: str) -> int:
+    # A lock file would be one more object in the hierarchy.
     return os.open(root, os.O_RDONLY)
+
+
+def _open_turn_file(root: str) -> int:
+    # Windows locks no folders, and neither do networks whose files can be locked.
+    folder = data_folder() / "turns"
+    folder.mkdir(parents=True, exist_ok=True)
+    place = os.path.normcase(os.path.realpath(root))
+    name = sha256(place.encode()).hexdigest()[:32]
+    return os.open(folder / name, os.O_RDWR | os.O_CREAT)
