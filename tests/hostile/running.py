@@ -26,7 +26,7 @@ def files_in(folder: Path, besides: Path) -> set[Path]:
     return {path for path in folder.rglob("*") if besides not in (path, *path.parents)}
 
 
-def run(tmp_path, *places, **variables):
+def run(tmp_path, *places, script="run_case.py", **variables):
     """Open places in every way, under bounds of memory and time.
 
     Nothing is written there, in the home folder or in the current one; the user's
@@ -47,7 +47,7 @@ def run(tmp_path, *places, **variables):
             os.environ.get(PYTHON_VARIABLE, sys.executable),
             "-W",
             "ignore",
-            str(Path(__file__).with_name("run_case.py")),
+            str(Path(__file__).with_name(script)),
             *map(str, places),
         ],
         cwd=home,

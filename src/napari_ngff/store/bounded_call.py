@@ -20,7 +20,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import psutil
 
-from napari_ngff.errors import CorruptDataError
+from napari_ngff.errors import CorruptDataError, OMEZarrError
 from napari_ngff.store.arrays.stored_objects import read_bounded
 from napari_ngff.store.limits import size_text
 
@@ -31,13 +31,16 @@ if TYPE_CHECKING:
 
 __all__ = ["MARGIN", "ExcessError", "call_bounded"]
 
-MARGIN = 160 << 20
+MARGIN = 96 << 20
 """Bytes of memory that any call may take."""
 
 SECONDS = 60.0
 """That a call may take without asking for an object."""
 
-PAUSE, REST = 0.01, 0.2
+KEPT = 256 << 20
+"""Bytes of memory that a process may have while it waits for the next call."""
+
+PAUSE, REST = 0.002, 0.2
 """Seconds between two looks at the memory of a process that works, or rests."""
 
 MOST = 2
@@ -100,7 +103,7 @@ def call_bounded(
         except BaseException:
             process.end()
             raise
-        _idle.append(process)
+        process.rest()
     if isinstance(value, Exception):
         raise value
     return value
@@ -128,10 +131,18 @@ class _Process:
             stdout=subprocess.PIPE,
             creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
         )
+        self._measured = psutil.Process(self._process.pid)
         self._works = threading.Event()
         self._most, self._asked = math.inf, 0.0
         self._excess = ""
         threading.Thread(target=self._watch, daemon=True).start()
+
+    def rest(self) -> None:
+        """Let it wait for the next call, unless it holds much memory."""
+        if self.used() < KEPT:
+            _idle.append(self)
+        else:
+            self.end()
 
     def end(self) -> None:
         """End it at once."""
@@ -151,22 +162,25 @@ class _Process:
         self._most, self._asked = math.inf, monotonic()
         self._works.set()
         self._send((work, source.name, arguments, libraries, known or {}))
-        self._receive()
-        # After a failure, threads of the library may go on: the limit stays.
-        self._most = self._used() + MARGIN + most
         value = self._answer_questions(source, MARGIN + most)
+        # The limit stays: after a failure, threads of the library may go on.
         self._works.clear()
         return value
 
-    def _used(self) -> int:
+    def used(self) -> int:
+        """Return how many bytes of memory it has."""
         with suppress(psutil.Error):
-            return int(psutil.Process(self._process.pid).memory_info().rss)
+            return int(self._measured.memory_info().rss)
         return 0  # it has ended
 
     def _answer_questions(self, source: Source, most: int) -> Any:
         failure: Exception | None = None
         kind, value = self._receive()
-        while kind == ASK:
+        while kind in (READY, ASK):
+            if kind == READY:
+                self._most = self.used() + most
+                kind, value = self._receive()
+                continue
             try:
                 self._send((_answer_question(source, most, *value), ""))
             except Exception as error:  # noqa: BLE001 - it is raised in the end
@@ -174,13 +188,13 @@ class _Process:
                 self._send((None, str(error)))
             kind, value = self._receive()
         if kind == FAILED:
-            return failure or CorruptDataError(value)
+            return failure or value
         return value
 
     def _watch(self) -> None:
         """End the process if it takes too much memory or time."""
         while self._process.poll() is None:
-            if self._used() > self._most:
+            if self.used() > self._most:
                 self._excess = f"more than {size_text(self._most)} of memory"
             elif self._works.wait(REST) and monotonic() - self._asked > SECONDS:
                 self._excess = f"more than {SECONDS:.0f} seconds"
@@ -248,7 +262,7 @@ class _AskedSource:
         with self._turn:
             if not self._is_open:
                 raise RuntimeError("the call has ended")
-            self._send(ASK, question)
+            self.send(ASK, question)
             value, error = pickle.load(sys.stdin.buffer)
         if error:
             raise RuntimeError(error)
@@ -258,9 +272,10 @@ class _AskedSource:
         """Send the result of the call; nothing can be asked for any more."""
         with self._turn:
             self._is_open = False
-            self._send(kind, value)
+            self.send(kind, value)
 
-    def _send(self, kind: str, value: Any) -> None:
+    def send(self, kind: str, value: Any) -> None:
+        """Send a message."""
         pickle.dump((kind, value), self._answers)
         self._answers.flush()
 
@@ -283,16 +298,17 @@ def _serve_call(
     libraries: tuple[str, ...],
     known: Mapping[str, bytes | None],
 ) -> None:
-    for library in libraries:
-        importlib.import_module(library)
-    pickle.dump((READY, None), answers)
-    answers.flush()
     source = _AskedSource(answers, name, known)
     try:
+        for library in libraries:
+            importlib.import_module(library)
+        source.send(READY, None)
         kind, value = DONE, work(source, *arguments)
+    except OMEZarrError as error:
+        kind, value = FAILED, error
     # Whatever it is: who waits for it must know.
     except Exception as error:  # noqa: BLE001
-        kind, value = FAILED, f"{type(error).__name__}: {error}"
+        kind, value = FAILED, CorruptDataError(f"{type(error).__name__}: {error}")
     source.close(kind, value)
 
 

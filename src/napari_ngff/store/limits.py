@@ -12,10 +12,12 @@ __all__ = [
     "CHUNK_VARIABLE",
     "LARGEST_DOCUMENT",
     "LONGEST_AXIS",
+    "TABLE_VARIABLE",
     "allowed_chunk",
     "check_chunk",
     "check_document_size",
     "check_index",
+    "check_table",
     "is_document",
     "parse_json",
     "size_text",
@@ -33,6 +35,12 @@ CHUNK_VARIABLE = "NAPARI_NGFF_CHUNK_MB"
 
 USUAL_CHUNK = 1024
 """Megabytes of a decoded chunk that are read without asking."""
+
+TABLE_VARIABLE = "NAPARI_NGFF_TABLE_MB"
+"""Environment variable that allows larger tables."""
+
+USUAL_TABLE = 512
+"""Megabytes of a table that are read without asking."""
 
 LEAST_ALLOWED = 1 << 20
 """Bytes of a decoded chunk that are read whatever the variable says."""
@@ -96,11 +104,16 @@ def check_index(nbytes: int) -> None:
 
 def allowed_chunk() -> int:
     """Return the most bytes of a decoded chunk; see `CHUNK_VARIABLE`."""
+    return _allowed_bytes(CHUNK_VARIABLE, USUAL_CHUNK)
+
+
+def _allowed_bytes(variable: str, usual: int) -> int:
+    """Return how many bytes an environment variable, in megabytes, allows."""
     try:
-        wanted = int(os.environ.get(CHUNK_VARIABLE, ""))
+        wanted = int(os.environ.get(variable, ""))
     except ValueError:
         wanted = 0
-    return (wanted if wanted > 0 else USUAL_CHUNK) << 20
+    return (wanted if wanted > 0 else usual) << 20
 
 
 def check_chunk(nbytes: int) -> None:
@@ -122,6 +135,24 @@ def check_chunk(nbytes: int) -> None:
             f" environment variable {CHUNK_VARIABLE} to more"
         )
         raise UnsupportedError(msg)
+
+
+def check_table(nbytes: int, where: str) -> None:
+    """Refuse to read a table that would take too much memory.
+
+    Raises
+    ------
+    UnsupportedError
+        With its size, and how to allow it.
+    """
+    allowed = _allowed_bytes(TABLE_VARIABLE, USUAL_TABLE)
+    if nbytes > allowed:
+        raise UnsupportedError(
+            f"{where} has {nbytes >> 20:,} MB; tables up to {allowed >> 20:,} MB are"
+            " read.",
+            remedy="Keep fewer rows or columns, or set the environment variable"
+            f" {TABLE_VARIABLE} to more.",
+        )
 
 
 def parse_json(text: bytes | str) -> Any:

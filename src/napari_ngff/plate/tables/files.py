@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import codecs
 import csv
+import errno
 import io
 import os
 import re
@@ -20,6 +21,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import CorruptDataError, NodeNotFoundError, UnsupportedError
+from napari_ngff.plate.tables.decode_table import (
+    check_columns,
+    decode_anndata,
+    decode_parquet,
+)
 from napari_ngff.plate.tables.table import (
     LABEL,
     WELL,
@@ -28,6 +34,9 @@ from napari_ngff.plate.tables.table import (
     is_well_name,
     make_table,
 )
+from napari_ngff.store.bounded_call import call_bounded
+from napari_ngff.store.limits import check_table
+from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.write.replace_file import replace_when_done, require_writable
 
 if TYPE_CHECKING:
@@ -36,6 +45,7 @@ if TYPE_CHECKING:
     from napari_ngff.metadata.model import JSON
     from napari_ngff.plate.tables.table import WellTable
     from napari_ngff.store.hierarchy.node import Node
+    from napari_ngff.store.sources.source import Source
 
 __all__ = [
     "SUFFIXES",
@@ -57,6 +67,12 @@ ROW_NAMES = "\0"
 """Name of a column of numbers of rows, which is left out."""
 HINT = re.compile(r"\"?sep=(.)\"?[ \r]*", re.IGNORECASE)
 """First line that names to Excel the character which separates the columns."""
+
+LONGEST_LINE = 1 << 20
+"""Bytes of a line of text."""
+
+COPIES_OF_TEXT, VALUE = 16, 64
+"""Memory that reading text takes: its bytes so many times, and bytes for each value."""
 
 NO_PARQUET = "Tables in Parquet need pyarrow. Run: pip install 'napari-ngff[tables]'"
 NO_ANNDATA = "{} is kept as AnnData. Run: pip install 'napari-ngff[tables]'"
@@ -83,9 +99,10 @@ def read_table(path: str | os.PathLike[str], *, alone: bool = False) -> WellTabl
         Where it cannot be read.
     """
     where = Path(path)
-    raw = where.read_bytes()
-    read = _read_parquet if where.suffix.lower() == ".parquet" else _text_frame
-    frame = read(raw, str(where))
+    source = FolderSource(str(where.parent))
+    frame = _read_file(source, where.name, str(where))
+    if frame is None:
+        raise FileNotFoundError(errno.ENOENT, "There is no such file", str(where))
     try:
         return make_table(frame, where.stem)
     except CorruptDataError:
@@ -95,7 +112,33 @@ def read_table(path: str | os.PathLike[str], *, alone: bool = False) -> WellTabl
         return make_table(frame, where.stem, {WELL: ""})
 
 
-def _text_frame(raw: bytes, where: str) -> Any:
+def _read_file(source: Source, key: str, where: str) -> Any:
+    """Read a file of a table as a pandas.DataFrame; None where there is none."""
+    revision = source.find_revision(key)
+    check_table(getattr(revision, "size", 0), where)
+    raw = source.get(key)
+    if raw is None:
+        return None
+    check_table(len(raw), where)  # of a server
+    if not key.lower().endswith(".parquet"):
+        _check_lines(raw, where)
+        values = sum(raw.count(end) for end in (b",", b";", b"\t", b"\n"))
+        most = COPIES_OF_TEXT * len(raw) + VALUE * values
+        return call_bounded(_text_frame, source, (raw, where), most, ("pandas",))
+    if find_spec("pyarrow") is None:
+        raise UnsupportedError(NO_PARQUET)
+    return decode_parquet(source, raw, where)
+
+
+def _check_lines(raw: bytes, where: str) -> None:
+    """Refuse a text with a line that no table has, before it is decoded."""
+    for at in range(0, len(raw) - LONGEST_LINE, LONGEST_LINE):
+        ends = (raw.find(end, at, at + LONGEST_LINE) for end in (b"\n", b"\r"))
+        if max(ends) < 0:
+            raise _not_a_table(where, "it has a line of more than a megabyte")
+
+
+def _text_frame(source: Source, raw: bytes, where: str) -> Any:
     import pandas as pd
 
     text = _decode_text(raw).replace("\r\n", "\n").replace("\r", "\n").lstrip("\n ")
@@ -106,6 +149,7 @@ def _text_frame(raw: bytes, where: str) -> Any:
     separator = hint[1] if hint else max(SEPARATORS, key=header.count)
     content = rest if hint else text
     names, lines = _read_header(content, separator, where)
+    check_columns(len(names), where)
     read = partial(
         pd.read_csv,
         sep=separator,
@@ -219,23 +263,6 @@ def _may_lack_words(column: Any) -> bool:
     return bool(missing.any())
 
 
-def _read_parquet(raw: bytes, where: str) -> Any:
-    import pandas as pd
-
-    if find_spec("pyarrow") is None:
-        raise UnsupportedError(NO_PARQUET)
-    try:
-        return _plain_index(pd.read_parquet(io.BytesIO(raw), engine="pyarrow"))
-    except (OSError, ValueError) as error:
-        msg = f"{where} is not a Parquet file: {error}."
-        raise CorruptDataError(msg) from error
-
-
-def _plain_index(frame: Any) -> Any:
-    """Convert an index with names into columns."""
-    return frame.reset_index() if any(frame.index.names) else frame
-
-
 def table_names(node: Node) -> tuple[str, ...]:
     """Read the names of the tables of a plate, a well or an image; () for none."""
     try:
@@ -280,19 +307,20 @@ def find_table(node: Node, name: str) -> tuple[Any, str]:
 
 
 def _frame_of(group: Node, backend: str) -> Any:
+    location = group.location
     # "in": tables of earlier versions of ngio say "experimental_json_v1" and the like.
     if "anndata" in backend:
-        return _read_anndata(group)
+        if find_spec("anndata") is None:
+            raise UnsupportedError(NO_ANNDATA.format(f"The table {group}"))
+        return decode_anndata(location.source, location.path, str(group))
     if "json" in backend:
         return _read_json(group)
-    for kind, read in (("csv", _text_frame), ("parquet", _read_parquet)):
-        if kind in backend:
-            location = group.location
-            raw = location.source.get(location.object_key(f"table.{kind}"))
-            if raw is None:
-                msg = f"The table {group} has no file table.{kind}."
-                raise CorruptDataError(msg)
-            return read(raw, f"{group}/table.{kind}")
+    for name in (f"table.{kind}" for kind in ("csv", "parquet") if kind in backend):
+        key = location.object_key(name)
+        frame = _read_file(location.source, key, f"{group}/{name}")
+        if frame is None:
+            raise CorruptDataError(f"The table {group} has no file {name}.")
+        return frame
     msg = f"The table {group} has the backend {backend!r}, which cannot be read."
     raise UnsupportedError(msg)
 
@@ -306,38 +334,6 @@ def _read_json(group: Node) -> Any:
     except ValueError as error:
         msg = f"The columns of the table {group} differ in length: {error}."
         raise CorruptDataError(msg) from error
-
-
-def _read_anndata(group: Node) -> Any:
-    """Join what AnnData keeps of objects: ``obs``, and ``X`` with its column names."""
-    import pandas as pd
-    import zarr
-
-    if find_spec("anndata") is None:
-        raise UnsupportedError(NO_ANNDATA.format(f"The table {group}"))
-    from anndata.io import read_elem
-
-    from napari_ngff.store.arrays.zarr_adapter import SourceStore
-
-    location = group.location
-    try:
-        store = SourceStore(location.source)
-        data = read_elem(zarr.open_group(store, path=location.path, mode="r"))
-    # Of any kind: anndata raises whatever its readers do.
-    except Exception as error:
-        msg = f"The table {group} is not readable as AnnData: {error}."
-        raise CorruptDataError(msg) from error
-    values = pd.DataFrame(
-        # Sparse matrices have `toarray`, arrays do not.
-        getattr(data.X, "toarray", lambda: data.X)(),
-        index=data.obs.index,
-        columns=data.var_names,
-    )
-    frame = pd.concat([data.obs, values], axis=1)
-    # An index without a name only counts rows.
-    if frame.index.name in (None, "_index"):
-        return frame.reset_index(drop=True)
-    return frame.reset_index(drop=frame.index.name in frame.columns)
 
 
 def read_listed_table(

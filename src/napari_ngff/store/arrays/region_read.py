@@ -124,7 +124,7 @@ class RegionRead:
         """Fill `out` through zarr, chunk by chunk where all at once fails."""
         try:
             self.out[...] = reader.read(self.box)
-        except (CorruptDataError, UnsupportedError, OSError):
+        except (CorruptDataError, UnsupportedError, OSError) as failure:
             for spans in self._until_failure(self._axes):
                 cell, inside, target = split_spans(spans)
                 # Each chunk is read alone, so that only the broken ones are lost.
@@ -133,6 +133,8 @@ class RegionRead:
                     for c, n, span in zip(cell, self.layout.chunks, inside, strict=True)
                 )
                 try:
+                    if part == self.box:
+                        raise failure
                     self.out[target] = reader.read(part)
                     self._note_read(cell)
                 except (CorruptDataError, UnsupportedError, OSError) as error:

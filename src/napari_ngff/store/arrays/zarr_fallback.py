@@ -65,6 +65,7 @@ class ZarrReader:
             join_key(path, DOCUMENTS[self._place[1]]): raw,
             join_key(path, ".zattrs"): None,
         }
+        self._settings = zarr.config.config
         self._excess = 0
         try:
             array = zarr.open_array(
@@ -110,7 +111,7 @@ class ZarrReader:
             return call_bounded(  # type: ignore[no-any-return]
                 read_box,
                 self._source,
-                (*self._place, box),
+                (*self._place, box, self._settings),
                 most * layout.dtype.itemsize,
                 ("zarr", "numcodecs"),
                 self._known,
@@ -131,7 +132,11 @@ class ZarrReader:
 
 
 def read_box(
-    source: Source, path: str, zarr_format: Literal[2, 3], box: Box
+    source: Source,
+    path: str,
+    zarr_format: Literal[2, 3],
+    box: Box,
+    settings: dict[str, Any],
 ) -> npt.NDArray[Any]:
     """Read a box of voxels by zarr-python, in this process."""
     import zarr
@@ -139,6 +144,7 @@ def read_box(
     from napari_ngff.store.arrays.zarr_adapter import SourceStore
 
     store = SourceStore(source)
+    zarr.config.set(settings)
     array = zarr.open_array(store=store, path=path, mode="r", zarr_format=zarr_format)
     return np.asarray(array[tuple(slice(start, stop) for start, stop in box)])
 

@@ -1,0 +1,161 @@
+"""Decodes tables by pandas, pyarrow and anndata, in a process with a limit of memory.
+
+See `call_bounded`: a table of some bytes may take all memory where they decode it.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+from typing import TYPE_CHECKING, Any
+
+from napari_ngff.errors import CorruptDataError, UnsupportedError
+from napari_ngff.store.bounded_call import call_bounded
+from napari_ngff.store.limits import check_table
+
+if TYPE_CHECKING:
+    from napari_ngff.store.sources.source import Source
+
+__all__ = ["check_columns", "decode_anndata", "decode_parquet"]
+
+MOST_COLUMNS = 5000
+"""Columns of a table."""
+
+MOST_CHUNKS = 100_000
+"""Chunks of the arrays of a table."""
+
+NUMBER, TEXT = 8, 64
+"""Bytes that a value takes, about."""
+
+COPIES = 4
+"""Of all values, that libraries have in memory."""
+
+ANNDATA = "anndata.io", "pandas", "zarr"
+PARQUET = "pandas", "pyarrow.parquet"
+
+
+def check_columns(count: int, where: str) -> None:
+    """Refuse a table of very many columns: each is read by itself.
+
+    Raises
+    ------
+    UnsupportedError
+        With their number.
+    """
+    if count > MOST_COLUMNS:
+        msg = f"{where} has {count:,} columns; up to {MOST_COLUMNS:,} are read."
+        raise UnsupportedError(msg, remedy="Keep those that are needed.")
+
+
+def decode_parquet(source: Source, raw: bytes, where: str) -> Any:
+    """Read a file of Parquet, which was read from `source`, as a pandas.DataFrame.
+
+    Raises
+    ------
+    CorruptDataError
+        Where it is no such file, or takes more memory than it states.
+    UnsupportedError
+        Where it is too large.
+    """
+    from pyarrow.parquet import read_metadata
+
+    try:
+        stated = read_metadata(io.BytesIO(raw))
+    except (OSError, ValueError) as error:
+        raise CorruptDataError(f"{where} is not a Parquet file: {error}.") from error
+    check_columns(stated.num_columns, where)
+    groups = map(stated.row_group, range(stated.num_row_groups))
+    size = sum(group.total_byte_size for group in groups)
+    size += NUMBER * stated.num_rows * stated.num_columns
+    check_table(size, where)
+    columns = map(stated.schema.column, range(stated.num_columns))
+    words = [one.path for one in columns if one.physical_type == "BYTE_ARRAY"]
+    arguments = raw, where, words
+    return call_bounded(_parquet_frame, source, arguments, COPIES * size, PARQUET)
+
+
+def _parquet_frame(source: Source, raw: bytes, where: str, words: list[str]) -> Any:
+    from pyarrow.parquet import read_table
+
+    try:
+        # A text that is stored once is in memory once, however many rows have it.
+        table = read_table(io.BytesIO(raw), read_dictionary=words)
+        frame = table.to_pandas()
+    except (OSError, ValueError) as error:
+        raise CorruptDataError(f"{where} is not a Parquet file: {error}.") from error
+    for name in frame.columns.intersection(words):
+        if frame[name].dtype.name == "category":
+            frame[name] = frame[name].astype(object)
+    # An index with names holds columns.
+    return frame.reset_index() if any(frame.index.names) else frame
+
+
+def decode_anndata(source: Source, path: str, where: str) -> Any:
+    """Join what AnnData keeps of objects: ``obs``, and ``X`` with its column names.
+
+    Raises
+    ------
+    CorruptDataError
+        Where anndata cannot read it, or it takes more memory than it states.
+    UnsupportedError
+        Where it is too large.
+    """
+    names = source.list_names(f"{path}/obs") or ()
+    check_columns(len(names), where)
+    try:
+        size, columns = call_bounded(_measure_anndata, source, (path,), 0, ANNDATA)
+        check_columns(columns, where)
+        check_table(size, where)
+        return call_bounded(_anndata_frame, source, (path,), COPIES * size, ANNDATA)
+    except CorruptDataError as error:
+        msg = f"The table {where} is not readable as AnnData: {error}."
+        raise CorruptDataError(msg) from error
+
+
+def _open_anndata(source: Source, path: str) -> Any:
+    import zarr
+
+    from napari_ngff.store.arrays.zarr_adapter import SourceStore
+
+    return zarr.open_group(SourceStore(source), path=path, mode="r")
+
+
+def _measure_anndata(source: Source, path: str) -> tuple[int, int]:
+    """Return how many bytes a table takes, and how many columns it has."""
+    group = _open_anndata(source, path)
+    arrays = [group["X"]] if hasattr(group["X"], "nchunks") else []
+    # Groups in these hold the parts of a column, or of a sparse matrix.
+    for name in ("obs", "var", "X")[: 3 - len(arrays)]:
+        members = group[name].members(max_depth=2)
+        arrays += [one for _, one in members if hasattr(one, "nchunks")]
+    if sum(array.nchunks for array in arrays) > MOST_CHUNKS:
+        raise CorruptDataError("it has very many chunks")
+    # A sparse matrix is shown with its zeros.
+    shape = group["X"].attrs.get("shape") or getattr(group["X"], "shape", ())
+    size = NUMBER * math.prod(shape) + sum(map(_size_of, arrays))
+    return size, len(arrays) + shape[-1]
+
+
+def _size_of(array: Any) -> int:
+    is_text = array.dtype.kind not in "biuf"
+    return int(array.size) * (TEXT if is_text else array.dtype.itemsize)
+
+
+def _anndata_frame(source: Source, path: str) -> Any:
+    import pandas as pd
+    from anndata.io import read_elem
+
+    # Not the whole: other parts of it may be large.
+    group = _open_anndata(source, path)
+    obs, matrix, var = (read_elem(group[name]) for name in ("obs", "X", "var"))
+    values = pd.DataFrame(
+        # Sparse matrices have `toarray`, arrays do not.
+        getattr(matrix, "toarray", lambda: matrix)(),
+        index=obs.index,
+        columns=var.index,
+    )
+    frame = pd.concat([obs, values], axis=1)
+    # An index without a name only counts rows.
+    if frame.index.name in (None, "_index"):
+        return frame.reset_index(drop=True)
+    return frame.reset_index(drop=frame.index.name in frame.columns)
