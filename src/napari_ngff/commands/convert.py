@@ -64,6 +64,11 @@ def add_convert(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         default="stop",
         help="what to do about chunks that cannot be read (stop)",
     )
+    command.add_argument(
+        "--follow-links",
+        action="store_true",
+        help="copy what links lead to outside of the folder",
+    )
     add_scheduler(command)
     _add_rebuild(commands)
 

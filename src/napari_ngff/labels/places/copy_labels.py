@@ -42,7 +42,7 @@ from napari_ngff.store.arrays.drawable_pixels import as_labels, label_type
 from napari_ngff.store.arrays.new_array import NewArray
 from napari_ngff.store.arrays.stored_objects import DOCUMENTS, join_key
 from napari_ngff.store.hierarchy.location import Location
-from napari_ngff.store.hierarchy.node import CLAIMS, read_node
+from napari_ngff.store.hierarchy.node import CLAIMS, read_node, without_links
 from napari_ngff.store.limits import parse_json
 from napari_ngff.store.threads import share_work
 from napari_ngff.store.write.begin import begin_transaction
@@ -142,7 +142,8 @@ def copy_labels(
         with transaction.replace_tree(path, home.list_entry(name)) as tree:
             # Under the lock of the tree: no other process can take the name any more.
             require_free(transaction, path)
-            if not LabelCopy(label, home, name, tree.key).write(transaction, goes_on):
+            copy = LabelCopy(without_links(label), home, name, tree.key)
+            if not copy.write(transaction, goes_on):
                 return None
             tree.commit()
             add_to_list(transaction, home, name)

@@ -37,7 +37,12 @@ from napari_ngff.metadata.version import UNSTATED
 from napari_ngff.store.arrays.stored_objects import join_key
 from napari_ngff.store.hierarchy.consolidated import update_copies
 from napari_ngff.store.hierarchy.location import METADATA_NAMES, Location, is_url
-from napari_ngff.store.hierarchy.node import Node, open_node, read_node
+from napari_ngff.store.hierarchy.node import (
+    Node,
+    open_node,
+    read_node,
+    without_links,
+)
 from napari_ngff.store.pyramids.pyramid import open_pyramid
 from napari_ngff.store.sources.folder_source import FolderSource, local_folder
 from napari_ngff.store.write.begin import begin_transaction
@@ -337,7 +342,8 @@ def _merge_label(item: LabelMerge, overwrite: bool, goes_on: GoesOn | None) -> b
     with replacement as tree:
         if not _is_free(item, overwrite):  # another may just have ended
             return True
-        copy = LabelCopy(item.label, home, item.name, tree.key)
+        label = without_links(item.label)
+        copy = LabelCopy(label, home, item.name, tree.key)
         if not copy.write(transaction, goes_on):
             return False
         # Before the old label image is replaced.

@@ -30,7 +30,7 @@ from napari_ngff.store.convert.source_state import (
 from napari_ngff.store.convert.unit_runner import run_units
 from napari_ngff.store.convert.work_unit import WorkUnit, run_unit, source_keys
 from napari_ngff.store.hierarchy.location import is_url
-from napari_ngff.store.hierarchy.node import open_node
+from napari_ngff.store.hierarchy.node import open_node, without_links
 from napari_ngff.store.write.new_hierarchy import SINGLE
 from napari_ngff.store.write.new_objects import is_bucket, put_object
 from napari_ngff.store.write.partial_folder import PartialFolder
@@ -83,6 +83,7 @@ class ConvertOptions(TypedDict, total=False):
     overwrite: bool
     resume: bool
     unreadable: str
+    follow_links: bool
 
 
 def read_request(options: ConvertOptions) -> ConversionRequest:
@@ -172,6 +173,8 @@ class ConversionRun:
         Whether to continue a conversion that was stopped.
     skips
         Whether chunks that cannot be read are left out; otherwise they stop it.
+    follows_links
+        Whether links may lead out of the source.
     scheduler
         See `run_units`.
     progress
@@ -186,6 +189,7 @@ class ConversionRun:
     overwrite: bool = False
     resume: bool = False
     skips: bool = False
+    follows_links: bool = False
     scheduler: Any = None
     progress: Callable[[int, int], None] | None = None
     follow: Callable[[ConversionStep], None] | None = None
@@ -231,7 +235,8 @@ def convert(
         ``levels``: such as ``[0, 2]``. ``channels``: indices or names. ``wells``: names
         such as ``["B*", "C3"]``. ``overwrite``: whether to replace `target`.
         ``resume``: whether to continue a conversion that was stopped. ``unreadable``:
-        "stop" by default, or "skip" chunks that cannot be read.
+        "stop" by default, or "skip" chunks that cannot be read. ``follow_links``:
+        whether links in a folder may lead out of it.
 
     Returns
     -------
@@ -254,6 +259,7 @@ def convert(
         options.get("overwrite", False),
         options.get("resume", False),
         options.get("unreadable") == "skip",
+        options.get("follow_links", False),
         scheduler,
         progress,
     )
@@ -291,6 +297,8 @@ def convert_hierarchy(
     """
     target = find_target(target)
     request = fit_request(node, target, request)
+    if not run.follows_links:
+        node = without_links(node)
     settings = _dump_settings(node, request, skips=run.skips)
     folder = PartialFolder(target, settings, overwrite=run.overwrite, resume=run.resume)
     with folder, sharing_sources(folder.token):

@@ -182,7 +182,8 @@ def _open_levels(node: Node, multiscale: Multiscale, problems: list[str]) -> Arr
         except (OMEZarrError, OSError) as error:
             problems.append(error_text(error))
     if not arrays:
-        raise UnsupportedError(f"{node} has no level that can be read.")
+        msg = f"{node} has no level that can be read: {'; '.join(problems)}"
+        raise UnsupportedError(msg)
     return arrays
 
 

@@ -37,6 +37,7 @@ from napari_ngff.store.hierarchy.location import (
     find_location,
 )
 from napari_ngff.store.hierarchy.long_lists import cut_long_lists
+from napari_ngff.store.sources.folder_source import FolderSource, local_folder
 from napari_ngff.store.sources.read_ahead import call_at_once, is_remote
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 
     from napari_ngff.metadata.version import Version
 
-__all__ = ["Node", "OpenedGroups", "open_node"]
+__all__ = ["Node", "OpenedGroups", "open_node", "without_links"]
 
 NO_METADATA = (
     "There is no OME-Zarr metadata at {}. Open the folder whose zarr.json or .zattrs"
@@ -468,6 +469,21 @@ def read_node(
         msg = f"There is no zarr group at {location}."
         raise NodeNotFoundError(msg, remedy="Check the path.")
     return node
+
+
+def without_links(node: Node) -> Node:
+    """Read a group again, so that links do not lead out of its hierarchy from it.
+
+    Raises
+    ------
+    UnsupportedError
+        Where the group is only found by such a link.
+    """
+    root = local_folder(node.location.source)
+    if root is None:
+        return node
+    source = FolderSource(root, follows_links=False)
+    return read_node(Location(source, node.location.path), node.zarr_format)
 
 
 def _read_group(documents: GroupDocuments, zarr_format: int | None) -> Node | None:

@@ -6,7 +6,7 @@ import os
 import stat
 from typing import TYPE_CHECKING
 
-from napari_ngff.errors import AccessError, CorruptDataError
+from napari_ngff.errors import AccessError, CorruptDataError, UnsupportedError
 from napari_ngff.store.limits import check_document_size
 from napari_ngff.store.sources.revision import Revision
 from napari_ngff.store.threads import CORES
@@ -32,12 +32,22 @@ def local_folder(source: Source) -> str | None:
 
 
 class FolderSource:
-    """Read the objects below `root`, a path without a trailing separator."""
+    """Read the objects below `root`.
+
+    Parameters
+    ----------
+    root
+        A path without a trailing separator.
+    follows_links
+        Whether links may lead out of it, or from a folder into one that it is in.
+    """
 
     problems: tuple[Problem, ...] = ()
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, follows_links: bool = True) -> None:
         self.root = root
+        self._follows_links = follows_links
+        self._real: dict[str, tuple[str, ...]] = {}
 
     @property
     def name(self) -> str:
@@ -52,8 +62,39 @@ class FolderSource:
         return CORES
 
     def find_path(self, key: str) -> str:
-        """Return the path of an object, or of a folder of objects."""
-        return f"{self.root}/{key}"
+        """Return the path of an object, or of a folder of objects.
+
+        Raises
+        ------
+        UnsupportedError
+            Where it is a link that is not followed.
+        """
+        path = f"{self.root}/{key}" if key else self.root
+        if not self._follows_links and key:
+            real = self._real_folders(os.path.dirname(path))
+            if os.path.islink(path):
+                self._follow_link(path, real)
+        return path
+
+    def _real_folders(self, folder: str) -> tuple[str, ...]:
+        """Return where a folder really is, behind the folders that it is in."""
+        known = self._real.get(folder)
+        if known is None and folder == self.root:
+            known = (os.path.realpath(folder),)
+        elif known is None:
+            known = self._follow_link(
+                folder, self._real_folders(folder.rpartition("/")[0])
+            )
+        self._real[folder] = known
+        return known
+
+    def _follow_link(self, path: str, above: tuple[str, ...]) -> tuple[str, ...]:
+        real = os.path.realpath(path)
+        if real in above or not real.startswith(os.path.join(above[0], "")):
+            msg = f"{path} is a link that leads out of {self.root}, or in a circle."
+            remedy = "Remove it, or convert with --follow-links."
+            raise UnsupportedError(msg, remedy=remedy)
+        return (*above, real)
 
     def get(
         self, key: str, start: int | None = None, length: int | None = None

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from napari_ngff.errors import TargetExistsError
 from napari_ngff.store.limits import parse_json
+from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.write.replace_file import replace_when_done
 from napari_ngff.store.write.writer_token import is_aside
 from napari_ngff.store.write.zip_writer import ArchiveEntry, write_archive
@@ -64,6 +65,8 @@ def pack_hierarchy(
         or `file` is inside `folder`.
     CorruptDataError
         Where a file changes while it is copied.
+    UnsupportedError
+        Where a link leads out of `folder`.
     OSError
         Where reading or writing fails.
     """
@@ -74,7 +77,8 @@ def pack_hierarchy(
         raise ValueError(f"{file} would be inside of what it packs; put it elsewhere.")
     comment = make_comment(folder, file)
     # By name within a rank, so that equal folders give equal archives.
-    files = sorted(list_files(str(folder)), key=lambda f: (*rank_key(f[0]), f[0]))
+    source = FolderSource(str(folder), follows_links=False)
+    files = sorted(list_files(source), key=lambda f: (*rank_key(f[0]), f[0]))
     parts = [ArchiveEntry(key.encode(), size, path) for key, path, size in files]
 
     def goes_on(done: int, total: int) -> bool:
@@ -105,17 +109,21 @@ def make_comment(folder: Path, file: Path) -> bytes:
     return json.dumps({"ome": ome}).encode()
 
 
-def list_files(folder: str, prefix: str = "") -> Iterator[tuple[str, str, int]]:
+def list_files(
+    source: FolderSource, prefix: str = ""
+) -> Iterator[tuple[str, str, int]]:
     """Yield key, path and size in bytes of all files below a folder."""
-    with os.scandir(folder) as entries:
+    with os.scandir(source.find_path(prefix)) as entries:
         for entry in entries:
             # What an unfinished save left is no part of the hierarchy.
             if is_aside(entry.name):
                 continue
+            key = f"{prefix}{entry.name}"
             if entry.is_dir():
-                yield from list_files(entry.path, f"{prefix}{entry.name}/")
+                yield from list_files(source, f"{key}/")
             elif entry.is_file():
-                yield f"{prefix}{entry.name}", entry.path, entry.stat().st_size
+                path = source.find_path(key) if entry.is_symlink() else entry.path
+                yield key, path, entry.stat().st_size
 
 
 def rank_key(key: str) -> tuple[bool, int]:
