@@ -188,7 +188,7 @@ def _image_lines(image: JSON) -> list[str]:
         size = f"{image['physical_size'][i]:g}"
         # Frames and the time between them: a length in seconds says little.
         if axis["type"] == "time":
-            size = f"{finest['shape'][i]} x {finest['scale'][i]:g}"
+            size = f"{finest['shape'][i]} x {abs(finest['scale'][i]):g}"
         sizes.append(f"{axis['name']} {size} {axis['unit'] or ''}".strip())
     names = "".join(axis["name"] for axis in axes)
     lines = [f"axes     {names}", f"size     {', '.join(sizes)}"]

@@ -71,6 +71,19 @@ def test_lengths_are_micrometres(tmp_path, capsys, unit, names):
     assert "2, in micrometers" in report
 
 
+@pytest.mark.parametrize("signs", [(-1, 1, 1), (1, -1, 1), (1, 1, -1), (-1, -1, -1)])
+def test_lengths_are_positive_where_voxels_count_downwards(tmp_path, capsys, signs):
+    scale = np.multiply(signs, [2, 0.5, 0.5]).tolist()
+    path = write_labels(tmp_path / "a.zarr", ["micrometer"] * 3, scale)
+    frame, *_ = boxes_of(path, tmp_path / "b.csv", capsys)
+    row = frame.set_index("label").loc[7]
+    assert [row[f"{axis}_micrometer"] for axis in "zyx"] == [2, 5, 7]
+    assert [row[f"len_{axis}_micrometer"] for axis in "zyx"] == [4, 12.5, 2]
+    assert main(["info", str(path)]) == 0
+    size = "size     z 8 micrometer, y 20 micrometer, x 25 micrometer"
+    assert size in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("unit", UNKNOWN)
 @pytest.mark.parametrize("axis", [0, 1, 2])
 def test_an_unknown_unit_is_never_a_micrometre(tmp_path, capsys, unit, axis):

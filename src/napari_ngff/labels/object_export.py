@@ -516,7 +516,8 @@ def save_boxes(
         file = io.StringIO(newline="")
         full = level.canvas.shape
         unit = unit_of_boxes(axes, pixel)
-        known = [size or 1.0 if unit == MICROMETER else 1.0 for size in pixel]
+        # Where voxels are counted downwards, a box is not shorter than nothing.
+        known = [abs(size or 1.0) if unit == MICROMETER else 1.0 for size in pixel]
         sizes = zip(known, full, level.shape, strict=True)
         write_boxes(file, boxes, axes, [size * n / m for size, n, m in sizes], unit)
         _write_text(path, file.getvalue())

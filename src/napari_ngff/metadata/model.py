@@ -151,6 +151,22 @@ class Level:
     translation: tuple[float, ...]
     transformation: Transformation | None = None
 
+    def span_of(self, axis: int, count: int) -> tuple[float, float]:
+        """Return the lowest and the highest coordinate of the centres of voxels.
+
+        A negative scale begins at the highest.
+
+        Parameters
+        ----------
+        axis
+            Along which.
+        count
+            Number of voxels there.
+        """
+        first = self.translation[axis]
+        last = first + self.scale[axis] * (count - 1)
+        return min(first, last), max(first, last)
+
 
 @dataclass(frozen=True, slots=True)
 class Multiscale:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -12,10 +13,11 @@ from napari_ngff.store.hierarchy.node import read_node
 from napari_ngff.store.pyramids.pyramid import LevelSource, open_pyramid
 
 if TYPE_CHECKING:
+    from napari_ngff.metadata.model import Multiscale
     from napari_ngff.plate.plate_contents import FieldImage
     from napari_ngff.store.pyramids.pyramid import Pyramid
 
-__all__ = ["WantedLevel", "can_hold", "cast_pixels", "view_of"]
+__all__ = ["WantedLevel", "can_hold", "cast_pixels", "mirror_view", "view_of"]
 
 ALIKE = 1.5
 """Largest ratio of voxel sizes at which an image's level is used without striding."""
@@ -111,6 +113,23 @@ def _nearest_level(
         if axis is not None:
             strides[axis] = step
     return ArrayWindow(chosen.array, tuple(order), box, tuple(strides))
+
+
+def mirror_view(view: ArrayWindow, image: Multiscale, model: Multiscale) -> ArrayWindow:
+    """Mirror a view along axes on which the image counts against the mosaic.
+
+    Along y and x a mosaic counts upwards, along others as the image does that it is
+    modelled on.
+    """
+    theirs, ours = image.levels[0].scale, model.levels[0].scale
+    steps = list(view.steps)
+    for number, axis in enumerate(view.order):
+        if axis is None or axis >= len(theirs):
+            continue
+        ahead = number >= len(ours) - 2 or ours[number] > 0
+        if (theirs[axis] > 0) != ahead:
+            steps[axis] = -steps[axis]
+    return replace(view, steps=tuple(steps))
 
 
 def can_hold(dtype: np.dtype[Any], other: np.dtype[Any]) -> bool:

@@ -517,23 +517,22 @@ def _find_bounds(template: Pyramid, images: Sequence[FieldImage]) -> MosaicBound
 def _move_corner(
     multiscale: Multiscale, image: FieldImage, corner: tuple[float, float]
 ) -> Multiscale:
-    """Move all levels so that the mosaic begins where its first cell is."""
+    """Move all levels so that the mosaic begins where its first cell is.
+
+    A negative scale mirrors the image in its cell, and not the plate.
+    """
     first = image.multiscale.levels[0]
-    # In units of the axes. A negative scale flips the image, not the plate.
-    shift = [
-        start * abs(scale) - translation
-        for start, scale, translation in zip(
-            corner, first.scale[-2:], first.translation[-2:], strict=True
-        )
-    ]
+
+    def moved(level: Level, axis: int) -> float:
+        away = level.translation[axis] - first.translation[axis]
+        start = corner[axis] * abs(first.scale[axis])
+        return start + math.copysign(1, level.scale[axis]) * away
+
     levels = tuple(
         replace(
             level,
-            translation=(
-                *level.translation[:-2],
-                level.translation[-2] + shift[0],
-                level.translation[-1] + shift[1],
-            ),
+            scale=(*level.scale[:-2], *map(abs, level.scale[-2:])),
+            translation=(*level.translation[:-2], moved(level, -2), moved(level, -1)),
         )
         for level in multiscale.levels
     )

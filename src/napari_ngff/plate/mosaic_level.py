@@ -19,7 +19,12 @@ from napari_ngff.errors import (
     may_pass,
 )
 from napari_ngff.plate.kept_planes import LevelPlanes
-from napari_ngff.plate.level_view import can_hold, cast_pixels, view_of
+from napari_ngff.plate.level_view import (
+    can_hold,
+    cast_pixels,
+    mirror_view,
+    view_of,
+)
 from napari_ngff.plate.plate_layout import spread_numbers
 from napari_ngff.store.arrays.boxes import box_shape
 from napari_ngff.store.arrays.chunked_array import ChunkedArray
@@ -483,6 +488,7 @@ class MosaicLevel:
                 self._views[path] = view
                 return view
             view = view_of(image, placed.size, self, lent=lent)
+            view = mirror_view(view, image.multiscale, self.model.multiscale)
         except (OMEZarrError, OSError) as error:
             # Else each redraw would read it again, and report it again.
             if not may_pass(error):

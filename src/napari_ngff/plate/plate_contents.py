@@ -173,9 +173,9 @@ class FieldImage:
 
     @property
     def corner(self) -> tuple[float, float]:
-        """Position of voxel 0 along y and x, in voxels of level 0."""
-        level = self.multiscale.levels[0]
-        y, x = (level.translation[i] / level.scale[i] for i in (-2, -1))
+        """Lowest position of a voxel along y and x, in voxels of level 0; opens it."""
+        level, size = self.multiscale.levels[0], self.size
+        y, x = (level.span_of(i, size[i])[0] / abs(level.scale[i]) for i in (-2, -1))
         return y, x
 
 

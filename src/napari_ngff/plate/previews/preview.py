@@ -142,6 +142,8 @@ class PreviewPattern:
         Position of the plane along each axis, 0 to 1; without meaning for y and x.
     channel
         Index of the channel axis, or None.
+    steps
+        Along y and x: -1 where the image counts downwards.
     """
 
     field: str
@@ -150,6 +152,7 @@ class PreviewPattern:
     channel: int | None
     looks: tuple[PreviewChannel, ...]
     summary: str
+    steps: tuple[int, int]
 
 
 class PreviewReader:
@@ -250,6 +253,7 @@ class PreviewReader:
         channel = multiscale.channel_axis
         full = pyramid.levels[0].shape
         count = 1 if channel is None else full[channel]
+        y, x = multiscale.levels[0].scale[-2:]
         return PreviewPattern(
             field,
             multiscale.levels[number].path,
@@ -257,6 +261,7 @@ class PreviewReader:
             channel,
             _choose_channels(omero, count),
             _describe_pattern(multiscale.axis_names, pyramid.levels[0]),
+            (1 if y > 0 else -1, 1 if x > 0 else -1),
         )
 
     def _first_field(self, source: Source, place: PreviewPlace) -> str:
@@ -327,7 +332,8 @@ def reduce_channels(array: ChunkedArray, pattern: PreviewPattern) -> Pixels:
         planes.append(block_means(array.read(box).reshape(height, width)))
     if not planes:
         raise UnsupportedError(f"{array.path} has none of the channels shown.")
-    return np.stack(planes)
+    y, x = pattern.steps
+    return np.stack(planes)[:, ::y, ::x]
 
 
 def block_means(plane: Pixels) -> Pixels:

@@ -67,7 +67,8 @@ class ArrayWindow:
         Per axis of the source; one element long where the axis is dropped. All of it
         by default.
     steps
-        Per axis of the source: 2 for every second element of the box. 1 by default.
+        Per axis of the source: 2 for every second element of the box, -1 for all from
+        the last one on. 1 by default.
     """
 
     source: ArraySource
@@ -103,7 +104,7 @@ class ArrayWindow:
     def shape(self) -> tuple[int, ...]:
         """Number of elements per axis of the window."""
         pairs = zip(self.box, self.steps, strict=True)
-        sizes = [-(-(stop - start) // step) for (start, stop), step in pairs]
+        sizes = [-(-(stop - start) // abs(step)) for (start, stop), step in pairs]
         return tuple(1 if axis is None else sizes[axis] for axis in self.order)
 
     @property
@@ -165,7 +166,9 @@ class ArrayWindow:
         return ArrayWindow(self.source, tuple(order), tuple(box), self.steps)
 
     def _span_below(self, axis: int, start: int, stop: int) -> tuple[int, int]:
-        first, step = self.box[axis][0], self.steps[axis]
+        (first, end), step = self.box[axis], self.steps[axis]
+        if step < 0:
+            return end - 1 + (stop - 1) * step, end + start * step
         # Up to the last element that is taken, not a whole step further: the source may
         # end there.
         return first + start * step, first + (stop - 1) * step + 1

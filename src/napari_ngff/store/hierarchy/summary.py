@@ -131,7 +131,7 @@ def _describe_image(
         )
     first = multiscale.levels[0]
     # In the units of the axes, between the outer edges of the first and the last voxel.
-    size = [s * n for s, n in zip(first.scale, arrays[0].shape, strict=True)]
+    size = [abs(s) * n for s, n in zip(first.scale, arrays[0].shape, strict=True)]
     channels: list[JSON] = [
         _describe_channel(c) for c in (omero.channels if omero else ())
     ]
