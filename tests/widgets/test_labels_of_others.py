@@ -5,8 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import zarr
+from napari._qt.dialogs.qt_notification import NapariQtNotification
+from napari.utils.notifications import notification_manager
 from qtpy.QtCore import QPoint, Qt
 from qtpy.QtTest import QTest
+from qtpy.QtWidgets import QPushButton
 
 from mouse import CONTROL, canvas, drag, pump, until
 from napari_ngff.plugin import use_workers
@@ -16,7 +19,7 @@ from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.browser.host import browser_of
-from pipeline_plate import bytes_of, write_pipeline_plate
+from pipeline_plate import FIELDS, bytes_of, write_pipeline_plate
 
 pytestmark = pytest.mark.slow
 
@@ -248,3 +251,50 @@ def test_the_padlock_is_beside_save_and_holds_in_each_field(viewer, plate):
 def tick(box):
     QTest.mouseClick(box, LEFT, pos=QPoint(8, box.height() // 2))
     pump(20)
+
+
+def voxels_changed(plate, field, before):
+    return int((stored(plate, field, "nuclei") != before).sum())
+
+
+def offers():
+    """Notifications with a button."""
+    return [one for one in notification_manager.records if one.actions]
+
+
+def test_the_first_save_is_reported_with_its_voxels_and_undone(viewer, plate):
+    notification_manager.records.clear()
+    desk = Desk(viewer, plate)
+    desk.click_well("A/1")
+    before = {at: stored(plate, at, "nuclei") for at in FIELDS[:2]}
+    viewer.layers.selection.active = desk.labels("nuclei")
+    desk.active.mode = "paint"
+    for number, field in enumerate(FIELDS[:2], 1):
+        assert desk.field == field
+        desk.active.selected_label = 700 + number
+        desk.stroke()
+        desk.go_on()
+        assert len(offers()) == 1, "the first one alone"
+    count = voxels_changed(plate, FIELDS[0], before[FIELDS[0]])
+    assert count > 5
+    assert voxels_changed(plate, FIELDS[1], before[FIELDS[1]]) > 5
+    lines = str(offers()[0].message).splitlines()
+    assert lines[0] == f"{count} voxels of others' labels saved."
+    assert "'nuclei' of A1 - field 0" in lines[1]
+    shown = viewer.window._qt_window.findChildren(NapariQtNotification)
+    (button,) = [b for one in shown for b in buttons_of(one) if b.text() == "Undo"]
+    QTest.mouseClick(button, LEFT)
+    until(lambda: desk.field == FIELDS[0])
+    until(lambda: not voxels_changed(plate, FIELDS[0], before[FIELDS[0]]))
+    desk.rest()
+    assert voxels_changed(plate, FIELDS[1], before[FIELDS[1]]) > 5
+    # Whoever paints there again is asked again.
+    viewer.layers.selection.active = desk.labels("nuclei")
+    desk.active.mode = "paint"
+    desk.stroke()
+    desk.save()
+    assert len(offers()) == 2
+
+
+def buttons_of(notice):
+    return notice.row2_widget.findChildren(QPushButton)

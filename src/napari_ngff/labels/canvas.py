@@ -208,9 +208,14 @@ class Canvas:
         """
         with self.lock:
             self.log.insert_lasting(index, edits)
+            self.forget_patches()
+            self.highest = max([self.highest, *(edit.label for edit in edits)])
+
+    def forget_patches(self) -> None:
+        """Forget rasterised chunks, which are made again when they are needed."""
+        with self.lock:
             self._patches.clear()
             self._taken = 0
-            self.highest = max([self.highest, *(edit.label for edit in edits)])
 
     def copy_with(self, edits: Sequence[Edit]) -> Canvas:
         """Make a canvas of other edits over the same pyramid, to rasterise them.
@@ -331,8 +336,7 @@ class Canvas:
         with self.lock:
             if dtype != self.dtype:
                 self.dtype = np.dtype(dtype)
-                self._patches.clear()
-                self._taken = 0
+                self.forget_patches()
                 self.version += 1
 
     def show_saved(self, sources: Sequence[ArraySource], edits: Sequence[Edit]) -> None:
@@ -389,8 +393,7 @@ class Canvas:
             self._saved, self._settled = (), 0
             self.used.stored = None
             # Patches hold values of the old type.
-            self._patches.clear()
-            self._taken = 0
+            self.forget_patches()
             self.version += 1
             self.reversals += 1
 

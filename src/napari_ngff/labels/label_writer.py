@@ -516,6 +516,26 @@ class LabelWriter:
         # Another program may have written while they were copied.
         self._take_changes(self.before_images.list_cells(0))
 
+    def reload_changed(self) -> bool:
+        """Do `reload` if others have changed anything; return whether they have."""
+        read = list(self._reads.revisions.items())
+        changed = any(self.transaction.find_revision(key) != old for key, old in read)
+        if changed:
+            self.reload()
+        return changed
+
+    def count_changed(self) -> int:
+        """Count the voxels of level 0 that the edits of the last save have changed."""
+        snapshot = Snapshot(self._saved, self.canvas.shape, self.canvas.dtype)
+        array, count = self.arrays[0], 0
+        for cell in self.before_images.list_cells(0):
+            box = box_of(cell, array.chunks, array.shape)
+            before = self.before_images.get_block(0, cell)
+            if before is not None:
+                now = snapshot.with_edits(box, before, self.order)
+                count += int(np.count_nonzero(now != before))
+        return count
+
     def reload(self) -> None:
         """Read objects again that others changed; unsaved edits are applied on top."""
         read = self._reads.revisions

@@ -239,6 +239,7 @@ class LayerSlots:
             if slot[1] == "labels" and slot not in wanted:
                 self._looks[slot] = look_of(current[slot])
                 self._keep_visibility(slot, current[slot])
+                _leave_labels(current[slot])
                 viewer.layers.remove(current[slot])
                 del self._layers[slot]
                 yield
@@ -509,6 +510,12 @@ def is_overview(metadata: Mapping[str, Any]) -> bool:
     origin = origin_in(metadata)
     image = origin.picture if origin is not None else None
     return image is not None and is_joined(image)
+
+
+def _leave_labels(layer: Layer) -> None:
+    """Let what was saved be undone after a return; not while a save runs."""
+    if is_painted(layer) and layer.saver is not None and not layer.saver.running:
+        layer.saver.leave_field()
 
 
 def _hand_on_classes(layer: Layer | None) -> None:

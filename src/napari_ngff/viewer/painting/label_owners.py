@@ -15,6 +15,7 @@ from napari_ngff.labels.label_classes import classes_of
 from napari_ngff.metadata.model import LabelInfo
 from napari_ngff.viewer.layer_plan import origin_in
 from napari_ngff.viewer.painting.label_target import TARGET, LabelTarget
+from napari_ngff.viewer.unexpected import Signal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,14 +28,29 @@ if TYPE_CHECKING:
 __all__ = [
     "are_of_others",
     "follow_padlock",
+    "forget_save",
+    "is_first_save",
     "is_own_node",
     "is_own_plan",
     "made_here",
+    "note_save",
+    "owner_signals",
     "place_of_labels",
 ]
 
 
+class OwnerSignals:
+    """What concerns labels of others in all windows."""
+
+    first_saved = Signal(object, int)
+    """Emitted in the main thread when a window has saved into labels of others for the
+    first time; with their layer, and the number of voxels that were changed."""
+
+
+owner_signals = OwnerSignals()
+
 _locked: set[tuple[str, str]] = set()
+_saved: set[tuple[str, str]] = set()
 _layers: weakref.WeakSet[Layer] = weakref.WeakSet()
 
 
@@ -50,6 +66,21 @@ def place_of_labels(layer: Layer) -> tuple[str, str]:
     image = origin.picture.image if origin.picture is not None else None
     node = origin.node if image is None else image.node
     return node.location.source.name, origin.label_name
+
+
+def is_first_save(layer: Layer) -> bool:
+    """Return whether labels are of others, and none of their name was saved here."""
+    return are_of_others(layer) and place_of_labels(layer) not in _saved
+
+
+def note_save(layer: Layer) -> None:
+    """Note that labels of others were saved, which a message reports only once."""
+    _saved.add(place_of_labels(layer))
+
+
+def forget_save(layer: Layer) -> None:
+    """Let the next save of labels of others be reported again."""
+    _saved.discard(place_of_labels(layer))
 
 
 def follow_padlock(layer: Layer) -> None:

@@ -136,6 +136,7 @@ class LayerClasses:
     def read_again(self) -> None:
         """Read the classes again, after the layer got other labels."""
         self.layer.classes = None
+        self._last_stroke = self.layer.canvas.log.last_edit
         self._read_classes(self.layer)
         self.changed.emit()
         self.labels_replaced.emit()

@@ -278,6 +278,18 @@ class OMEZarrLabels(CanvasLabels):
             show_info(text)
         super().undo()
 
+    def undo_all(self) -> bool:
+        """Undo all strokes since the labels were opened; return whether all are.
+
+        napari counts the last 100 alone.
+        """
+        has_any = self.canvas.log.can_undo
+        while self.canvas.log.can_undo and not self.refuses_edits("undone"):
+            if not self._undo_history:
+                self._reset_history()
+            self.undo()
+        return has_any and not self.canvas.log.can_undo
+
     def redo(self) -> None:
         """Do the last stroke again that was undone."""
         if not self.refuses_edits("redone"):

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from napari_ngff.store.arrays.lazy_array import ArraySource
     from napari_ngff.viewer.layer_plan import LayerData
     from napari_ngff.viewer.painting.paint import OMEZarrLabels
+    from napari_ngff.viewer.saving.left_labels import LeftLabels
 
 __all__ = [
     "COPY",
@@ -82,15 +83,13 @@ def as_layer(data: LayerData, read_only: str = "") -> Layer:
         return image
     levels = levels if isinstance(levels, list) else [levels]
     sources = [level_source(level) for level in levels]
-    canvas = Canvas(sources)
-    # Known without reading pixels: the next free label is above it.
-    canvas.highest = _highest_label(keywords)
-    stream_canvas(canvas)
     reason = read_only or _why_read_only(data, sources)
+    left = None if reason else _take_left(keywords, sources)
+    canvas = _make_canvas(keywords, sources, left)
     layer = OMEZarrLabels(canvas, read_only=reason, **keywords)
     notice_windows(layer, start_services)
     bind_class_keys(layer)
-    attach_saver(layer)
+    attach_saver(layer, left)
     apply_stored_classes(layer)
     follow_padlock(layer)
     return layer
@@ -166,24 +165,50 @@ def exchange_labels(layer: Any, data: LayerData) -> bool:
     # A save that has begun reads what the layer shows, and writes it where it began.
     if layer.saver is not None and layer.saver.running:
         return False
-    if layer.saver is not None:
+    if layer.saver is not None and not layer.saver.leave_field():
         # Before the exchange: the journal must not get strokes on the new labels.
         layer.saver.keep_journal()
     sources = [level_source(level) for level in levels]
-    canvas = Canvas(sources)
-    canvas.highest = _highest_label(keywords)
-    stream_canvas(canvas)
+    reason = _why_read_only(data, sources)
+    left = None if reason else _take_left(keywords, sources)
+    canvas = _make_canvas(keywords, sources, left)
     for key in (KEY, TARGET, JOINED):  # the features of others come below
         layer.metadata.pop(key, None)
     layer.metadata.update(keywords["metadata"])
-    layer.exchange_canvas(canvas, _why_read_only(data, sources))
+    layer.exchange_canvas(canvas, reason)
     _exchange_colors(layer, keywords)
     if "features" in keywords or len(layer.features):
         layer.features = keywords.get("features", {})
-    attach_saver(layer)
+    attach_saver(layer, left)
     read_classes_again(layer)
     follow_padlock(layer)
     return True
+
+
+def _take_left(
+    keywords: dict[str, Any], sources: Sequence[ArraySource]
+) -> LeftLabels | None:
+    """Take labels whose field was left before, and that are shown again."""
+    from napari_ngff.viewer.saving.left_labels import take_left
+
+    origin = origin_in(keywords["metadata"])
+    if origin is None or TARGET in keywords["metadata"]:
+        return None
+    location = origin.node.location
+    return take_left((location.source.name, location.path), sources)
+
+
+def _make_canvas(
+    keywords: dict[str, Any], sources: Sequence[ArraySource], left: LeftLabels | None
+) -> Canvas:
+    """Make a canvas over levels, or go on with that of labels that were left."""
+    if left is not None:
+        return left.writer.canvas
+    canvas = Canvas(sources)
+    # Known without reading pixels: the next free label is above it.
+    canvas.highest = _highest_label(keywords)
+    stream_canvas(canvas)
+    return canvas
 
 
 def _exchange_colors(layer: OMEZarrLabels, keywords: dict[str, Any]) -> None:

@@ -34,16 +34,18 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.layer_plan import LayerPlan
     from napari_ngff.viewer.painting.paint import OMEZarrLabels
     from napari_ngff.viewer.saving.layer_saver import Finish
+    from napari_ngff.viewer.saving.left_labels import LeftLabels
 
 __all__ = ["attach_new", "attach_saver", "ratios_of", "rename_new"]
 
 INTERRUPTED = "A save that was interrupted is complete now. Open the labels again."
 
 
-def attach_saver(layer: OMEZarrLabels) -> None:
+def attach_saver(layer: OMEZarrLabels, left: LeftLabels | None = None) -> None:
     """Give a layer a journal and a saver, for the file or the image it was made for.
 
-    Where that is not possible, the layer becomes read-only, with the reason.
+    Where that is not possible, the layer becomes read-only, with the reason. Those of
+    the same labels are used again where they were `left`.
     """
     if layer.read_only:
         return
@@ -60,20 +62,24 @@ def attach_saver(layer: OMEZarrLabels) -> None:
         layer.read_only = INTERRUPTED
         layer.editable = False
         return
-    multiscale = origin.picture.pyramid.multiscale
-    journal = _make_journal(layer, origin, origin.picture.image)
-    try:
-        writer = LabelWriter(
-            layer.canvas,
-            journal.before_images,
-            method_named(multiscale.method),
-            ratios_of(multiscale),
-        )
-    except (UnsupportedError, ValueError) as error:
-        layer.read_only = str(error)
-        layer.editable = False
-        return
-    layer.saver = LayerSaver(layer, journal, writer)
+    if left is not None:
+        layer.saver = LayerSaver(layer, left.journal, left.writer)
+        layer.saver.follow_file()
+    else:
+        multiscale = origin.picture.pyramid.multiscale
+        journal = _make_journal(layer, origin, origin.picture.image)
+        try:
+            writer = LabelWriter(
+                layer.canvas,
+                journal.before_images,
+                method_named(multiscale.method),
+                ratios_of(multiscale),
+            )
+        except (UnsupportedError, ValueError) as error:
+            layer.read_only = str(error)
+            layer.editable = False
+            return
+        layer.saver = LayerSaver(layer, journal, writer)
     layer.saver.watch_description(LayerDescription(layer, origin.picture.label))
 
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import operator
 import threading
 import time
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,16 +21,20 @@ from napari_ngff.labels.label_metadata import (
     rebase_label_info,
     write_label_info,
 )
-from napari_ngff.labels.saving.save_run import ARCHIVE, SaveOutcome
+from napari_ngff.labels.saving.save_run import ARCHIVE, SaveOutcome, count_common
+from napari_ngff.store.sources.read_ahead import is_remote
 from napari_ngff.viewer import window_services
 from napari_ngff.viewer.layer_plan import KEY, origin_of
+from napari_ngff.viewer.painting.label_owners import is_first_save, owner_signals
+from napari_ngff.viewer.saving.left_labels import keep_left
 from napari_ngff.viewer.saving.save_report import (
+    SavedLayer,
     SaveReporter,
     SaveResult,
+    SaverSignals,
     report_not_kept,
     reported_journal,
 )
-from napari_ngff.viewer.unexpected import Signal
 
 if TYPE_CHECKING:
     from napari_ngff.labels.canvas import Canvas
@@ -52,36 +55,6 @@ OFTEN = 10
 """Times a second that the progress of a save is emitted."""
 
 
-class SaverSignals:
-    """Signals of one layer's saver, all emitted in the main thread."""
-
-    dirty_changed = Signal(bool)
-    """Emitted when the layer gets its first unsaved change, or loses its last one; with
-    whether anything is unsaved."""
-
-    progressed = Signal(float)
-    """Emitted while a save runs, with the part that is done, 0 to 1; first with 0, and
-    at most `OFTEN` times a second."""
-
-    saved = Signal(object)
-    """Emitted with the `SaveResult` when all that was painted before the save is in the
-    file, also where there was nothing to save.
-
-    The save has ended by then; if Ctrl+S was pressed meanwhile, the next one has begun.
-    Strokes that were painted meanwhile are unsaved; `dirty_changed` is emitted before.
-    """
-
-    failed = Signal(object)
-    """Emitted with the `SaveResult` when some of it is not in the file; with None where
-    the layer was removed meanwhile.
-
-    That is after an error, refused blocks, a cancelled save, colours that were not
-    written, or a name that is taken; the user was shown the reason. Each save ends with
-    one of `saved` and `failed`. Where the user gives another name for one that is
-    taken, that is emitted after the save under the other name.
-    """
-
-
 Finish = Callable[[], None]
 
 UNSAID = (OMEZarrError, OSError, ValueError)
@@ -91,24 +64,6 @@ COPY = (
     "{} is a copy of labels, and has no place in a file. Choose File ▸ Save Selected"
     " Layers..., or paint on the layer it was copied from."
 )
-
-
-class SavedLayer(Protocol):
-    """A layer of painted labels, as far as its saver knows it."""
-
-    canvas: Canvas
-    name: str
-
-    @property
-    def metadata(self) -> dict[str, Any]: ...
-
-    def restore_edits(
-        self, edits: Sequence[Edit], drawn: Canvas | None, lasting: int
-    ) -> None: ...
-
-    def show_saved(self) -> None: ...
-
-    def refresh(self) -> None: ...
 
 
 class LayerSaver(SaverSignals):
@@ -163,7 +118,7 @@ class LayerSaver(SaverSignals):
         self._conflicts: tuple[tuple[LabelClass, LabelClass], ...] = ()
         self._again = False
         self._cancelled = False
-        self._quiet = self._asks = False
+        self._quiet = self._asks = self._counts_voxels = False
         self._released = False
         self._working = threading.Lock()
         self._reporter = SaveReporter()
@@ -258,7 +213,9 @@ class LayerSaver(SaverSignals):
     def _is_incomplete(self) -> bool:
         canvas = self.journal.canvas
         if self.writer is None:
-            return not _are_same(canvas.edits, self._copied or ())
+            edits, copied = canvas.edits, self._copied or ()
+            # By identity: masks are not compared.
+            return not len(edits) == len(copied) == count_common(edits, copied)
         self.writer.canvas = canvas
         return self.writer.has_unsaved or self._finish is not None
 
@@ -342,6 +299,40 @@ class LayerSaver(SaverSignals):
         report_not_kept("" if layer is None else layer.name, self.journal.trouble)
         return False
 
+    def leave_field(self) -> bool:
+        """Let what was saved be undone after a return; False if there is no such edit.
+
+        Nothing has changed then. Else another saver may go on with the edits.
+        """
+        with self._working:
+            writer, edits = self.writer, self.journal.canvas.log.edits
+            if self._released or not edits or writer is None or self._lacks_edits:
+                return False
+            # After a return others' changes are looked for, which takes a server long.
+            if is_remote(writer.transaction.source):
+                return False
+            self._released = True
+            self._finalizer.detach()
+            keep_left(writer, self.journal)
+            return True
+
+    def follow_file(self) -> None:
+        """Show what others have changed since the labels were left, in a worker."""
+
+        def reload() -> bool:
+            with self._working:
+                return not self._released and bool(
+                    self.writer and self.writer.reload_changed()
+                )
+
+        def show(has_changed: bool | str) -> None:
+            layer = self._layer()
+            if layer is not None and has_changed and not self._released:
+                layer.refresh()
+                self.check_dirty()
+
+        window_services.run_work(partial(window_services.attempt_work, reload), show)
+
     def keep_journal(self) -> None:
         """Stop using the journal; its edits stay in it and can be recovered."""
         self._stop_following()
@@ -350,6 +341,11 @@ class LayerSaver(SaverSignals):
         """Delete the journal with its edits."""
         self.wanted = False
         self._stop_following()
+
+    @property
+    def _lacks_edits(self) -> bool:
+        """Return whether anything is missing in the file, apart from other colours."""
+        return self._is_incomplete() or self.journal.classes.unsaved
 
     def _stop_following(self) -> None:
         self.cancel()
@@ -365,8 +361,7 @@ class LayerSaver(SaverSignals):
         self._finalizer.detach()
         # Kept if anything is missing in the file: a journal without need would be
         # offered for recovery.
-        lacking = self._is_incomplete() or self.journal.classes.unsaved
-        if lacking and self.wanted:
+        if self._lacks_edits and self.wanted:
             self.journal.close()
         else:
             self.journal.remove()
@@ -420,6 +415,8 @@ class LayerSaver(SaverSignals):
         self.running = True
         self._cancelled = False
         self._quiet, self._asks = quiet, asks
+        layer: Any = self._layer()
+        self._counts_voxels = layer is not None and is_first_save(layer)
         self.fraction = self._reported_at = 0.0
         self.note, self.detail = "Saving 0 %", ""
         self.progressed.emit(0.0)
@@ -444,7 +441,10 @@ class LayerSaver(SaverSignals):
             # Colours follow with the rest, by the save that completes this one.
             if outcome.cancelled or self.writer.transaction.uncommitted:
                 return SaveResult(outcome)
-            return self._write_description(layer, outcome)
+            result = self._write_description(layer, outcome)
+            if self._counts_voxels:
+                result = replace(result, changed=self.writer.count_changed())
+            return result
 
     def _save_layer(self, layer: SavedLayer) -> SaveOutcome:
         if self.writer is None:
@@ -559,6 +559,8 @@ class LayerSaver(SaverSignals):
         if again:
             self.save()
         self.check_dirty()
+        if result.changed:
+            owner_signals.first_saved.emit(layer, result.changed)
         if not chosen:
             (self.saved if result.is_complete else self.failed).emit(result)
 
@@ -580,12 +582,6 @@ class LayerSaver(SaverSignals):
             layer.refresh()
         elif result.outcome is not None and not result.outcome.cancelled:
             layer.show_saved()
-
-
-def _are_same(edits: Sequence[Edit], others: Sequence[Edit]) -> bool:
-    """Return whether two lists have the very same edits; masks are not compared."""
-    same_length = len(edits) == len(others)
-    return same_length and all(map(operator.is_, edits, others))
 
 
 def _replace_journal(older: Journal, journal: Journal) -> None:

@@ -5,15 +5,20 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from napari.utils.notifications import show_error, show_warning
 
 from napari_ngff.errors import NameTakenError, UnsupportedError, error_text
 from napari_ngff.labels.journal import Journal, journal_home
 from napari_ngff.viewer.notices import shorten_name
+from napari_ngff.viewer.unexpected import Signal
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from napari_ngff.labels.canvas import Canvas
+    from napari_ngff.labels.edits import Edit
     from napari_ngff.labels.saving.save_run import SaveOutcome
     from napari_ngff.metadata.model import LabelInfo, Problem
 
@@ -21,6 +26,7 @@ __all__ = [
     "SaveNote",
     "SaveReporter",
     "SaveResult",
+    "SaverSignals",
     "report_not_kept",
     "reported_journal",
 ]
@@ -94,6 +100,8 @@ class SaveResult:
         Reason why colours and properties were not written.
     left_out
         What of the features cannot be properties of the file.
+    changed
+        Number of voxels that the first save into labels of others has changed.
     """
 
     outcome: SaveOutcome | None = None
@@ -102,6 +110,7 @@ class SaveResult:
     before: LabelInfo | None = None
     unsaid: Exception | None = None
     left_out: tuple[str, ...] = ()
+    changed: int = 0
 
     @property
     def written_text(self) -> str:
@@ -126,6 +135,54 @@ class SaveResult:
         done = self.outcome
         whole = done is not None and not (done.refused or done.cancelled)
         return whole and self.unsaid is None
+
+
+class SavedLayer(Protocol):
+    """A layer of painted labels, as far as its saver knows it."""
+
+    canvas: Canvas
+    name: str
+
+    @property
+    def metadata(self) -> dict[str, Any]: ...
+
+    def restore_edits(
+        self, edits: Sequence[Edit], drawn: Canvas | None, lasting: int
+    ) -> None: ...
+
+    def show_saved(self) -> None: ...
+
+    def refresh(self) -> None: ...
+
+
+class SaverSignals:
+    """Signals of one layer's saver, all emitted in the main thread."""
+
+    dirty_changed = Signal(bool)
+    """Emitted when the layer gets its first unsaved change, or loses its last one; with
+    whether anything is unsaved."""
+
+    progressed = Signal(float)
+    """Emitted while a save runs, with the part that is done, 0 to 1; first with 0, and
+    at most `OFTEN` times a second."""
+
+    saved = Signal(object)
+    """Emitted with the `SaveResult` when all that was painted before the save is in the
+    file, also where there was nothing to save.
+
+    The save has ended by then; if Ctrl+S was pressed meanwhile, the next one has begun.
+    Strokes that were painted meanwhile are unsaved; `dirty_changed` is emitted before.
+    """
+
+    failed = Signal(object)
+    """Emitted with the `SaveResult` when some of it is not in the file; with None where
+    the layer was removed meanwhile.
+
+    That is after an error, refused blocks, a cancelled save, colours that were not
+    written, or a name that is taken; the user was shown the reason. Each save ends with
+    one of `saved` and `failed`. Where the user gives another name for one that is
+    taken, that is emitted after the save under the other name.
+    """
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,11 +19,13 @@ from napari_ngff.viewer.browsing.field_labels import image_address
 from napari_ngff.viewer.browsing.positions import inline_title
 from napari_ngff.viewer.napari_private import qt_window_of
 from napari_ngff.viewer.notices import last_part, shorten_name
+from napari_ngff.viewer.painting.label_owners import owner_signals
 from napari_ngff.viewer.painting.label_target import TARGET, has_no_file
 from napari_ngff.viewer.painting.new_labels import is_shown
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.saving.annotations import list_unsaved_labels, note_saved
 from napari_ngff.viewer.saving.autosave import AutoSaver
+from napari_ngff.viewer.saving.first_saves import offer_undo
 from napari_ngff.viewer.saving.measured_tables import OLDER
 from napari_ngff.viewer.saving.recovery import position_of
 from napari_ngff.viewer.session import session_of
@@ -515,3 +517,4 @@ def _note_save(saver: LayerSaver) -> None:
 def install_guard() -> None:
     """Guard the window of every viewer in which labels are painted."""
     window_services.set_attendant(_QtWindowServices())
+    owner_signals.first_saved.connect(offer_undo, unique=True)
