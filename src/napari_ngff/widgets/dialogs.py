@@ -9,18 +9,16 @@ from qtpy.QtWidgets import QFileDialog, QMessageBox
 from napari_ngff.plate.tables.files import SUFFIXES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
 __all__ = [
     "CANCEL",
-    "CSV",
     "DISCARD",
     "KEEP",
     "LATER",
     "OVERWRITE",
     "RESTORE",
     "SAVE",
-    "TABLES",
     "ask_name",
     "ask_question",
     "ask_table_file",
@@ -30,8 +28,7 @@ __all__ = [
 SAVE, KEEP, DISCARD, CANCEL = "Save", "Keep for later", "Discard", "Cancel"
 RESTORE, LATER, OVERWRITE = "Restore", "Later", "Overwrite"
 
-CSV = {"CSV (*.csv)": "csv"}
-TABLES = {**CSV, "Parquet (*.parquet)": "parquet"}
+TABLES = {"CSV (*.csv)": "csv", "Parquet (*.parquet)": "parquet"}
 """File types of tables, with their endings."""
 
 ROLES = {
@@ -97,12 +94,7 @@ def ask_table_to_load(parent: Any) -> str:
     return str(path)
 
 
-def ask_table_file(
-    parent: Any,
-    title: str = "Save table",
-    name: str = "",
-    kinds: Mapping[str, str] = TABLES,
-) -> str:
+def ask_table_file(parent: Any, title: str = "Save table", name: str = "") -> str:
     """Ask for the file to save a table as; "" if cancelled.
 
     A name without an ending gets that of the kind of file that is chosen, so that the
@@ -112,15 +104,13 @@ def ask_table_file(
     ----------
     name
         Is proposed.
-    kinds
-        Types of files, with their endings.
     """
     dialog = QFileDialog(parent, title)
     dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
-    dialog.setNameFilters(list(kinds))
+    dialog.setNameFilters(list(TABLES))
 
     def choose_ending(kind: str) -> None:
-        dialog.setDefaultSuffix(kinds[kind])
+        dialog.setDefaultSuffix(TABLES[kind])
 
     # Not emitted for the filter that is selected at first.
     dialog.filterSelected.connect(choose_ending)

@@ -49,7 +49,6 @@ if TYPE_CHECKING:
 __all__ = [
     "ask_target",
     "is_asked_by_user",
-    "save_alone",
     "save_as",
     "write_in_window",
 ]
@@ -212,9 +211,15 @@ def save_as(viewer: Viewer, needed: Collection[Layer] = ()) -> None:
         return
     # Before they are written: a stroke painted meanwhile is not in the file.
     painted = edits_without_file(layers)
-    written = _write_layers(path, layers)
-    if written is None:
+    try:
+        written = write_in_window(path, [x.as_layer_data_tuple() for x in layers])
+    except InterruptedError as error:
+        show_info(f"Nothing is saved.\n{error}")
         return
+    except (OMEZarrError, OSError) as error:
+        show_error(f"Not saved.\n{error_text(error)}")
+        return
+    note_saved(layers)
     for saver, edits in painted.items():
         saver.note_copied(edits)
     if left:
@@ -222,27 +227,6 @@ def save_as(viewer: Viewer, needed: Collection[Layer] = ()) -> None:
         show_info(f"Saved {shorten_name(written.name)}, not all.\n{rest}")
     else:
         show_info(f"Saved {shorten_name(written.name)}")
-
-
-def save_alone(viewer: Viewer, layer: Layer, title: str) -> bool:
-    """Ask for a name, and save one layer; return whether it is saved."""
-    proposed = propose_target([layer], QFileDialog().directory().absolutePath())
-    path = ask_target(viewer, title, proposed)
-    return bool(path) and _write_layers(path, [layer]) is not None
-
-
-def _write_layers(path: str, layers: Sequence[Layer]) -> Path | None:
-    """Write layers, or show why they are not; None then."""
-    try:
-        written = write_in_window(path, [x.as_layer_data_tuple() for x in layers])
-    except InterruptedError as error:
-        show_info(f"Nothing is saved.\n{error}")
-        return None
-    except (OMEZarrError, OSError) as error:
-        show_error(f"Not saved.\n{error_text(error)}")
-        return None
-    note_saved(layers)
-    return written
 
 
 def ask_target(viewer: Any, title: str, path: str, note: str = "") -> str:

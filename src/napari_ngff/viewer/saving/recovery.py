@@ -28,12 +28,7 @@ from napari_ngff.viewer.layer_plan import is_joined, origin_of
 from napari_ngff.viewer.napari_private import is_in_window
 from napari_ngff.viewer.notices import shorten_name
 from napari_ngff.viewer.painting.brush import PAINTING
-from napari_ngff.viewer.painting.label_target import (
-    SAVE_AS,
-    TARGET,
-    has_no_file,
-    image_file,
-)
+from napari_ngff.viewer.painting.label_target import TARGET, image_file
 from napari_ngff.viewer.painting.layer_classes import classes_of_layer
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.saving.kept_edit_texts import (
@@ -480,9 +475,9 @@ class EditRecovery:
             self._report_failure(kept, error)
             return
         _show_restored(viewer, target, journal.content.classes)
-        how = f"Choose {SAVE_AS}" if has_no_file(target) else "Press Ctrl+S"
         window_services.show_passing(
-            f"Restored: {shorten_name(kept.name)}.\n{count_edits(kept)}. {how} to save."
+            f"Restored: {shorten_name(kept.name)}.\n"
+            f"{count_edits(kept)}. Press Ctrl+S to save."
         )
         if drawn is not None:
             window_services.run_work(

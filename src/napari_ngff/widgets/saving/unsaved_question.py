@@ -8,7 +8,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from napari.components import LayerList
-from napari.layers import Labels
 from napari.utils.notifications import show_error
 from qtpy.QtCore import QEvent, QEventLoop, Qt, QTimer
 from qtpy.QtWidgets import QApplication
@@ -17,38 +16,34 @@ from napari_ngff.plate.tables.files import write_frame
 from napari_ngff.viewer import window_services
 from napari_ngff.viewer.browsing.field_labels import image_address
 from napari_ngff.viewer.browsing.positions import inline_title
-from napari_ngff.viewer.napari_private import qt_window_of
+from napari_ngff.viewer.napari_private import qt_viewer_of, qt_window_of
 from napari_ngff.viewer.notices import last_part, shorten_name
 from napari_ngff.viewer.painting.label_owners import owner_signals
 from napari_ngff.viewer.painting.label_target import TARGET, has_no_file
 from napari_ngff.viewer.painting.new_labels import is_shown
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
-from napari_ngff.viewer.saving.annotations import list_unsaved_labels, note_saved
+from napari_ngff.viewer.saving.annotations import (
+    list_in_memory,
+    list_unsaved_labels,
+    note_saved,
+)
 from napari_ngff.viewer.saving.autosave import AutoSaver
 from napari_ngff.viewer.saving.first_saves import offer_undo
 from napari_ngff.viewer.saving.measured_tables import OLDER
 from napari_ngff.viewer.saving.recovery import position_of
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets import dialogs
-from napari_ngff.widgets.dialogs import (
-    CANCEL,
-    CSV,
-    DISCARD,
-    KEEP,
-    SAVE,
-    TABLES,
-    ask_table_file,
-)
+from napari_ngff.widgets.dialogs import CANCEL, DISCARD, KEEP, SAVE, ask_table_file
 from napari_ngff.widgets.event_watcher import EventWatcher
 from napari_ngff.widgets.form_dialog import is_window_open
-from napari_ngff.widgets.save_as import is_asked_by_user, save_alone, save_as
+from napari_ngff.widgets.save_as import is_asked_by_user, save_as
 from napari_ngff.widgets.saving.copy_progress import watch_copy
 from napari_ngff.widgets.saving.restore_question import TITLE, ask_to_restore
 from napari_ngff.widgets.saving.save_progress import SaveProgress, wait_for_saves
 from napari_ngff.widgets.status_signs import UnsavedSign
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from napari.components import ViewerModel
     from napari.layers import Layer
@@ -311,19 +306,18 @@ class WindowGuard(EventWatcher):
 
     def _save_apart(self, unsaved: Annotation) -> bool:
         """Ask for a file for a table or a layer, and write it; return whether it is."""
-        table, layer = unsaved.table, unsaved.layer
-        title = self._title_of(layer) if table is None else table.title
-        if isinstance(layer, Labels):
-            return save_alone(self.viewer, layer, f"Save {title}")
-        name, kinds = (layer.name, CSV) if table is None else (table.labels, TABLES)
-        path = ask_table_file(self.parent(), f"Save {title}", name, kinds)
-        write = partial(_write_layer, layer, path)
-        if table is not None:
-            write = partial(write_frame, table.frame, path)
-        if not path or not _write_in_worker(write, title):
+        table, viewer = unsaved.table, self.viewer
+        if table is None:
+            viewer.layers.selection.active = unsaved.layer
+            try:
+                qt_viewer_of(viewer)._save_layers_dialog(selected=True)
+            except Exception as error:  # noqa: BLE001  whatever a writer raises
+                show_error(f"Not saved.\n{error}")
+            return not list_in_memory([unsaved.layer])
+        path = ask_table_file(self.parent(), f"Save {table.title}", table.labels)
+        if not path or not _write_table(table, path):
             return False
-        if table is not None:
-            session_of(self.viewer).measured.forget_table(table)
+        session_of(viewer).measured.forget_table(table)
         return True
 
     def _describe_table(self, table: MeasuredTable) -> str:
@@ -375,26 +369,22 @@ def image_title(viewer: Any, layer: Any) -> str:
     return title or last_part(image_address(layer))
 
 
-def _write_layer(layer: Layer, path: str) -> None:
-    """Write points or shapes as napari does."""
-    if not layer.save(path, plugin="napari"):
-        raise OSError(f"napari did not write {path}.")
-    note_saved([layer])
-
-
-def _write_in_worker(write: Callable[[], None], title: str) -> bool:
-    """Write in a worker, and wait; a failure is shown."""
+def _write_table(table: MeasuredTable, path: str) -> bool:
+    """Write a table in a worker, and wait; a failure is shown."""
     loop, results = QEventLoop(), list[str | None]()
 
     def take_result(result: str | None) -> None:
         results.append(result)
         loop.quit()
 
-    window_services.run_work(partial(window_services.attempt_work, write), take_result)
+    work = partial(
+        window_services.attempt_work, partial(write_frame, table.frame, path)
+    )
+    window_services.run_work(work, take_result)
     if not results:  # nobody can do anything else meanwhile
         loop.exec(QEventLoop.ProcessEventsFlag.ExcludeUserInputEvents)
     if results[0] is not None:  # the reason
-        show_error(f"Not saved: {shorten_name(title)}.\n{results[0]}")
+        show_error(f"Not saved: {shorten_name(table.title)}.\n{results[0]}")
     return results[0] is None
 
 
