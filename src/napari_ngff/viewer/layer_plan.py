@@ -166,6 +166,18 @@ NAMELESS = Axis("")
 """Stands for an axis that the image does not have; equal to no axis of a label."""
 
 
+def order_for_screen(axes: Sequence[Axis], channel: int | None) -> tuple[int, ...]:
+    """Return the axes of layers: in the order of the file, but z, y and x at the end.
+
+    Else an image whose x comes first would be drawn with x and y exchanged, and would
+    not lie on images of the usual order.
+    """
+    last = {axis.name.lower(): i for i, axis in enumerate(axes) if axis.name}
+    space = [last[name] for name in "zyx" if name in last]
+    others = [i for i in range(len(axes)) if i not in (channel, *space)]
+    return (*others, *space)
+
+
 @dataclass(frozen=True, slots=True)
 class SharedAxes:
     """The axes that all layers of one file share: those of the image, less channel.
@@ -234,7 +246,7 @@ class SharedAxes:
         if view is None:
             order: tuple[int | None, ...]
             # Channels become layers, so layers have no axis for them.
-            order = tuple(i for i in range(len(axes)) if i != channel)
+            order = order_for_screen(axes, channel)
             shown, affine = tuple(axes[i] for i in order if i is not None), None
         else:
             order, shown, affine = arrange_axes(axes, view.axes, view.matrix, channel)
