@@ -208,7 +208,7 @@ def test_what_is_broken_stays_empty_and_is_reported_once(tmp_path):
     assert broken == ["A/2", "A/3", "B/1"]
     problems = joined.tiles.arrangements.problems
     assert sorted(problems) == ["A/1", "A/2", "A/3", "B/1", "B/2", "B/3"]
-    assert problems["B/3"] == "It lists no images."
+    assert problems["B/3"] == "It lists no usable images."
 
 
 def test_a_plate_without_coarser_levels_gets_some(tmp_path, monkeypatch):

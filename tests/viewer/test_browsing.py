@@ -919,7 +919,10 @@ def test_a_well_is_compared_at_the_field_on_screen(root, viewer):
     browser.show_field("A/1", "2")
     browser.toggle_pin("C/4")
     assert browser.pinned_fields == (Position("C/4", "2", 0),)
+    assert [name for name, _ in browser.compared_corners()] == ["A1", "C4"]
     browser.show_field("A/1", "1")
+    names = [name for name, _ in browser.compared_corners()]
+    assert names == ["A1 - field 1", "C4 - field 2"], "fields of other numbers"
     browser.toggle_pin("C/4")
     assert browser.pinned_fields == (), "again removes it, whatever field is on screen"
     browser.toggle_pin("C/4")

@@ -53,6 +53,7 @@ def test_a_folder_of_images_is_listed(viewer, dock, folder):
     icon = dock.images.list.item(0).icon().pixmap(64, 64).toImage()
     shades = {icon.pixel(x, 32) for x in range(64)}
     assert len(shades) > 8, "the thumbnail shows something"
+    assert dock.title.text() == f"{folder.name} (images)"
     assert not viewer.layers, "nothing is opened by looking"
 
 

@@ -175,6 +175,14 @@ def test_a_high_window_shows_both(viewer, tmp_path):
     assert above <= dock.mapToGlobal(QPoint(0, 0)).y()
 
 
+def test_a_dock_of_another_plugin_leaves_the_map_room(viewer, tmp_path):
+    browser = open_plate(viewer, tmp_path, 1300, 900)
+    viewer.window.add_plugin_dock_widget("napari", "Features table widget")
+    pump(300)
+    assert browser.map.height() >= 150
+    assert browser.height() >= browser.minimumSizeHint().height(), "no rows overlap"
+
+
 @pytest.mark.long
 def test_a_dock_stays_where_the_user_puts_it(viewer, tmp_path):
     browser = open_plate(viewer, tmp_path, 1200, 900)

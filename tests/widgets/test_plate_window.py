@@ -19,7 +19,7 @@ from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.viewer.browsing.positions import Position
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.browser.host import browser_of
-from plates import pixels, write_plate
+from plates import pixels, write_image, write_plate
 
 
 @pytest.fixture(scope="module")
@@ -87,6 +87,31 @@ def test_labels_made_visible_in_the_list_of_layers_stay_in_the_next_overview(
     assert browser.labels == "cells"
     go(browser, lambda: browser.choose_labels(None))
     assert "cells" not in viewer.layers
+
+
+def test_hidden_labels_stay_where_a_larger_well_makes_the_overview_larger(
+    viewer, tmp_path
+):
+    every = {"fields": 1, "shape": (1, 32, 32), "labelled": lambda well: ("cells",)}
+    path = write_plate(tmp_path / "p", grid=(5, 5), **every)
+    shutil.rmtree(path / "B/2/0")
+    write_image(path / "B/2/0", pixels(1, (1, 64, 64)), 3, labels=("cells",))
+    viewer.open(str(path), plugin="napari-ngff")
+    browser = session_of(viewer).browser
+    assert viewer.layers[0].data.shape == (160, 160)
+    until(lambda: viewer.layers[0].data.shape == (320, 320))
+    until(lambda: browser._display._state.wanted is None)
+    labels = viewer.layers["cells"]
+    assert not labels.visible
+    np.testing.assert_allclose(labels.extent.world, viewer.layers[0].extent.world)
+    # The list of layers and the list of labels name the same.
+    controls = browser_of(viewer).controls
+    assert controls.labels.currentText() == "no labels"
+    labels.visible = True
+    until(lambda: controls.labels.currentText() == "cells")
+    settled(viewer, browser)
+    shown = np.asarray(labels._slice.image.raw)
+    assert np.count_nonzero(shown) > 0.2 * shown.size
 
 
 def test_a_plate_that_is_dropped_again_shows_the_labels_that_are_chosen(viewer, root):

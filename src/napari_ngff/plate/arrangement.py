@@ -37,7 +37,7 @@ wells, of 35 mm, hold some 600 fields of 60 micrometers."""
 PLACES = 6
 """Decimals of a voxel to which corners and sizes are rounded."""
 
-EMPTY = "It lists no images."
+EMPTY = "It lists no usable images."
 
 SCATTERED = (
     "Its fields are further apart than a well is wide. They are drawn side by side."

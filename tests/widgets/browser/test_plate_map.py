@@ -158,6 +158,16 @@ def test_the_mouse_shows_where_it_is(view, qtbot):
     assert view.tipAt(rect.center() + QPoint(rect.width(), 0)) == ""
 
 
+@pytest.mark.parametrize("tables", [1, 2, 5])
+def test_a_tip_of_many_columns_fits_on_the_screen(view, tables):
+    columns = [(f"column {number}", "1.0") for number in range(60)]
+    view.setDetails(lambda well: [(f"table {n}", columns) for n in range(tables)])
+    lines = view.tipAt(centre(view, "B/4")).splitlines()
+    high = len(lines) * view.fontMetrics().lineSpacing()
+    assert len(lines) >= 20
+    assert high < 768, "the lowest screens"
+
+
 def test_wells_gaps_and_pictures_are_distinguished(view):
     colors = ThemeColors.from_theme("light")
     view.setColors(colors)

@@ -470,9 +470,11 @@ class Browser:
             p.field if w is None else w.name
             for p, w in zip(corners, wells, strict=True)
         ]
+        # Fields of one number are compared by their wells alone.
+        alike = len({p.field for p in corners if p.well}) < 2
         return tuple(
-            (name if names.count(name) == 1 else self.name_field(position), corner)
-            for name, (position, corner) in zip(names, corners.items(), strict=True)
+            (name if alike and names.count(name) == 1 else self.name_field(p), corner)
+            for name, (p, corner) in zip(names, corners.items(), strict=True)
         )
 
     def name_field(self, position: Position) -> str:

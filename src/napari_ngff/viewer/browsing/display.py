@@ -223,13 +223,14 @@ class Display:
             self._show_fields(start.add_move(move))
         return start is not None
 
-    def show_again(self) -> None:
-        """Show the same wells again, with new choices and newly read wells."""
+    def show_again(self, *, has_hidden: bool = True) -> None:
+        """Show the same wells again, with new choices, and hidden labels if they do."""
         fields = self._state.wanted
         if fields is None and self._tiles:
             fields = self.shown
+        hidden = self._slots.find_overview_labels(visible=False) if has_hidden else ()
         if fields is not None and fields.position is None:
-            self._show_fields(fields)
+            self._show_fields(fields, tuple(hidden))
 
     def choose_acquisitions(self, ids: tuple[int, ...]) -> None:
         """Show the fields of one acquisition, or of several as layers of their own."""
@@ -241,17 +242,22 @@ class Display:
         """Show the labels of this name in overviews; None for none."""
         self._state.choose_labels(name)
         self._slots.reveal_labels(name)
-        self.show_again()
+        self.show_again(has_hidden=False)
 
-    def _show_fields(self, asked: ShownFields) -> None:
+    def _follow_eye(self, event: Any = None) -> None:
+        """Choose the labels that an overview shows since their eye was clicked."""
+        seen = self._slots.find_overview_labels(visible=True)
+        if seen and self.shown.labels is None and self._state.wanted is None:
+            self._state.choose_labels(seen[0])
+            self._observer.on_shown()
+
+    def _show_fields(self, asked: ShownFields, hidden: tuple[str, ...] = ()) -> None:
         """Resolve fields in a worker, then apply what was prepared."""
         # A worker may ask for a wider overview after the browser was closed.
         if self._is_closed:
             return
         # Before `wanted` is set: it shows whether something else is on its way.
-        seen = self._look_at_layers()
-        if self._state.shown.labels is None:  # maybe by the eye in the list of layers
-            self._state.choose_labels(self._slots.find_seen_labels())
+        seen = self._look_at_layers(hidden)
         wanted = self._state.with_choices(asked)
         self._state.wanted = wanted
         saves_before = len(self._saved_images)
@@ -278,7 +284,7 @@ class Display:
             lambda reason: self.notices.show_failed(wanted, reason),
         )
 
-    def _look_at_layers(self) -> SeenLayers:
+    def _look_at_layers(self, hidden: tuple[str, ...]) -> SeenLayers:
         """Note what is on screen, for a worker that prepares what comes next."""
         viewer, position = self._viewer(), self.shown.position
         # It will be brought in view whole, unless one is in view already.
@@ -286,9 +292,8 @@ class Display:
         added = frozenset() if viewer is None else self._slots.added_channels(viewer)
         # While something else is on its way, a step may lead back to what is shown.
         settled = position if self._state.wanted is None else None
-        return SeenLayers(
-            self._layer_views(), added, self._labels_in_use(), canvas, settled
-        )
+        views, in_use = self._layer_views(), self._labels_in_use()
+        return SeenLayers(views, added, in_use, canvas, settled, hidden)
 
     def _leave_labels(
         self,
@@ -563,6 +568,8 @@ class Display:
         """Take layers as part of the fields on screen, and note saves of labels."""
         for layer in layers:
             self._extras.forget_layers([layer])
+            if layer._type_string == "labels":
+                layer.events.visible.connect(self._follow_eye)
             saver = getattr(layer, "saver", None)
             if saver is not None and saver not in self._followed:
                 self._followed.add(saver)

@@ -369,12 +369,15 @@ class LayerSlots:
             self._keep_visibility(slot, old)
         return self._visible.pop((slot, after), bool(data[1].get("visible", True)))
 
-    def find_seen_labels(self) -> str | None:
-        """Return the name of labels that are visible on an overview; None for none."""
-        for (_, kind, name), layer in self._layers.items():
-            if kind == "labels" and layer.visible and is_overview(layer.metadata):
-                return str(name)
-        return None
+    def find_overview_labels(self, *, visible: bool) -> list[str]:
+        """List the names of visible, or of hidden, labels on an overview."""
+        return [
+            str(name)
+            for (_, kind, name), layer in self._layers.items()
+            if kind == "labels"
+            and layer.visible is visible
+            and is_overview(layer.metadata)
+        ]
 
     def reveal_labels(self, name: str | None) -> None:
         """Let an overview show these labels alone, since the user has chosen them."""

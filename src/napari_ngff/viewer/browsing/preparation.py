@@ -346,6 +346,8 @@ class SeenLayers:
         Height and width in pixels, where a field will be brought in view whole.
     position
         The field, where a step may lead to the same one; else None.
+    hidden
+        Names of hidden labels that the next overview has, too.
     """
 
     views: Mapping[Slot, LayerView]
@@ -353,6 +355,7 @@ class SeenLayers:
     labels: Mapping[Slot, LabelsInUse]
     canvas: tuple[float, float] | None
     position: Position | None
+    hidden: tuple[str, ...] = ()
 
 
 READY = 4
@@ -405,7 +408,8 @@ class FieldResolver:
             Where no field can be found, or no well of an overview can be read.
         """
         if wanted.position is None:
-            return self._prepare_overview(wanted)
+            asked = set(seen.hidden) if wanted.labels is None else {wanted.labels}
+            return self._prepare_overview(wanted, asked)
         position = self._find_field(wanted)
         last = wanted.last_move
         acquisitions, run = wanted.acquisitions, position.acquisition
@@ -492,7 +496,7 @@ class FieldResolver:
                     position = route.find_in_run(position, runs)
         return position
 
-    def _prepare_overview(self, wanted: ShownFields) -> PreparedFields:
+    def _prepare_overview(self, wanted: ShownFields, names: set[str]) -> PreparedFields:
         wells = [well for well in self._wells if well.path in wanted.wells]
         runs = wanted.acquisitions
         # A server may answer now for wells that failed before.
@@ -502,7 +506,7 @@ class FieldResolver:
         tiles: list[WellCells] = []
         for joined in self._open_mosaics(placed, runs):
             title = self._title_of(joined.tiles.choice.acquisition, runs)
-            labels = self._open_label_mosaics(joined, placed, wanted.labels)
+            labels = self._open_label_mosaics(joined, placed, names)
             groups.append(mosaic_group(title, joined, labels))
             tiles += [joined.tiles, *(mosaic.tiles for _, mosaic in labels)]
         fields = replace(wanted, zoom_well=None)
@@ -532,21 +536,17 @@ class FieldResolver:
             cells = [*shared]
 
     def _open_label_mosaics(
-        self,
-        joined: MosaicPyramid,
-        wells: Sequence[MapWell] | None,
-        label: str | None,
+        self, joined: MosaicPyramid, wells: Sequence[MapWell] | None, names: set[str]
     ) -> list[tuple[str, MosaicPyramid]]:
         """Join the labels of wells in the same cells, whatever was read meanwhile."""
-        if label is None:
-            return []
-        choice = replace(joined.tiles.choice, inside=f"labels/{label}")
-        cell = joined.tiles.cell
-        try:
-            mosaic = open_mosaic(self.arrangements, wells, choice, self._on_error, cell)
-        except UnsupportedError:
-            return []  # no well has labels of this name: the overview shows none
-        return [(label, mosaic)]
+        found = []
+        for name in sorted(names):
+            choice = replace(joined.tiles.choice, inside=f"labels/{name}")
+            with suppress(UnsupportedError):  # no well has labels of this name
+                cell, report = joined.tiles.cell, self._on_error
+                mosaic = open_mosaic(self.arrangements, wells, choice, report, cell)
+                found.append((name, mosaic))
+        return found
 
     def _prepare_field(
         self, position: Position, runs: tuple[int, ...]

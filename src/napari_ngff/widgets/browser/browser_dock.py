@@ -140,7 +140,8 @@ class BrowserDock(BrowserPanel):
         self.feed.setReader(reader, location.path)
         plate = node.metadata.plate
         name = (plate.name if plate is not None else "") or node.name
-        self.title.setText(f"{name} ({node.kind})")
+        kind = "images" if node.kind is GroupKind.SERIES else node.kind
+        self.title.setText(f"{name} ({kind})")
         self.map.setMap(browser.map)
         self.tables.setBrowser(self._viewer, browser)
         self._show_problems()

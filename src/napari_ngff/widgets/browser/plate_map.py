@@ -236,7 +236,7 @@ class MapSurface(QAbstractScrollArea):
 
     def minimumSizeHint(self) -> QSize:
         """Leave room for the widgets above and below."""
-        return QSize(160, 120)
+        return QSize(160, 220)
 
     # --- geometry
 
@@ -537,14 +537,15 @@ class PlateMapView(MapSurface):
             value_text = f"{scale.title}: {format_value}"
             lines.append(value_text)
         details = self._details(well.path) if self._details is not None else ()
+        most = MOST_COLUMNS // max(1, len(details))  # so that the screen has room
         for title, columns in details:
             if len(details) > 1:
                 lines += ["", title]
-            values = [f"{name}: {text}" for name, text in columns[:MOST_COLUMNS]]
+            values = [f"{name}: {text}" for name, text in columns[:most]]
             # The column that colours the map is in the text already.
             lines += [line for line in values if line != value_text]
-            if len(columns) > MOST_COLUMNS:
-                lines.append(f"and {len(columns) - MOST_COLUMNS:,} more columns")
+            if len(columns) > most:
+                lines.append(f"and {len(columns) - most:,} more columns")
         return "\n".join(lines)
 
     def _add_selected(self, paths: list[str], modifiers: Qt.KeyboardModifier) -> None:
