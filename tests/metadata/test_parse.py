@@ -146,6 +146,9 @@ def test_an_odd_version_does_not_stop_reading(version, reported):
     assert level(metadata) == Level("0", (0.5, 0.25), (0.0, 0.0))
     assert codes(metadata) == ({reported} if reported else set())
     assert metadata.version == (version if isinstance(version, str) else "0.4")
+    if reported == "version-unknown":
+        (problem,) = metadata.problems
+        assert 'must be text, "0.1" to "0.6", is ' in problem.text
 
 
 @pytest.mark.parametrize("version", ["0.6", "0.6rc0", "0.6.dev3", "0.6dev1"])

@@ -83,17 +83,29 @@ def test_other_labels_look_as_without_colours(dtype, largest):
     np.testing.assert_array_equal(colormap.map(3), fraction((1, 2, 3, 255)))
 
 
-def test_labels_of_any_size_have_their_own_colour():
-    values = np.array([5, 10**6, 2**40, 2**62, -7], "i8")
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.array([5, 10**6, 2**40, 2**62, -7], "i8"),
+        np.array([5, 10**6, 2**40, 2**63 - 2, 2**63, 2**63 + 9, 2**64 - 2], "u8"),
+    ],
+)
+def test_labels_of_any_size_have_their_own_colour(values):
     colors = {int(v): (i, 1, 2, 255) for i, v in enumerate(values)}
-    colormap = ours({**colors, 2**63 + 1: (9, 9, 9, 255)})
-    np.testing.assert_array_equal(
-        colormap.map(values), [fraction(c) for c in colors.values()]
-    )
-    near = values + 1
-    np.testing.assert_array_equal(colormap.map(near), label_colormap(49).map(near))
-    assert 2**63 + 1 in colormap.color_dict, "saved, though not shown"
-    assert colormap.map(2**63 + 1).shape == (4,)
+    colormap = ours(colors)
+    expected = [fraction(c) for c in colors.values()]
+    np.testing.assert_array_equal(colormap.map(values), expected)
+    np.testing.assert_array_equal(drawn(colormap, values), expected)
+    for value, color in zip(values.tolist(), expected, strict=True):
+        np.testing.assert_array_equal(colormap.map(value), color)
+    near = values + values.dtype.type(1)
+    usual = label_colormap(49).map(near)
+    np.testing.assert_array_equal(colormap.map(near), usual)
+    changed = recolor_labels(colormap, {int(values[-1]): (1, 1, 1, 1)})
+    np.testing.assert_array_equal(changed.map(values[-1:]), [(1, 1, 1, 1)])
+    usual_again = recolor_labels(changed, {int(values[-1]): None})
+    expected = label_colormap(49).map(values[-1:])
+    np.testing.assert_array_equal(usual_again.map(values[-1:]), expected)
 
 
 @pytest.mark.parametrize("count", [150, 300, 70_000])

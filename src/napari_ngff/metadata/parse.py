@@ -337,7 +337,7 @@ def find_version(home: Cursor, zarr_format: int) -> tuple[Version, int]:
     version = Version(stated.value) if isinstance(stated.value, str) else implied
     minor = version.minor or int(implied[-1])
     if stated.value != version or not version.is_known:
-        text = f"The version must be 0.1 to 0.6, is {stated.describe_value()}"
+        text = f'The version must be text, "0.1" to "0.6", is {stated.describe_value()}'
         stated.report_warning("version-unknown", text, f"It is read as 0.{minor}.")
     elif (minor >= 5) != (zarr_format != 2):
         text = f"Version {version[:20]} MUST NOT use Zarr v{zarr_format}."

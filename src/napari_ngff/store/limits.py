@@ -169,3 +169,15 @@ def parse_json(text: bytes | str) -> Any:
         raise ValueError("it is nested too deeply") from None
     except MemoryError:
         raise ValueError("it is too large") from None
+
+
+def find_constants(text: bytes) -> tuple[str, ...]:
+    """List, as a sentence, what only Python reads as JSON; () for plain JSON.
+
+    `parse_json` has read the text.
+    """
+    found: list[str] = []
+    if b"NaN" in text or b"Infinity" in text:  # maybe inside of a text
+        json.loads(text, parse_constant=found.append)
+    reason = "JSON has no such number, and other programs cannot read the document."
+    return (f"{found[0]} is stated. {reason}",) if found else ()

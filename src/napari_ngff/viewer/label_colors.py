@@ -18,7 +18,7 @@ import numpy as np
 from napari.utils.colormaps import CyclicLabelColormap, DirectLabelColormap
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from typing import Self
 
 __all__ = ["LabelColors", "recolor_labels"]
@@ -26,7 +26,11 @@ __all__ = ["LabelColors", "recolor_labels"]
 NEAR = 1 << 20
 """Labels from 0 to below this have their row in a table, which is fastest."""
 
-INT64 = np.iinfo(np.int64)
+
+def as_int64(labels: Iterable[int]) -> np.ndarray:
+    """Convert labels to signed integers of the same 64 bits."""
+    half = 1 << 63
+    return np.array([(label + half) % (2 * half) - half for label in labels], np.int64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,7 +43,7 @@ class ColorTable:
         Number of `colors` after the first that labels without a colour of their own
         use in turn.
     values
-        Labels with a colour of their own.
+        Labels with a colour of their own; see `as_int64`.
     colors
         Red, green, blue, alpha, each 0-1, "rc" (row, part): of the background, of the
         cycle, then of each of `values`.
@@ -97,27 +101,26 @@ class ColorTable:
         rest = values[outside].astype(np.int64 if signed else np.uint64)
         rows = ((rest - 1) % self.cycle + 1).astype(np.intp)
         if len(self.far):
-            far_index = np.searchsorted(self.far, rest.astype(np.int64))
+            keys = rest.view(np.int64)
+            far_index = np.searchsorted(self.far, keys)
             far_index = np.minimum(far_index, len(self.far) - 1)
-            is_listed = self.far[far_index] == rest
+            is_listed = self.far[far_index] == keys
             rows[is_listed] = self.far_rows[far_index[is_listed]]
         numbers[outside] = rows
         return numbers
 
     def row_of(self, value: int) -> int:
         """Return the row of `colors` of one label."""
-        if not INT64.min <= value <= INT64.max:
-            return (value - 1) % self.cycle + 1
         return int(self.rows_of(np.array([value]))[0])
 
     def with_changes(self, changes: Mapping[int, Any]) -> Self:
         """Make the table in which some labels have other colours, or the usual one."""
-        kept = ~np.isin(self.values, list(changes))
+        kept = ~np.isin(self.values, as_int64(changes))
         new = {value: color for value, color in changes.items() if color is not None}
         usual, own_colors = np.split(self.colors, [self.cycle + 1])
         return self.from_colors(
             usual,
-            np.concatenate([self.values[kept], np.array(list(new), np.int64)]),
+            np.concatenate([self.values[kept], as_int64(new)]),
             np.concatenate(
                 [own_colors[kept], np.array([*new.values()]).reshape(-1, 4)]
             ),
@@ -164,8 +167,7 @@ class LabelColors(DirectLabelColormap):  # type: ignore[misc]
         Parameters
         ----------
         listed
-            Label value -> red, green, blue, alpha, each 0-1. Values beyond those of 64
-            signed bits are shown as if they were not listed.
+            Label value -> red, green, blue, alpha, each 0-1.
         usual
             See `ColorTable.from_colors`; by default all others have the colour of None.
         table
@@ -188,14 +190,10 @@ class LabelColors(DirectLabelColormap):  # type: ignore[misc]
     def table(self) -> ColorTable:
         """The same as arrays."""
         if self._table is None:
-            values = [
-                v
-                for v in self.color_dict
-                if v is not None and INT64.min <= v <= INT64.max
-            ]
+            values = [v for v in self.color_dict if v is not None]
             listed = np.array([self.color_dict[v] for v in values], np.float32)
             self._table = ColorTable.from_colors(
-                self.usual, np.array(values, np.int64), listed.reshape(-1, 4)
+                self.usual, as_int64(values), listed.reshape(-1, 4)
             )
         return self._table
 
@@ -282,8 +280,7 @@ def recolor_labels(colormap: Any, changes: Mapping[int, Any]) -> Any:
     usual = table = None
     if isinstance(colormap, LabelColors):
         usual = colormap._usual
-        inside = all(INT64.min <= value <= INT64.max for value in changed)
-        table = colormap.table.with_changes(changed) if inside else None
+        table = colormap.table.with_changes(changed)
     elif cyclic:
         usual = colormap.colors.astype(np.float32)
         usual[0] = 0

@@ -278,3 +278,17 @@ def test_impossible_orders_of_axes_are_named(tmp_path, order):
     codecs = [{"name": "transpose", "configuration": {"order": order}}, "bytes"]
     with pytest.raises(CorruptDataError, match=r"a/zarr\.json"):
         edited(folder, b"", codecs=codecs)
+
+
+def test_raw_of_n5_is_no_compressor(tmp_path):
+    """As N5 names it, beside zarr's null."""
+    values = np.arange(np.prod(SHAPE), dtype="u2").reshape(SHAPE)
+    options = {"chunks": CHUNKS, "zarr_format": 2, "compressors": None}
+    zarr.create_array(tmp_path / "a", data=values, **options)
+    document = json.loads((tmp_path / "a/.zarray").read_text())
+    assert document["compressor"] is None
+    document["compressor"] = {"type": "raw"}
+    (tmp_path / "a/.zarray").write_text(json.dumps(document))
+    array = open_array(FolderSource(tmp_path), "a")
+    np.testing.assert_array_equal(np.asarray(array), values)
+    assert array.codecs == ()

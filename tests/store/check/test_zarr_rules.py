@@ -52,6 +52,23 @@ def test_keys_that_zarr_does_not_know(folder):
     assert found == {("", "zarr-metadata"), ("0", "zarr-metadata")}
 
 
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity"])
+def test_numbers_that_json_has_not(folder, number):
+    """Python writes them, and browsers cannot read a document with one."""
+    before = errors(folder)
+    change(folder / "0/zarr.json", attributes={"text": f"[{number}, 0]"})
+    assert errors(folder) == before
+    for path in ("", "0"):
+        file = folder / path / "zarr.json"
+        document = json.loads(file.read_text())
+        document["attributes"]["mine"] = [float(number)]
+        file.write_text(json.dumps(document))
+        assert f"[{number}]" in file.read_text()
+    found = errors(folder) - before
+    assert found == {("", "zarr-metadata"), ("0", "zarr-metadata")}
+    assert open_node(folder).metadata.image is not None
+
+
 def test_bytes_of_no_order(folder):
     before = errors(folder)
     change(folder / "0/zarr.json", data_type="uint16", shape=[64, 32])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -23,7 +24,7 @@ from napari_ngff.store.arrays.chunk_layout import (
 )
 from napari_ngff.store.compression import DECODERS
 from napari_ngff.store.filters import CHECKSUMS, FILTERS, encoded_size
-from napari_ngff.store.limits import LONGEST_AXIS, parse_json
+from napari_ngff.store.limits import LONGEST_AXIS, find_constants, parse_json
 
 __all__ = [
     "IndirectError",
@@ -60,6 +61,9 @@ V3_CODECS = {
 RETIRED_PREFIXES = ("https://codec.zarrs.dev/numcodecs/", "https://zarr.dev/numcodecs/")
 RETIRED_NAMES = {"endian": "bytes"}
 """Names that early writers of Zarr v3 gave to codecs -> those that are in use."""
+
+RAW = {"type": "raw"}
+"""How programs for N5 write that there is no compressor."""
 
 ARRAY_KEYS = frozenset(
     """zarr_format node_type shape data_type chunk_grid chunk_key_encoding fill_value
@@ -112,7 +116,9 @@ def parse_array(raw: bytes, zarr_format: Literal[2, 3]) -> ArrayLayout:
     try:
         # Keys are taken without a look whether they are there: all that can be wrong
         # with a document ends in the two handlers below.
-        return parse_v3(document) if zarr_format == 3 else parse_v2(document)
+        layout = parse_v3(document) if zarr_format == 3 else parse_v2(document)
+        constants = find_constants(raw)
+        return replace(layout, flaws=layout.flaws + constants) if constants else layout
     except KeyError as error:
         raise CorruptDataError(f"has no {error.args[0]!r}") from error
     except (AttributeError, TypeError) as error:
@@ -179,7 +185,7 @@ def parse_v2(document: JSON) -> ArrayLayout:
     if order not in ("C", "F") or separator not in (None, ".", "/"):
         raise CorruptDataError(f"states order {order!r}, separator {separator!r}")
     codecs = [*(document.get("filters") or ()), document.get("compressor")]
-    codecs = [codec for codec in codecs if codec is not None]
+    codecs = [codec for codec in codecs if codec not in (None, RAW)]
     axes = tuple(range(len(shape)))
     return ArrayLayout(
         zarr_format=2,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import CorruptDataError
 from napari_ngff.store.hierarchy.location import PLAIN, is_url
-from napari_ngff.store.limits import parse_json
+from napari_ngff.store.limits import find_constants, parse_json
 from napari_ngff.store.sources.read_ahead import ReadAhead
 
 if TYPE_CHECKING:
@@ -119,6 +119,11 @@ class GroupDocuments:
         Of the group.
     known
         Documents that were read already, by name.
+
+    Attributes
+    ----------
+    flaws
+        What the document that was read last has and JSON has not.
     """
 
     def __init__(
@@ -127,6 +132,7 @@ class GroupDocuments:
         self.location = location
         self._known = known or {}
         self._ahead = ReadAhead(location.source)
+        self.flaws: tuple[str, ...] = ()
 
     def ask_first(self, zarr_format: int | None) -> None:
         """Ask a server at once for all that shows whether there is a group."""
@@ -155,8 +161,12 @@ class GroupDocuments:
         CorruptDataError
             Where it is not a JSON object.
         """
-        raw = self.get(name)
-        return None if raw is None else parse_document(f"{self.location}/{name}", raw)
+        raw, self.flaws = self.get(name), ()
+        if raw is None:
+            return None
+        document = parse_document(f"{self.location}/{name}", raw)
+        self.flaws = find_constants(raw)
+        return document
 
 
 def parse_document(where: str, raw: bytes) -> JSON:

@@ -530,10 +530,8 @@ def _read_v3(documents: GroupDocuments) -> Node | None:
     document = documents.read("zarr.json")
     if document is None or document.get("node_type", "group") != "group":
         return None
-    flaws = tuple(
-        Problem("zarr-metadata", Severity.ERROR, "", unknown_key(key), "It is read.")
-        for key in unknown_keys(document, GROUP_KEYS)
-    )
+    flaws = tuple(map(unknown_key, unknown_keys(document, GROUP_KEYS)))
+    flaws += documents.flaws
     attributes = document.get("attributes", {})
     node = _make_node(documents.location, 3, attributes, flaws)
     if is_remote(node.location.source):
@@ -553,17 +551,21 @@ def _read_v2(documents: GroupDocuments, *, at_once: bool = True) -> Node | None:
         if documents.get(".zgroup") is None:
             return None
         attributes = {}
-    return _make_node(documents.location, 2, attributes)
+    return _make_node(documents.location, 2, attributes, documents.flaws)
 
 
 def _make_node(
     location: Location,
     zarr_format: int,
     attributes: Any,
-    flaws: tuple[Problem, ...] = (),
+    flaws: tuple[str, ...],
 ) -> Node:
     # Before they are parsed: a list of a million entries would take seconds.
-    cut = (*flaws, *cut_long_lists(attributes))
+    cut = cut_long_lists(attributes)
+    cut += tuple(
+        Problem("zarr-metadata", Severity.ERROR, "", flaw, "It is read.")
+        for flaw in flaws
+    )
     metadata = parse_attributes(attributes, zarr_format)
     if cut:
         metadata = replace(metadata, problems=(*cut, *metadata.problems))
