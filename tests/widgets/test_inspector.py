@@ -385,7 +385,7 @@ def test_all_below_a_plate_is_checked_when_asked(viewer, inspector, plate, tmp_p
     settle(inspector)
     assert cells(inspector.problems)[0][0] == "No problems found."
     inspector.check.click()
-    until(lambda: "problem" in inspector.status.text())
+    until(lambda: "error" in inspector.status.text())
     ((problem, _, _),) = cells(inspector.problems)
     assert problem.startswith("error: group-missing\nIn B/2/1")
 

@@ -53,7 +53,7 @@ def test_a_sign_stays_and_leads_to_the_inspector(viewer, tmp_path):
     until(lambda: len(viewer.layers))
     until(lambda: problem_sign_of(viewer) is not None)
     sign = problem_sign_of(viewer)
-    until(lambda: sign.isVisible() and sign.text() == "2 problems")
+    until(lambda: sign.isVisible() and sign.text() == "2 errors")
     first, *rest = messages()[0].splitlines()
     assert len(first.partition(".")[0]) <= 40
     assert first == "Opened with 2 notes."
@@ -67,7 +67,7 @@ def test_a_sign_stays_and_leads_to_the_inspector(viewer, tmp_path):
     until(lambda: inspector.problems.rowCount() == 3)
     assert inspector.tabs.tabText(PROBLEMS) == "Problems (2 errors, 1 warning)"
     assert listed(inspector)[2].startswith("warning: ")
-    assert sign.text() == "2 problems"
+    assert sign.text() == "2 errors"
     viewer.layers.clear()
     until(lambda: not sign.isVisible())
     notification_manager.records.clear()
@@ -129,16 +129,16 @@ def test_a_problem_below_a_plate_is_shown_where_it_is(viewer, tmp_path, gone):
     inspector = click_sign(viewer)
     place = gone.removesuffix("/zarr.json")
     until(lambda: any(place in text for text in errors(inspector)))
-    assert sign.text() == count_noun(len(errors(inspector)), "problem")
+    assert sign.text() == count_noun(len(errors(inspector)), "error")
     # Of a field that is there, its own row is chosen; the whole plate lists it, too.
     assert inspector._details.path.endswith("B/2/1") == (gone != place)
     inspector.tree.setCurrentIndex(inspector.model.index(0, 0))
     until(lambda: inspector._details.path == str(path))
     assert any(place in text for text in errors(inspector))
-    assert sign.text() == count_noun(len(errors(inspector)), "problem")
+    assert sign.text() == count_noun(len(errors(inspector)), "error")
     inspector.checkAll()
     until(lambda: "here and below" in inspector.status.text())
-    assert sign.text() == count_noun(len(errors(inspector)), "problem")
+    assert sign.text() == count_noun(len(errors(inspector)), "error")
     notification_manager.records.clear()
 
 
@@ -150,11 +150,11 @@ def test_of_several_files_the_sign_asks_which(viewer, tmp_path):
         drop_on_canvas(viewer, path.rename(path.with_name(f"cells{number}.ome.zarr")))
     until(lambda: problem_sign_of(viewer) is not None)
     sign = problem_sign_of(viewer)
-    until(lambda: sign.text() == "4 problems")
+    until(lambda: sign.text() == "4 errors")
     QTest.mouseClick(sign, Qt.MouseButton.LeftButton)
     until(sign._files.isVisible)
     texts = [action.text() for action in sign._files.actions()]
-    assert texts == ["cells1.ome.zarr: 2 problems", "cells2.ome.zarr: 2 problems"]
+    assert texts == ["cells1.ome.zarr: 2 errors", "cells2.ome.zarr: 2 errors"]
     sign._files.actions()[0].trigger()
     sign._files.close()
     until(lambda: full_name("Inspector") in viewer.window.dock_widgets)
@@ -243,7 +243,7 @@ def test_what_cannot_be_opened_is_reported_without_a_dialog(
     assert asked == []
     (message,) = messages()
     assert message.splitlines()[0] == "Not opened: broken-json.ome.zarr"
-    until(lambda: problem_sign_of(viewer).text() == "1 problem")
+    until(lambda: problem_sign_of(viewer).text() == "1 error")
     inspector = click_sign(viewer)
     until(lambda: listed(inspector) == ["error: node-unreadable\nIn the top group."])
     with pytest.raises(OMEZarrError):

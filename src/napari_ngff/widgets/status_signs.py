@@ -224,7 +224,7 @@ def problem_sign_of(viewer: Any) -> ProblemSign | None:
 
 
 class ProblemSign(QPushButton):
-    """Counts the problems of the files that are open; a click opens the inspector.
+    """Counts the errors of the files that are open; a click opens the inspector.
 
     It counts what the inspector lists of them.
     """
@@ -282,7 +282,7 @@ class ProblemSign(QPushButton):
             return
         self._files.clear()
         for path in files:
-            count = count_noun(self._judged[path].error_count, "problem")
+            count = count_noun(self._judged[path].error_count, "error")
             action = self._files.addAction(f"{last_part(path)}: {count}")
             if action is not None:
                 action.setData(path)
@@ -317,5 +317,5 @@ class ProblemSign(QPushButton):
 
     def _refresh_count(self) -> None:
         total = sum(file.error_count for file in self._judged.values())
-        self.setText(count_noun(total, "problem"))
+        self.setText(count_noun(total, "error"))
         self.setVisible(total > 0)

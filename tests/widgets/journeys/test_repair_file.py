@@ -37,7 +37,7 @@ def test_problems_are_noticed_found_and_repaired(viewer, tmp_path):
         assert notices[0].startswith("Opened with 1 note.")
         sign = person.sees(lambda: problem_sign_of(viewer))
         person.sees(sign.isVisible)  # once a worker has counted
-        assert person.look(sign.text) == "1 problem"
+        assert person.look(sign.text) == "1 error"
         person.step("noticed")
 
         person.click(sign)

@@ -359,11 +359,12 @@ def errors_of(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def count_text(findings: Sequence[Finding]) -> str:
-    """Count errors and warnings: "2 problems, 1 warning"; "no problems"."""
+    """Count errors and warnings: "2 errors, 1 warning"; "no problems"."""
     errors = len(errors_of(findings))
     warnings = len(findings) - errors
-    texts = [count_noun(errors, "problem")] if errors else ["no problems"]
-    return ", ".join(texts + [count_noun(warnings, "warning")] * bool(warnings))
+    texts = [count_noun(errors, "error")] * bool(errors)
+    texts += [count_noun(warnings, "warning")] * bool(warnings)
+    return ", ".join(texts) or "no problems"
 
 
 def find_problems(path: str, known: Sequence[Problem]) -> FileProblems:

@@ -33,13 +33,11 @@ from napari_ngff.viewer.inspecting.inspection import (
     count_text,
     describe_entry,
     describe_unreadable,
-    errors_of,
     node_of,
     repair_all,
     root_of,
 )
 from napari_ngff.viewer.latest_task import LatestTask
-from napari_ngff.viewer.notices import count_noun
 from napari_ngff.viewer.reader import read_node
 from napari_ngff.viewer.session import session_of
 from napari_ngff.viewer.window_services import attempt_work, run_work
@@ -343,11 +341,7 @@ class Inspector(DropTarget):
     def _show_findings(self, findings: tuple[Finding, ...]) -> None:
         self.problems.setEnabled(True)
         self.problems.setFindings(findings)
-        errors = len(errors_of(findings))
-        counts = [count_noun(errors, "error")] * bool(errors)
-        if len(findings) > errors:
-            counts.append(count_noun(len(findings) - errors, "warning"))
-        text = f" ({', '.join(counts)})" if counts else ""
+        text = f" ({count_text(findings)})" if findings else ""
         self.tabs.setTabText(PROBLEMS, f"Problems{text}")
 
     def _on_unchecked(self, reason: str) -> None:
