@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+import pytest
+
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.viewer.node_contents import open_contents
 from napari_ngff.viewer.samples import write_plate
+from plates import write_image
 from plates import write_plate as write_tiny_plate
 
 
@@ -36,3 +40,15 @@ def test_a_well_names_the_acquisition_it_shows(tmp_path: Path) -> None:
     assert found.messages == (), "nothing is wrong with the file"
     where = write_tiny_plate(tmp_path / "y", grid=(1, 1), fields=2)
     assert open_contents(open_node(where / "A/1")).notes == ()
+
+
+@pytest.mark.parametrize("stated", ["image", "/", "", "kidney"])
+def test_an_image_has_the_name_of_its_file_where_it_states_none_of_its_own(
+    tmp_path: Path, stated: str
+) -> None:
+    """ome-zarr-py calls each image "image": two of them would be confused."""
+    folder = tmp_path / "liver.ome.zarr"
+    write_image(folder, np.ones((1, 32, 32), "u2"), 2, name=stated)
+    (group,) = open_contents(open_node(folder)).groups
+    assert group.image is not None
+    assert group.image.name == ("kidney" if stated == "kidney" else "liver")

@@ -236,6 +236,10 @@ def _open_image(
     return [replace(whole, image=None, unopened_image=source.node)]
 
 
+UNTOLD = ("image", "/")
+"""Names that ome-zarr-py gives to any image that is a whole file."""
+
+
 def _open_plain(
     node: Node,
     reading: ReadingNotes,
@@ -254,7 +258,10 @@ def _open_plain(
     image = node.metadata.image
     if pyramid is None or image is None:
         return None
-    title = name or pyramid.multiscale.name or node.name
+    stated = pyramid.multiscale.name
+    title = name or stated or node.name
+    if title == stated and stated in UNTOLD and not node.location.path:
+        title = node.name
     if len(image.multiscales) > 1:
         names = ", ".join(m.name or "unnamed" for m in image.multiscales[1:MAX_IMAGES])
         where = "Hidden layers show" if others else f"Open {node} alone for"

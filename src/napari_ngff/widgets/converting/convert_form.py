@@ -52,7 +52,7 @@ WIDE = 560
 
 EXAMPLES = {
     "chunks": ("C&hunks", "as they are; such as y=1024,x=1024"),
-    "shards": ("Sha&rds", "as they are; such as auto, or y=4096,x=4096"),
+    "shards": ("Sha&rds", "as they are, or auto for .ozx; such as y=4096,x=4096"),
     "codec": ("Com&pression", "as it is; such as zstd:5, blosc:lz4:5 or none"),
     "levels": ("&Levels", "all; such as 0,2 or 1:"),
 }
