@@ -125,6 +125,9 @@ def record_poisons(records: list) -> dict[str, list]:
         "a head of texts": (0, ("shape",), ["64", "64"]),
         "a head with a newer subject": (0, ("subject", "scanner"), "x"),
         "a head without a place": (0, ("place",), None),
+        "a head with a null in its place": (0, ("place",), ["a\0b", "labels/bad"]),
+        "a head with half a letter": (0, ("place",), ["\ud800", "labels/bad"]),
+        "a head of a subject of texts": (0, ("subject", "level"), "0"),
     }
     for number in FAR:
         values[f"a point at {str(number)[:6]}"] = (

@@ -36,6 +36,9 @@ __all__ = [
 
 LABELS = "/labels/"
 
+LATEST = 1 << 33
+"""Seconds since 1970, in the year 2242."""
+
 
 @dataclass(frozen=True, slots=True)
 class KeptEdits:
@@ -184,7 +187,8 @@ def _read_kept(folder: Path, head: JournalHead, image: str) -> Iterator[KeptEdit
             error, f"Edits of '{head.subject.name}'"
         ) from error
     if content.is_unsaved:
-        time = (folder / EDITS).stat().st_mtime
+        # No calendar has the times that some file systems state.
+        time = min(max((folder / EDITS).stat().st_mtime, 0), LATEST)
         yield KeptEdits(
             folder,
             head,

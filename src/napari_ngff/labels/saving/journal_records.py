@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import os
 import re
 import sys
 from dataclasses import asdict, dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -133,7 +135,7 @@ class JournalHead:
         head = cls(store, path, shape, JournalSubject(**known), record.get("above"))
         texts = head.store, head.path, *asdict(head.subject).values()
         kinds = [type(text) for text in texts]
-        if kinds != [str, str, str, str, int, str]:
+        if kinds != [str, str, str, str, int, str] or b"\0" in os.fsencode(store):
             raise ValueError(f"it is of no label image: {texts}")
         return head
 
@@ -326,7 +328,9 @@ def _named_errors(path: Path) -> Iterator[None]:
 def _read_records(path: Path) -> Iterator[tuple[dict[str, Any], int]]:
     """Read each record, and where it ends, up to a last line that a crash cut off."""
     voxels = -1
-    with contextlib.suppress(FileNotFoundError), path.open("rb") as file:
+    if not path.is_file():
+        return  # nothing is waited for, as it would be at a pipe
+    with path.open("rb") as file:
         while line := file.readline(LONGEST):
             if len(line) == LONGEST and LONG.match(line):
                 line += file.readline(min(voxels * PACKED, sys.maxsize))
@@ -383,21 +387,23 @@ def _read_edit(data: dict[str, Any], shape: tuple[int, ...]) -> Edit:
         raise ValueError("its labels are more than the image has voxels")
     edit = load_edit(data)
     form, fixed = edit.shape, [axis for axis, _ in edit.fixed]
-    numbers = [getattr(form, name) for name in form.__slots__]
+    lists = [getattr(form, name, ()) for name in ("weights", "origin", "step")]
+    numbers = chain(*edit.bbox, *getattr(form, "points", ()), *lists)
+    labels = (edit.label, *edit.spared, getattr(form, "clear", 0) or 0)
     fits = (
         type(data["label"]) is int
-        and all(-(1 << 63) <= v < 1 << 64 for v in (edit.label, *edit.spared))
+        and all(-(1 << 63) <= label < 1 << 64 for label in labels)
         and sorted([*edit.axes, *fixed]) == list(range(len(shape)))
         and all(0 <= index < shape[axis] for axis, index in edit.fixed)
         and getattr(form, "frame", frame) == frame
-        and all(abs(n) <= FAR for n in _list_numbers((*numbers, *edit.bbox)))
+        and all(-FAR <= number <= FAR for number in numbers)
     )
     if isinstance(form, Stroke):
         # napari paints four dabs in the way of a brush of one voxel.
         most = 8 * sum(frame) * len(form.steps) + MOST_DABS
         counts = [_read_count(count, most) for count in form.steps]
         fits &= len(counts) == len(form.points) - 1 and sum(counts) <= most
-        fits &= form.radius >= 0 and min(form.weights) > 0
+        fits &= 0 <= form.radius <= FAR and min(form.weights) > 0
     elif isinstance(form, Mask):
         runs = form.runs
         fits &= all(low >= 0 for low, _ in form.bbox) and bool(
@@ -409,14 +415,6 @@ def _read_edit(data: dict[str, Any], shape: tuple[int, ...]) -> Edit:
     if not fits:
         raise ValueError(f"an edit is of no image of {shape} voxels")
     return edit
-
-
-def _list_numbers(value: Any) -> Iterator[Any]:
-    if isinstance(value, tuple):
-        for part in value:
-            yield from _list_numbers(part)
-    elif value is not None and not isinstance(value, np.ndarray):
-        yield value
 
 
 def dump_record(record: dict[str, Any]) -> bytes:
