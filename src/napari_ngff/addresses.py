@@ -10,8 +10,9 @@ themselves use these; nothing else gets an address that was not made public here
 from __future__ import annotations
 
 import re
+from urllib.parse import quote, unquote
 
-__all__ = ["MARK", "hide_secrets", "public_address"]
+__all__ = ["MARK", "hide_secrets", "join_address", "public_address", "read_name"]
 
 MARK = "://"
 
@@ -39,6 +40,23 @@ def public_address(where: str) -> str:
         _, mark, after = rest.rpartition("@")
         name, tail = (after, "") if mark else (name.partition(":")[0], "")
     return f"{scheme}{MARK}{name}{QUERY.sub('', tail)}"
+
+
+def _is_quoted(address: str) -> bool:
+    """Return whether names in an address are quoted, as those of HTTP (RFC 3986)."""
+    return re.match("https?://", address, re.IGNORECASE) is not None
+
+
+def join_address(root: str, key: str) -> str:
+    """Put a key below a path or an address; see `read_name` for the way back."""
+    if _is_quoted(root):
+        key = quote(key, errors="surrogateescape")
+    return f"{root}/{key}" if key else root
+
+
+def read_name(root: str, part: str) -> str:
+    """Return what a part of an address below `root` names."""
+    return unquote(part, errors="surrogateescape") if _is_quoted(root) else part
 
 
 def hide_secrets(text: str) -> str:

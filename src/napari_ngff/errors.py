@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AGAIN",
+    "CHECK_ADDRESS",
     "LOG_IN",
     "REOPEN",
     "AccessError",
@@ -68,7 +69,10 @@ RESTORE = "Restore it from a copy."
 
 LOG_IN = "Log in to the server; if the address has a signature, it may have expired."
 REOPEN = "Close it, and open it again."
-SERVER_REMEDIES = AGAIN, REOPEN, LOG_IN
+CHECK_ADDRESS = (
+    "Check the address: it must lead to the data themselves, and may need a login."
+)
+SERVER_REMEDIES = AGAIN, REOPEN, LOG_IN, CHECK_ADDRESS
 """Remedies of a cause that are those of the chunk, too."""
 
 # Of the system's errors, whose own text says only what failed.
@@ -138,27 +142,15 @@ class LoginNeededError(AccessError):
         Its public address, such as ``"https://host:8080"`` or ``"s3://bucket"``.
     remedy
         What to do.
-    is_certain
-        Whether it is about the login: some servers refuse what they do not have.
     """
 
-    def __init__(
-        self,
-        message: str,
-        server: str = "",
-        remedy: str = LOG_IN,
-        *,
-        is_certain: bool = False,
-    ) -> None:
+    def __init__(self, message: str, server: str = "", remedy: str = LOG_IN) -> None:
         super().__init__(message, remedy=remedy)
         self.server = server
-        self.is_certain = is_certain
 
     def make_copy(self) -> LoginNeededError:
         """Make an equal error, without the frames that a raised one keeps alive."""
-        return LoginNeededError(
-            self.message, self.server, self.remedy, is_certain=self.is_certain
-        )
+        return LoginNeededError(self.message, self.server, self.remedy)
 
 
 class ServerError(OMEZarrError, ConnectionError):

@@ -8,6 +8,7 @@ uses `Cursor.require_value`. No method raises, whatever the value is.
 from __future__ import annotations
 
 import math
+import os
 import re
 from dataclasses import dataclass
 
@@ -17,6 +18,9 @@ __all__ = ["Cursor"]
 
 INTEGERS = range(-(2**63), 2**64)
 """Values of integer pixels (int64 and uint64), and so of labels."""
+
+DRIVE = re.compile("(^|/)[A-Za-z]:" if os.name == "nt" else "(?!)")
+"""Of a path of Windows, which leads to other files from wherever it stands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,8 +204,8 @@ class Cursor:
             return None
         parts = [part for part in path.split("/") if part not in ("", ".")]
         # A document from anywhere must not lead to other files of this computer. On
-        # Windows "\" separates folders, too, and "C:" is a drive.
-        if ".." in parts or "\\" in path or re.match("[A-Za-z]:", path):
+        # Windows "\" separates folders, too.
+        if ".." in parts or "\\" in path or DRIVE.search(path):
             stated = self.describe_value()
             text = f"A path is relative to the group and below it, is {stated}"
             self.report_error("path-outside-group", text, Consequence.ENTRY_LEFT_OUT)

@@ -190,12 +190,6 @@ MOST_REASONS = 3
 MOST_FAILURES = 3
 """Number of wells that a server did not give, after which no other is asked for."""
 
-MOST_REFUSALS = 24
-"""Number of wells that a server refused, after which no other is asked for.
-
-A row: some servers refuse wells that were never imaged, instead of lacking them.
-"""
-
 AHEAD = 16
 """Number of wells in which labels are looked for at the same time."""
 
@@ -266,7 +260,7 @@ def open_mosaic(
     UnsupportedError
         Where no well can be read, or none has the labels; the message says why.
     LoginNeededError
-        Where the server refuses the first wells.
+        Where the server refuses a well before one can be read.
     """
     choice = choice or WellChoice()
     cells = _make_cells(wells)
@@ -396,7 +390,7 @@ def _find_template(
 ) -> MosaicTemplate:
     """Open the first readable image."""
     reasons: list[str] = []
-    failures = refusals = 0
+    failures = 0
     for number, path in enumerate(paths):
         # The first well has the labels in most plates; if not, wells are read ahead.
         if choice.inside and number % AHEAD == 1 and _is_remote(arrangements):
@@ -419,9 +413,7 @@ def _find_template(
         failures += arrangement.passing and not arrangement.fields
         refusal = arrangement.refusal
         if refusal is not None and not choice.inside:
-            refusals += 1
-            if refusal.is_certain or refusals in (MOST_REFUSALS, len(paths)):
-                raise refusal.make_copy()
+            raise refusal.make_copy()
         # A server that is down is not asked for hundreds of wells, each until a
         # timeout.
         if len(paths) > ALL_READ and failures >= MOST_FAILURES:

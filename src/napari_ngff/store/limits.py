@@ -18,6 +18,7 @@ __all__ = [
     "check_document_size",
     "check_index",
     "check_table",
+    "documents_beside",
     "is_document",
     "parse_json",
     "size_text",
@@ -68,6 +69,13 @@ def size_text(nbytes: float) -> str:
 def is_document(key: str) -> bool:
     """Return whether an object is a metadata document, by its name."""
     return key.rpartition("/")[2] in DOCUMENTS
+
+
+def documents_beside(key: str) -> list[str]:
+    """List other documents that may be in the group of an object, and at the root."""
+    group = key.rpartition("/")[0]
+    beside = [f"{group}/{name}" for name in DOCUMENTS if group]
+    return [name for name in (*beside, *DOCUMENTS) if name != key]
 
 
 def check_document_size(place: str, size: int) -> None:

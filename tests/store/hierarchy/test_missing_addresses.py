@@ -7,7 +7,12 @@ import shutil
 import pytest
 
 from buckets import bucket_server
-from napari_ngff.errors import CorruptDataError, NodeNotFoundError, NotOMEZarrError
+from napari_ngff.errors import (
+    CHECK_ADDRESS,
+    CorruptDataError,
+    NodeNotFoundError,
+    NotOMEZarrError,
+)
 from napari_ngff.store.hierarchy.node import open_node
 from plates import pixels, write_image
 from unreliable import OK, Handler, serving
@@ -77,7 +82,7 @@ def test_a_server_that_answers_with_web_pages(no_logins, tmp_path):
         with pytest.raises(CorruptDataError) as caught:
             open_node(address)
     assert caught.value.message.startswith(f"The server sent a web page for {address}/")
-    assert caught.value.remedy == "Check the address: it may need a login."
+    assert caught.value.remedy == CHECK_ADDRESS
 
 
 def test_an_array_on_a_server_is_there(server, tmp_path):

@@ -93,7 +93,8 @@ def test_no_error_has_a_secret(servers, failure, redirected):
 def test_asyncio_has_no_headers_to_log(servers, status):
     servers[0].answer = lambda path: status
     access = RemoteSource(with_login(servers[0])).access
-    request = HttpRequest(f"{servers[0].address}/a.zarr/zarr.json", LOGIN)
+    assert access.secrets.authorization == LOGIN
+    request = HttpRequest(f"{servers[0].address}/a.zarr/zarr.json", access.secrets)
     reading = fetch_object(access.files, access.guest_files, request)
     answer = asyncio.run_coroutine_threadsafe(reading, access.files.loop)
     error = answer.exception(20)

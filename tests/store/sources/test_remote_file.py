@@ -16,6 +16,7 @@ import pytest
 import zarr
 
 from napari_ngff.errors import (
+    CHECK_ADDRESS,
     AccessError,
     ChunkError,
     CorruptDataError,
@@ -401,9 +402,7 @@ def test_a_web_page(server, tmp_path, ranges):
     with pytest.raises(CorruptDataError) as reported:
         archive_of(server)
     assert str(reported.value) == (
-        f"{server.address}/a.ozx is not a zip archive, or its end is missing. The"
-        " server sent a web page: check the address, which must lead to the file itself"
-        " and may need a login or a token."
+        f"The server sent a web page for {server.address}/a.ozx. {CHECK_ADDRESS}"
     )
 
 

@@ -9,6 +9,7 @@ import pytest
 from buckets import bucket_server
 from napari_ngff import LoginNeededError, open_node
 from napari_ngff.errors import OMEZarrError
+from napari_ngff.store.hierarchy.node import OpenedGroups
 from napari_ngff.store.sources.remote_source import RemoteSource
 from napari_ngff.store.sources.server_logins import make_login, set_login
 from napari_ngff.store.write.begin import begin_transaction, why_not_written
@@ -27,12 +28,13 @@ def files():
 @pytest.fixture(scope="module")
 def buckets(files, tmp_path_factory):
     """The same image in a bucket that anyone may read, and in one that no one may."""
-    folder = tmp_path_factory.mktemp("image") / "a.zarr"
-    write_image(folder, pixels(1, (2, 8, 8)), 3)
-    for name in ("public", "private"):
-        files.makedirs(name)
-        acl = {"ACL": "public-read"} if name == "public" else {}
-        files.put(f"{folder}/", f"{name}/a.zarr/", recursive=True, **acl)
+    for name in ("a.zarr", "older.zarr"):
+        folder = tmp_path_factory.mktemp("image") / name
+        write_image(folder, pixels(1, (2, 8, 8)), 2 + (name == "a.zarr"))
+        for bucket in ("public", "private"):
+            files.makedirs(bucket, exist_ok=True)
+            acl = {"ACL": "public-read"} if bucket == "public" else {}
+            files.put(f"{folder}/", f"{bucket}/{name}/", recursive=True, **acl)
     files.invalidate_cache()
     return files
 
@@ -75,6 +77,32 @@ def test_a_public_bucket_needs_no_credentials(no_keys, asked):
     assert set(asked) == {True}
     assert "cannot be written" in why_not_written(source)
     assert source.fetch_part("zarr.json", 0, 5).data == source.get("zarr.json")[:5]
+
+
+@pytest.fixture
+def denies_missing(buckets, monkeypatch):
+    """Buckets answer as those of AWS that nobody may list: Access Denied."""
+    read = type(buckets)._call_s3
+
+    async def deny(self, *given, **named):
+        try:
+            return await read(self, *given, **named)
+        except FileNotFoundError:
+            raise PermissionError("Access Denied") from None
+
+    monkeypatch.setattr(type(buckets), "_call_s3", deny)
+
+
+@pytest.mark.parametrize("keys", ["no_keys", "asked"])
+def test_a_bucket_that_nobody_may_list(request, denies_missing, keys):
+    request.getfixturevalue(keys)
+    for bucket in ("public",) if keys == "no_keys" else ("public", "private"):
+        node = open_node(f"s3://{bucket}/older.zarr")
+        assert node.zarr_format == 2
+        assert node.labels() == OpenedGroups((), ())
+        assert node.location.source.get("0/0/0/9") is None
+        assert node.location.source.fetch_part("a.ozx", 0, 5) is None
+        assert node.location.source.ask_revision("0/0/0/9") is None
 
 
 def test_a_public_bucket_is_written_with_credentials(asked):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import CorruptDataError
-from napari_ngff.store.hierarchy.location import PLAIN, is_url
+from napari_ngff.store.hierarchy.location import PLAIN
 from napari_ngff.store.limits import find_constants, parse_json
 from napari_ngff.store.sources.read_ahead import ReadAhead
 
@@ -99,8 +99,6 @@ COPIES = ".zmetadata"
 JSON_KINDS = {list: "a list", str: "a text", bool: "true or false", type(None): "null"}
 """Kinds of values in place of the object that a document is, in words."""
 
-CHECK_ADDRESS = "Check the address: it may need a login."
-
 FIRST = {
     None: ("zarr.json", ".zattrs", ".zgroup", COPIES),
     2: (".zattrs",),
@@ -180,11 +178,8 @@ def parse_document(where: str, raw: bytes) -> JSON:
     try:
         document = parse_json(raw)
     except ValueError as error:
-        msg, remedy = f"{where} is not valid JSON: {error}.", "Restore it from a copy."
-        # Portals and pages for a login answer like this, whatever is asked for.
-        if is_url(where) and raw.lstrip().startswith(b"<"):
-            msg, remedy = f"The server sent a web page for {where}.", CHECK_ADDRESS
-        raise CorruptDataError(msg, remedy=remedy) from error
+        msg = f"{where} is not valid JSON: {error}."
+        raise CorruptDataError(msg, remedy="Restore it from a copy.") from error
     if not isinstance(document, dict):
         kind = JSON_KINDS.get(type(document), "a number")
         msg = f"{where} holds {kind} instead of keys with values (a JSON object)."

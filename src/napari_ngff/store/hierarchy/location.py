@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
-from napari_ngff.addresses import public_address
+from napari_ngff.addresses import join_address, public_address, read_name
 from napari_ngff.errors import (
     AccessError,
     NodeNotFoundError,
@@ -76,14 +76,15 @@ class Location:
     path: str = ""
 
     def __str__(self) -> str:
-        return f"{self.source.name}/{self.path}" if self.path else self.source.name
+        return join_address(self.source.name, self.path)
 
     @property
     def name(self) -> str:
         """Last part of the path, or of the root's name without its suffix."""
         if self.path:
             return self.path.rsplit("/", 1)[-1]
-        name = self.source.name.replace("\\", "/").rsplit("/", 1)[-1]
+        root = self.source.name
+        name = read_name(root, root.replace("\\", "/").rsplit("/", 1)[-1])
         # From the outside in, so that "a.ome.zarr.zip" becomes "a".
         for suffix in (".zip", ".ozx", ".zarr", ".ome"):
             if name.lower().endswith(suffix) and len(name) > len(suffix):
@@ -265,15 +266,19 @@ def _locate_url(
         len(names),
     )
     root = "/".join([server, *names[:cut]])
+    folder, _, last = root.rpartition("/")
+    name = read_name(folder, last)
+    is_archive = bool(cut) and last.lower().endswith(ZIP_SUFFIXES)
+    if is_archive:
+        root = join_address(folder, name)  # as its own name will be
+    inner = normal_path(read_name(server, "/".join(names[cut:])), root)
     secrets = AddressSecrets.from_address(url, options)
     if secrets:
         remember_secrets(root, secrets)
     else:
         secrets = known_secrets(root)
-    if cut and names[cut - 1].lower().endswith(ZIP_SUFFIXES):
-        folder, _, name = root.rpartition("/")
+    if is_archive:
         files = RemoteSource(secrets.complete_address(folder), dict(secrets.options))
-        inner = normal_path("/".join(names[cut:]), root)
         try:
             return _locate_in_archive(RemoteFile(files, name), inner)
         except NodeNotFoundError:
@@ -285,7 +290,7 @@ def _locate_url(
     if root.startswith("s3://"):
         # Now, in the background: later the main thread would wait for the answer.
         source.ask_writable()
-    return Location(source, "/".join(names[cut:]))
+    return Location(source, inner)
 
 
 def explain_nothing(location: Location) -> OMEZarrError | None:

@@ -12,6 +12,7 @@ from napari_ngff.store.sources.http_request import (
     open_answer,
     range_header,
     read_strong_tag,
+    refuse_page,
     too_long_error,
 )
 from napari_ngff.store.sources.kept_chunks import KeptBytes
@@ -108,14 +109,11 @@ class FilePart:
     is_part
         Whether it is the part that was asked for. Else it is the whole file, or
         nothing: of a file too large for that, or of another version.
-    is_page
-        Whether the server calls it a web page.
     """
 
     data: bytes
     version: FileVersion
     is_part: bool = True
-    is_page: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,9 +149,10 @@ async def fetch_http_part(
         headers = answer.headers
         if headers.get("Content-Encoding", "identity").lower() != "identity":
             raise OSError("it compresses the file, whose parts then cannot be read")
-        page = headers.get("Content-Type", "").lower().startswith("text/html")
         if answer.status != PART:
-            return await _read_whole(answer, request, page)
+            whole = await _read_whole(answer, request)
+            await refuse_page(files, guest_files, request, answer, whole.data)
+            return whole
         found = CONTENT_RANGE.fullmatch(headers.get("Content-Range", "").strip())
         if found is None:
             raise OSError("it does not state which part of the file it sends")
@@ -177,10 +176,11 @@ async def fetch_http_part(
         data = await _read_at_most(answer, length)
         if len(data) < length:
             raise ConnectionError("it broke off")
-        return FilePart(data, version, is_page=page)
+        await refuse_page(files, guest_files, request, answer, data)
+        return FilePart(data, version)
 
 
-async def _read_whole(answer: Any, request: HttpRequest, page: bool) -> FilePart:
+async def _read_whole(answer: Any, request: HttpRequest) -> FilePart:
     """Read an answer that is no part: the file, if it is small and nothing is known."""
     if answer.status == NOT_IN_FILE:
         size = answer.headers.get("Content-Range", "").rpartition("/")[2]
@@ -200,7 +200,7 @@ async def _read_whole(answer: Any, request: HttpRequest, page: bool) -> FilePart
         elif len(data) < size:
             raise ConnectionError("it broke off")
     version = FileVersion.of_headers(answer.headers, size)
-    return FilePart(data, version, is_part=False, is_page=page)
+    return FilePart(data, version, is_part=False)
 
 
 async def _read_at_most(answer: Any, length: int) -> bytes:

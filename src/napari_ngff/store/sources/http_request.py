@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from napari_ngff.addresses import public_address
 from napari_ngff.errors import CorruptDataError
 from napari_ngff.store.sources.kept_chunks import KeptBytes
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection, Mapping
 
+    from napari_ngff.store.sources.server_logins import AddressSecrets
+
 __all__ = [
     "NOT_IN_FILE",
     "HttpAnswerError",
     "HttpRequest",
+    "WebPageError",
     "cut_part",
     "fetch_object",
     "open_answer",
     "range_header",
     "read_strong_tag",
+    "refuse_page",
     "too_long_error",
 ]
 
@@ -30,6 +34,12 @@ MOST_REDIRECTS = 10
 
 NOT_MODIFIED, NOT_FOUND, NOT_IN_FILE, FIRST_FAILURE = 304, 404, 416, 400
 """Answers of HTTP; 416: a part behind the end of the file."""
+
+PAGE = re.compile(rb"(\xef\xbb\xbf)?\s*<(!doctype|!--|html|head|body)", re.IGNORECASE)
+"""How web pages begin. Chunks, documents and archives do not."""
+
+PAGE_BEGINNING = 64
+"""Bytes that show whether it is a page."""
 
 
 class HttpAnswerError(OSError):
@@ -55,6 +65,13 @@ class HttpAnswerError(OSError):
         self.login_kind = login_kind
 
 
+class WebPageError(OSError):
+    """A server sent a web page in place of what it was asked for.
+
+    For a login, or for whatever the server does not have.
+    """
+
+
 @dataclass(frozen=True, slots=True)
 class HttpRequest:
     """What is asked for.
@@ -62,9 +79,9 @@ class HttpRequest:
     Attributes
     ----------
     url
-        With its query, without a login.
-    authorization
-        Value of the header with the login; "" without one.
+        Without a query and a login.
+    secrets
+        With these.
     start, end
         First byte and the one behind the last; a negative start counts from the end.
     most
@@ -78,7 +95,7 @@ class HttpRequest:
     """
 
     url: str
-    authorization: str = ""
+    secrets: AddressSecrets
     start: int | None = None
     end: int | None = None
     most: int = 0
@@ -127,6 +144,8 @@ async def fetch_object(
     ------
     CorruptDataError
         Where it is longer than allowed.
+    WebPageError
+        Where it is a web page.
     """
     if request.start is not None and request.start == request.end:
         return KeptBytes(b"", "")
@@ -136,7 +155,23 @@ async def fetch_object(
         tag = read_strong_tag(answer.headers)
         if answer.status == NOT_IN_FILE:
             return KeptBytes(b"", tag)
-        return KeptBytes(await _read_body(answer, request), tag)
+        data = await _read_body(answer, request)
+    await refuse_page(files, guest_files, request, answer, data)
+    return KeptBytes(data, tag)
+
+
+async def refuse_page(
+    files: Any, guest_files: Any, request: HttpRequest, answer: Any, data: bytes
+) -> None:
+    """Raise `WebPageError` if bytes that a server sent are those of a web page."""
+    if PAGE.match(data):
+        raise WebPageError(request.url)
+    # Some servers call all files pages, so that its beginning has to show it.
+    stated = answer.headers.get("Content-Type", "").lower()
+    if request.start and stated.startswith("text/html"):
+        wanted = PAGE_BEGINNING
+        beginning = replace(request, start=0, end=wanted, most=wanted, known_tag="")
+        await fetch_object(files, guest_files, beginning)
 
 
 def read_strong_tag(headers: Mapping[str, str]) -> str:
@@ -178,7 +213,7 @@ async def open_answer(
     try:
         async with _follow_answers(files, guest_files, request) as answer:
             if answer.status == NOT_FOUND:
-                raise FileNotFoundError(public_address(request.url))
+                raise FileNotFoundError(request.url)
             if answer.status >= FIRST_FAILURE and answer.status not in allowed:
                 asked = answer.headers.get("WWW-Authenticate", "").partition(" ")[0]
                 reason = answer.reason or ""
@@ -198,7 +233,7 @@ async def _follow_answers(
     """Follow redirections, to an answer that is none."""
     # As `HTTPFileSystem._cat_file` of fsspec, which has no limit of bytes, and whose
     # session follows redirections with all headers of the user.
-    url = files.encode_url(request.url)
+    url = files.encode_url(request.url + request.secrets.query)
     settings = _own_settings(files, request)
     for _ in range(MOST_REDIRECTS):
         session = await files.set_session()
@@ -224,8 +259,8 @@ def _own_settings(files: Any, request: HttpRequest) -> dict[str, Any]:
     headers = {**settings.get("headers", {}), **request.headers}
     names = {name.lower() for name in (*headers, *session.get("headers", {}))}
     has_login = bool({"auth"} & {*settings, *session}) or "authorization" in names
-    if request.authorization and not has_login:
-        headers["Authorization"] = request.authorization
+    if request.secrets.authorization and not has_login:
+        headers["Authorization"] = request.secrets.authorization
     return {**settings, "headers": headers}
 
 
@@ -248,7 +283,7 @@ async def _read_body(answer: Any, request: HttpRequest) -> bytes:
         if needed is not None and len(data) >= needed:
             break
         if len(data) > request.most:
-            raise too_long_error(public_address(request.url), request.most)
+            raise too_long_error(request.url, request.most)
     return bytes(data)
 
 

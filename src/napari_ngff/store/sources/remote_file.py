@@ -11,6 +11,7 @@ import time
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
+from napari_ngff.addresses import join_address
 from napari_ngff.errors import (
     CorruptDataError,
     FileChangedError,
@@ -219,8 +220,8 @@ class RemoteFile:
     ) -> None:
         self._source = source
         self._key = key
-        self.name = f"{source.name}/{key}"
-        self._is_changed = self._is_page = False
+        self.name = join_address(source.name, key)
+        self._is_changed = False
         part = self._open_end()
         version = part.version
         size = len(part.data) if version.size is None else version.size
@@ -228,7 +229,6 @@ class RemoteFile:
         self.size = size
         self.revision = Revision(size, 0, tag=version.condition)
         self.is_pinned = bool(version.condition) or len(part.data) == size
-        self._is_page = part.is_page
         self._tail, self._tail_start = part.data, size - len(part.data)
         self._joined = JoinedReads(self._fetch, source.concurrency)
         self._lock = threading.Lock()
@@ -250,11 +250,6 @@ class RemoteFile:
     @property
     def damage_remedy(self) -> str:
         """What to do where the file is damaged."""
-        if self._is_page:
-            return (
-                "The server sent a web page: check the address, which must lead to the"
-                " file itself and may need a login or a token."
-            )
         return "It may not have been uploaded completely: ask who put it there."
 
     def close(self) -> None:

@@ -11,15 +11,21 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
-from napari_ngff.addresses import public_address
+from napari_ngff.addresses import join_address, public_address
 from napari_ngff.errors import (
+    CHECK_ADDRESS,
     AccessError,
     CorruptDataError,
     LoginNeededError,
     OMEZarrError,
     ServerError,
 )
-from napari_ngff.store.limits import LARGEST_DOCUMENT, allowed_chunk, is_document
+from napari_ngff.store.limits import (
+    LARGEST_DOCUMENT,
+    allowed_chunk,
+    documents_beside,
+    is_document,
+)
 from napari_ngff.store.sources.file_part import (
     FilePart,
     FileVersion,
@@ -30,7 +36,13 @@ from napari_ngff.store.sources.file_part import (
     fetch_s3_part,
     fetch_s3_revision,
 )
-from napari_ngff.store.sources.http_request import HttpRequest, cut_part, fetch_object
+from napari_ngff.store.sources.http_request import (
+    PAGE_BEGINNING,
+    HttpRequest,
+    WebPageError,
+    cut_part,
+    fetch_object,
+)
 from napari_ngff.store.sources.kept_chunks import (
     KeptBytes,
     KeptChunks,
@@ -41,8 +53,8 @@ from napari_ngff.store.sources.request_failure import (
     is_brief,
     is_locked,
     lacks_credentials,
+    may_be_missing,
     refuses_objects,
-    wants_login,
 )
 from napari_ngff.store.sources.revision import Revision, TaggedBytes
 from napari_ngff.store.sources.server_access import (
@@ -168,6 +180,7 @@ class RemoteSource:
         self._server = server_of(url)
         self._access = self._open_access(self._choose_secrets())
         self._scope: ReadScope = getattr(_current, "scope", None) or ReadScope()
+        self._given: tuple[str, ...] = ()  # a document that came
         self._asked: dict[str, Future[bytes | None]] = {}
         self._answer_lock = threading.Lock()
         self._writable_answer: Future[bool] | None = None
@@ -178,17 +191,15 @@ class RemoteSource:
 
     def _open_access(self, secrets: AddressSecrets) -> ServerAccess:
         options = dict(secrets.options)
-        files, guest_files, bucket = self._open_files(options), None, ""
+        open_files = partial(open_filesystem, self._scheme, seconds=TIMEOUT)
+        files, guest_files, bucket = open_files(options), None, ""
         if self._scheme in ("http", "https"):
-            guest_files = self._open_files({})
+            guest_files = open_files({})
         elif self._scheme == "s3":
             bucket = self._server
             if not secrets.has_credentials:
-                guest_files = self._open_files({**options, "anon": True})
+                guest_files = open_files({**options, "anon": True})
         return ServerAccess(secrets, files, guest_files, bucket)
-
-    def _open_files(self, options: dict[str, Any]) -> Any:
-        return open_filesystem(self._scheme, options, TIMEOUT)
 
     @property
     def access(self) -> ServerAccess:
@@ -371,6 +382,8 @@ class RemoteSource:
             except Exception as error:  # noqa: BLE001  each file system's own kinds
                 pause = next(pauses, None) if is_brief(error) else None
                 if pause is None or _stopped.is_set() or self._scope.is_cancelled:
+                    if may_be_missing(error) and self._gives_others(key, until):
+                        return None
                     self._is_late = time.monotonic() >= until
                     late = LATE.format(seconds) if self._is_late else ""
                     failure = self._failure_of(key, error, late)
@@ -380,15 +393,30 @@ class RemoteSource:
         # tracebacks show causes.
         raise failure
 
+    def _gives_others(self, key: str, until: float) -> bool:
+        """Return whether a server gives documents beside an object that it refuses.
+
+        Asked each time: what is hidden when a login ends is not missing.
+        """
+        for name in (*self._given, *documents_beside(key)):
+            left = max(until - time.monotonic(), 0)
+            with suppress(Exception):  # each file system's own kinds
+                self._request_new(name, 0, PAGE_BEGINNING, left)
+                self._given = (name,)
+                return True
+        return False
+
     def _failure_of(self, key: str, error: Exception, late: str) -> OMEZarrError:
         """Describe a request that failed, without its secrets."""
-        address = f"{self.name}/{key}"
+        address = join_address(self.name, key)
+        if isinstance(error, WebPageError):
+            msg = f"The server sent a web page for {address}."
+            return CorruptDataError(msg, remedy=CHECK_ADDRESS)
         if is_locked(error):
             asked = getattr(error, "login_kind", "")
             note_refusal(self._access.secrets, self._server, asked)
             msg = f"The server refuses to give {address}."
-            certain = wants_login(error)
-            return LoginNeededError(msg, self._server, is_certain=certain)
+            return LoginNeededError(msg, self._server)
         reason = late or describe_failure(error, TIMEOUT)
         reason = self._access.secrets.hide_in(reason)
         if lacks_credentials(error):
@@ -414,11 +442,10 @@ class RemoteSource:
         known_tag: str = "",
     ) -> KeptBytes | None:
         """Read bytes and their ETag; None where the known one still holds."""
-        url, access = f"{self.name}/{key}", self.access
-        secrets, files = access.secrets, access.files
-        address = secrets.complete_address(url)
+        url, access = join_address(self.name, key), self.access
+        address, files = access.secrets.complete_address(url), access.files
         if not files.async_impl:
-            return KeptBytes(self._read_now(files, address, start, end), "")
+            return KeptBytes(files.cat_file(address, start=start, end=end), "")
         most = LARGEST_DOCUMENT if is_document(key) else allowed_chunk()
         if access.bucket:
             asked = S3Request(address, start, end, most, known_tag)
@@ -426,20 +453,12 @@ class RemoteSource:
             return self._wait_for(reading, seconds)
         if access.guest_files is not None:
             request = HttpRequest(
-                url + secrets.query, secrets.authorization, start, end, most,
-                known_tag=known_tag,
-            )  # fmt: skip
+                url, access.secrets, start, end, most, known_tag=known_tag
+            )
             found = fetch_object(files, access.guest_files, request)
             return self._wait_for(found, seconds)
         data = files._cat_file(address, start=start, end=end)
         return KeptBytes(self._wait_for(data, seconds), "")
-
-    def _read_now(
-        self, files: Any, address: str, start: int | None, end: int | None
-    ) -> bytes:
-        """Read bytes by a file system that cannot be asked in parallel."""
-        data: bytes = files.cat_file(address, start=start, end=end)
-        return data
 
     def _request_part(
         self,
@@ -450,19 +469,18 @@ class RemoteSource:
         seconds: float,
     ) -> FilePart:
         """Read a part and its version; fails as `_request_new`."""
-        url, access = f"{self.name}/{key}", self.access
-        secrets = access.secrets
-        address = secrets.complete_address(url)
+        url, access = join_address(self.name, key), self.access
+        address = access.secrets.complete_address(url)
         if access.bucket:
             reading = access.read_bucket(
                 lambda files: fetch_s3_part(files, address, start, end, version)
             )
             return self._wait_for(reading, seconds)
         if access.guest_files is not None:
+            condition = version.condition if version else ""
             asked = HttpRequest(
-                url + secrets.query, secrets.authorization, start, end,
-                condition=version.condition if version else "", as_stored=True,
-            )  # fmt: skip
+                url, access.secrets, start, end, condition=condition, as_stored=True
+            )
             reading = fetch_http_part(access.files, access.guest_files, asked)
             return self._wait_for(reading, seconds)
         # Other file systems give no versions that a request could name.
@@ -480,21 +498,15 @@ class RemoteSource:
 
     def _request_revision(self, key: str, seconds: float) -> Revision | None:
         """Ask for a revision; fails as `_request_new`."""
-        url, access = f"{self.name}/{key}", self.access
-        secrets = access.secrets
-        reading: Coroutine[Any, Any, Revision]
+        url, access = join_address(self.name, key), self.access
+        address = access.secrets.complete_address(url)
         if access.bucket:
-            address = secrets.complete_address(url)
-            reading = access.read_bucket(
-                lambda files: fetch_s3_revision(files, address)
-            )
-        elif access.guest_files is not None:
-            asked = HttpRequest(
-                url + secrets.query, secrets.authorization, 0, 1, as_stored=True
-            )
-            reading = fetch_http_revision(access.files, access.guest_files, asked)
-        else:
+            found = access.read_bucket(lambda files: fetch_s3_revision(files, address))
+            return self._wait_for(found, seconds)
+        if access.guest_files is None:
             return None
+        asked = HttpRequest(url, access.secrets, 0, 1, as_stored=True)
+        reading = fetch_http_revision(access.files, access.guest_files, asked)
         return self._wait_for(reading, seconds)
 
     def _wait_for(
@@ -530,6 +542,8 @@ class RemoteSource:
             self._request_new(key, 0, 1, allowed_seconds())
         except FileNotFoundError:
             return False
+        except WebPageError:
+            return True  # a list of it
         except Exception as error:  # noqa: BLE001  each file system's own kinds
             # It gives documents, and no list of a folder that is there.
             return True if is_locked(error) and not self._access.bucket else None

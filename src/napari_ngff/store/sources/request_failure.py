@@ -9,11 +9,14 @@ from __future__ import annotations
 import errno
 from concurrent.futures import CancelledError
 
+from napari_ngff.store.sources.http_request import WebPageError
+
 __all__ = [
     "describe_failure",
     "is_brief",
     "is_locked",
     "lacks_credentials",
+    "may_be_missing",
     "refuses_objects",
     "wants_login",
 ]
@@ -64,6 +67,16 @@ def is_locked(error: Exception) -> bool:
 def wants_login(error: Exception) -> bool:
     """Return whether a server does not know who asks (401), whatever is asked for."""
     return _answer_status(error) == UNAUTHORIZED
+
+
+def may_be_missing(error: Exception) -> bool:
+    """Return whether a server may say so of what it does not have.
+
+    Public buckets refuse it (403), and some servers send a web page.
+    """
+    if isinstance(error, WebPageError) or lacks_credentials(error):
+        return True
+    return is_locked(error) and not wants_login(error)
 
 
 def lacks_credentials(error: Exception) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from napari_ngff.addresses import join_address
 from napari_ngff.store.arrays.stored_objects import join_key
 from napari_ngff.viewer.bridge.regions import view_region
 from napari_ngff.viewer.layer_plan import origin_of
@@ -31,7 +32,7 @@ def source_choices(viewer: ViewerModel) -> list[str]:
     image = path.rpartition("/labels/")[0] if "/labels/" in f"/{path}" else path
     if path.startswith("labels/"):
         image = ""
-    found = [join_key(root, image), join_key(root, path), root]
+    found = [join_address(root, image), join_address(root, path), root]
     browser = session_of(viewer).browser
     if browser is not None and layer is not None and browser.owns_layer(layer):
         found.insert(0, str(browser.node))
@@ -118,8 +119,7 @@ def _address_of(layer: Any) -> str:
         return join_key(*saver.journal.place)
     if origin is None:
         return ""
-    location = origin.node.location
-    return join_key(location.source.name, location.path)
+    return str(origin.node)
 
 
 def unsaved_layers(layers: Iterable[Any], source: str) -> list[Any]:
