@@ -91,6 +91,34 @@ def test_labels_go_along_and_each_stroke_is_saved_into_its_field(viewer, root, b
     assert viewer.layers.selection.active is layer
 
 
+def test_a_class_that_goes_along_takes_no_object_of_the_next_field(viewer, root):
+    """Else the class "dead" would begin with object 600 of the second field."""
+    for level in ("0", "1"):
+        objects = zarr.open_array(root / "A/2/1/labels/cells" / level, mode="r+")
+        objects[...] = 0
+        objects[2, 2] = 3
+    browser = session_of(viewer).browse(open_node(root))
+    browser.show_field("A/2", "1")
+    layer = viewer.layers["cells"]
+    viewer.layers.selection.active, layer.mode = layer, "paint"
+    added = classes_of_layer(layer).add_class("mitotic")
+    assert added.value == 4
+    paint(layer, 4)
+    before = saved(root, "A/2/0", "cells")
+    assert (before == 600).any()
+    classes_of_layer(layer).add_class("dead", 600)
+    browser.show_field("A/2", "0")
+    layer = viewer.layers["cells"]
+    classes = {item.name: item.value for item in classes_of_layer(layer).items}
+    assert classes["mitotic"] == 4, "no pixel has it here"
+    assert not (before == classes["dead"]).any()
+    assert layer.selected_label == classes["dead"], "the class in hand"
+    paint(layer, classes["dead"], at=20)
+    browser.show_field("A/2", "1")
+    changed = saved(root, "A/2/0", "cells") != before
+    assert (saved(root, "A/2/0", "cells")[changed] == classes["dead"]).all()
+
+
 def test_labels_in_a_sidecar_go_along_as_one_layer(viewer, root, browser):
     layer = add_labels(viewer, sidecar=True)
     paint(layer, 5)
