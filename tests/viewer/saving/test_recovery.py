@@ -733,6 +733,7 @@ def test_a_journal_that_cannot_be_read_is_named_and_hides_no_other(
     named, restored = reported
     assert named.startswith("Some kept edits cannot be restored.\n")
     assert str(path) in named
+    assert ".." not in named
     assert ("Edits of 'odd': " in named) == (change is not HEADLESS)
     assert restored.startswith("Restored: good.")
     # Once, unless somebody asks for them.

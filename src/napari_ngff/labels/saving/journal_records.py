@@ -319,8 +319,8 @@ def _named_errors(path: Path) -> Iterator[None]:
     except OSError:
         raise
     except Exception as error:
-        reason = error if isinstance(error, ValueError) else repr(error)
-        msg = f"{path} cannot be read: {reason}."
+        reason = str(error) if isinstance(error, ValueError) else repr(error)
+        msg = f"{path} cannot be read: {reason.rstrip('.')}."
         remedy = "It stays as it is; a newer version of this plugin may read it."
         raise CorruptDataError(msg, remedy=remedy) from error
 

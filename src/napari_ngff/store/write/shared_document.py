@@ -75,7 +75,7 @@ class SharedDocument:
         except ValueError as error:
             if self._replaceable:
                 return None
-            msg = f"{self.path} is damaged: {error}."
+            msg = f"{self.path} is damaged: {str(error).rstrip('.')}."
             remedy = "Move it away to begin a new one."
             raise CorruptDataError(msg, remedy=remedy) from error
 
