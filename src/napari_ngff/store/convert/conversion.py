@@ -31,6 +31,7 @@ from napari_ngff.store.convert.unit_runner import run_units
 from napari_ngff.store.convert.work_unit import WorkUnit, run_unit, source_keys
 from napari_ngff.store.hierarchy.location import is_url
 from napari_ngff.store.hierarchy.node import open_node, without_links
+from napari_ngff.store.sources.zip_source import ZipSource
 from napari_ngff.store.write.new_hierarchy import SINGLE
 from napari_ngff.store.write.new_objects import is_bucket, put_object
 from napari_ngff.store.write.partial_folder import PartialFolder
@@ -263,7 +264,15 @@ def convert(
         scheduler,
         progress,
     )
-    return convert_hierarchy(open_node(source), target, read_request(options), run)
+    node = open_node(source)
+    try:
+        return convert_hierarchy(node, target, read_request(options), run)
+    finally:
+        if isinstance(source, str | PurePath) and isinstance(
+            node.location.source, ZipSource
+        ):
+            # Not when the last thread lets go of it: who called deletes the file now.
+            node.location.source.close()
 
 
 def convert_hierarchy(
