@@ -65,7 +65,7 @@ def test_prints_are_no_messages(source):
 
 
 def test_a_process_that_takes_too_much_memory_is_ended(source, peak):
-    assert call(bounded_works.take_memory, source, 100) == 100
+    assert call(bounded_works.take_memory, source, 60) == 60
     with pytest.raises(ExcessError, match="MB of memory"):
         call(bounded_works.take_memory, source, 3000)
     assert peak[0] < 300

@@ -17,10 +17,8 @@ from mouse import camera, canvas, pump, until
 from napari_ngff.store.arrays.region_read import cache
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.viewer.painting.new_labels import new_labels
-from napari_ngff.viewer.streaming import pixel_fetcher, timed_labels
-from napari_ngff.viewer.streaming.pixel_fetcher import local_fetcher
+from napari_ngff.viewer.streaming import pixel_fetcher
 from napari_ngff.viewer.streaming.streamed_levels import are_pixels_coming
-from napari_ngff.viewer.streaming.timed_labels import array_below
 from patience import PATIENCE
 from plates import write_image
 
@@ -185,31 +183,6 @@ def test_a_screenshot_waits_for_the_true_labels(viewer, labels):
     threading.Timer(0.2, gate.set).start()
     viewer.screenshot(flash=False)
     assert is_whole(labels)
-
-
-@pytest.mark.default_cases("disk")
-def test_the_window_waits_in_vain_once_for_a_slow_codec(viewer, labels, monkeypatch):
-    wait, waited = local_fetcher.wait_for, []
-
-    def note_wait(ended):
-        waited.append(ended)
-        wait(ended)
-
-    monkeypatch.setattr(local_fetcher, "wait_for", note_wait)
-    for place in (600, 1400):
-        look(viewer, place, place)
-        until(lambda place=place: is_there(labels, place))
-    is_decoded_by_zarr = not array_below(labels.canvas.levels[0]).direct
-    assert bool(waited) is not is_decoded_by_zarr, "since the labels were opened"
-    monkeypatch.setattr(timed_labels, "LATE_FOR", 0)
-    look(viewer, 600, 600)
-    until(lambda: waited and is_there(labels, 600))
-
-
-def is_there(layer, place):
-    """Return whether the labels around a place on the diagonal are drawn, and true."""
-    first, last = layer.corner_pixels[:, -2:]
-    return (first < place).all() and (last > place).all() and is_whole(layer)
 
 
 @pytest.mark.long

@@ -103,7 +103,11 @@ def call_bounded(
         except BaseException:
             process.end()
             raise
-        process.rest()
+        # What took much memory may hold it.
+        if process.used() < KEPT:
+            _idle.append(process)
+        else:
+            process.end()
     if isinstance(value, Exception):
         raise value
     return value
@@ -137,13 +141,6 @@ class _Process:
         self._excess = ""
         threading.Thread(target=self._watch, daemon=True).start()
 
-    def rest(self) -> None:
-        """Let it wait for the next call, unless it holds much memory."""
-        if self.used() < KEPT:
-            _idle.append(self)
-        else:
-            self.end()
-
     def end(self) -> None:
         """End it at once."""
         self._process.kill()
@@ -175,21 +172,18 @@ class _Process:
 
     def _answer_questions(self, source: Source, most: int) -> Any:
         failure: Exception | None = None
-        kind, value = self._receive()
-        while kind in (READY, ASK):
+        while True:
+            kind, value = self._receive()
             if kind == READY:
                 self._most = self.used() + most
-                kind, value = self._receive()
-                continue
-            try:
-                self._send((_answer_question(source, most, *value), ""))
-            except Exception as error:  # noqa: BLE001 - it is raised in the end
-                failure = error
-                self._send((None, str(error)))
-            kind, value = self._receive()
-        if kind == FAILED:
-            return failure or value
-        return value
+            elif kind == ASK:
+                try:
+                    self._send((_answer_question(source, most, *value), ""))
+                except Exception as error:  # noqa: BLE001 - it is raised in the end
+                    failure = error
+                    self._send((None, str(error)))
+            else:
+                return failure if kind == FAILED and failure else value
 
     def _watch(self) -> None:
         """End the process if it takes too much memory or time."""
@@ -205,7 +199,7 @@ class _Process:
 
     def _send(self, message: Any) -> None:
         assert self._process.stdin is not None
-        with suppress(BrokenPipeError):  # it has ended, as is noticed next
+        with suppress(OSError):  # it has ended, as is noticed next
             pickle.dump(message, self._process.stdin)
             self._process.stdin.flush()
 
@@ -285,7 +279,7 @@ def _serve() -> None:
     # What libraries print must not come between the messages.
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    with suppress(EOFError, BrokenPipeError):
+    with suppress(EOFError, OSError):
         while True:
             _serve_call(answers, *pickle.load(sys.stdin.buffer))
 

@@ -68,3 +68,10 @@ def test_what_does_not_stop_is_killed() -> None:
     with pytest.raises(InterruptedError):
         run_in_child(child_works.never_stop, (), stop, grace=0.3)
     assert time.monotonic() - begin < 60
+
+
+def test_no_module_of_the_current_folder_is_imported(tmp_path, monkeypatch) -> None:
+    """A folder of downloads may hold a file of the name of a module."""
+    (tmp_path / "pickle.py").write_text("raise SystemExit(5)\n")
+    monkeypatch.chdir(tmp_path)
+    assert run_in_child(child_works.add, (1, 2), lambda _: None) == 3

@@ -209,16 +209,13 @@ class PreviewReader:
         cache = self._cache
         summary = "" if self.alike else pattern.summary
         if cache is None:
-            pixels, _ = self._read_pixels(self._source, place, pattern)
+            pixels = self._read_pixels(self._source, place, pattern)
             return PreviewPixels(pixels, pattern.looks[: len(pixels)], summary)
         with cache.open_entry(
             self._source, " ".join(map(str, (*place, pattern)))
         ) as entry:
             if entry.pixels is None:
-                entry.pixels, direct = self._read_pixels(entry.source, place, pattern)
-                # zarr-python reads by itself, so revisions of its objects are not
-                # known.
-                entry.keep = direct
+                entry.pixels = self._read_pixels(entry.source, place, pattern)
             looks = pattern.looks[: len(entry.pixels)]
             return PreviewPixels(entry.pixels, looks, summary)
 
@@ -278,7 +275,7 @@ class PreviewReader:
 
     def _read_pixels(
         self, source: Source, place: PreviewPlace, pattern: PreviewPattern
-    ) -> tuple[Pixels, bool]:
+    ) -> Pixels:
         """Read and reduce a plane, "cyx", as the pattern or the image itself says."""
         field = pattern.field if place.well else ""
         if place.acquisition is not None:
@@ -295,7 +292,7 @@ class PreviewReader:
             parts = (place.path, pattern.field, pattern.level)
             path = "/".join(part for part in parts if part)
             array = open_array(source, path)  # perhaps of another format than the plate
-        return reduce_channels(array, pattern), array.direct
+        return reduce_channels(array, pattern)
 
 
 def reduce_channels(array: ChunkedArray, pattern: PreviewPattern) -> Pixels:

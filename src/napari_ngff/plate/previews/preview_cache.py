@@ -60,13 +60,10 @@ class CacheEntry:
         To read from where `pixels` is None: it notes the revision of what it reads.
     pixels
         Axes "cyx"; None where the cache has none, or its files have changed.
-    keep
-        Whether to keep the `pixels` that the caller sets.
     """
 
     source: Source
     pixels: np.ndarray[Any, Any] | None = None
-    keep: bool = False
 
 
 class PreviewCache:
@@ -113,7 +110,7 @@ class PreviewCache:
         yield entry
         # Empty where nothing was seen to be read: it could not be checked later.
         state = state_of(reads)
-        if pixels is None and entry.pixels is not None and entry.keep and state:
+        if pixels is None and entry.pixels is not None and state:
             self._keep_entry(key, entry.pixels, state)
 
     def _load_entry(self, key: str, source: Source) -> np.ndarray[Any, Any] | None:

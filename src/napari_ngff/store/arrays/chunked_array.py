@@ -119,12 +119,12 @@ class ChunkedArray:
         self.source = source
         self.path = path
         self.layout = layout
-        self._objects = ArrayObjects(source, path, layout, lent)
-        self._reader = reader
+        read = None if reader is None else reader.read
+        self._objects = ArrayObjects(source, path, layout, lent, read)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # zarr's array holds locks and an event loop, which cannot be pickled.
-        if self._reader is not None:
+        if not self.direct:
             return open_array, (self.source, self.path, self.zarr_format)
         return ChunkedArray, (self.source, self.path, self.layout)
 
@@ -187,7 +187,7 @@ class ChunkedArray:
     @property
     def direct(self) -> bool:
         """Return whether chunks are decoded here, not by zarr-python."""
-        return self._reader is None
+        return self._objects.reader is None
 
     @property
     def has_lent_layout(self) -> bool:
@@ -269,21 +269,15 @@ class ChunkedArray:
         if len(bounds) != self.ndim:
             raise ValueError(f"a box of {len(bounds)} axes for {self.ndim}")
         region = RegionRead(self._objects, bounds, on_error is None, keep, out, stops)
-        self._read_region(region, on_error)
-        return region.out
-
-    def _read_region(self, region: RegionRead, on_error: OnError | None) -> None:
-        """Read a region, and report each chunk of it that cannot be read."""
-        if region.out.size and self._reader is None:
+        if region.out.size:
             region.read_chunks()
-        elif region.out.size and self._reader is not None:
-            region.read_by(self._reader)
         # Here and not in the threads that read: `on_error` may belong to the main
         # thread.
         for error in region.failures:
             if on_error is None:
                 raise error
             on_error(error)
+        return region.out
 
     @property
     def has_failed(self) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import operator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from napari_ngff.store.arrays.boxes import Box
-    from napari_ngff.store.arrays.zarr_fallback import ZarrReader
     from napari_ngff.store.sources.revision import Revision
 
 __all__ = ["RegionRead", "cache", "cached_chunk"]
@@ -120,32 +118,6 @@ class RegionRead:
             # then distinguishes a sparse array from a deleted one.
             self._check_array()
 
-    def read_by(self, reader: ZarrReader) -> None:
-        """Fill `out` through zarr, chunk by chunk where all at once fails."""
-        try:
-            self.out[...] = reader.read(self.box)
-        except (CorruptDataError, UnsupportedError, OSError) as failure:
-            for spans in self._until_failure(self._axes):
-                cell, inside, target = split_spans(spans)
-                # Each chunk is read alone, so that only the broken ones are lost.
-                part = tuple(
-                    (c * n + span.start, c * n + span.stop)
-                    for c, n, span in zip(cell, self.layout.chunks, inside, strict=True)
-                )
-                try:
-                    if part == self.box:
-                        raise failure
-                    self.out[target] = reader.read(part)
-                    self._note_read(cell)
-                except (CorruptDataError, UnsupportedError, OSError) as error:
-                    self.out[target] = self.layout.fill_value
-                    self._add_failure(reader.object_key(cell), error, cell)
-        else:
-            for cell in self._failed_cells():
-                self._note_read(cell)
-        # zarr does not report missing chunks.
-        self._check_array()
-
     def _share_positions(
         self, axes: Sequence[Sequence[Item]], step: Callable[[tuple[Item, ...]], None]
     ) -> None:
@@ -216,30 +188,42 @@ class RegionRead:
         self, cell: Shape, shard: Shape | None, key: CacheKey
     ) -> Array | None:
         """Read, decode and keep a chunk; None where it is missing or broken."""
-        index = self.layout.index
+        reader, layout = self.objects.reader, self.layout
+        chunk: Array | None
         try:
-            if index is None or shard is None:
-                data = self.objects.read_object(cell)
-                if data is None:
-                    self._missing = True
+            if reader is not None:
+                chunk = reader(box_of(cell, layout.chunks, layout.shape))
+                # zarr does not report missing chunks.
+                self._missing = True
             else:
-                inside = tuple(c % n for c, n in zip(cell, index.grid, strict=True))
-                data, revision = self._load_part(shard, inside)
-                key = self._token, cell, revision
-            if data is not None:
-                # Only where there are bytes to decode: fill values need no memory for a
-                # whole chunk.
-                check_chunk(self.layout.chunk_nbytes)
-            chunk = None
-            if data is not None:
-                chunk = self.layout.decode_chunk(data)
-                if self._keep:
-                    cache.put(key, chunk, chunk.nbytes)
+                chunk, key = self._decode_stored(cell, shard, key)
+            if chunk is not None and self._keep:
+                cache.put(key, chunk, chunk.nbytes)
             self._note_read(cell)
             return chunk
         except (CorruptDataError, UnsupportedError, OSError) as error:
             self._add_failure(self.objects.object_key(shard or cell), error, cell)
             return None
+
+    def _decode_stored(
+        self, cell: Shape, shard: Shape | None, key: CacheKey
+    ) -> tuple[Array | None, CacheKey]:
+        """Decode the bytes of a chunk; return it, and what it is named now."""
+        index = self.layout.index
+        if index is None or shard is None:
+            data = self.objects.read_object(cell)
+            if data is None:
+                self._missing = True
+        else:
+            inside = tuple(c % n for c, n in zip(cell, index.grid, strict=True))
+            data, revision = self._load_part(shard, inside)
+            key = self._token, cell, revision
+        if data is None:
+            return None, key
+        # Only where there are bytes to decode: fill values need no memory for a whole
+        # chunk.
+        check_chunk(self.layout.chunk_nbytes)
+        return self.layout.decode_chunk(data), key
 
     def _load_part(
         self, shard: Shape, inside: Shape
@@ -301,19 +285,6 @@ class RegionRead:
 
     def _box_of(self, cell: Shape, lengths: Shape | None) -> Box:
         return box_of(cell, lengths or self.layout.chunks, self.layout.shape)
-
-    def _failed_cells(self) -> list[Shape]:
-        """List cells of the box that failed before."""
-        found = []
-        for box in tuple(self.objects.failed):
-            corner = [start for start, _ in box]
-            cell = tuple(map(operator.floordiv, corner, self.layout.chunks))
-            if all(
-                spans[0][0] <= at <= spans[-1][0]
-                for at, spans in zip(cell, self._axes, strict=True)
-            ):
-                found.append(cell)
-        return found
 
 
 def cached_chunk(objects: ArrayObjects, cell: Shape) -> Array | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,8 @@ from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.sources.revision import Revision, TaggedBytes
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from napari_ngff.store.arrays.boxes import Box
     from napari_ngff.store.arrays.chunk_layout import ArrayLayout, Shape
     from napari_ngff.store.sources.source import Source
@@ -74,6 +76,8 @@ class ArrayObjects:
         `forget_chunks`. Never used twice in a process, unlike the ``id`` of an object.
     failed
         Boxes that could not be read when that was tried last, and why.
+    reader
+        Reads the box of a chunk, where only zarr can decode these objects.
     lent
         Whether the layout is that of another array; see `ChunkedArray`.
     counts
@@ -81,9 +85,15 @@ class ArrayObjects:
     """
 
     def __init__(
-        self, source: Source, path: str, layout: ArrayLayout, lent: bool = False
+        self,
+        source: Source,
+        path: str,
+        layout: ArrayLayout,
+        lent: bool = False,
+        reader: Callable[[Box], npt.NDArray[Any]] | None = None,
     ) -> None:
         self.lent = lent
+        self.reader = reader
         self.source = source
         self.path = path
         self.layout = layout

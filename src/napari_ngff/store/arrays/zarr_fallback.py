@@ -5,14 +5,12 @@ It decodes them in another process, whose memory is bounded.
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from napari_ngff.errors import CorruptDataError, OMEZarrError, UnsupportedError
-from napari_ngff.store.arrays.boxes import box_shape
 from napari_ngff.store.arrays.chunk_layout import ArrayLayout, ChunkKeys
 from napari_ngff.store.arrays.parse_array import IndirectError, codec_names, parse_keys
 from napari_ngff.store.arrays.stored_objects import DOCUMENTS, join_key
@@ -21,7 +19,6 @@ from napari_ngff.store.limits import check_chunk, parse_json
 
 if TYPE_CHECKING:
     from napari_ngff.store.arrays.boxes import Box
-    from napari_ngff.store.arrays.chunk_layout import Shape
     from napari_ngff.store.sources.source import Source
 
 __all__ = ["ZarrReader"]
@@ -105,30 +102,18 @@ class ZarrReader:
             names = ", ".join(layout.codecs)
             msg = f"its codecs ({names}) take more memory than its voxels"
             raise CorruptDataError(msg)
-        stored = layout.shards or layout.chunks
-        most = COPIES * (math.prod(stored) + math.prod(box_shape(box)))
+        most = COPIES * layout.chunk_nbytes
+        arguments = *self._place, box, self._settings
         try:
-            return call_bounded(  # type: ignore[no-any-return]
-                read_box,
-                self._source,
-                (*self._place, box, self._settings),
-                most * layout.dtype.itemsize,
-                ("zarr", "numcodecs"),
-                self._known,
+            chunk: npt.NDArray[Any] = call_bounded(
+                read_box, self._source, arguments, most, ("zarr",), self._known
             )
+            # The cache gives one chunk to many readers.
+            chunk.setflags(write=False)
+            return chunk
         except ExcessError:
             self._excess += 1
             raise
-
-    def object_key(self, cell: Shape) -> str:
-        """Return the key below the array of the object that holds a chunk."""
-        layout = self.layout
-        stored = layout.shards or layout.chunks
-        return layout.keys.make_key(
-            tuple(
-                c * n // s for c, n, s in zip(cell, layout.chunks, stored, strict=True)
-            )
-        )
 
 
 def read_box(
@@ -152,10 +137,10 @@ def read_box(
 def describe_layout(array: Any, raw: bytes, names: tuple[str, ...]) -> ArrayLayout:
     """Describe an open zarr array; the layout cannot decode chunks."""
     try:
-        chunks = array.chunks
+        chunks = getattr(array, "shards", None) or array.chunks
     # zarr-python gives no shape of chunks for a grid that is not regular.
     except NotImplementedError:
-        chunks = array.shape
+        chunks = tuple(map(max, array.write_chunk_sizes))
     fill_value = array.fill_value
     if fill_value is None:
         fill_value = np.zeros((), array.dtype)[()]
@@ -168,7 +153,7 @@ def describe_layout(array: Any, raw: bytes, names: tuple[str, ...]) -> ArrayLayo
         shape=tuple(array.shape),
         dtype=np.dtype(array.dtype),
         chunks=tuple(max(1, n) for n in chunks),
-        shards=getattr(array, "shards", None),
+        shards=None,
         fill_value=fill_value,
         dimension_names=None if dimension_names is None else tuple(dimension_names),
         codecs=names,

@@ -84,7 +84,8 @@ def run_in_child(
 
 def _start_process() -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [sys.executable, "-m", __name__],
+        # -P: modules in the current folder are not imported.
+        [sys.executable, "-P", "-m", __name__],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),

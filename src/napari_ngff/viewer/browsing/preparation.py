@@ -308,7 +308,7 @@ def keeps_decoded(level: Any) -> bool:
     """Return whether decoded chunks of a level stay in memory."""
     window = level.window if isinstance(level, LazyArray) else None
     source = window.source if window is not None else None
-    return isinstance(source, LevelSource) and source.array.direct
+    return isinstance(source, LevelSource)
 
 
 def _part_in_view(

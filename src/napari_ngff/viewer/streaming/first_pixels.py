@@ -73,7 +73,7 @@ def _remote_array(level: Any) -> ChunkedArray | None:
     inner = window.source if window is not None else None
     # Of images of true and false, and the like, the inner one is read.
     inner = getattr(inner, "source", inner)
-    if not isinstance(inner, LevelSource) or not inner.array.direct:
+    if not isinstance(inner, LevelSource):
         return None
     return inner.array if is_remote(inner.array.source) else None
 

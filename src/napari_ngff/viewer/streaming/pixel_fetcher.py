@@ -50,8 +50,8 @@ WAIT_TOGETHER = 0.03
 """The same for all layers that are drawn before the window answers."""
 
 LATE_FOR = 10.0
-"""Seconds in which the main thread does not wait for pixels that zarr reads, after it
-has waited in vain."""
+"""Seconds in which the main thread does not wait for pixels of a server, after it has
+waited in vain."""
 
 APART = 0.00025
 """Seconds between the starts of two readers; see docs/design/011."""

@@ -158,7 +158,7 @@ def list_chunks_ahead(
     for view in views:
         level = view.level
         nbytes = math.prod(box_shape(view.box)) * level.dtype.itemsize
-        if nbytes > LARGEST_VIEW or not level.array.direct:
+        if nbytes > LARGEST_VIEW:
             continue
         seen = set(cells_in(view.box, level.chunks))
         # The coarsest first: it stands where a finer one is still missing.

@@ -176,16 +176,8 @@ class ImageStream:
         if view.token != view.level.array.token:
             return False
         is_coming = bool(view.missing) or self.fetcher.is_showing
-        return is_coming or not self._is_cached
-
-    @property
-    def _is_cached(self) -> bool:
-        """Return whether chunks are looked up each time, as without a stream.
-
-        Chunks of local files are soon found, and a shard may have been replaced; those
-        that zarr reads are in no cache.
-        """
-        return self.is_local and self.levels[0].array.direct
+        # Chunks of local files are soon found, and a shard may have been replaced.
+        return is_coming or not self.is_local
 
     def _begin_view(
         self,
@@ -198,14 +190,14 @@ class ImageStream:
         pixels = None
         is_near = self.is_local or (join is not None and holds_chunks(level, box))
         waits = is_near and not self.fetcher.is_showing
-        if waits and (self._is_cached or time.monotonic() > self._late + LATE_FOR):
+        if waits and (self.is_local or time.monotonic() > self._late + LATE_FOR):
             pixels = local_fetcher.read_soon(level, box, join)
             self._late = self._late if pixels is not None else time.monotonic()
         view = StreamedView(level, level.number, box, pixels, join)
-        for other in others if not self._is_cached else ():
+        for other in others if not self.is_local else ():
             if other.number == view.number and other.token == view.token:
                 view.take_chunks(other)
-        if view.missing and level.array.direct:
+        if view.missing:
             view.take_cached()
         return view
 
@@ -250,7 +242,7 @@ class ImageStream:
 
     def _forget_old(self) -> None:
         sizes = [view.pixels.nbytes for view in self._views.values()]
-        most = MOST_KEPT_LOCAL if self._is_cached else MOST_KEPT
+        most = MOST_KEPT_LOCAL if self.is_local else MOST_KEPT
         while len(sizes) > KEPT_VIEWS or sum(sizes[:-DRAWN_VIEWS]) > most:
             self._views.popitem(last=False)
             sizes.pop(0)
@@ -340,7 +332,7 @@ def drawing() -> Iterator[None]:
 def holds_chunks(level: LevelSource, box: Box) -> bool:
     """Return whether all chunks of a rectangle are in memory."""
     array = level.array
-    return array.direct and all(
+    return all(
         array.cached_chunk(cell) is not None for cell in cells_in(box, level.chunks)
     )
 

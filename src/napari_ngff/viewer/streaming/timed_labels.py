@@ -23,11 +23,10 @@ from napari_ngff.store.arrays.boxes import (
     cells_in,
     intersect_boxes,
     slice_inside,
-    whole_box,
 )
 from napari_ngff.store.threads import CORES, LOCAL_CONCURRENCY, share_work
 from napari_ngff.viewer import window_services
-from napari_ngff.viewer.streaming.pixel_fetcher import LATE_FOR, local_fetcher
+from napari_ngff.viewer.streaming.pixel_fetcher import local_fetcher
 from napari_ngff.viewer.streaming.streamed_view import enlarge_pixels, nearest_indices
 from napari_ngff.viewer.unexpected import Signal
 
@@ -99,7 +98,6 @@ class LabelRead:
         self,
         level: CanvasLevel,
         box: Box,
-        known: Sequence[LabelRead],
         note: Callable[[LabelRead], None],
     ) -> None:
         self.level, self.box = level, box
@@ -109,11 +107,6 @@ class LabelRead:
         self.is_left = self.is_late = False
         self._array = array_below(level)
         self._state = self._state_of(level)
-        # Other chunks are in the cache of decoded chunks, which notices changes.
-        array = self._array
-        is_cached = array is None or array.direct
-        failed = array is not None and array.failed_parts(whole_box(array.shape))
-        self._known = () if is_cached or failed else tuple(known)
         self._pixels: Pixels = np.empty(box_shape(box), level.dtype)
         self._base: Pixels | None = None
         self._is_based = False
@@ -149,7 +142,6 @@ class LabelRead:
         except Exception as error:  # noqa: BLE001  # shown or raised in the main thread
             self.error = error
         finally:
-            self._known = ()  # and what those knew
             self.ended.set()
         self._note(self)
 
@@ -167,19 +159,10 @@ class LabelRead:
             (start + inside.start, start + inside.stop)
             for (start, _), inside in zip(self.box, part, strict=True)
         )
-        known = next((one for one in self._known if one._has(chunk, area, self)), None)
-        if known is not None:
-            self._pixels[part] = known._pixels[slice_inside(area, known.box)]
-        else:
-            self._pixels[part] = self.level.read_below(area)
+        self._pixels[part] = self.level.read_below(area)
         self.done.add(chunk)  # last: a picture takes what is done
         if not self.ended.is_set():
             self._note(self)
-
-    def _has(self, chunk: Chunk, area: Box, other: LabelRead) -> bool:
-        """Return whether it has read a part of a chunk for another read."""
-        is_same = self._state == other._state and self.level is other.level
-        return is_same and chunk in self.done and covers_box(self.box, area)
 
     def is_true(self, box: Box) -> bool:
         """Return whether all labels of a part of it were read."""
@@ -248,8 +231,6 @@ class TimedLabels:
         self._reads: OrderedDict[tuple[int, Box], LabelRead] = OrderedDict()
         self._is_showing = False
         self._shown = 0.0
-        # When the main thread waited in vain last for labels that zarr reads.
-        self._late = -LATE_FOR
 
     def read(self, number: int, box: Box) -> Pixels | None:
         """Read what is there in time; None for true labels, if nothing is drawn."""
@@ -269,26 +250,20 @@ class TimedLabels:
         else:
             if before is not None:
                 leave_read(before)
-            read = self._begin_read(canvas.levels[number], box, others)
+            read = self._begin_read(canvas.levels[number], box)
         self._reads[number, box] = read
         self._forget_old()
         if read.error is not None and not read.is_late:
             raise read.error
         return read.compose_picture(others)
 
-    def _begin_read(
-        self, level: CanvasLevel, box: Box, others: Sequence[LabelRead]
-    ) -> LabelRead:
+    def _begin_read(self, level: CanvasLevel, box: Box) -> LabelRead:
         """Begin to read, and wait for as long as a picture can."""
         self._leave_others(level, box)
-        read = LabelRead(level, box, others, self._note_arrival)
+        read = LabelRead(level, box, self._note_arrival)
         _threads.submit(read.run)
-        array = array_below(level)
-        is_direct = array is None or array.direct
-        if is_direct or time.monotonic() > self._late + LATE_FOR:
-            local_fetcher.wait_for(read.ended)
+        local_fetcher.wait_for(read.ended)
         if not read.ended.is_set():
-            self._late = self._late if is_direct else time.monotonic()
             _coming.add(read)
             read.is_late = True
             if read.ended.is_set():
