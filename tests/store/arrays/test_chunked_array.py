@@ -486,6 +486,37 @@ def test_unknown_codec_is_named():
         open_array(source, "a")
 
 
+@pytest.mark.parametrize(
+    ("changes", "remedy"),
+    [
+        ({"codecs": ["bytes", "jetzip"]}, "Write it again in common types and codecs"),
+        ({"codecs": ["imagecodecs_jpegxl"]}, "Run: pip install imagecodecs-numcodecs"),
+        ({"codecs": ["zfpy"]}, r"Run: pip install 'numcodecs\[zfpy\]'"),
+        ({"codecs": ["scale_offset", "bytes"]}, "Run: pip install 'zarr>=3.2', for"),
+        ({"data_type": "bfloat16"}, "Write it again in common types"),
+    ],
+    ids=str,
+)
+def test_what_zarr_does_not_read_is_named_with_what_to_do(changes, remedy):
+    _, _, source = make()
+    with pytest.raises(
+        UnsupportedError, match=f"which zarr .* does not read.*{remedy}"
+    ):
+        edited(source, **changes)
+
+
+def test_shards_of_other_axes_are_not_called_damaged(tmp_path):
+    """As tensorstore writes them; zarr-python does not read them."""
+    _, _, source = make()
+    inner = {"chunk_shape": [5, 2], "codecs": ["bytes"], "index_codecs": ["bytes"]}
+    codecs = [
+        {"name": "transpose", "configuration": {"order": [1, 0]}},
+        {"name": "sharding_indexed", "configuration": inner},
+    ]
+    with pytest.raises(UnsupportedError, match=r"codecs: transpose, sharding_indexed"):
+        edited(source, codecs=codecs)
+
+
 DAMAGED = [
     *itertools.product(["v2"], sorted(V2_CODECS)),
     *itertools.product(["v3", "shards"], sorted(V3_CODECS)),

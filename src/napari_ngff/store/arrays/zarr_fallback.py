@@ -5,6 +5,7 @@ It decodes them in another process, whose memory is bounded.
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -22,6 +23,18 @@ if TYPE_CHECKING:
     from napari_ngff.store.sources.source import Source
 
 __all__ = ["ZarrReader"]
+
+EXPERIMENTAL = {"array.rectilinear_chunks": True}
+"""Settings of zarr-python for what it reads only if it is asked."""
+
+PACKAGES = {
+    "imagecodecs": "imagecodecs-numcodecs imagecodecs-zarr",
+    "zfpy": "'numcodecs[zfpy]'",
+    "cast_value": "'zarr>=3.2' cast-value-rs, for which Python 3.12 is needed.",
+    "scale_offset": "'zarr>=3.2', for which Python 3.12 is needed.",
+    "rectilinear": "'zarr>=3.2', for which Python 3.12 is needed.",
+}
+"""Parts of names in documents -> packages by which zarr-python reads them."""
 
 COPIES = 4
 """Of the voxels of a chunk and of a box, that zarr-python has in memory."""
@@ -62,15 +75,16 @@ class ZarrReader:
             join_key(path, DOCUMENTS[self._place[1]]): raw,
             join_key(path, ".zattrs"): None,
         }
-        self._settings = zarr.config.config
         self._excess = 0
         try:
-            array = zarr.open_array(
-                store=SourceStore(source),
-                path=path,
-                mode="r",
-                zarr_format=self._place[1],
-            )
+            with zarr.config.set(EXPERIMENTAL):
+                self._settings = deepcopy(zarr.config.config)
+                array = zarr.open_array(
+                    store=SourceStore(source),
+                    path=path,
+                    mode="r",
+                    zarr_format=self._place[1],
+                )
         # An error of the source names the object itself.
         except (OMEZarrError, OSError):
             raise
@@ -78,9 +92,9 @@ class ZarrReader:
         except Exception as error:
             raise UnsupportedError(
                 f"Cannot decode the array {path or '/'} in {source.name}: it uses"
-                f" {reason} (codecs: {', '.join(names) or 'none'}), and zarr"
-                f" reports: {error}.",
-                remedy="Install the package that provides it.",
+                f" {reason} (codecs: {', '.join(names) or 'none'}), which zarr"
+                f" {zarr.__version__} does not read: {str(error).rstrip('.')}.",
+                remedy=find_remedy(" ".join((reason, *names))),
             ) from error
         self.layout = describe_layout(array, raw, names)
 
@@ -96,13 +110,11 @@ class ZarrReader:
         OSError
             Where an object cannot be read.
         """
-        layout = self.layout
-        check_chunk(layout.chunk_nbytes)
+        check_chunk(self.layout.chunk_nbytes)
+        names = f"its codecs ({', '.join(self.layout.codecs)})"
         if self._excess >= MOST_EXCESSES:
-            names = ", ".join(layout.codecs)
-            msg = f"its codecs ({names}) take more memory than its voxels"
-            raise CorruptDataError(msg)
-        most = COPIES * layout.chunk_nbytes
+            raise CorruptDataError(f"{names} take more memory than its voxels")
+        most = COPIES * self.layout.chunk_nbytes
         arguments = *self._place, box, self._settings
         try:
             chunk: npt.NDArray[Any] = call_bounded(
@@ -111,9 +123,17 @@ class ZarrReader:
             # The cache gives one chunk to many readers.
             chunk.setflags(write=False)
             return chunk
-        except ExcessError:
+        except ExcessError as error:
             self._excess += 1
-            raise
+            raise CorruptDataError(f"{names}: {error}") from error
+
+
+def find_remedy(used: str) -> str:
+    """Return how an array can be read, by the names of what it uses."""
+    for word, packages in PACKAGES.items():
+        if word in used:
+            return f"Run: pip install {packages}"
+    return "Write it again in common types and codecs, such as uint16 and zstd."
 
 
 def read_box(
