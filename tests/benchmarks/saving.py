@@ -100,7 +100,7 @@ def by_us(folder: Path, name: str, pixels: np.ndarray) -> None:
 
     axes = PICTURES[name][0]
     keywords = {"name": "cells", "axis_labels": tuple(axes)}
-    write(folder / "new.zarr", [(pixels, keywords, "labels")], version="0.5")
+    write(folder / "new.zarr", [(pixels, keywords, "labels")], to_version="0.5")
 
 
 def by_levels(

@@ -333,7 +333,7 @@ def write_layers(place):
     pixels = np.arange(48 * 64, dtype="u2").reshape(48, 64)
     labels = (pixels // 500).astype("u1")
     layers = [(pixels, {"name": "cells"}, "image"), (labels, {"name": "a"}, "labels")]
-    write(place.root, layers, overwrite=True, version="0.5")
+    write(place.root, layers, overwrite=True, to_version="0.5")
 
 
 def pack_folder(place):

@@ -28,7 +28,7 @@ def layers():
     [("a.ome.zarr", "0.4"), ("a.zarr", "0.5"), ("a.zarr", "0.6"), ("a.ozx", "0.5")],
 )
 def test_labels_of_any_shapes_are_a_list(tmp_path, capsys, name, version):
-    path = str(write(tmp_path / name, layers(), version=version))
+    path = str(write(tmp_path / name, layers(), to_version=version))
     found = read_paths(path)
     assert [one[1]["name"] for one in found] == ["cells", "nuclei"]
     assert {one[2] for one in found} == {"labels"}
@@ -44,7 +44,7 @@ def test_other_libraries_accept_it(tmp_path, version):
     from ome_zarr_models.v04.labels import Labels as Old
     from ome_zarr_models.v05.labels import Labels as New
 
-    path = write(tmp_path / "a.ome.zarr", layers(), version=version)
+    path = write(tmp_path / "a.ome.zarr", layers(), to_version=version)
     group = zarr.open_group(path, mode="r")
     model = (Old if version == "0.4" else New).from_zarr(group)
     attributes = model.attributes if version == "0.4" else model.attributes.ome
@@ -58,5 +58,5 @@ def test_other_libraries_accept_it(tmp_path, version):
 def test_one_that_is_turned_is_refused_with_its_name(tmp_path):
     turned = [Labels(FLAT, name="cells"), Labels(FLAT, name="nuclei", rotate=30)]
     with pytest.raises(UnsupportedError, match="nuclei is turned"):
-        write(tmp_path / "a.zarr", turned, version="0.5")
+        write(tmp_path / "a.zarr", turned, to_version="0.5")
     assert list(tmp_path.iterdir()) == []

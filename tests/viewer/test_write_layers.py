@@ -87,7 +87,7 @@ def same(found, layer):
 def written():
     with tempfile.TemporaryDirectory() as folder:
         yield {
-            version: write(f"{folder}/{version}.ome.zarr", cells(), version=version)
+            version: write(f"{folder}/{version}.ome.zarr", cells(), to_version=version)
             for version in VERSIONS
         }
 
@@ -162,7 +162,7 @@ def test_other_libraries_accept_and_read_it(written, version):
 
 @pytest.mark.parametrize("version", ["0.5", "0.6"])
 def test_single_file(tmp_path, version, capsys):
-    path = write(tmp_path / "a.ozx", cells(), version=version)
+    path = write(tmp_path / "a.ozx", cells(), to_version=version)
     assert [p.name for p in tmp_path.iterdir()] == ["a.ozx"]
     assert main(["check", str(path)]) == 0
     for found, layer in zip(opened(path), cells(), strict=True):
@@ -174,7 +174,7 @@ def test_single_file(tmp_path, version, capsys):
 @pytest.mark.parametrize("version", VERSIONS)
 def test_labels_alone(tmp_path, version, capsys):
     labels = Labels(blocks(), name="cells", **PLACE)
-    path = write(tmp_path / "a.ome.zarr", [labels], version=version)
+    path = write(tmp_path / "a.ome.zarr", [labels], to_version=version)
     (found,) = opened(path)
     assert isinstance(found, Labels)
     assert found.name == "cells"
@@ -242,9 +242,9 @@ def test_turned_layers_need_0_6(tmp_path, turn, capsys):
     labels = Labels(blocks(), name="cells", **PLACE, **turn)
     for version in ("0.4", "0.5"):
         with pytest.raises(UnsupportedError, match=r"Choose 0\.6"):
-            write(tmp_path / "a", [layer], version=version)
+            write(tmp_path / "a", [layer], to_version=version)
     assert list(tmp_path.iterdir()) == []
-    path = write(tmp_path / "a", [layer, labels], version="0.6")
+    path = write(tmp_path / "a", [layer, labels], to_version="0.6")
     assert main(["check", str(path)]) == 0
     viewer = ViewerModel()
     session = session_of(viewer)
@@ -337,7 +337,7 @@ def test_nothing_is_written_into_or_over_what_is_read(tmp_path):
 def test_0_4_has_no_single_files_and_no_shards(tmp_path):
     for path, shards in (("a.ozx", None), ("a.zarr", True)):
         with pytest.raises(UnsupportedError, match=r"0\.5 or newer"):
-            write(tmp_path / path, [Image(pixels())], version="0.4", shards=shards)
+            write(tmp_path / path, [Image(pixels())], to_version="0.4", shards=shards)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -64,7 +64,7 @@ def write(
     path: str | Path,
     layers: Iterable[Layer | LayerData],
     *,
-    version: str | None = None,
+    to_version: str | None = None,
     shards: bool | None = None,
     overwrite: bool = False,
     progress: Progress | None = None,
@@ -85,7 +85,7 @@ def write(
         there.
     layers
         Of napari, or tuples of data, keywords and "image" or "labels".
-    version
+    to_version
         "0.4", "0.5" or "0.6"; that of the preferences by default.
     shards
         Whether chunks are joined; as in the preferences by default, always in ``.ozx``.
@@ -115,7 +115,7 @@ def write(
     target = complete_path(path)
     # All refusals come before the first file is made.
     _require_place(target, tuples)
-    version, sharded = _choose_form(target, version, shards)
+    version, sharded = _choose_form(target, to_version, shards)
     name = re.sub(r"(\.ome)?\.\w+$", "", target.name, flags=re.IGNORECASE)
     writing = _PlannedWrite(compose_layers(tuples, name), version, sharded=sharded)
     with NewHierarchy(target, overwrite=overwrite) as draft:

@@ -536,6 +536,13 @@ def test_wrong_words_leave_nothing(sources, tmp_path, asked, text) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("word", ["version", "chunk", "chanels", "Crop", "progres"])
+def test_no_unknown_word_is_ignored(sources, tmp_path, word) -> None:
+    with pytest.raises(TypeError, match=word):
+        convert(sources["0.5"], tmp_path / "made.ome.zarr", **{word: "0.6"})
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_an_address_is_not_written(sources) -> None:
     with pytest.raises(UnsupportedError, match="not a folder or file"):
         convert(sources["0.5"], "https://host/a.ome.zarr")

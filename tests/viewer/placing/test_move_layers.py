@@ -21,7 +21,7 @@ def turned(tmp_path):
     viewer = ViewerModel()
     session_of(viewer)
     viewer.add_layer(
-        *read_layers(str(write(tmp_path / "a.ome.zarr", [image], version="0.6")))
+        *read_layers(str(write(tmp_path / "a.ome.zarr", [image], to_version="0.6")))
     )
     return viewer
 

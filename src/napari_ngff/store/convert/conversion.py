@@ -92,9 +92,14 @@ def read_request(options: ConvertOptions) -> ConversionRequest:
 
     Raises
     ------
+    TypeError
+        Where there is no such option.
     ValueError
         Where something has another form.
     """
+    unknown = sorted(options.keys() - ConvertOptions.__annotations__.keys())
+    if unknown:
+        raise TypeError(f"convert() has no option {', '.join(unknown)}.")
     version = options.get("to_version", V0_5)
     if version not in TARGETS:
         raise OptionError(
@@ -249,6 +254,8 @@ def convert(
     FileExistsError
         Where `target` exists and ``overwrite`` is not set, or it is not a zarr
         hierarchy.
+    TypeError
+        Where there is no such option.
     ValueError
         Where an option has another form, or the version cannot state the metadata.
     ConflictError
