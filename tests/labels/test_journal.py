@@ -103,7 +103,7 @@ def test_labels_that_are_opened_while_journals_are_listed_are_written_too(
                 time.sleep(0.2)
                 yield journal
 
-    monkeypatch.setattr(module, "_journals", SlowSet(module._journals))
+    monkeypatch.setattr(module, "_journals", SlowSet())
     first, _ = start(label)
     assert listing.wait(10)
     second, journal = start(shutil.copytree(label, tmp_path / "other"))
