@@ -141,6 +141,20 @@ def no_disk_cache(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "apply_disk_cache", lambda: None)
 
 
+@pytest.fixture(autouse=True)
+def no_saves_of_others() -> Iterator[None]:
+    """Forget padlocks and saves into labels of others, which a process notes.
+
+    Only a window offers to undo such a save, and begins so with its first layer.
+    """
+    yield
+    owners = sys.modules.get("napari_ngff.viewer.painting.label_owners")
+    if owners is not None:
+        owners._locked.clear()
+        owners._saved.clear()
+        owners.owner_signals.first_saved.disconnect()
+
+
 @pytest.fixture
 def no_logins(monkeypatch: pytest.MonkeyPatch) -> None:
     """Begin without logins of earlier tests, and ask servers only once."""
