@@ -75,7 +75,10 @@ def plate(tmp_path_factory):
         if (well, field) in (("B/1", "0"), ("B/1", "3")) or well == "B/2":
             labels[:] = 0
         if (well, field) != ("B/3", "1"):
-            write_image(folder / "labels/nuclei", labels, 3, "yx", label={})
+            corner = 0, 16 * (int(field) % 2)
+            write_image(
+                folder / "labels/nuclei", labels, 3, "yx", corner=corner, label={}
+            )
     document = json.loads((where / "A/2/zarr.json").read_text())
     del document["attributes"]["ome"]["well"]["images"][2:]
     (where / "A/2/zarr.json").write_text(json.dumps(document))

@@ -363,7 +363,8 @@ def test_the_next_field_keeps_properties_of_its_own(plate, tmp_path):
     label = {"properties": [{"label-value": 3, "voxels": "mine"}]}
     folder = where / "A/1/1/labels/nuclei"
     shutil.rmtree(folder)
-    write_image(folder, np.full((16, 16), 3, "u4"), 3, "yx", label=label)
+    cells = np.full((16, 16), 3, "u4")
+    write_image(folder, cells, 3, "yx", corner=(0, 16), label=label)
     viewer = ViewerModel()
     tables = PlateTables(viewer, session_of(viewer).browse(open_node(str(where))))
     tables.viewer = viewer

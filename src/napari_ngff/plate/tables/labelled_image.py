@@ -18,6 +18,7 @@ from napari_ngff.plate.tables.statistics import (
 )
 from napari_ngff.store.arrays.boxes import box_shape, whole_box
 from napari_ngff.store.arrays.lazy_array import ArrayWindow
+from napari_ngff.store.hierarchy.coordinate_systems import intrinsic_of, open_systems
 from napari_ngff.store.number_noise import drop_noise
 from napari_ngff.store.pyramids.pyramid import open_pyramid
 
@@ -285,8 +286,9 @@ def open_labelled(node: Node, label: str | Node) -> LabelledImage:
     NodeNotFoundError
         Where it has no such labels.
     UnsupportedError
-        Where no level of the image has their size, or one of the two cannot be read;
-        nor are labels measured whose finest level cannot be read.
+        Where no level of the image has their size, they do not lie on it voxel for
+        voxel, or one of the two cannot be read; nor are labels measured whose finest
+        level cannot be read.
     """
     labels_node = labels_of(node, label) if isinstance(label, str) else label
     if labels_node is None:
@@ -298,6 +300,9 @@ def open_labelled(node: Node, label: str | Node) -> LabelledImage:
     order = tuple(i for i in range(len(axes)) if i != channel)
     matched = _match_axes(image, labels, order, labels_node)
     level = _find_level(node, image, labels_node, labels, order, matched)
+    _check_place(
+        node, image, labels_node, labels, tuple(zip(order, matched, strict=True))
+    )
     source, level_metadata = image.levels[level], image.multiscale.levels[level]
     return LabelledImage(
         source,
@@ -395,6 +400,72 @@ def _find_level(
     if lost:
         reason += f" The finest level of the image cannot be read: {lost}"
     raise UnsupportedError(f"{labels_node} has the shape {shape}, {reason}")
+
+
+def _check_place(
+    node: Node,
+    image: Pyramid,
+    labels_node: Node,
+    labels: Pyramid,
+    pairs: tuple[tuple[int, int | None], ...],
+) -> None:
+    """Refuse labels that do not lie on their image, voxel for voxel.
+
+    `pairs` has the axes of the image, each with that of the labels.
+    """
+    first, axes = image.multiscale.levels[0], image.multiscale.axes
+    scale, translation = _place_in_image(node, image, labels_node, labels)
+    for i, j in pairs:
+        if j is None:
+            continue
+        size, count = image.levels[0].shape[i], labels.levels[0].shape[j]
+        # 1 where one of the units is unknown: then the numbers are all there is.
+        factor = unit_factor(labels.multiscale.axes[j].unit, axes[i].unit) or 1.0
+        # Outer edges of the first voxel and of the last, in voxels of the labels.
+        voxel = first.scale[i] * size / count
+        start = first.translation[i] - first.scale[i] / 2
+        step, corner = scale[j] * factor, translation[j] * factor
+        away = (corner - step / 2 - start) / voxel
+        too_long = (step / voxel - 1) * count
+        # Coarser levels are rounded up or down by a voxel, and may not state that their
+        # first voxel is moved by half of one.
+        most = 0.5 if count in (1, size) else 1.25
+        if count == 1 and size > 1 and corner == first.translation[i]:
+            continue  # the same everywhere
+        if not (abs(away) <= 0.5 + 1e-6 and abs(too_long) <= most):
+            name, unit = axes[i].name, axes[i].unit or ""
+            msg = (
+                f"{labels_node} is not aligned with its image: along {name} its voxels"
+                f" are {step:g} {unit} long from {corner:g} on, those of the image"
+                f" {voxel:g} from {start + voxel / 2:g} on."
+            )
+            remedy = "Correct the scale or the translation of one of them."
+            raise UnsupportedError(msg, remedy=remedy)
+
+
+def _place_in_image(
+    node: Node, image: Pyramid, labels_node: Node, labels: Pyramid
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Return scale and translation of labels in the coordinates of their image."""
+    level = labels.multiscale.levels[0]
+    way, links = None, image.multiscale.links + labels.multiscale.links
+    if links and labels_node.location.source is node.location.source:
+        graph = open_systems([node, labels_node]).graph
+        way = graph.way(intrinsic_of(labels_node), intrinsic_of(node))
+    is_plain = level.transformation is None and (way is None or way.is_linear)
+    linear = np.eye(len(level.scale) + 1)
+    if is_plain and way is not None:
+        linear = way.matrix(len(level.scale))
+        plain = linear.shape[0] == linear.shape[1]
+        is_plain = plain and not np.count_nonzero(
+            linear[:-1, :-1] - np.diag(np.diag(linear)[:-1])
+        )
+    if not is_plain:
+        msg = f"{labels_node} is turned or bent against its image."
+        raise UnsupportedError(msg)
+    factors, offset = np.diag(linear)[:-1], linear[:-1, -1]
+    scale, translation = factors * level.scale, factors * level.translation + offset
+    return tuple(scale.tolist()), tuple(translation.tolist())
 
 
 def _name_classes(labels: Node) -> dict[int, str]:
