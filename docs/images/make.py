@@ -407,6 +407,7 @@ def browser(folder: Path) -> None:
 
 def tables(folder: Path) -> None:
     """Draw a plate coloured by what was measured, in the light theme."""
+    from napari_ngff.viewer.browsing.joined_tables import TableColumn
     from napari_ngff.viewer.browsing.table_offers import MeasureScope
     from napari_ngff.viewer.samples import write_plate
     from napari_ngff.widgets.browser.host import show_browser
@@ -421,7 +422,7 @@ def tables(folder: Path) -> None:
     found.measure_labels("nuclei", MeasureScope.ALL)
     while found.table is None:
         wait(0.1)
-    found.color_by("area", "mean")
+    found.color_by(TableColumn(found.joined.chosen, "area"), "mean")
     dock.goToWell("C/4")
     wait(2)
     dock.controls.filter.setText("A1:D5 and area > 20")

@@ -32,13 +32,12 @@ from contrast import (
 from mouse import pump, until
 from napari_ngff.metadata.model import PlateMetadata, WellReference
 from napari_ngff.plate.plate_layout import map_plate
+from napari_ngff.viewer.browsing.coloring import color_numbers
 from napari_ngff.viewer.browsing.field_labels import WellStates
-from napari_ngff.viewer.browsing.joined_tables import map_colors
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.samples import write_plate
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.browser.host import browser_of
-from napari_ngff.widgets.browser.legend_painting import ColorScale
 from napari_ngff.widgets.browser.plate_map import PlateMapView
 from napari_ngff.widgets.colors import ThemeColors
 from napari_ngff.widgets.docking import ANNOTATE, bring_forward
@@ -286,12 +285,12 @@ def test_wells_without_a_picture_are_distinguished_from_empty_places(plate_map):
 
 def test_names_missing_values_and_the_legend_are_seen(plate_map):
     values = {well.path: float(i) for i, well in enumerate(WELLS[1:])}
-    scale = ColorScale(
-        (0.0, 1234.5), map_colors(), "area of all nuclei in square micrometres"
-    )
+    values[WELLS[-1].path] = 1234.5
+    title = "area of all nuclei in square micrometres"
+    coloring = color_numbers(values, title, is_log=False)
     header = pixels(plate_map.viewport(), QRect(0, 0, plate_map.viewport().width(), 14))
     assert text_ratio(header) >= TEXT
-    plate_map.setValues(values, scale)
+    plate_map.setColoring(coloring)
     pump(20)
     missing = pixels(plate_map.viewport(), plate_map.rectOf(WELLS[0].path))
     assert text_ratio(missing) >= SIGN

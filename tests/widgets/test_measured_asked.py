@@ -259,7 +259,7 @@ def test_the_table_of_a_plate_is_older_than_strokes_in_what_was_measured(
     browser.show_field("A/1", "0")
     until(lambda: browser.position is not None)
     tables.measure_labels("nuclei", scope)
-    until(lambda: tables.chosen is not None)
+    until(lambda: tables.joined.chosen is not None)
     browser.show_field(painted, "0")
     until(lambda: browser.position.well == painted)
     layer = next(x for x in viewer.layers if isinstance(x, Labels))
@@ -332,7 +332,7 @@ def test_a_field_is_left_with_its_table_after_a_question(viewer, plate):
 def test_the_table_of_a_plate_stays_until_the_window_closes(viewer, plate, tmp_path):
     tables = plate.tables.tables()
     tables.measure_labels("nuclei", MeasureScope.ALL)
-    until(lambda: tables.chosen is not None)
+    until(lambda: tables.joined.chosen is not None)
     assert plate.tables.note.text().endswith("Save… keeps the table.")
     # Its browser goes; the next one of the same plate has the table.
     other = write_plate(tmp_path / "q.ome.zarr", grid=(1, 1), fields=1)

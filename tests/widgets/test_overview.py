@@ -278,8 +278,8 @@ def test_a_table_that_is_dropped_on_the_canvas_is_loaded(viewer, dock, tmp_path)
     path = tmp_path / "conditions.csv"
     path.write_text("well,dose\nA1,3\n")
     drop_on_canvas(viewer, path)
-    until(lambda: dock.tables.table.currentText() == "conditions.csv")
-    assert dock.map.scale() is not None
+    until(lambda: dock.map.coloring() is not None)
+    assert dock.tables.table.currentText() == "conditions.csv"
 
 
 @pytest.mark.long

@@ -156,7 +156,7 @@ def test_measured_numbers(walk, truth, runs, rows_filter, terms):
     offer = TableOffer(TableOrigin.MEASURED, "nuclei")
     walk.choose_table(offer)
     walk.filter_wells(" and ".join(filter(None, (terms, rows_filter))))
-    assert walk.filter_problem == ""
+    assert walk.view.problem == ""
     shown = of_runs(truth, runs)
     # Tests of another table choose rows by their wells, terms for wells do not.
     met = {"dose >= 0.5": TERMS["dose >= 0.5"], "drug = none and B": ["A/1", "B/2"]}
@@ -165,19 +165,19 @@ def test_measured_numbers(walk, truth, runs, rows_filter, terms):
     test = FILTERS[rows_filter]
     rows = rows if test is None else rows[test(rows)]
     for column, how in itertools.product(("voxels", "mean_0", "max_0"), AGGREGATIONS):
-        walk.color_by(column, how)
+        walk.color_by(TableColumn(offer, column), how)
         expected = well_values(combine(rows.groupby("well")[column], how))
-        assert walk.color_map().values == pytest.approx(expected), (column, how)
+        assert walk.view.coloring.values == pytest.approx(expected), (column, how)
     # A field without an object counts, unless only some objects do.
     counted = shown if test is None else rows
     numbers = counted.groupby(["well", "field"])["label"].count().groupby("well")
     for how in NUMBERS:
-        walk.color_by_any(TableColumn(offer, "label"), how)
+        walk.color_by(TableColumn(offer, "label"), how)
         expected = well_values(combine(numbers, how))
-        assert walk.color_map().values == pytest.approx(expected), how
+        assert walk.view.coloring.values == pytest.approx(expected), how
     wells = set(TERMS[terms])
     wells &= wells if test is None else set(rows["well"])
-    assert walk.wells_shown == (wells if terms or rows_filter else None)
+    assert walk.view.wells == (wells if terms or rows_filter else None)
 
 
 @pytest.mark.parametrize("runs", CHOICES)
@@ -190,9 +190,9 @@ def test_numbers_of_a_file_follow_the_acquisition_of_their_field(
     walk.choose_table(TableOffer(TableOrigin.FILE, name))
     rows = of_runs(truth, runs).dropna(subset="label")
     for how in AGGREGATIONS:
-        walk.color_by("mean_0", how)
+        walk.color_by(TableColumn(walk.joined.chosen, "mean_0"), how)
         expected = well_values(combine(rows.groupby("well")["mean_0"], how))
-        assert walk.color_map().values == pytest.approx(expected), how
+        assert walk.view.coloring.values == pytest.approx(expected), how
 
 
 @pytest.mark.parametrize("runs", CHOICES)
@@ -203,9 +203,9 @@ def test_numbers_of_labels(walk, truth, runs):
     shown = of_runs(truth, runs)
     numbers = shown.groupby(["well", "field"])["label"].count().groupby("well")
     for how in AGGREGATIONS:
-        walk.color_by("labels", how)
+        walk.color_by(TableColumn(walk.joined.chosen, "labels"), how)
         expected = well_values(combine(numbers, how))
-        assert walk.color_map().values == pytest.approx(expected), how
+        assert walk.view.coloring.values == pytest.approx(expected), how
 
 
 @pytest.mark.parametrize("runs", CHOICES)
@@ -213,7 +213,7 @@ def test_tool_tips_have_the_numbers_of_the_map(walk, truth, runs):
     walk.browser.choose_acquisitions(runs)
     rows = of_runs(truth, runs).dropna(subset="label")
     for well in WELLS:
-        found = dict(walk.describe_well(well)).get("nuclei, measured")
+        found = dict(walk.joined.describe_well(well)).get("nuclei, measured")
         values = rows.loc[rows["well"] == well, "voxels"]
         if not len(values):
             assert found is None
@@ -242,25 +242,25 @@ def test_the_legend_names_what_the_numbers_are_of(walk):
             (1,): ", round 1",
         }.items():
             walk.browser.choose_acquisitions(runs)
-            walk.color_by_any(column, how)
-            assert walk.color_map().title == f"{title}{names}"
+            walk.color_by(column, how)
+            assert walk.view.coloring.title == f"{title}{names}"
             # Conditions are of the wells, whatever is shown of these.
-            walk.color_by_any(TableColumn(conditions, "dose"), "mean")
-            assert walk.color_map().title == "dose"
-            walk.color_by_any(TableColumn(conditions, "drug"), "count")
-            assert walk.color_map().title == "drug, count of rows"
+            walk.color_by(TableColumn(conditions, "dose"), "mean")
+            assert walk.view.coloring.title == "dose"
+            walk.color_by(TableColumn(conditions, "drug"), "count")
+            assert walk.view.coloring.title == "drug, count of rows"
 
 
 def test_each_column_keeps_its_aggregate(walk):
     measured = TableOffer(TableOrigin.MEASURED, "nuclei")
     chosen = {"voxels": "max", "mean_0": "median", "label": "std"}
     for name, how in chosen.items():
-        walk.color_by_any(TableColumn(measured, name), how)
-    walk.color_by_any(TableColumn(TableOffer(TableOrigin.COUNT, "nuclei"), "labels"))
+        walk.color_by(TableColumn(measured, name), how)
+    walk.color_by(TableColumn(TableOffer(TableOrigin.COUNT, "nuclei"), "labels"))
     for name, how in reversed(chosen.items()):
-        walk.color_by_any(TableColumn(measured, name))
-        assert walk.how == how
-    titles = walk.all_columns
+        walk.color_by(TableColumn(measured, name))
+        assert walk.joined.way == how
+    titles = walk.joined.list_columns()
     assert titles[TableColumn(measured, "label")].startswith("number of nuclei")
 
 

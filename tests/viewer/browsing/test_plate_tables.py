@@ -65,7 +65,11 @@ def loaded(tables, tmp_path):
 
 def filtered(tables, text):
     tables.filter_wells(text)
-    return tables.wells_shown
+    return tables.view.wells
+
+
+def color(tables, column, how):
+    tables.color_by(TableColumn(tables.joined.chosen, column), how)
 
 
 def labels_of(tables):
@@ -73,11 +77,11 @@ def labels_of(tables):
 
 
 def test_a_file_colours_the_map(loaded):
-    assert loaded.chosen == TableOffer(TableOrigin.FILE, "conditions.csv")
-    assert loaded.columns == ("dose", "drug", "n")
+    assert loaded.joined.chosen == TableOffer(TableOrigin.FILE, "conditions.csv")
+    assert loaded.table.columns == ("dose", "drug", "n")
     assert loaded.said == ["Not on this plate, in conditions.csv: H12."]
-    loaded.color_by("n", "mean")
-    shown = loaded.color_map()
+    color(loaded, "n", "mean")
+    shown = loaded.view.coloring
     assert shown.values == {
         "A/1": 4.0,
         "A/2": None,
@@ -88,22 +92,20 @@ def test_a_file_colours_the_map(loaded):
     }
     assert shown.limits == (4.0, 7.0)
     assert shown.title == "n, mean"
-    loaded.limit_colors((0.0, 5.0))
-    assert loaded.color_map().limits == (0.0, 5.0)
-    loaded.color_by(None, "mean")
-    assert loaded.color_map() is None
+    loaded.color_by(None)
+    assert loaded.view.coloring is None
 
 
 def test_conditions_choose_wells_and_the_rows_that_count(loaded):
-    loaded.color_by("n", "max")
+    color(loaded, "n", "max")
     assert filtered(loaded, "dose = 0.1") == {"A/1", "B/1"}
     assert filtered(loaded, "dose = 0.1 and drug = y") == {"B/1"}
-    assert loaded.color_map().values["B/1"] == 5
-    assert loaded.color_map().values["A/1"] is None
+    assert loaded.view.coloring.values["B/1"] == 5
+    assert loaded.view.coloring.values["A/1"] is None
     assert filtered(loaded, "A and dose > 0.05") == {"A/1", "A/2"}
     assert filtered(loaded, "B1 A3") == {"B/1", "A/3"}
     assert filtered(loaded, "") is None
-    assert loaded.color_map().values["B/1"] == 9
+    assert loaded.view.coloring.values["B/1"] == 9
 
 
 def test_conditions_of_fields_and_labels(tables, tmp_path):
@@ -111,20 +113,20 @@ def test_conditions_of_fields_and_labels(tables, tmp_path):
     path.write_text("well,site,label,n\nA1,0,3,4\nA1,1,3,6\nA2,0,5,8\n")
     tables.load_file(str(path))
     assert filtered(tables, "field = 0") == {"A/1", "A/2"}
-    assert tables.color_map().values["A/1"] == 4
+    assert tables.view.coloring.values["A/1"] == 4
     assert filtered(tables, "field != 0 and label = 3") == {"A/1"}
-    assert tables.color_map().values["A/1"] == 6
+    assert tables.view.coloring.values["A/1"] == 6
 
 
 def test_a_wrong_line_says_why_and_hides_nothing(loaded, tables):
     assert filtered(loaded, "does = 1") is None
-    assert loaded.filter_problem == "There is no column 'does'. Did you mean dose?"
-    assert loaded.color_map().values["B/1"] == 0.1
+    assert loaded.view.problem == "There is no column 'does'. Did you mean dose?"
+    assert loaded.view.coloring.values["B/1"] == 0.1
     assert filtered(loaded, "A") == {"A/1", "A/2", "A/3"}
-    assert loaded.filter_problem == ""
+    assert loaded.view.problem == ""
     loaded.choose_table(None)
-    assert filtered(loaded, "dose = 1") is None
-    assert "Choose a table first" in loaded.filter_problem
+    assert loaded.view.coloring is None
+    assert filtered(loaded, "dose = 0.5") == {"A/2"}
 
 
 @pytest.mark.parametrize(
@@ -146,8 +148,8 @@ def test_a_wrong_line_says_why_and_hides_nothing(loaded, tables):
 )
 def test_what_a_filter_cannot_is_named(loaded, text, problem):
     assert filtered(loaded, text) is None
-    assert loaded.filter_problem.startswith(problem)
-    assert loaded.filter_note == ""
+    assert loaded.view.problem.startswith(problem)
+    assert loaded.view.note == ""
 
 
 @pytest.mark.parametrize(
@@ -165,9 +167,9 @@ def test_how_many_wells_match_is_told(loaded, text, wells):
     found = filtered(loaded, text)
     assert {well.replace("/", "") for well in found} == set(wells.split())
     note = f"Wells that match the filter: {len(found)} of 6."
-    assert loaded.filter_note == note
+    assert loaded.view.note == note
     assert filtered(loaded, "") is None
-    assert loaded.filter_note == ""
+    assert loaded.view.note == ""
 
 
 def test_a_wrong_file_is_reported(tables, tmp_path):
@@ -177,7 +179,7 @@ def test_a_wrong_file_is_reported(tables, tmp_path):
     assert "no column names wells; there are 'plate', 'dose'" in tables.said[0]
     tables.load_file(str(tmp_path / "none.csv"))
     assert "none.csv" in tables.said[1]
-    assert tables.chosen is None
+    assert tables.joined.chosen is None
 
 
 def test_labels_are_counted_in_the_background(tables):
@@ -187,8 +189,8 @@ def test_labels_are_counted_in_the_background(tables):
     seen = []
     tables.progressed.connect(lambda *both: seen.append(both))
     tables.choose_table(offer)
-    assert tables.color_map().values["A/1"] == 16 * 16
-    assert tables.color_map().values["B/1"] is None
+    assert tables.view.coloring.values["A/1"] == 16 * 16
+    assert tables.view.coloring.values["B/1"] is None
     assert (12, 12) in seen
     assert seen[-1] == (1, 1)
     assert tables.said == ["Labels counted: 1,536 in 6 of 12 images."]
@@ -204,7 +206,7 @@ def test_a_later_job_counts(tables, monkeypatch, tmp_path):
     tables.measure_labels("nuclei", MeasureScope.ALL)
     for work, done in waiting:
         done(work())
-    assert tables.chosen == TableOffer(TableOrigin.MEASURED, "nuclei")
+    assert tables.joined.chosen == TableOffer(TableOrigin.MEASURED, "nuclei")
     tables.measure_labels("nuclei", MeasureScope.ALL)
     tables.cancel_task()
     work, done = waiting[-1]
@@ -217,7 +219,25 @@ def test_a_later_job_counts(tables, monkeypatch, tmp_path):
     tables.cancel_task()
     work, done = waiting[-1]
     done(work())
-    assert tables.chosen == TableOffer(TableOrigin.MEASURED, "nuclei")
+    assert tables.joined.chosen == TableOffer(TableOrigin.MEASURED, "nuclei")
+
+
+def test_wells_are_found_in_the_background_and_the_last_filter_counts(
+    loaded, monkeypatch
+):
+    waiting = []
+    monkeypatch.setattr(
+        "napari_ngff.viewer.window_services.run_work",
+        lambda work, done: waiting.append((work, done)),
+    )
+    for text in ("A and dose > 0.2", "B", "dose < 0.2"):
+        loaded.filter_wells(text)
+    color(loaded, "n", "max")
+    assert loaded.view.wells is None
+    for work, done in waiting:
+        done(work())
+        assert loaded.view.wells in (None, {"A/1", "B/1"})
+    assert loaded.view.coloring.values["B/1"] == 9
 
 
 def test_measuring_is_that_of_the_command_and_joins_features(tables, plate, tmp_path):
@@ -324,9 +344,9 @@ def test_tables_that_ngio_left_in_images(plate, tmp_path):
     tables.choose_table(TableOffer(TableOrigin.IMAGES, "regionprops"))
     assert said == ["Rows read: 5 in 3 of 12 images."]
     assert tables.offers[0].title == "regionprops (of images)"
-    assert tables.color_map().values["A/1"] == 3
-    assert tables.color_map().values["A/2"] == 8
-    assert tables.color_map().values["A/3"] is None
+    assert tables.view.coloring.values["A/1"] == 3
+    assert tables.view.coloring.values["A/2"] == 8
+    assert tables.view.coloring.values["A/3"] is None
     assert tables.table.region == "nuclei"
     assert labels_of(tables).features["area"].tolist() == [7, 9]
     tables.close()
@@ -345,7 +365,7 @@ def test_a_collection_has_no_map_but_objects(tmp_path):
     assert tables.labels == ("cells",)
     tables.browser.show_field(None, "1")
     tables.measure_labels("cells", MeasureScope.ALL)
-    assert tables.color_map() is None
+    assert tables.view.coloring is None
     assert len(tables.table) == 36
     assert labels_of(tables).features["voxels"].tolist() == [20] * 11 + [16]
     tables.save_table(str(tmp_path / "out.csv"))
@@ -394,7 +414,7 @@ def test_the_states_of_annotation_are_a_table(plate, tmp_path):
     tables.find_tables()
     assert offer in tables.offers
     tables.choose_table(offer)
-    shown = tables.color_map()
+    shown = tables.view.coloring
     assert shown.title == "done, mean"
     assert shown.values["A/1"] == 1
     assert shown.values["A/2"] == 0.5
@@ -404,7 +424,7 @@ def test_the_states_of_annotation_are_a_table(plate, tmp_path):
     # What was done since.
     FieldStates(node).set_state("A/2/1", "done")
     tables.choose_table(offer)
-    assert tables.color_map().values["A/2"] == 1
+    assert tables.view.coloring.values["A/2"] == 1
     tables.close()
 
 
@@ -445,33 +465,33 @@ def test_infinite_values_have_the_colours_of_the_ends(tables, tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("well,x\nA1,inf\nA2,-inf\nB1,2\nB2,3\n")
     tables.load_file(str(path))
-    shown = tables.color_map()
+    shown = tables.view.coloring
     assert shown.limits == (2, 3)
     assert shown.values["A/1"] == np.inf
     path.write_text("well,x\nA1,inf\n")
     tables.load_file(str(path))
-    assert tables.color_map().limits == (0, 1)
+    assert tables.view.coloring.limits == (0, 1)
 
 
 def test_text_colours_wells_by_category(loaded):
-    loaded.color_by("drug", "mean")
-    shown = loaded.color_map()
-    assert loaded.filter_problem == ""
+    color(loaded, "drug", "mean")
+    shown = loaded.view.coloring
+    assert loaded.view.problem == ""
     assert shown.categories == ("dmso", "x", "y")
     assert shown.title == "drug"
     assert shown.values["A/1"] == 0
     assert shown.values["A/2"] == 1
     assert shown.values["B/1"] == 1  # one row of x, one of y: the first of them
     assert shown.values["B/3"] is None
-    assert loaded.ways == ("most frequent", "count")
+    assert loaded.joined.list_ways() == ("most frequent", "count")
     # A filter takes rows away, and leaves each category its colour.
     loaded.filter_wells("dose = 0.1 and drug = y")
-    assert loaded.color_map().categories == ("dmso", "x", "y")
-    assert loaded.color_map().values["B/1"] == 2
+    assert loaded.view.coloring.categories == ("dmso", "x", "y")
+    assert loaded.view.coloring.values["B/1"] == 2
     loaded.filter_wells("")
-    loaded.color_by("drug", "count")
-    assert loaded.color_map().values["B/1"] == 2
-    assert loaded.color_map().categories == ()
+    color(loaded, "drug", "count")
+    assert loaded.view.coloring.values["B/1"] == 2
+    assert loaded.view.coloring.categories == ()
 
 
 def test_classes_have_the_same_colours_on_canvas_and_map(tables, tmp_path):
@@ -483,25 +503,25 @@ def test_classes_have_the_same_colours_on_canvas_and_map(tables, tmp_path):
     path = tmp_path / "measured.csv"
     path.write_text("well,class,drug\nA1,round,round\nA2,dead,x\nA3,other,y\n")
     tables.load_file(str(path))
-    tables.color_by("class", "mean")
-    shown = tables.color_map()
-    colors = dict(zip(shown.categories, shown.category_colors, strict=True))
+    color(tables, "class", "mean")
+    shown = tables.view.coloring
+    colors = dict(zip(shown.categories, shown.colors, strict=True))
     for known in classes.items:
         on_canvas = 255 * layer.colormap.map(known.value)[:3]
         assert np.allclose(colors[known.name], on_canvas, atol=1)
     assert len(set(colors.values())) == 3
     # Also where no labels are shown, until a field with other colours is.
     tables.browser.show_mosaic()
-    assert tables.color_map().category_colors == shown.category_colors
+    assert tables.view.coloring.colors == shown.colors
     reported = []
-    tables.changed.connect(lambda: reported.append(tables.color_map().category_colors))
+    tables.changed.connect(lambda: reported.append(tables.view.coloring))
     classes.change_class(1, color=(1, 2, 3, 255))
     assert layer.saver.save_now()
     tables.browser.show_field("A/1", "0")
-    assert (1, 2, 3) in reported[-1]
+    assert (1, 2, 3) in reported[-1].colors
     # A word in another column is no class.
-    tables.color_by("drug", "mean")
-    assert tables.color_map().class_colors == {}
+    color(tables, "drug", "mean")
+    assert (1, 2, 3) not in tables.view.coloring.colors
 
 
 def test_more_categories_than_can_be_distinguished_are_one(tables, tmp_path):
@@ -510,9 +530,9 @@ def test_more_categories_than_can_be_distinguished_are_one(tables, tmp_path):
     lines = [f"{wells[i % 6]},c{i}" for i in range(6)]
     path.write_text("well,name\n" + "\n".join(lines))
     tables.load_file(str(path))
-    assert tables.color_map().categories == tuple(f"c{i}" for i in range(6))
+    assert tables.view.coloring.categories == tuple(f"c{i}" for i in range(6))
     many = color_categories(
-        {"A/1": "c40", "A/2": "c2"}, [f"c{i}" for i in range(41)], ""
+        {"A/1": "c40", "A/2": "c2"}, [f"c{i}" for i in range(41)], "", {}
     )
     assert len(many.categories) == 24
     assert many.categories[-1] == "other (18)"
@@ -536,51 +556,52 @@ def test_doses_are_coloured_on_a_logarithmic_scale(tables, tmp_path, values, is_
     rows = [f"{well},{value}" for well, value in zip(wells, values, strict=True)]
     path.write_text("\n".join(("well,dose", *rows)))
     tables.load_file(str(path))
-    shown = tables.color_map()
+    shown = tables.view.coloring
     assert shown.title == "dose"
     assert shown.is_log is is_log
     positive = [value for value in values if value > 0 or not is_log]
     assert shown.limits == (min(positive), max(positive))
     tables.scale_by_log(not is_log)
-    assert tables.color_map().is_log is (not is_log and max(values) > 0)
+    assert tables.view.coloring.is_log is (not is_log and max(values) > 0)
     tables.scale_by_log(None)
-    assert tables.color_map().is_log is is_log
+    assert tables.view.coloring.is_log is is_log
 
 
 def test_tables_are_joined_by_their_wells(loaded, tmp_path):
     loaded.measure_labels("nuclei", MeasureScope.ALL)
     measured = TableOffer(TableOrigin.MEASURED, "nuclei")
-    assert loaded.chosen == measured
-    titles = list(loaded.all_columns.values())
+    assert loaded.joined.chosen == measured
+    titles = list(loaded.joined.list_columns().values())
     assert titles[:3] == ["dose", "drug", "n"]
     assert "area" in titles
     # Conditions of one table, values of another.
     assert filtered(loaded, "drug = dmso") == {"A/1"}
-    loaded.color_by("area", "count")
-    assert loaded.color_map().values == {
+    color(loaded, "area", "count")
+    assert loaded.view.coloring.values == {
         "A/1": 512,
         **dict.fromkeys(("A/2", "A/3", "B/1", "B/2", "B/3")),
     }
     assert filtered(loaded, "dose > 0.2 and area > 0") == {"A/2"}
-    loaded.color_by_any(
+    loaded.color_by(
         TableColumn(TableOffer(TableOrigin.FILE, "conditions.csv"), "dose"), "mean"
     )
-    assert loaded.chosen.name == "conditions.csv"
-    assert loaded.color_map().values["A/2"] == 0.5
-    assert loaded.color_map().values["A/1"] is None
+    assert loaded.joined.chosen.name == "conditions.csv"
+    assert loaded.view.coloring.values["A/2"] == 0.5
+    assert loaded.view.coloring.values["A/1"] is None
     loaded.filter_wells("")
-    reported = dict(loaded.describe_well("A/1"))
+    reported = dict(loaded.joined.describe_well("A/1"))
     assert dict(reported["conditions.csv"]) == {"dose": "0.1", "drug": "dmso", "n": "4"}
     assert dict(reported["nuclei, measured"])["area"] == "0.25 (mean of 512)"
-    assert [title for title, _ in loaded.describe_well("B/1")] == ["conditions.csv"]
-    assert loaded.describe_well("B/2") == ()
+    (described,) = loaded.joined.describe_well("B/1")
+    assert described[0] == "conditions.csv"
+    assert loaded.joined.describe_well("B/2") == ()
 
 
 def test_columns_of_one_name_are_distinguished_by_their_tables(loaded, tmp_path):
     path = tmp_path / "more.csv"
     path.write_text("well,dose\nA1,7\n")
     loaded.load_file(str(path))
-    titles = list(loaded.all_columns.values())
+    titles = list(loaded.joined.list_columns().values())
     assert "dose (conditions.csv)" in titles
     assert "dose (more.csv)" in titles
     assert filtered(loaded, "dose = 7") == {"A/1"}  # of the chosen table
@@ -595,7 +616,7 @@ def test_a_column_of_two_other_tables_is_not_taken_from_either(loaded, tmp_path)
         path.write_text(f"well,{column}\nA1,7\n")
         loaded.load_file(str(path))
     loaded.filter_wells("dose = 7 and size = 7")
-    assert loaded.filter_problem == (
+    assert loaded.view.problem == (
         "Several tables have 'dose'. Write \"dose (conditions.csv)\""
         ' or "dose (more.csv)".'
     )
@@ -614,9 +635,9 @@ def test_labels_are_counted_anew_when_chosen_again(plate, tmp_path):
         write_image(folder, np.full((16, 16), 3, "u4"), 3, "yx", label={})
     tables.choose_table(None)
     tables.choose_table(offer)
-    assert tables.color_map().values["A/1"] == 16 * 16
+    assert tables.view.coloring.values["A/1"] == 16 * 16
     tables.choose_table(offer)
-    assert tables.color_map().values["A/1"] == 1
+    assert tables.view.coloring.values["A/1"] == 1
     tables.close()
 
 

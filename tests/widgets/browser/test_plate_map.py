@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 from qtpy.QtCore import QEvent, QPoint, QPointF, Qt
 from qtpy.QtGui import QColor, QImage, QMouseEvent, QWheelEvent
@@ -11,8 +10,8 @@ from qtpy.QtWidgets import QApplication
 
 from napari_ngff.metadata.model import PlateMetadata, WellReference
 from napari_ngff.plate.plate_layout import map_plate, row_letters
+from napari_ngff.viewer.browsing.coloring import Coloring
 from napari_ngff.viewer.browsing.joined_tables import matching_wells
-from napari_ngff.widgets.browser.legend_painting import ColorScale
 from napari_ngff.widgets.browser.plate_map import PlateMapView
 from napari_ngff.widgets.colors import ThemeColors
 
@@ -188,12 +187,10 @@ def test_wells_gaps_and_pictures_are_distinguished(view):
 
 
 def test_values_colour_wells(view, qtbot):
-    ramp = np.linspace(0, 255, 256, dtype=np.uint8)
-    colors = np.stack([ramp, 0 * ramp, 255 - ramp], axis=1)
-    scale = ColorScale((10.0, 20.0), colors, "cells")
+    colors = [(n, 0, 255 - n) for n in range(256)]
     view.setPictures({"A/1": picture("#00ff00")})
     values = {"A/1": 10.0, "A/2": 25.0, "A/3": None, "A/4": float("nan")}
-    view.setValues(values, scale)
+    view.setColoring(Coloring(values, (10.0, 20.0), "cells", colors))
     assert pixel(view, "A/1") == QColor(0, 0, 255)
     assert pixel(view, "A/2") == QColor(255, 0, 0)
     for missing in ("A/3", "A/4", "B/1"):
@@ -204,7 +201,7 @@ def test_values_colour_wells(view, qtbot):
     y = view.viewport().height() - 25
     assert legend.pixelColor(10, y).blue() > 240
     assert legend.pixelColor(view.viewport().width() - 10, y).red() > 240
-    view.setValues(None)
+    view.setColoring(None)
     assert pixel(view, "A/1") == QColor("#00ff00")
 
 

@@ -84,6 +84,11 @@ class FieldPath:
     well: str | None
     field: str
 
+    @property
+    def path(self) -> str:
+        """Path of the image below the plate, the well or the collection."""
+        return "/".join(part for part in (self.well, self.field) if part)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MeasureResult:
@@ -387,7 +392,7 @@ def _measure_fields(
     wells = {w.path: w.name for w in map_plate(plate).wells} if plate else {}
     listed = {field.well for field in places if plate and plate.acquisition_names}
     names = read_acquisitions(node, listed)
-    where = {field: node.location.join_path(_field_path(field)) for field in places}
+    where = {field: node.location.join_path(field.path) for field in places}
     # A generator: a plate has thousands of them.
     tasks = (step(where[field], node.zarr_format, label) for field in places)
     frames, problems, without = [], [*lost], 0
@@ -461,7 +466,3 @@ def _keep_large_ids(frames: Sequence[Any]) -> None:
     if len({each.dtype for each in ids}) > 1 and all((each >= 0).all() for each in ids):
         for frame in frames:
             frame[LABEL] = frame[LABEL].astype("uint64")
-
-
-def _field_path(field: FieldPath) -> str:
-    return "/".join(part for part in (field.well, field.field) if part)

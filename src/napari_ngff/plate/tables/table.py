@@ -11,7 +11,7 @@ from napari_ngff.errors import CorruptDataError
 from napari_ngff.plate.plate_layout import row_letters
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from napari_ngff.plate.tables.conditions import ColumnCondition
 
@@ -106,7 +106,18 @@ class WellTable:
         """Return whether a column holds numbers; true and false are 1 and 0."""
         return self.frame[column].dtype.kind in "biuf"
 
-    def rows_where(self, conditions: Iterable[ColumnCondition]) -> WellTable:
+    @property
+    def acquisition_column(self) -> str | None:
+        """Name of the column with the acquisitions of rows; None for none."""
+        return next((c for c in self.columns if c.lower() == ACQUISITION), None)
+
+    def keep_columns(self, names: Collection[str | None]) -> WellTable:
+        """Leave out all columns but some, and those that say where rows belong."""
+        kept = {WELL, FIELD, LABEL, self.acquisition_column, *names}
+        frame = self.frame[[column for column in self.frame if column in kept]]
+        return replace(self, frame=frame)
+
+    def rows_where(self, conditions: Sequence[ColumnCondition]) -> WellTable:
         """Keep the rows that meet all conditions.
 
         Raises
@@ -114,14 +125,15 @@ class WellTable:
         ValueError
             Where a condition does not fit its column.
         """
-        frame, without = self.frame, self.without
+        frame = self.frame
         for condition in conditions:
-            frame, without = frame[condition.rows_meeting(frame)], ()
-        return replace(self, frame=frame, without=without)
+            frame = frame[condition.rows_meeting(frame)]
+        # Images without an object meet no condition.
+        return replace(self, frame=frame, without=() if conditions else self.without)
 
     def hide_acquisitions(self, names: Collection[str]) -> WellTable:
         """Leave out the rows of some acquisitions; those of none that is named stay."""
-        column = next((c for c in self.columns if c.lower() == ACQUISITION), None)
+        column = self.acquisition_column
         if column is None or not names:
             return self
         frame = self.frame[~column_texts(self.frame[column]).isin(names)]
@@ -142,11 +154,10 @@ class WellTable:
         well, field
             Paths, such as "B/03" and "0"; no well, "", where there are none.
         """
-        frame = self.frame
-        frame = frame[frame[WELL].isin(known_as(well))]
-        if FIELD in frame.columns:
-            frame = frame[frame[FIELD] == field]
-        return replace(self, frame=frame, without=())
+        rows = self.of_wells(known_as(well))
+        if FIELD in rows.frame.columns:
+            rows = replace(rows, frame=rows.frame[rows.frame[FIELD] == field])
+        return rows
 
     def by_well(self, column: str, how: str) -> dict[str, float]:
         """Combine all rows of each well into one value.
@@ -217,8 +228,8 @@ class WellTable:
         best = counts.drop_duplicates(WELL)
         return self._of_paths(wells, dict(zip(best[WELL], best["text"], strict=True)))
 
-    def describe_well(self, path: str) -> tuple[tuple[str, str], ...]:
-        """Summarise the rows of one well, for people.
+    def describe_columns(self) -> tuple[tuple[str, str], ...]:
+        """Summarise the rows, for people.
 
         Returns
         -------
@@ -226,11 +237,8 @@ class WellTable:
             Name and text of each column: its value, or the mean of numbers and the most
             frequent text of several rows.
         """
-        frame = self.frame[self.frame[WELL].isin(known_as(path))]
-        if not len(frame):
-            return ()
         return tuple(
-            (name, self._summarize_values(frame[name])) for name in self.columns
+            (name, self._summarize_values(self.frame[name])) for name in self.columns
         )
 
     def _summarize_values(self, values: Any) -> str:

@@ -1,20 +1,15 @@
-"""Several tables of one plate, joined by their wells: columns, filters, colours."""
+"""The tables of one plate, joined by their wells: columns, filter, colours."""
 
 from __future__ import annotations
 
-import itertools
-import math
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numpy as np
-
-from napari_ngff.labels.class_colors import PALETTE
 from napari_ngff.plate.plate_layout import letters_index
 from napari_ngff.plate.tables.conditions import is_condition, parse_conditions, parts_of
+from napari_ngff.plate.tables.labelled_image import CLASS
 from napari_ngff.plate.tables.table import (
     AGGREGATIONS,
     CATEGORY,
@@ -22,188 +17,318 @@ from napari_ngff.plate.tables.table import (
     LABEL,
     WELL,
     WellTable,
+    known_as,
+)
+from napari_ngff.viewer.browsing.coloring import (
+    MOST_CATEGORIES,
+    color_categories,
+    color_numbers,
+    suits_log,
 )
 from napari_ngff.viewer.browsing.table_offers import TableOffer, TableOrigin
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from napari_ngff.plate.plate_layout import MapWell, PlateMap
     from napari_ngff.plate.tables.conditions import ColumnCondition
+    from napari_ngff.viewer.browsing.coloring import Color, Coloring
 
 __all__ = [
-    "CATEGORY_COLORS",
-    "MOST_CATEGORIES",
-    "Coloring",
     "JoinedTables",
     "TableColumn",
+    "TableView",
     "WellDetails",
-    "color_categories",
-    "color_numbers",
-    "map_colors",
     "matching_wells",
-    "suits_log",
 ]
-
-Color = tuple[int, ...]
-"""Red, green and blue, 0-255."""
-
-CATEGORY_COLORS: tuple[Color, ...] = tuple(
-    color[:3] for color in (*PALETTE[:7], PALETTE[8])
-)
-"""Of categories, for all eyes; without the pale grey, which is that of no well."""
-
-
-PATTERNS = 3
-"""Number of patterns in which each colour is drawn, if there are more categories."""
-
 
 NUMBERS = ("sum", "mean", "median", "std", "min", "max")
 """How numbers of objects of images become that of a well, the usual way first."""
 
-
 LABELS = "labels"
 """Column of a table that counts labels."""
 
-
-MOST_CATEGORIES = PATTERNS * len(CATEGORY_COLORS)
-"""Categories above this number are drawn as one: "other"."""
-
-
-LOG_SPAN = 100
-"""Numbers of a wider span have a logarithmic scale, if most of them are small."""
-
-
-SMALL = 0.1
-"""Half of the numbers lie below this part of the largest where a log scale suits."""
+WellDetails = tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
+"""Title of each table, and the name and text of each of its columns."""
 
 
 @dataclass(frozen=True, slots=True)
-class Coloring:
-    """Values for the map.
+class TableColumn:
+    """A column of one of several tables."""
+
+    offer: TableOffer
+    name: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TableView:
+    """What the map shows of tables.
 
     Attributes
     ----------
-    values
-        By path of the well; None where there is none. Of categories: their index.
-    limits
-        Values of the first and the last colour.
-    title
-        What they are.
-    is_log
-        Whether equal factors, not equal differences, have colours equally far apart.
-    categories
-        Their names, in order; () for numbers.
-    class_colors
-        Red, green and blue by the name of a category that is a class of labels.
+    coloring
+        None for thumbnails.
+    wells
+        Paths of the wells that the filter means; None for all.
+    note
+        How many wells these are; "" for all.
+    problem
+        Why the filter is not understood; "" where it is.
     """
 
-    values: Mapping[str, float | None]
-    limits: tuple[float, float]
-    title: str
-    is_log: bool = False
-    categories: tuple[str, ...] = ()
+    coloring: Coloring | None = None
+    wells: frozenset[str] | None = None
+    note: str = ""
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JoinedTables:
+    """The tables that were read, and what a person asks of them.
+
+    Wells are what they have in common: a test of a column is met by a well if one of
+    the rows of that table meets it.
+
+    Attributes
+    ----------
+    plate
+        The map.
+    tables
+        By where they come from, in the order in which they were read.
+    column
+        Which one colours the map; of None also the table is chosen, see `chosen`.
+    chosen
+        The table whose columns a filter means first, and whose objects are features.
+    ways
+        How the rows of a well become one value, where it was chosen for a column.
+    log
+        Whether colours are on a logarithmic scale; None for what suits the numbers.
+    text
+        The filter.
+    shown, hidden
+        Names of the acquisitions whose rows count, and of those whose do not.
+    class_colors
+        Of the classes of labels on the canvas, by their names.
+    """
+
+    plate: PlateMap
+    tables: Mapping[TableOffer, WellTable] = field(default_factory=dict)
+    column: str | None = None
+    chosen: TableOffer | None = None
+    ways: Mapping[TableColumn, str] = field(default_factory=dict)
+    log: bool | None = None
+    text: str = ""
+    shown: tuple[str, ...] = ()
+    hidden: frozenset[str] = frozenset()
     class_colors: Mapping[str, Color] = field(default_factory=dict)
 
     @property
-    def category_colors(self) -> tuple[Color, ...]:
-        """The colours of the categories: of classes as on the canvas."""
-        taken = {self.class_colors.get(name) for name in self.categories}
-        free = [color for color in CATEGORY_COLORS if color not in taken]
-        others = itertools.cycle(free or CATEGORY_COLORS)
-        return tuple(self.class_colors.get(n) or next(others) for n in self.categories)
+    def paths(self) -> tuple[str, ...]:
+        """Paths of the wells on the map."""
+        return tuple(well.path for well in self.plate.wells)
+
+    # Columns.
+
+    def list_columns(self) -> dict[TableColumn, str]:
+        """Return the columns of all tables, with their titles for people."""
+        columns = [
+            TableColumn(offer, name)
+            for offer, table in self.tables.items()
+            # The number of objects is no column, and counted from the rows.
+            for name in (*table.place_columns[-1:], *table.columns)
+            if name != FIELD
+        ]
+        titles = [self._title_column(column) for column in columns]
+        return {
+            column: title
+            if titles.count(title) == 1
+            else f"{title} ({column.offer.title})"
+            for column, title in zip(columns, titles, strict=True)
+        }
+
+    def _title_column(self, column: TableColumn) -> str:
+        if column.offer.source is TableOrigin.COUNT and column.name == LABELS:
+            return column.offer.title
+        region = self.tables[column.offer].region or "objects"
+        return f"number of {region}" if column.name == LABEL else column.name
+
+    @property
+    def table_column(self) -> TableColumn | None:
+        """The column that colours the map; None for thumbnails."""
+        if self.chosen is None or self.column is None:
+            return None
+        column = TableColumn(self.chosen, self.column)
+        return column if column in self.list_columns() else None
+
+    def list_ways(self) -> tuple[str, ...]:
+        """List how the rows of a well can become one value, the usual way first."""
+        column = self.table_column
+        if column is None:
+            return AGGREGATIONS
+        if column.name == LABEL:
+            return NUMBERS
+        numeric = self.tables[column.offer].is_numeric(column.name)
+        return AGGREGATIONS if numeric else (CATEGORY, "count")
+
+    @property
+    def way(self) -> str:
+        """Which of `list_ways` counts: the choice for the column, else the first."""
+        column, ways = self.table_column, self.list_ways()
+        chosen = None if column is None else self.ways.get(column)
+        return chosen if chosen in ways else ways[0]
+
+    def find_objects(self) -> WellTable | None:
+        """Find the table whose rows are objects: the chosen one, else the latest."""
+        if self.chosen is None:
+            return None
+        ordered = self.tables[self.chosen], *tuple(self.tables.values())[::-1]
+        return next((table for table in ordered if LABEL in table.place_columns), None)
+
+    def describe_well(self, path: str) -> WellDetails:
+        """Sum up what all tables hold of a well; tables without rows of it do not."""
+        keys, found = known_as(path), []
+        for offer, table in self.tables.items():
+            rows = table.of_wells(keys).hide_acquisitions(self.hidden)
+            if len(rows):
+                found.append((offer.title, rows.describe_columns()))
+        return tuple(found)
+
+    # The map. Takes long for many rows: for a worker.
+
+    def find_view(self) -> TableView:
+        """Find what the map shows; a filter that is not understood hides nothing."""
+        rows: dict[TableOffer, WellTable] = {}
+        wells, note, problem = None, "", ""
+        try:
+            words, tests = self._parse_filter()
+            rows = {offer: self._rows_of(offer, tests[offer]) for offer in tests}
+            wells = self._find_wells(words, rows)
+        except ValueError as error:
+            rows, problem = {}, str(error)
+        if wells is not None:
+            total = len(self.plate.wells)
+            note = f"Wells that match the filter: {len(wells):,} of {total:,}."
+        return TableView(self._color_wells(rows), wells, note, problem)
+
+    def _parse_filter(
+        self,
+    ) -> tuple[list[str], dict[TableOffer, list[ColumnCondition]]]:
+        """Read the filter: words for wells, and the tests of each table.
+
+        Raises
+        ------
+        ValueError
+            Where a test cannot be read, or there is no such column.
+        """
+        parts = parts_of(self.text)
+        # A part without a comparison is a word for wells.
+        tests = [part for part in parts if is_condition(part)]
+        if tests and not self.tables:
+            raise ValueError("Load or measure a table first: there are no columns.")
+        known = self._find_names()
+        conditions: dict[TableOffer, list[ColumnCondition]] = {}
+        for test in parse_conditions(" and ".join(tests), tuple(known)):
+            column, *others = known[test.column]
+            if others:
+                first, second = (f'"{_full_name(c)}"' for c in (column, others[0]))
+                msg = f"Several tables have {test.column!r}. Write {first} or {second}."
+                raise ValueError(msg)
+            test = replace(test, column=column.name)
+            conditions.setdefault(column.offer, []).append(test)
+        return [part for part in parts if part not in tests], conditions
+
+    def _find_names(self) -> dict[str, list[TableColumn]]:
+        """Find the columns that each name may mean; in the chosen table only one."""
+        names: dict[str, list[TableColumn]] = {}
+        columns = [
+            TableColumn(offer, name)
+            for offer, table in self.tables.items()
+            for name in (*table.columns, *table.place_columns)
+        ]
+        for column in columns:
+            names.setdefault(column.name, []).append(column)
+        names |= {c.name: [c] for c in columns if c.offer == self.chosen}
+        # With the name of its table a column is found whatever else is loaded.
+        return names | {_full_name(column): [column] for column in columns}
+
+    def _rows_of(
+        self, offer: TableOffer, tests: Sequence[ColumnCondition] = ()
+    ) -> WellTable:
+        """Give the rows of a table that count and meet tests, with what is needed."""
+        needed = {self.column, *(test.column for test in tests)}
+        table = self.tables[offer].keep_columns(needed)
+        return table.hide_acquisitions(self.hidden).rows_where(tests)
+
+    def _find_wells(
+        self, words: Sequence[str], rows: Mapping[TableOffer, WellTable]
+    ) -> frozenset[str] | None:
+        """Find the wells that words mean and whose rows meet the tests; None for all.
+
+        Raises
+        ------
+        ValueError
+            Where a word means no well.
+        """
+        found = [frozenset(x.wells_of(self.paths).values()) for x in rows.values()]
+        for text in words:
+            for word in text.replace(",", " ").split() if self.paths else ():
+                if word.lower() != "or" and not matching_wells(self.plate, word):
+                    msg = f"This plate has no well {word!r}."
+                    raise ValueError(f"{msg} A test is written so: area > 200.")
+            meant = matching_wells(self.plate, text)
+            found += [] if meant is None else [meant]
+        return frozenset.intersection(*found) if found else None
+
+    def _color_wells(self, met: Mapping[TableOffer, WellTable]) -> Coloring | None:
+        """Colour wells by the rows that meet all tests, here and in other tables."""
+        column = self.table_column
+        if column is None:
+            return None
+        table, name, how = self.tables[column.offer], column.name, self.way
+        every = self._rows_of(column.offer)
+        rows = met.get(column.offer, every)
+        for other in (met[offer] for offer in met if offer != column.offer):
+            here, there = rows.wells_of(self.paths), other.wells_of(self.paths)
+            wells = {*there.values()}
+            rows = rows.of_wells([key for key in here if here[key] in wells])
+        title = self._title_values(column)
+        if how == CATEGORY:
+            texts = rows.category_by_well(self.paths, name)
+            # Of all rows, so that colours stay while a filter leaves out rows.
+            names: set[str | None] = {*table.list_texts(name)}
+            if len(names) > MOST_CATEGORIES:  # most of them are of no well
+                known = table.category_by_well(self.paths, name)
+                names = {*known.values(), *texts.values()}
+            colors = self.class_colors if name == CLASS else {}
+            return color_categories(texts, names, title, colors)
+        values = rows.value_by_well(self.paths, name, how)
+        # The scale stays, too.
+        whole = every.value_by_well(self.paths, name, how) if met else values
+        is_log = suits_log(whole) if self.log is None else self.log
+        return color_numbers(values, title, is_log=is_log)
+
+    def _title_values(self, column: TableColumn) -> str:
+        """Say what the values of the wells are: "voxels, mean, day 1"."""
+        table, how = self.tables[column.offer], self.way
+        is_number = self._title_column(column) != column.name
+        counted = "objects" if LABEL in table.place_columns else "images"
+        if how == "count":
+            how = f"count of {counted if table.place_columns else 'rows'}"
+        elif how != "sum" and is_number:
+            how = f"{how} of images"
+        parts = [self._title_column(column), how]
+        # One row per well needs no word about how rows become one value.
+        alone = table.frame[WELL].is_unique and column.name != LABEL
+        if self.way == CATEGORY or (alone and self.way != "count"):
+            parts.pop()
+        if self.hidden and table.acquisition_column:
+            parts.append(" + ".join(self.shown))
+        return ", ".join(parts)
 
 
-def color_numbers(
-    values: Mapping[str, float | None],
-    title: str,
-    limits: tuple[float, float] | None = None,
-    is_log: bool | None = None,
-) -> Coloring:
-    """Colour wells by numbers.
-
-    Parameters
-    ----------
-    limits
-        Values of the first and the last colour; None for all there are.
-    is_log
-        None for what suits, see `suits_log`. Never where no number is positive.
-    """
-    known = [v for v in values.values() if v is not None and math.isfinite(v)]
-    positive = [v for v in known if v > 0]
-    log = bool(positive) and (suits_log(known) if is_log is None else is_log)
-    # A logarithm has no place for 0 and less.
-    used = positive if log else known
-    used_limits = (min(used), max(used)) if used else (0.0, 1.0)
-    if limits is not None and not (log and limits[0] <= 0):
-        used_limits = limits
-    return Coloring(values, used_limits, title, log)
-
-
-def suits_log(values: Iterable[float]) -> bool:
-    """Return whether numbers suit a logarithmic scale, as doses do.
-
-    That is if none is negative, the positive ones span more than a factor of
-    `LOG_SPAN`, and half of these are small relative to the largest.
-    """
-    known = list(values)
-    positive = [value for value in known if value > 0]
-    if not positive or min(known) < 0:
-        return False
-    spread = max(positive) > LOG_SPAN * min(positive)
-    return spread and median(positive) <= SMALL * max(positive)
-
-
-def color_categories(
-    texts: Mapping[str, str | None], names: Iterable[str], title: str
-) -> Coloring:
-    """Colour wells by categories.
-
-    Parameters
-    ----------
-    texts
-        By path of the well.
-    names
-        All texts there are, also in wells that a filter leaves out: colours stay.
-    """
-    # Sorted, so that colours do not depend on the order of rows.
-    ordered = sorted(set(names), key=natural_key)
-    categories = ordered
-    if len(ordered) > MOST_CATEGORIES:
-        categories = [*ordered[: MOST_CATEGORIES - 1]]
-        categories.append(f"other ({len(ordered) - len(categories)})")
-    places = {name: min(i, len(categories) - 1) for i, name in enumerate(ordered)}
-    values = {
-        path: None if text is None else float(places[text])
-        for path, text in texts.items()
-    }
-    return Coloring(
-        values, (0.0, max(1.0, len(categories) - 1)), title, False, tuple(categories)
-    )
-
-
-def natural_key(text: str) -> tuple[tuple[int, int | str], ...]:
-    """Order texts as people do: "dose 2" before "dose 10"."""
-    return tuple(
-        (0, int(part)) if part.isdecimal() else (1, part.casefold())
-        for part in re.split(r"(\d+)", text)
-        if part
-    )
-
-
-def map_colors() -> np.ndarray[Any, Any]:
-    """Return colours from low to high, suited to colour blindness.
-
-    Returns
-    -------
-    numpy.ndarray
-        uint8, 256 rows of red, green, blue.
-    """
-    from napari.utils.colormaps import ensure_colormap
-
-    ramp = ensure_colormap("viridis").map(np.linspace(0, 1, 256))
-    rounded: np.ndarray[Any, Any] = np.rint(255 * ramp[:, :3]).astype(np.uint8)
-    return rounded
+def _full_name(column: TableColumn) -> str:
+    """Return the name of a column with that of its table."""
+    return f"{column.name} ({column.offer.title})"
 
 
 NAME = re.compile(r"([A-Z]{1,2})-?0*(\d+)")
@@ -264,264 +389,3 @@ def place_of_name(name: str) -> tuple[int, int] | None:
     match = NAME.fullmatch(name)
     row = letters_index(match[1]) if match is not None else None
     return None if match is None or row is None else (row, int(match[2]) - 1)
-
-
-WellDetails = tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
-"""Title of each table, and the name and text of each of its columns."""
-
-
-@dataclass(frozen=True, slots=True)
-class TableColumn:
-    """A column of one of several tables."""
-
-    offer: TableOffer
-    name: str
-
-
-def title_in_table(name: str, offer: TableOffer) -> str:
-    """Return the title of a column with that of its table."""
-    return f"{name} ({offer.title})"
-
-
-class JoinedTables:
-    """The tables that were read, joined by their wells.
-
-    Wells are what they have in common: a test of a column is met by a well if one of
-    the rows of that table meets it.
-    """
-
-    def __init__(self) -> None:
-        self.tables: dict[TableOffer, WellTable] = {}
-        self._acquisitions: tuple[tuple[str, ...], frozenset[str]] = (), frozenset()
-        self._forget_results()
-
-    def _forget_results(self) -> None:
-        # All caches: filters and colours may use any of the tables.
-        self._rows: dict[TableOffer, WellTable] = {}
-        self._kept: tuple[object, WellTable] | None = None
-        self._shown: tuple[object, frozenset[str] | None] | None = None
-        self._values: tuple[object, Coloring] | None = None
-
-    def _rows_of(self, offer: TableOffer) -> WellTable:
-        """Give the rows of a table that are of the acquisitions shown."""
-        if offer not in self._rows:
-            hidden = self._acquisitions[1]
-            self._rows[offer] = self.tables[offer].hide_acquisitions(hidden)
-        return self._rows[offer]
-
-    def add_table(self, offer: TableOffer, table: WellTable) -> None:
-        """Take a table, instead of an earlier one of the same origin."""
-        self.tables[offer] = table
-        self._forget_results()
-
-    def show_acquisitions(self, shown: Sequence[str], hidden: Iterable[str]) -> bool:
-        """Let only rows of the acquisitions that are shown count, by their names.
-
-        Returns
-        -------
-        bool
-            Whether others were shown before.
-        """
-        acquisitions = tuple(shown), frozenset(hidden)
-        if acquisitions == self._acquisitions:
-            return False
-        self._acquisitions = acquisitions
-        self._forget_results()
-        return True
-
-    def title_columns(self) -> dict[TableColumn, str]:
-        """Return all columns with titles that name the table where names clash."""
-        # Columns of all tables, in the order in which they were read.
-        columns = [
-            TableColumn(offer, name)
-            for offer, table in self.tables.items()
-            # The number of objects is no column, and counted from the rows.
-            for name in (*table.place_columns[-1:], *table.columns)
-            if name != FIELD
-        ]
-        names = [self._title_column(column) for column in columns]
-        return {
-            column: name
-            if names.count(name) == 1
-            else title_in_table(name, column.offer)
-            for column, name in zip(columns, names, strict=True)
-        }
-
-    def _is_number(self, column: TableColumn) -> bool:
-        """Return whether a column has the numbers of objects of images."""
-        counts = column.offer.source is TableOrigin.COUNT and column.name == LABELS
-        return counts or column.name == LABEL
-
-    def _title_column(self, column: TableColumn) -> str:
-        if not self._is_number(column):
-            return column.name
-        counted = self.tables[column.offer].region or "objects"
-        is_count = column.offer.source is TableOrigin.COUNT
-        return column.offer.title if is_count else f"number of {counted}"
-
-    def object_table(self, chosen: TableOffer | None) -> WellTable | None:
-        """Give the table whose rows are objects: the chosen one, else the latest."""
-        if chosen is None:
-            return None
-        ordered = (self.tables[o] for o in (chosen, *reversed(self.tables)))
-        return next((table for table in ordered if LABEL in table.place_columns), None)
-
-    def describe_well(self, path: str) -> WellDetails:
-        """Sum up what all tables hold of a well; tables without rows of it do not."""
-        descriptions = (
-            (offer.title, self._rows_of(offer).describe_well(path))
-            for offer in self.tables
-        )
-        return tuple((title, columns) for title, columns in descriptions if columns)
-
-    def ways_of(self, column: TableColumn | None) -> tuple[str, ...]:
-        """List how the rows of a well can become one value, the usual way first."""
-        if column is None:
-            return AGGREGATIONS
-        if column.name == LABEL:
-            return NUMBERS
-        numeric = self.tables[column.offer].is_numeric(column.name)
-        return AGGREGATIONS if numeric else (CATEGORY, "count")
-
-    # Conditions.
-
-    def _in_order(self, chosen: TableOffer | None) -> list[TableOffer]:
-        others = [offer for offer in self.tables if offer != chosen]
-        return [] if chosen is None else [chosen, *others]
-
-    def parse_line(
-        self, text: str, chosen: TableOffer | None
-    ) -> tuple[tuple[str, ...], dict[TableOffer, tuple[ColumnCondition, ...]]]:
-        """Read a line: words for wells, and the tests of each table.
-
-        Raises
-        ------
-        ValueError
-            Where a test cannot be read, or there is no such column.
-        """
-        parts = parts_of(text)
-        # A part without a comparison is a word for wells.
-        tests = [part for part in parts if is_condition(part)]
-        words = tuple(part for part in parts if part not in tests)
-        if tests and chosen is None:
-            raise ValueError("Choose a table first: there are no columns to test.")
-        owners = self._owners_of_columns(chosen)
-        conditions: dict[TableOffer, tuple[ColumnCondition, ...]] = {}
-        for test in parse_conditions(" and ".join(tests), tuple(owners)):
-            self._require_one_table(test.column, chosen)
-            offer, name = owners[test.column]
-            renamed = type(test)(name, test.operator, test.value)
-            conditions[offer] = (*conditions.get(offer, ()), renamed)
-        return words, conditions
-
-    def _owners_of_columns(
-        self, chosen: TableOffer | None
-    ) -> dict[str, tuple[TableOffer, str]]:
-        """Return table and column for each name that a line may use."""
-        owners: dict[str, tuple[TableOffer, str]] = {}
-        # The chosen table first: of two columns with one name, its own is meant.
-        for offer in self._in_order(chosen):
-            table = self.tables[offer]
-            for name in (*table.columns, *table.place_columns):
-                owners.setdefault(name, (offer, name))
-        # With the name of its table a column is found whatever else is loaded.
-        for offer, table in self.tables.items():
-            for name in table.columns:
-                owners.setdefault(title_in_table(name, offer), (offer, name))
-        return owners
-
-    def _require_one_table(self, name: str, chosen: TableOffer | None) -> None:
-        """Refuse a column of several tables, none of which is chosen."""
-        found = [offer for offer, table in self.tables.items() if name in table.columns]
-        if chosen in found or len(found) < 2:
-            return
-        first, second = (f'"{title_in_table(name, offer)}"' for offer in found[:2])
-        raise ValueError(f"Several tables have {name!r}. Write {first} or {second}.")
-
-    def wells_shown(
-        self, text: str, chosen: TableOffer | None, plate: PlateMap
-    ) -> frozenset[str] | None:
-        """Find the wells that a line means; None for all. Raises as `parse_line`."""
-        # The map asks several times per change; joining large tables takes long.
-        key = text, chosen, plate
-        if self._shown is not None and self._shown[0] == key:
-            return self._shown[1]
-        words, tests = self.parse_line(text, chosen)
-        met = [matching_wells(plate, word) for word in words]
-        for word in " ".join(words).replace(",", " ").split() if plate.wells else ():
-            if word.lower() != "or" and not matching_wells(plate, word):
-                msg = f"This plate has no well {word!r}."
-                raise ValueError(f"{msg} A test is written so: area > 200.")
-        wells = [well.path for well in plate.wells]
-        met += [self._wells_met(offer, tests[offer], wells) for offer in tests]
-        known = [wells_met for wells_met in met if wells_met is not None]
-        self._shown = key, frozenset.intersection(*known) if known else None
-        return self._shown[1]
-
-    def _wells_met(
-        self, offer: TableOffer, tests: Sequence[ColumnCondition], wells: Sequence[str]
-    ) -> frozenset[str]:
-        return frozenset(
-            self._rows_of(offer).rows_where(tests).wells_of(wells).values()
-        )
-
-    def filter_rows(
-        self, offer: TableOffer, text: str, wells: Sequence[str]
-    ) -> WellTable:
-        """Give the rows of a table that a line lets through. Raises as `conditions`."""
-        key = offer, text, tuple(wells)
-        if self._kept is None or self._kept[0] != key:
-            tests = self.parse_line(text, offer)[1]
-            rows = self._rows_of(offer).rows_where(tests.pop(offer, ()))
-            for other, others in tests.items():
-                met = self._wells_met(other, others, wells)
-                known = rows.wells_of(wells).items()
-                rows = rows.of_wells([key for key, path in known if path in met])
-            self._kept = key, rows
-        return self._kept[1]
-
-    # Colours.
-
-    def color_wells(
-        self, column: TableColumn, how: str, text: str, wells: Sequence[str]
-    ) -> Coloring:
-        """Return the values for the map, from the rows that a line lets through."""
-        key = column, how, text, tuple(wells)
-        if self._values is None or self._values[0] != key:
-            try:
-                rows = self.filter_rows(column.offer, text, wells)
-            except ValueError:  # while a filter is typed the map stays as it is
-                rows = self._rows_of(column.offer)
-            self._values = key, self._color_rows(rows, column, how, wells)
-        return self._values[1]
-
-    def _color_rows(
-        self, rows: WellTable, column: TableColumn, how: str, wells: Sequence[str]
-    ) -> Coloring:
-        table, name = self.tables[column.offer], column.name
-        if how == CATEGORY:
-            texts = rows.category_by_well(wells, name)
-            # Of all rows, so that colours stay while a filter leaves out rows.
-            names = set(table.list_texts(name))
-            if len(names) > MOST_CATEGORIES:  # most of them are of no well
-                known = (*table.category_by_well(wells, name).values(), *texts.values())
-                names = {text for text in known if text is not None}
-            return color_categories(texts, names, self._title_values(column, ""))
-        values = rows.value_by_well(wells, name, how)
-        return color_numbers(values, self._title_values(column, how))
-
-    def _title_values(self, column: TableColumn, how: str) -> str:
-        """Say what the values of the wells are: "voxels, mean, day 1"."""
-        table = self.tables[column.offer]
-        counted = "objects" if LABEL in table.place_columns else "images"
-        if how == "count":
-            how = f"count of {counted if table.place_columns else 'rows'}"
-        elif how != "sum" and self._is_number(column):
-            how = f"{how} of images"
-        # One row per well needs no word about how rows become one value.
-        alone = table.frame[WELL].is_unique and column.name != LABEL
-        parts = [self._title_column(column)]
-        parts += [how] if how and (not alone or how.startswith("count")) else []
-        if self._rows_of(column.offer) is not table:
-            parts.append(" + ".join(self._acquisitions[0]))
-        return ", ".join(parts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.labels.field_states import FieldStates
-from napari_ngff.plate.tables.files import read_listed_table, table_names
+from napari_ngff.plate.tables.files import read_listed_table, read_table, table_names
 from napari_ngff.plate.tables.measure_labels import (
     FieldPath,
     MeasureResult,
@@ -26,36 +27,41 @@ from napari_ngff.plate.tables.table import FIELD, WELL, WellTable, make_table
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from napari_ngff.plate.plate_layout import PlateMap
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.viewer.browsing.browser import Browser
 
 __all__ = [
-    "GatheredTable",
     "MeasureScope",
     "TableOffer",
     "TableOrigin",
+    "TableRead",
     "find_offers",
     "gather_offer",
+    "name_wells",
+    "read_file",
     "read_offer",
 ]
 
 WELLS_ASKED = 4
 """Number of wells whose first image is searched for tables."""
 
+STRANGERS = 3
+"""Wells that are not on the plate which a message names."""
 
 CHOSEN = ("done", "in progress", "flagged")
 """Columns of `states_table`, by the first of which a map is coloured at first."""
 
 
 class TableOrigin(StrEnum):
-    """Where a table comes from."""
+    """Where a table comes from, in the order in which tables are listed."""
 
     FILE = "file"
+    MEASURED = "measured"
     PLATE = "plate"
     IMAGES = "images"
-    COUNT = "count"
-    MEASURED = "measured"
     STATES = "annotation"
+    COUNT = "count"
 
 
 TASKS: dict[TableOrigin, Callable[..., Any]] = {
@@ -91,80 +97,97 @@ class TableOffer:
     @property
     def title(self) -> str:
         """The title for people."""
-        if self.source is TableOrigin.COUNT:
-            return f"number of {self.name}"
-        if self.source is TableOrigin.MEASURED:
-            return f"{self.name}, measured"
-        if self.source is TableOrigin.STATES:
-            return "annotation of fields"
-        return (
-            f"{self.name} (of images)"
-            if self.source is TableOrigin.IMAGES
-            else self.name
-        )
+        titles = {
+            TableOrigin.COUNT: f"number of {self.name}",
+            TableOrigin.MEASURED: f"{self.name}, measured",
+            TableOrigin.STATES: "annotation of fields",
+            TableOrigin.IMAGES: f"{self.name} (of images)",
+        }
+        return titles.get(self.source, self.name)
 
 
 def find_offers(browser: Browser) -> tuple[TableOffer, ...]:
     """Read which tables are in a plate and in the images of its first wells, and of
     which labels there are numbers.
     """
-    node = browser.node
-    offers: dict[TableOffer, None] = {}
+    node, offers = browser.node, list[TableOffer]()
     labels: tuple[str, ...] = ()
-    try:
-        offers.update(
-            (TableOffer(TableOrigin.PLATE, name), None) for name in table_names(node)
-        )
+    # A damaged list of tables; all else can be used.
+    with suppress(OMEZarrError, OSError):
+        offers += [TableOffer(TableOrigin.PLATE, name) for name in table_names(node)]
         labels = browser.label_names()
-    except (OMEZarrError, OSError):
-        pass  # a damaged list of tables; all else can be used
     # States are no file of a table: they are offered as soon as one field has a state.
     with suppress(OMEZarrError, OSError):  # reported when a round of annotation begins
-        offers.update(
-            {TableOffer(TableOrigin.STATES, ""): None}
-            if FieldStates(node).has_any
-            else {}
-        )
+        offers += [TableOffer(TableOrigin.STATES, "")] * FieldStates(node).has_any
     wells: list[str | None] = [well.path for well in browser.map.wells]
     for well in wells[:WELLS_ASKED] or [None]:
-        try:
-            position = browser.fields_of(well).fields[0].position
-            path = "/".join(part for part in (well, position.field) if part)
-            names = table_names(node.child(path))
-        except (OMEZarrError, OSError, IndexError):
-            continue  # the map shows it crossed
-        offers.update((TableOffer(TableOrigin.IMAGES, name), None) for name in names)
+        with suppress(OMEZarrError, OSError, IndexError):  # the map shows it crossed
+            field = browser.fields_of(well).fields[0].position.field
+            names = table_names(node.child(FieldPath(well, field).path))
+            offers += [TableOffer(TableOrigin.IMAGES, name) for name in names]
     return (*offers, *(TableOffer(TableOrigin.COUNT, name) for name in labels))
 
 
-def read_offer(node: Node, offer: TableOffer) -> WellTable:
-    """Read a table that is kept as one: of the plate, or of its annotation.
+@dataclass(frozen=True, slots=True, eq=False)
+class TableRead:
+    """A table that was read or measured.
+
+    Attributes
+    ----------
+    note
+        A sentence for the user: how much was found, or what is of no well.
+    problems
+        Why images are left out.
+    """
+
+    table: WellTable
+    note: str
+    problems: tuple[str, ...] = ()
+
+
+def read_file(node: Node, path: str, plate: PlateMap) -> TableRead:
+    """Read a table from a file; of a plate, it has to name wells.
 
     Raises
     ------
     OMEZarrError, OSError
         Where it cannot be read.
     """
+    table = read_table(path, alone=not plate.wells)
+    return _place_rows(node, table, os.path.basename(path), plate)
+
+
+def read_offer(
+    node: Node,
+    offer: TableOffer,
+    plate: PlateMap,
+    goes_on: Callable[[int, int], bool],
+) -> TableRead | None:
+    """Read a table of a plate, of its annotation, or of all of its images.
+
+    Raises
+    ------
+    OMEZarrError, OSError
+        Where it cannot be read.
+    """
+    if offer.source in TASKS:
+        return gather_offer(node, offer, goes_on)
     is_states = offer.source is TableOrigin.STATES
     table = states_table(node) if is_states else read_listed_table(node, offer.name)
-    return locate_rows(node, table)
+    return _place_rows(node, table, offer.title, plate)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class GatheredTable:
-    """A table that was gathered from images.
-
-    Attributes
-    ----------
-    summary
-        How much was found, and in how many images: a sentence for the user.
-    problems
-        Why images are left out.
-    """
-
-    table: WellTable
-    summary: str
-    problems: tuple[str, ...]
+def _place_rows(node: Node, table: WellTable, title: str, plate: PlateMap) -> TableRead:
+    """Find field and acquisition of rows; note which wells are not on the plate."""
+    table = locate_rows(node, table)
+    known = {*table.wells_of(well.path for well in plate.wells), ""}
+    others = [key for key in table.frame[WELL].unique().tolist() if key not in known]
+    if not others or not plate.wells:
+        return TableRead(table, "")
+    names = ", ".join(str(key).replace("/", "") for key in others[:STRANGERS])
+    more = len(others) - STRANGERS
+    names += f" and {more:,} more" if more > 0 else ""
+    return TableRead(table, f"Not on this plate, in {title}: {names}.")
 
 
 def gather_offer(
@@ -174,7 +197,7 @@ def gather_offer(
     places: Sequence[FieldPath] | None = None,
     wells: Sequence[str] | None = None,
     before: WellTable | None = None,
-) -> GatheredTable | None:
+) -> TableRead | None:
     """Make a table by reading each image; see `measure`.
 
     `before` is the table of an earlier measurement, whose other images stay.
@@ -191,12 +214,21 @@ def gather_offer(
     region = offer.name if offer.source is TableOrigin.MEASURED else stated
     table = make_table(measured.frame, offer.title, well_column, region)
     table = replace(table, without=measured.empty)
-    summary, count = _describe_result(offer, measured), len(table)
+    note, count = _describe_result(offer, measured), len(table)
     if before is not None:
         table = join_measured(before, table)
     if len(table) > count:
-        summary += f" {len(table) - count:,} rows of other images stay."
-    return GatheredTable(table, summary, measured.problems)
+        note += f" {len(table) - count:,} rows of other images stay."
+    return TableRead(table, note, measured.problems)
+
+
+def name_wells(table: WellTable, plate: PlateMap) -> Any:
+    """Return the rows as a file gets them, with wells as people write them: "B03"."""
+    frame, names = table.frame, {well.path: well.name for well in plate.wells}
+    if not (frame[WELL] != "").any():
+        return frame.drop(columns=WELL)
+    known = {key: names[path] for key, path in table.wells_of(names).items()}
+    return frame.assign(**{WELL: frame[WELL].map(lambda key: known.get(key, key))})
 
 
 def _describe_result(offer: TableOffer, result: MeasureResult) -> str:
@@ -233,19 +265,12 @@ def states_table(node: Node) -> WellTable:
     import pandas as pd
 
     states = FieldStates(node)
-    places = places_of(node)
-    keys = ["/".join(p for p in (place.well, place.field) if p) for place in places]
-    state_names = [states.state_of(key) for key in keys]
-    columns = {
-        state: [int(place == state) for place in state_names] for state in CHOSEN
-    }
-    frame = pd.DataFrame(
-        {
-            WELL: [place.well or "" for place in places],
-            FIELD: [place.field for place in places],
-            "state": state_names,
-            **columns,
-        }
-    )
+    rows = [
+        (place.well or "", place.field, states.state_of(place.path))
+        for place in places_of(node)
+    ]
+    frame = pd.DataFrame(rows, columns=[WELL, FIELD, "state"])
+    for state in CHOSEN:
+        frame[state] = (frame["state"] == state).astype(int)
     alone = None if node.metadata.plate is not None else {WELL: ""}
     return make_table(frame, "annotation of fields", alone)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -10,14 +9,15 @@ from qtpy.QtCore import QPoint, QRect, Qt
 from qtpy.QtGui import QColor, QPainter, QPen, QPolygon
 
 from napari_ngff.plate.plate_layout import MapWell, PlateMap
+from napari_ngff.widgets.browser.legend_painting import paint_value
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from qtpy.QtGui import QImage
 
+    from napari_ngff.viewer.browsing.coloring import Coloring
     from napari_ngff.viewer.browsing.field_labels import WellStates
-    from napari_ngff.widgets.browser.legend_painting import CategoryScale, ColorScale
     from napari_ngff.widgets.colors import ThemeColors
 
 __all__ = ["CellGrid", "MapState", "paint_plate"]
@@ -88,9 +88,8 @@ class MapState:
     ----------
     shown
         Wells that a filter lets through; None for all.
-    values
-        Of a column; with `scale` they take the place of the pictures. None, and wells
-        that are not in it, are missing values.
+    coloring
+        Values of a column, which take the place of the pictures; None for these.
     states
         Of the annotation of a well's fields; wells that are not in it have no bar.
     """
@@ -104,14 +103,8 @@ class MapState:
     hovered: str | None = None
     pinned: Collection[str] = ()
     shown: Collection[str] | None = None
-    values: Mapping[str, float | None] = field(default_factory=dict)
-    scale: ColorScale | CategoryScale | None = None
+    coloring: Coloring | None = None
     states: Mapping[str, WellStates] = field(default_factory=dict)
-
-    def value_of(self, path: str) -> float | None:
-        """Return the value of a well; None if it is missing or NaN."""
-        value = self.values.get(path)
-        return None if value is None or math.isnan(value) else value
 
 
 def paint_plate(
@@ -137,17 +130,16 @@ def paint_well(
     painter: QPainter, state: MapState, path: str, rect: QRect, colors: ThemeColors
 ) -> None:
     """Draw one well: its value or thumbnail, then the marks on it."""
-    scale = state.scale
     dimmed = state.shown is not None and path not in state.shown
     if dimmed:
         painter.setOpacity(0.25)
     picture = state.pictures.get(path)
-    if scale is not None:
-        value = state.value_of(path)
+    if state.coloring is not None:
+        value = state.coloring.value_of(path)
         if value is None:
             paint_missing(painter, rect, colors)
         else:
-            scale.paint_value(painter, rect, value)
+            paint_value(painter, rect, state.coloring, value)
     elif picture is not None and picture.width() == picture.height():
         painter.drawImage(rect, picture)  # nearly all are square, and there may be 1536
     elif picture is not None:

@@ -22,12 +22,7 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
-from napari_ngff.widgets.browser.legend_painting import (
-    CategoryScale,
-    ColorScale,
-    legend_height,
-    paint_legend,
-)
+from napari_ngff.widgets.browser.legend_painting import legend_height, paint_legend
 from napari_ngff.widgets.browser.map_painting import (
     CellGrid,
     MapState,
@@ -52,6 +47,7 @@ if TYPE_CHECKING:
     )
 
     from napari_ngff.plate.plate_layout import MapWell, PlateMap
+    from napari_ngff.viewer.browsing.coloring import Coloring
     from napari_ngff.viewer.browsing.field_labels import WellStates
     from napari_ngff.viewer.browsing.joined_tables import WellDetails
 
@@ -157,23 +153,9 @@ class MapSurface(QAbstractScrollArea):
         self._state.shown = None if paths is None else frozenset(paths)
         self._port.update()
 
-    def setValues(
-        self,
-        values: Mapping[str, float | None] | None,
-        scale: ColorScale | CategoryScale | None = None,
-    ) -> None:
-        """Colour wells by a value instead of showing thumbnails.
-
-        Parameters
-        ----------
-        values
-            By path of the well; None, NaN and wells that are not in it are empty.
-            None shows thumbnails again.
-        scale
-            Colours of numbers, or of categories; they go into the legend.
-        """
-        self._state.values = {} if values is None else dict(values)
-        self._state.scale = None if values is None else scale
+    def setColoring(self, coloring: Coloring | None) -> None:
+        """Colour wells by a value instead of showing thumbnails; None shows them."""
+        self._state.coloring = coloring
         self._set_scroll_bars()
 
     def setStates(self, states: Mapping[str, WellStates]) -> None:
@@ -183,9 +165,9 @@ class MapSurface(QAbstractScrollArea):
 
     # --- what it returns
 
-    def scale(self) -> ColorScale | CategoryScale | None:
-        """Return the scale of the colours of values; None for thumbnails."""
-        return self._state.scale
+    def coloring(self) -> Coloring | None:
+        """Return the values by which wells are coloured; None for thumbnails."""
+        return self._state.coloring
 
     def states(self) -> dict[str, WellStates]:
         """Return the states of annotation that are shown, by path of the well."""
@@ -247,8 +229,8 @@ class MapSurface(QAbstractScrollArea):
         return header_width, metrics.height() + 4
 
     def _legend_height(self) -> int:
-        scale, width = self._state.scale, self._port.width()
-        return 0 if scale is None else legend_height(self.fontMetrics(), scale, width)
+        shown, width = self._state.coloring, self._port.width()
+        return 0 if shown is None else legend_height(self.fontMetrics(), shown, width)
 
     def _cell_side(self) -> int:
         rows, columns = self._state.map.shape
@@ -337,11 +319,11 @@ class MapSurface(QAbstractScrollArea):
         area = event.rect() if event is not None else self._port.rect()
         # Without smooth scaling: it takes three times as long, and hardly shows here.
         paint_plate(painter, self._state, self._cell_grid(), self._colors, area)
-        scale = self._state.scale
-        if scale is not None:
+        coloring = self._state.coloring
+        if coloring is not None:
             room = self._port.rect()
             room.setTop(room.bottom() - self._legend_height() + 1)
-            paint_legend(painter, scale, room, self._colors)
+            paint_legend(painter, coloring, room, self._colors)
         if self.hasFocus():
             draw_outline(painter, self._port.rect(), self._colors.chosen, 2)
         painter.end()
@@ -525,16 +507,14 @@ class PlateMapView(MapSurface):
         well = self._well_at(point)
         if well is None:
             return ""
-        lines, scale = [well.name], self._state.scale
+        lines, coloring = [well.name], self._state.coloring
         if well.path in self._state.problems:
             lines.append(self._state.problems[well.path])
         if well.path in self._state.states:
             lines.append(self._state.states[well.path].text)
         value_text = ""
-        if scale is not None:
-            value = self._state.value_of(well.path)
-            format_value = "no value" if value is None else scale.format_value(value)
-            value_text = f"{scale.title}: {format_value}"
+        if coloring is not None:
+            value_text = f"{coloring.title}: {coloring.describe_value(well.path)}"
             lines.append(value_text)
         details = self._details(well.path) if self._details is not None else ()
         most = MOST_COLUMNS // max(1, len(details))  # so that the screen has room
