@@ -44,6 +44,15 @@ def peak():
     thread.join()
 
 
+@pytest.fixture
+def unwatched(monkeypatch):
+    """Processes at whose memory nobody looks."""
+    bounded_call._end_idle()
+    monkeypatch.setattr(bounded_call, "PAUSE", 1000)
+    yield
+    bounded_call._end_idle()
+
+
 def call(work, source, *arguments, most=0, **more):
     return call_bounded(work, source, arguments, most, (), **more)
 
@@ -68,6 +77,19 @@ def test_a_process_that_takes_too_much_memory_is_ended(source, peak):
     assert call(bounded_works.take_memory, source, 60) == 60
     with pytest.raises(ExcessError, match="MB of memory"):
         call(bounded_works.take_memory, source, 3000)
+    assert peak[0] < 300
+    assert call(bounded_works.take_memory, source, 400, most=400 << 20) == 400
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel limits no memory")
+@pytest.mark.usefixtures("unwatched")
+def test_memory_is_limited_without_a_look_at_it(source, peak):
+    """A busy machine may look seconds later, while the process takes gigabytes."""
+    for _ in range(3):
+        with pytest.raises(ExcessError, match="MB of memory"):
+            call(bounded_works.take_memory, source, 3000)
+        assert call(bounded_works.take_memory, source, 60) == 60
+    assert call(bounded_works.start_threads, source, 32) == 32
     assert peak[0] < 300
     assert call(bounded_works.take_memory, source, 400, most=400 << 20) == 400
 

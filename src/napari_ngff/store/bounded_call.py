@@ -1,7 +1,9 @@
 """Lets libraries decode in another process, which ends where it takes too much memory.
 
-A chunk of 34 bytes can take 3 GB where a library decodes it. The process opens no
-files: through pipes it asks for the objects that it needs, and sends what it has read.
+A chunk of 34 bytes can take 3 GB where a library decodes it. On Linux the kernel gives
+the process no more than it may take; elsewhere, and for files in memory, this process
+looks at it. It opens no files: through pipes it asks for the objects that it needs, and
+sends what it has read.
 """
 
 from __future__ import annotations
@@ -40,13 +42,22 @@ SECONDS = 60.0
 KEPT = 256 << 20
 """Bytes of memory that a process may have while it waits for the next call."""
 
+UNUSED = 64 << 20
+"""Bytes that the kernel gives besides: libraries reserve more than they use."""
+
+ENVIRONMENT = {"OMP_NUM_THREADS": "2", "ARROW_DEFAULT_MEMORY_POOL": "system"}
+"""Against reserving much: a stack for each thread, and 1 GB for pyarrow."""
+
+STACK = 1 << 20
+"""Bytes of the stack of a thread; zarr-python starts up to 32."""
+
 PAUSE, REST = 0.002, 0.2
 """Seconds between two looks at the memory of a process that works, or rests."""
 
 MOST = 2
 """Processes at the same time."""
 
-READY, ASK, DONE, FAILED = "ready", "ask", "done", "failed"
+READY, ASK, DONE, FAILED, EXCEEDED = "ready", "ask", "done", "failed", "exceeded"
 
 NAMES = -1
 """In place of a length, asks for the names below a key."""
@@ -133,6 +144,7 @@ class _Process:
             [sys.executable, "-P", "-W", "ignore", "-m", __name__],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            env=os.environ | ENVIRONMENT,
             creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
         )
         self._measured = psutil.Process(self._process.pid)
@@ -158,8 +170,9 @@ class _Process:
         """Call a function there; return what it returns, or the error."""
         self._most, self._asked = math.inf, monotonic()
         self._works.set()
-        self._send((work, source.name, arguments, libraries, known or {}))
-        value = self._answer_questions(source, MARGIN + most)
+        most += MARGIN
+        self._send((work, source.name, arguments, most, libraries, known or {}))
+        value = self._answer_questions(source, most)
         # The limit stays: after a failure, threads of the library may go on.
         self._works.clear()
         return value
@@ -182,6 +195,9 @@ class _Process:
                 except Exception as error:  # noqa: BLE001 - it is raised in the end
                     failure = error
                     self._send((None, str(error)))
+            elif kind == EXCEEDED:
+                taken = f"more than {size_text(most)} of memory"
+                raise ExcessError(f"decoding it takes {taken}")
             else:
                 return failure if kind == FAILED and failure else value
 
@@ -276,6 +292,7 @@ class _AskedSource:
 
 def _serve() -> None:
     """Call the functions that come through the standard input, until it ends."""
+    threading.stack_size(STACK)
     # What libraries print must not come between the messages.
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
@@ -289,21 +306,43 @@ def _serve_call(
     work: Callable[..., Any],
     name: str,
     arguments: tuple[Any, ...],
+    most: int,
     libraries: tuple[str, ...],
     known: Mapping[str, bytes | None],
 ) -> None:
     source = _AskedSource(answers, name, known)
+    _limit_memory(None)
     try:
         for library in libraries:
             importlib.import_module(library)
+        _limit_memory(most)
         source.send(READY, None)
         kind, value = DONE, work(source, *arguments)
     except OMEZarrError as error:
         kind, value = FAILED, error
+    except MemoryError:
+        kind, value = EXCEEDED, None
     # Whatever it is: who waits for it must know.
     except Exception as error:  # noqa: BLE001
         kind, value = FAILED, CorruptDataError(f"{type(error).__name__}: {error}")
     source.close(kind, value)
+
+
+def _limit_memory(more: int | None) -> None:
+    """Let the kernel refuse memory beyond what there is and `more`; None for no limit.
+
+    Its limit of data is of all private memory that can be written.
+    """
+    if sys.platform != "linux":
+        return
+    import resource
+
+    hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
+    most = hard
+    if more is not None:
+        most = psutil.Process().memory_info().data + more + UNUSED
+        most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+    resource.setrlimit(resource.RLIMIT_DATA, (most, hard))
 
 
 if __name__ == "__main__":

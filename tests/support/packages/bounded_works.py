@@ -18,6 +18,14 @@ def take_memory(source, count):
     return len(held)
 
 
+def start_threads(source, count):
+    """Start threads that wait, as libraries do."""
+    threads = [threading.Thread(target=time.sleep, args=(0.1,)) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    return len(threads)
+
+
 def wait(source, seconds):
     time.sleep(seconds)
     return "done"
