@@ -293,10 +293,10 @@ widget = Fails()
 widget.sent.connect(fail)
 QTimer.singleShot(0, widget.sent.emit)
 QTimer.singleShot(0, lambda: QApplication.sendEvent(widget, QEvent(QEvent.Type.User)))
-QTimer.singleShot(1000, end)
 for _ in range(100):
     QApplication.processEvents()
 if sys.argv[2] == "loop":
+    QTimer.singleShot(1000, end)  # only now: a loop without a window would not end
     napari.run()
 raise SystemError("of the script")
 """
