@@ -32,7 +32,7 @@ from napari_ngff.labels.saving.before_images import (
     reopen_array,
 )
 from napari_ngff.labels.saving.changes_of_others import find_changes
-from napari_ngff.labels.saving.level_rules import LevelRule, find_rules
+from napari_ngff.labels.saving.level_rules import find_rules
 from napari_ngff.labels.saving.retype_array import retype_arrays
 from napari_ngff.labels.saving.save_pass import DirtyCells, LabelFiles, SavePass
 from napari_ngff.labels.saving.save_run import (
@@ -133,7 +133,7 @@ class LabelWriter:
             for i, (fine, coarse) in enumerate(pairwise(self.arrays))
         )
         # Used for new labels; for others they are found before the first save.
-        self._rules = tuple(LevelRule(reduction) for reduction in self.reductions)
+        self._rules = self.reductions
         self._rules_found = False
         self._check_dtypes()
         # Last, so that a writer that is refused leaves the canvas as it was.

@@ -24,11 +24,11 @@ def carry(pixels, coarse, method, room=ROOM):
     found = {}
     for cell in np.ndindex(4, 4):
         box = box_of(cell, CELL, SHAPE)
-        carried.add_block(0, cell, box, pixels[tuple(slice(*span) for span in box)])
-        target = reduction.target_box(box)
-        part = None if target is None else carried.get_part(0, cell, target)
+        block = pixels[tuple(slice(*span) for span in box)]
+        carried.add_block(0, cell, box, block, 9 - block)
+        part = carried.get_part(0, cell)
         if part is not None:
-            found[cell] = target, part
+            found[cell] = part
     return found, carried
 
 
@@ -37,8 +37,10 @@ def carry(pixels, coarse, method, room=ROOM):
 def test_parts_are_those_of_the_whole_level(pixels, coarse, method):
     found, _ = carry(pixels, coarse, method)
     whole = reduced(pixels, coarse, method)
-    for target, part in found.values():
-        np.testing.assert_array_equal(part, whole[tuple(slice(*s) for s in target)])
+    for part in found.values():
+        inside = tuple(slice(*span) for span in part.box)
+        np.testing.assert_array_equal(part.values, whole[inside])
+        assert part.changed.all()
     if coarse == (31, 42):
         assert len(found) == 16
 
@@ -52,12 +54,33 @@ def test_where_room_is_scarce_parts_are_compressed_and_then_left_out(pixels):
     everything, _ = carry(pixels, (31, 42), "mode")
     some, _ = carry(pixels, (31, 42), "mode", 1000)
     assert 1 < len(some) < 16
-    for cell, (_, part) in some.items():
-        np.testing.assert_array_equal(part, everything[cell][1])
+    for cell, part in some.items():
+        np.testing.assert_array_equal(part.values, everything[cell].values)
 
 
 def test_what_was_not_written_is_forgotten(pixels):
     _, carried = carry(pixels, (31, 42), "mode")
     carried.drop_blocks(0, [(0, 0)])
-    assert carried.get_part(0, (0, 0), ((0, 8), (0, 12))) is None
-    assert carried.get_part(0, (1, 1), ((8, 16), (12, 24))) is not None
+    assert carried.get_part(0, (0, 0)) is None
+    assert carried.get_part(0, (1, 1)) is not None
+
+
+@pytest.mark.parametrize("method", ["nearest", "mode"])
+@pytest.mark.parametrize("coarse", [(31, 42), (30, 41), (61, 42)])
+def test_only_what_an_edit_changes_is_changed(pixels, coarse, method):
+    reduction = LevelReduction.between_shapes(SHAPE, coarse, method)
+    cell, box = (1, 2), box_of((1, 2), CELL, SHAPE)
+    new = pixels.copy()
+    new[20:27, 50:62] = 7
+    carried = ReductionCache([reduction])
+    inside = tuple(slice(*span) for span in box)
+    carried.add_block(0, cell, box, new[inside], pixels[inside])
+    target = reduction.target_box(box)
+    # A file whose level follows no rule.
+    before = np.full([b - a for a, b in target], 99, "u4")
+    got = carried.get_part(0, cell).change_values(before, target)
+    old = reduced(pixels, coarse, method)[tuple(slice(*s) for s in target)]
+    want = reduced(new, coarse, method)[tuple(slice(*s) for s in target)]
+    np.testing.assert_array_equal(got, np.where(want != old, want, 99))
+    assert (got == 7).any()
+    assert (got == 99).any()

@@ -34,7 +34,8 @@ def counted(pixels, shape):
         )
         counts = Counter(pixels[part].ravel().tolist())
         most = max(counts.values())
-        out[index] = min(v for v, count in counts.items() if count == most)
+        ids = [v for v, count in counts.items() if count == most]
+        out[index] = min([v for v in ids if v != 0], default=0)
     return out
 
 
@@ -50,22 +51,33 @@ def cases(draw):
 
 @given(cases())
 @settings(deadline=None, max_examples=200)
-def test_mode_is_the_most_frequent_id_and_of_several_the_smallest(case):
+def test_mode_is_the_most_frequent_id_and_of_several_the_smallest_label(case):
     pixels, shape = case
     np.testing.assert_array_equal(whole(pixels, shape, "mode"), counted(pixels, shape))
 
 
 @pytest.mark.parametrize("dtype", ["u1", "i4", "u8"])
 def test_mode_of_squares_of_all_kinds(dtype):
-    ids = np.array([np.iinfo(dtype).min, 3, 4, np.iinfo(dtype).max], dtype)
+    ids = np.array([0, np.iinfo(dtype).min, 3, 4, np.iinfo(dtype).max], dtype)
     # Each combination of four ids is a square, in two planes that differ.
-    squares = ids[np.indices((4,) * 4).reshape(2, 2, 16, 16)]
-    plane = squares.transpose(2, 0, 3, 1).reshape(32, 32)
+    squares = ids[np.indices((5,) * 4).reshape(2, 2, 25, 25)]
+    plane = squares.transpose(2, 0, 3, 1).reshape(50, 50)
     stack = np.stack([plane, plane.T])
-    expected = counted(stack, (2, 16, 16))
-    assert len(np.unique(expected)) == 4
-    np.testing.assert_array_equal(whole(stack, (2, 16, 16), "mode"), expected)
-    np.testing.assert_array_equal(whole(plane, (16, 16), "mode"), expected[0])
+    expected = counted(stack, (2, 25, 25))
+    assert set(np.unique(expected)) == set(ids)
+    np.testing.assert_array_equal(whole(stack, (2, 25, 25), "mode"), expected)
+    np.testing.assert_array_equal(whole(plane, (25, 25), "mode"), expected[0])
+
+
+@given(st.data())
+@settings(deadline=None, max_examples=60)
+def test_a_stroke_in_one_plane_is_in_the_level_of_half_the_planes(data):
+    pixels = np.zeros((8, 16, 16), "u2")
+    plane = data.draw(st.integers(0, 7))
+    pixels[plane, 4:12, 2:10] = data.draw(st.integers(1, 65535))
+    shape = data.draw(st.sampled_from([(4, 8, 8), (4, 16, 16), (4, 16, 8)]))
+    level = whole(pixels, shape, "mode")
+    assert (level != 0).sum() == (pixels != 0).sum() * np.prod(shape) * 2 / pixels.size
 
 
 @given(cases(), st.data())

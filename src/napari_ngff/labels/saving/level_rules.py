@@ -1,8 +1,8 @@
 """Finds the rule by which the coarser levels of a label image were made.
 
 Programs take the first voxel of a block, another one, or the most frequent id, and
-seldom state which. A save has to follow the rule of the file: by any other rule
-unedited voxels of the same chunk would change, too.
+seldom state which. A save follows the rule of the file below edits, and changes nothing
+elsewhere: several rules may give the same at the places that are compared.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from napari_ngff.labels.level_grid import Box
     from napari_ngff.store.arrays.lazy_array import ArraySource
 
-__all__ = ["LevelRule", "find_rules"]
+__all__ = ["find_rules"]
 
 SIDE = 32
 """Voxels along y and x of the coarser level that are compared at once."""
@@ -45,26 +45,9 @@ MOST_OFFSETS = 64
 """Most voxels of a block that are tried as the sampled one: all 64 of 4 x 4 x 4."""
 
 
-@dataclass(frozen=True, slots=True)
-class LevelRule:
-    """The rule by which one level follows from the next finer one.
-
-    Attributes
-    ----------
-    reduction
-        The one that comes closest to the file.
-    exact
-        Whether it gives everything that was compared. If not, only voxels for which
-        an edit changes its result are to be changed.
-    """
-
-    reduction: LevelReduction
-    exact: bool = True
-
-
 def find_rules(
     levels: Sequence[ArraySource], stated: Sequence[LevelReduction], near: Iterable[Box]
-) -> tuple[LevelRule, ...]:
+) -> tuple[LevelReduction, ...]:
     """Find the rules by which the levels of a file were made.
 
     Parameters
@@ -80,10 +63,11 @@ def find_rules(
     Returns
     -------
     tuple
-        From each level to the next.
+        From each level to the next: of several that fit the first, and where none does,
+        the one that comes closest.
     """
     places = _ComparedPlaces(levels, near)
-    rules: list[LevelRule] = []
+    rules: list[LevelReduction] = []
     pairs = zip(itertools.pairwise(levels), stated, strict=True)
     for (fine, coarse), reduction in pairs:
         boxes = list(_compare_levels(fine, coarse, reduction, places))
@@ -91,13 +75,13 @@ def find_rules(
             (compared.reduced_by(reduction) == compared.stored).all()
             for compared in boxes
         )
-        rules.append(LevelRule(reduction) if fits else _find_closest(reduction, boxes))
+        rules.append(reduction if fits else _find_closest(reduction, boxes))
         if (
             fits
             and sum(compared.count_mixed(reduction) for compared in boxes) >= ENOUGH
         ):
             # A program makes all levels by one rule, so no other level has to be read.
-            return (*rules, *map(LevelRule, stated[len(rules) :]))
+            return (*rules, *stated[len(rules) :])
     return tuple(rules)
 
 
@@ -184,15 +168,16 @@ def _compare_levels(
             return
 
 
-def _find_closest(stated: LevelReduction, boxes: Sequence[_ComparedBox]) -> LevelRule:
+def _find_closest(
+    stated: LevelReduction, boxes: Sequence[_ComparedBox]
+) -> LevelReduction:
     """Find the rule that gives most of what the file has."""
     candidates = list(_list_candidates(stated))
     wrong = [
         sum(int((box.reduced_by(rule) != box.stored).sum()) for box in boxes)
         for rule in candidates
     ]
-    best = int(np.argmin(wrong))  # of several the first: what is stated
-    return LevelRule(candidates[best], not wrong[best])
+    return candidates[int(np.argmin(wrong))]  # of several the first: what is stated
 
 
 def _mark_borders(pixels: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:

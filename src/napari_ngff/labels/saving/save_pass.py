@@ -10,6 +10,7 @@ compressed where room gets scarce; where there is none left, blocks are read aga
 
 from __future__ import annotations
 
+import math
 import threading
 from dataclasses import dataclass, field
 from functools import partial
@@ -26,7 +27,12 @@ from napari_ngff.labels.saving.before_images import (
     reopen_array,
 )
 from napari_ngff.store.arrays.array_writer import ArrayWriter
-from napari_ngff.store.arrays.boxes import cell_at, intersect_boxes, slice_inside
+from napari_ngff.store.arrays.boxes import (
+    box_shape,
+    cell_at,
+    intersect_boxes,
+    slice_inside,
+)
 from napari_ngff.store.pyramids.pyramid import LevelSource
 from napari_ngff.store.threads import share_work
 
@@ -35,7 +41,6 @@ if TYPE_CHECKING:
 
     from napari_ngff.labels.level_grid import Box
     from napari_ngff.labels.saving.before_images import BeforeImages
-    from napari_ngff.labels.saving.level_rules import LevelRule
     from napari_ngff.labels.saving.save_run import SaveRun
     from napari_ngff.labels.saving.snapshot import Snapshot
     from napari_ngff.store.arrays.boxes import AxisOrder, Cell
@@ -62,11 +67,57 @@ CODEC = Zstd(1)
 
 
 @dataclass(frozen=True, slots=True)
+class ReducedPart:
+    """What edits change of a coarser level.
+
+    Attributes
+    ----------
+    box
+        Of that level.
+    values
+        What the rule makes of the finer level with the edits.
+    changed
+        Where it makes something else without them. Elsewhere the file keeps what it
+        had, whatever the rule gives there.
+    """
+
+    box: Box
+    values: Array
+    changed: Array
+
+    def change_values(self, before: Array, box: Box) -> Array:
+        """Return the values of a box, changed where the edits change them."""
+        common = intersect_boxes(self.box, box)
+        wanted = before.copy()
+        if all(start < stop for start, stop in common):
+            inside = slice_inside(common, self.box)
+            target = wanted[slice_inside(common, box)]
+            np.copyto(target, self.values[inside], where=self.changed[inside])
+        return wanted
+
+
+@dataclass(frozen=True, slots=True)
 class _CachedPart:
     box: Box
     dtype: np.dtype[Any]
     packed: bool
     data: bytes
+
+
+def _find_changes(block: Array, before: Array, box: Box) -> Box | None:
+    """Return the box of all voxels of a block that differ from what was there."""
+    differs = block != before
+    spans: list[tuple[int, int]] = []
+    for axis, (start, _) in enumerate(box):
+        others = tuple(other for other in range(len(box)) if other != axis)
+        found = np.flatnonzero(differs.any(axis=others))
+        if not len(found):
+            return None
+        spans.append((start + int(found[0]), start + int(found[-1]) + 1))
+        # What is left to look at gets smaller with each axis.
+        part = slice(int(found[0]), int(found[-1]) + 1)
+        differs = differs[(slice(None),) * axis + (part,)]
+    return tuple(spans)
 
 
 class ReductionCache:
@@ -88,7 +139,9 @@ class ReductionCache:
         self._parts: dict[tuple[int, Cell], _CachedPart] = {}
         self._lock = threading.Lock()
 
-    def add_block(self, number: int, cell: Cell, box: Box, block: Array) -> None:
+    def add_block(
+        self, number: int, cell: Cell, box: Box, block: Array, before: Array
+    ) -> None:
         """Reduce a new block for the next level, if it needs no other block for that.
 
         Parameters
@@ -97,8 +150,8 @@ class ReductionCache:
             Of its level.
         cell, box
             Its place there.
-        block
-            The new voxels.
+        block, before
+            The new voxels, and those before any edit.
         """
         # Without the lock: at worst a part is made in vain, or one more is read.
         if self._full or number == len(self._reductions):
@@ -111,34 +164,41 @@ class ReductionCache:
         # A voxel that also needs a neighbouring block, which may not be written yet.
         if intersect_boxes(sources, box) != sources:
             return
-        part = reduction.reduce(block[slice_inside(sources, box)], target)
-        raw = np.ascontiguousarray(part)
-        packed = self._room - raw.nbytes < self._plain
-        data = bytes(CODEC.encode(raw)) if packed else raw.tobytes()
+        changes = _find_changes(block, before, box)
+        target = (changes and reduction.target_box(changes)) or target
+        inside = slice_inside(reduction.source_box(target), box)
+        part = reduction.reduce(block[inside], target)
+        changed = part != reduction.reduce(before[inside], target)
+        raw = part.tobytes() + np.packbits(changed).tobytes()
+        packed = self._room - len(raw) < self._plain
+        data = bytes(CODEC.encode(raw)) if packed else raw
         with self._lock:
             self._full = len(data) > self._room
             if not self._full:
                 self._room -= len(data)
-                self._parts[number, cell] = _CachedPart(target, raw.dtype, packed, data)
+                self._parts[number, cell] = _CachedPart(
+                    target, part.dtype, packed, data
+                )
 
-    def get_part(self, number: int, cell: Cell, part: Box) -> Array | None:
-        """Return a part of the next level; None if it has to be read.
+    def get_part(self, number: int, cell: Cell) -> ReducedPart | None:
+        """Return what a block changes of the next level; None if it has to be read.
 
         Parameters
         ----------
         number, cell
-            Place of the block that it was made from.
-        part
-            Of the next level, inside of what the block reaches.
+            Place of the block.
         """
         # Without the lock: one look-up in a dict is atomic.
         cached = self._parts.get((number, cell))
         if cached is None:
             return None
-        shape = [stop - start for start, stop in cached.box]
+        shape = box_shape(cached.box)
         raw = CODEC.decode(cached.data) if cached.packed else cached.data
-        pixels = np.frombuffer(raw, cached.dtype).reshape(shape)
-        return pixels[slice_inside(part, cached.box)]
+        count = math.prod(shape)
+        bits = np.frombuffer(raw, "u1", offset=count * cached.dtype.itemsize)
+        changed = np.unpackbits(bits, count=count).astype(bool)
+        values = np.frombuffer(raw, cached.dtype, count)
+        return ReducedPart(cached.box, values.reshape(shape), changed.reshape(shape))
 
     def drop_blocks(self, number: int, cells: Iterable[Cell]) -> None:
         """Forget the parts of blocks that were not written after all."""
@@ -230,7 +290,7 @@ class LabelFiles:
 
     arrays: tuple[ChunkedArray, ...]
     order: AxisOrder
-    rules: tuple[LevelRule, ...]
+    rules: tuple[LevelReduction, ...]
     transaction: Transaction
     revisions: dict[str, Revision | None]
     secure: Secure
@@ -263,7 +323,7 @@ class SavePass:
     _lock: threading.Lock = field(init=False, default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
-        self._reductions = ReductionCache([rule.reduction for rule in self.files.rules])
+        self._reductions = ReductionCache(self.files.rules)
 
     def write_levels(self) -> None:
         """Write dirty cells level by level until the end or a cancel."""
@@ -292,9 +352,9 @@ class SavePass:
                 # later would be taken for the original, and get these edits once more.
                 self.before_images.put_block(0, cell, block)
                 return False
+            self._note_change(0, writer, box, new, before)
             # In place: `ArrayWriter` encodes this very array.
             block[...] = new
-            self._note_change(0, writer, box, block)
             return True
 
         self._update_units(0, writer, edit_cell, self.dirty.pending)
@@ -303,34 +363,35 @@ class SavePass:
         stale = self.dirty.stale[number]
         if not stale:
             return
-        rule = self.files.rules[number - 1]
-        reduction = rule.reduction
+        reduction = self.files.rules[number - 1]
         fine, opened = self._reopen_level(number - 1)
         writer = self._array_writer(number)
         targets = reduction.target_cells(stale, fine.chunks, writer.array.chunks)
 
+        def read_part(part: Box) -> ReducedPart:
+            sources = reduction.source_box(part)
+            values = reduction.reduce(fine.read(sources), part)
+            made = reduction.reduce(opened.read(sources), part)
+            return ReducedPart(part, values, values != made)
+
         def reduce_cell(box: Box, block: Any) -> bool:
             changed = False
             cell = cell_at(box, writer.array.chunks)
-            before = None if rule.exact else self._before_image(number, cell, block)
+            before = self._before_image(number, cell, block)
             # Only the part below a changed finer block is made anew, not the whole
             # cell.
             for finer, target in targets[cell]:
                 part = intersect_boxes(target, box)
-                new = self._reduce_part(number, fine, finer, part)
-                if before is not None:
-                    # The rule only comes closest: take its result where the edits
-                    # change it, and keep what the file had elsewhere.
-                    made = reduction.reduce(
-                        opened.read(reduction.source_box(part)), part
-                    )
-                    new = np.where(new != made, new, before[slice_inside(part, box)])
-                old = block[slice_inside(part, box)]
-                if not np.array_equal(new, old):
-                    old[...] = new
+                inside = slice_inside(part, box)
+                reduced = self._reductions.get_part(number - 1, finer)
+                if reduced is None:
+                    reduced = read_part(part)
+                new = reduced.change_values(before[inside], part)
+                if not np.array_equal(new, block[inside]):
+                    block[inside] = new
                     changed = True
             if changed:
-                self._note_change(number, writer, box, block)
+                self._note_change(number, writer, box, block, before)
             return changed
 
         # Cells are taken out when they are written; a finer cell stays stale as long as
@@ -341,40 +402,29 @@ class SavePass:
         stale.intersection_update(remaining)
         self._reductions.drop_level(number - 1)
 
-    def _reopen_level(self, number: int) -> tuple[ChunkedArray, OriginalLevel]:
+    def _reopen_level(self, number: int) -> tuple[LevelSource, OriginalLevel]:
         """Open a level as it was just written, and as it was before any edit."""
         files = self.files
         # By the transaction, which knows blocks that have not got their names yet.
         array = reopen_array(files.arrays[number], files.transaction.source)
-        # As it was: for rules that do not fit exactly.
-        original = OriginalLevel(
-            LevelSource(array), self.before_images, number, array.chunks
-        )
-        return array, original
-
-    def _reduce_part(
-        self, number: int, fine: ChunkedArray, finer: Cell, part: Box
-    ) -> Any:
-        """Make a part of a level from a cell of the finer level, `fine`."""
-        new = self._reductions.get_part(number - 1, finer, part)
-        if new is not None:
-            return new
-        reduction = self.files.rules[number - 1].reduction
         # `keep=False`: decoded chunks of a save must not fill the cache.
-        source = fine.read(reduction.source_box(part), keep=False)
-        return reduction.reduce(source, part)
+        level = LevelSource(array, keep=False)
+        return level, OriginalLevel(level, self.before_images, number, array.chunks)
 
     def _before_image(self, number: int, cell: Cell, block: Any) -> Any:
         """Return a block as it was before anything was saved into it."""
         before = self.before_images.get_block(number, cell)
-        return block.copy() if before is None else before
+        if before is None:
+            return block.copy()
+        # Labels may have got a wider type since.
+        return before.astype(block.dtype, copy=False)
 
     def _note_change(
-        self, number: int, writer: ArrayWriter, box: Box, block: Any
+        self, number: int, writer: ArrayWriter, box: Box, block: Any, before: Any
     ) -> None:
         """Reduce a new block for the next level, and note that this depends on it."""
         cell = cell_at(box, writer.array.chunks)
-        self._reductions.add_block(number, cell, box, block)
+        self._reductions.add_block(number, cell, box, block, before)
         if number + 1 < len(self.files.arrays):
             with self._lock:
                 self.dirty.stale[number + 1].add(cell)

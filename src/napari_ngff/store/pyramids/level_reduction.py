@@ -1,8 +1,9 @@
 """Reduces label ids to coarser levels; each id of a coarser level occurs in its block.
 
 *nearest* takes one voxel of each block, usually the first (``fine[::f]``). *mode* takes
-the most frequent id of the block, of equally frequent ones the smallest. Blocks depend
-only on the shapes of two levels, so a part is computed exactly as the whole was.
+the most frequent id of the block, of equally frequent ones the smallest but 0: else a
+stroke in one plane would be in no level of half the planes. Blocks depend only on the
+shapes of two levels, so a part is computed exactly as the whole was.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ Indices = npt.NDArray[np.int64]
 
 
 def block_mode(block: Array, lengths: tuple[int, ...], inside: Sequence[Any]) -> Array:
-    """Take the most frequent id of each block; the smallest of equally frequent ones.
+    """Take the most frequent id of each block; of several the smallest that is not 0.
 
     Parameters
     ----------
@@ -84,7 +85,8 @@ def _mode_of_squares(block: Array) -> Array:
     Notes
     -----
     Of four ids in ascending order it is the second, unless that one is alone: then the
-    last two may be a pair, or the first is the smallest of four different ones.
+    last two may be a pair, or the first is the smallest of four different ones. Where
+    that is 0 the second is, and two of 0 lose against a pair of another id.
     """
     # The two voxels of each column in order, then the two columns of a block: a few
     # comparisons of whole arrays instead of sorting each block.
@@ -96,10 +98,13 @@ def _mode_of_squares(block: Array) -> Array:
     inner = np.maximum(low[even], low[odd]), np.minimum(high[even], high[odd])
     second = np.minimum(*inner)
     alone = (first != second) & (inner[0] != inner[1])
+    # `second` is 0 and neither of the two between is its twin: first and second are 0.
+    alone |= (second == 0) & (inner[0] != inner[1])
     if alone.any():
         third = np.maximum(inner[0][alone], inner[1][alone])
         last = np.maximum(high[even][alone], high[odd][alone])
-        second[alone] = np.where(third == last, third, first[alone])
+        single = np.where(first[alone] == 0, second[alone], first[alone])
+        second[alone] = np.where(third == last, third, single)
     return second
 
 
@@ -169,7 +174,7 @@ def _find_corners(
 
 
 def _most_frequent(ids: list[Array]) -> Array:
-    """Take the most frequent id at each place; the smallest of equally frequent ones.
+    """Take the most frequent id at each place; of several the smallest that is not 0.
 
     Parameters
     ----------
@@ -193,8 +198,8 @@ def _most_frequent(ids: list[Array]) -> Array:
     for before, after in itertools.pairwise(ids):
         run *= after == before
         run += 1
-        # Not >=: of two runs of equal length the first has the smaller id.
-        np.copyto(best, after, where=run > most)
+        # Of two runs of equal length the first has the smaller id; that may be 0.
+        np.copyto(best, after, where=(run > most) | (run == most) & (best == 0))
         np.maximum(most, run, out=most)
     return best
 
@@ -210,14 +215,15 @@ def _most_frequent_inside(ids: list[Array], weights: list[Indices]) -> Array:
         Of each of `ids`, as `_count_weight` returns them.
     """
     # Each id of a place is a candidate once per voxel that has it; the smaller id wins
-    # a draw.
+    # a draw, and any other against 0.
     best, most = ids[0].copy(), np.full(ids[0].size, -1)
     for candidate in ids:
         count = sum(
             n * (ids_there == candidate)
             for n, ids_there in zip(weights, ids, strict=True)
         )
-        better = (count > most) | ((count == most) & (candidate < best))
+        draw = (candidate != 0) & ((candidate < best) | (best == 0))
+        better = (count > most) | ((count == most) & draw)
         best[better] = candidate[better]
         most[better] = count[better]
     return best

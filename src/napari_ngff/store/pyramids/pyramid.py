@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -71,10 +71,17 @@ class Pyramid:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LevelSource:
-    """An array whose unreadable chunks are reported instead of raised."""
+    """An array whose unreadable chunks are reported instead of raised.
+
+    Attributes
+    ----------
+    keep
+        Whether decoded chunks are cached; see `ChunkedArray.read`.
+    """
 
     array: ChunkedArray
     on_error: OnError | None = None
+    keep: bool = field(default=True, kw_only=True)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -93,7 +100,7 @@ class LevelSource:
 
     def read(self, box: Box) -> np.ndarray[Any, Any]:
         """Read a box."""
-        return self.array.read(box, self.on_error)
+        return self.array.read(box, self.on_error, self.keep)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # The callback belongs to this process; elsewhere a broken chunk is an error.
