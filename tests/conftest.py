@@ -23,6 +23,7 @@ from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from types import TracebackType
 
 # A tenth of the time would be spent on looking for garbage, most of it in modules.
 gc.set_threshold(10_000, 20, 100)
@@ -119,13 +120,14 @@ def unexpected(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[BaseException]]
     module = sys.modules.get("napari_ngff.viewer.unexpected")
     errors: list[BaseException] = []
     if module is not None:
-        report = module.report_unexpected
+        manager = module.notification_manager
 
-        def note_error(error: BaseException) -> None:
+        def note_error(kind: type, error: BaseException, trace: TracebackType) -> None:
             errors.append(error)
-            report(error)
+            manager.receive_error(kind, error, trace)
 
-        monkeypatch.setattr(module, "report_unexpected", note_error)
+        noting = SimpleNamespace(receive_error=note_error)
+        monkeypatch.setattr(module, "notification_manager", noting)
     yield errors
     if errors:
         raise errors[0]

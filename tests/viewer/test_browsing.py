@@ -435,11 +435,15 @@ def test_a_field_is_left_when_the_save_that_is_running_has_ended(root, viewer):
     labels = viewer.layers["cells"]
     labels.selected_label, labels.brush_size, labels.opacity = 77, 5, 0.3
     saver = labels.saver
-    saver.running = True
+    waiting = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(window_services, "_runner", [lambda *job: waiting.append(job)])
+        saver.save()
+    assert saver.running
     browser.step_field(1)
     assert browser.position == Position("A/1", "0", 0)
-    saver.running = False
-    saver.failed.emit(None)
+    ((work, done),) = waiting
+    done(work())
     assert browser.position == Position("A/1", "1", 0)
     assert viewer.layers["cells"] is labels
     assert (labels.selected_label, labels.brush_size, labels.opacity) == (77, 5, 0.3)

@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -20,17 +21,21 @@ from qtpy.QtGui import QCloseEvent
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QApplication, QMessageBox, QPushButton
 
-from mouse import drag, pump, until
+from mouse import drag, press_save, pump, until
 from napari_ngff.labels.journal import INTERVAL, find_journals, read_journal
+from napari_ngff.labels.label_writer import LabelWriter
 from napari_ngff.plugin import use_workers
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.viewer import window_services
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.samples import write_image
 from napari_ngff.viewer.saving import save_report as save_report
+from napari_ngff.viewer.session import Session
 from napari_ngff.widgets import dialogs
 from napari_ngff.widgets.dialogs import CANCEL, DISCARD, KEEP, LATER, RESTORE, SAVE
 from napari_ngff.widgets.new_labels_form import show_new_labels
+from napari_ngff.widgets.saving import save_progress
+from patience import PATIENCE
 
 
 @pytest.fixture(scope="module")
@@ -192,6 +197,59 @@ def test_the_window_stays_where_saving_fails(viewer, folder, monkeypatch):
     assert "in the file already" in user.asked[0][0]
     assert not layer.unsaved
     assert (stored(folder) == 77).any()
+
+
+def test_a_save_that_hangs_holds_no_window(viewer, folder, monkeypatch):
+    """The user cancels it; it is asked again, and its edits can be kept for later."""
+    layer = opened(viewer, folder)
+    paint(viewer, layer)
+    pixels = np.asarray(layer.data[0])
+    answers, write = threading.Event(), LabelWriter.save
+
+    def hang(*arguments):
+        assert answers.wait(PATIENCE)
+        return write(*arguments)
+
+    monkeypatch.setattr(LabelWriter, "save", hang)
+    monkeypatch.setattr(save_progress, "LAST_BLOCK", 100)
+    window = viewer.window._qt_window
+    user = Answer(SAVE, CANCEL)
+    assert not window.close(confirm_need=True)  # returns though nothing answers
+    assert len(user.asked) == 2
+    assert window.isVisible()
+    assert layer.saver.running
+    answers.set()
+    until(lambda: not layer.saver.running)
+    press_save(viewer, layer)
+    until(lambda: not layer.unsaved)
+    assert (stored(folder) == pixels).all()
+
+
+def test_a_window_closes_though_it_cannot_be_found_what_is_unsaved(
+    viewer, folder, monkeypatch, unexpected
+):
+    layer = opened(viewer, folder)
+    paint(viewer, layer)
+
+    def fail(*_):
+        raise LookupError("a bug")
+
+    monkeypatch.setattr(Session, "list_unsaved", fail)
+    window = viewer.window._qt_window
+    window.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose, False)
+    user = Answer(CANCEL)
+    window.close(confirm_need=True)
+    assert user.asked
+    assert window.isVisible()
+    user = Answer("Close")
+    window.close(confirm_need=True)
+    assert user.asked
+    assert not window.isVisible()
+    assert [str(error) for error in unexpected] == ["a bug", "a bug"]
+    while unexpected:
+        unexpected.pop().__traceback__ = None  # it holds the window
+    layer.saver.release_journal()
+    assert len(journals(folder)) == 1
 
 
 @pytest.mark.default_cases("True")

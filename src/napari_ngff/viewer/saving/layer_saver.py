@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
@@ -13,20 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from napari_ngff.errors import NameTakenError, OMEZarrError, UnsupportedError
+from napari_ngff.errors import NameTakenError, UnsupportedError
 from napari_ngff.labels.journal import release_later
-from napari_ngff.labels.label_classes import find_class_conflicts, keep_stored_classes
-from napari_ngff.labels.label_metadata import (
-    read_label_info,
-    rebase_label_info,
-    write_label_info,
-)
 from napari_ngff.labels.saving.save_run import ARCHIVE, SaveOutcome, count_common
 from napari_ngff.store.sources.read_ahead import is_remote
 from napari_ngff.viewer import window_services
 from napari_ngff.viewer.layer_plan import KEY, origin_of
 from napari_ngff.viewer.painting.label_owners import is_first_save, owner_signals
 from napari_ngff.viewer.saving.left_labels import keep_left
+from napari_ngff.viewer.saving.running_save import RELEASED, REOPEN, RunningSave
 from napari_ngff.viewer.saving.save_report import (
     SavedLayer,
     SaveReporter,
@@ -35,30 +29,19 @@ from napari_ngff.viewer.saving.save_report import (
     report_not_kept,
     reported_journal,
 )
+from napari_ngff.viewer.unexpected import going_on
 
 if TYPE_CHECKING:
     from napari_ngff.labels.canvas import Canvas
     from napari_ngff.labels.edits import Edit
     from napari_ngff.labels.journal import Journal
-    from napari_ngff.labels.label_classes import LabelClass
     from napari_ngff.labels.label_writer import LabelWriter
     from napari_ngff.metadata.model import LabelInfo
-    from napari_ngff.viewer.saving.layer_description import (
-        DescriptionSnapshot,
-        LayerDescription,
-    )
+    from napari_ngff.viewer.saving.layer_description import LayerDescription
 
-__all__ = ["OFTEN", "Finish", "LayerSaver", "SaverSignals"]
-
-
-OFTEN = 10
-"""Times a second that the progress of a save is emitted."""
-
+__all__ = ["Finish", "LayerSaver"]
 
 Finish = Callable[[], None]
-
-UNSAID = (OMEZarrError, OSError, ValueError)
-"""Errors by which colours and properties are not written, while the voxels are."""
 
 COPY = (
     "{} is a copy of labels, and has no place in a file. Choose File ▸ Save Selected"
@@ -85,10 +68,8 @@ class LayerSaver(SaverSignals):
     note, detail
         Text for the controls: result of the last save, or progress of this one; and
         for the tool tip.
-    running
-        Whether a save runs.
     fraction
-        Part of it that is done, 0 to 1.
+        Part of the save that is done, 0 to 1.
     partial
         Whether a save has begun that is not complete: some of it is in the file.
     wanted
@@ -114,11 +95,7 @@ class LayerSaver(SaverSignals):
         self._layer = weakref.ref(layer)
         self._create = create
         self._finish: Finish | None = None
-        self._described: DescriptionSnapshot | None = None
-        self._conflicts: tuple[tuple[LabelClass, LabelClass], ...] = ()
-        self._again = False
-        self._cancelled = False
-        self._quiet = self._asks = self._counts_voxels = False
+        self._current: RunningSave | None = None
         self._released = False
         self._working = threading.Lock()
         self._reporter = SaveReporter()
@@ -128,7 +105,6 @@ class LayerSaver(SaverSignals):
         # do: Python may collect them anywhere, even where this journal is written.
         self._finalizer = weakref.finalize(layer, release_later, self.release_journal)
         self.note = self.detail = ""
-        self.running = False
         self.fraction = 0.0
         self.partial = False
         self.wanted = True
@@ -138,12 +114,16 @@ class LayerSaver(SaverSignals):
         self.abandon: Finish | None = None
         self._dirty = False
         self._copied: tuple[Edit, ...] | None = None
-        self._reported_at = 0.0
 
     def _resolve_waiting(self, writer: LabelWriter | None) -> None:
         self.writer = writer
         if writer is not None:
             writer.journal = self.journal
+
+    @property
+    def running(self) -> bool:
+        """Return whether a save runs."""
+        return self._current is not None
 
     @property
     def is_released(self) -> bool:
@@ -382,48 +362,65 @@ class LayerSaver(SaverSignals):
             True for a save that the user did not ask for: then nothing is asked, and a
             failure is shown only once.
         """
-        if self.running:
+        if self._current is not None:
             # After this one: a second save at the same time would read what it writes.
-            self._again |= not quiet
+            self._current.again |= not quiet
             return
-        layer = self._layer()
-        may_idle = self.is_unpainted or self._copied is not None
-        if may_idle and layer is not None and not self.has_unsaved(layer):
+        run = self._current = RunningSave(quiet, asks=not quiet)
+        with going_on():
             window_services.watch_save(self)
-            self._finish_save(SaveResult(SaveOutcome(idle=True)))
-            return
-        # In the main thread, since it reads the layer; the worker gets it as a value.
-        described = self._begin_save(quiet, asks=not quiet)
-        window_services.watch_save(self)
-        window_services.run_work(lambda: self._run_save(described), self._finish_save)
+        self._start_save(run, in_worker=True)
 
     def save_now(self) -> bool:
         """Save in this thread; return whether everything is saved."""
-        layer = self._layer()
-        self._finish_save(self._run_save(self._begin_save()))
+        layer, run = self._layer(), RunningSave()
+        self._current = run
+        self._start_save(run, in_worker=False)
         return layer is None or not self.has_unsaved(layer)
+
+    def _has_nothing(self) -> bool:
+        """Return whether these are labels without a file that need not be written."""
+        layer = self._layer()
+        may_idle = self.is_unpainted or self._copied is not None
+        return may_idle and layer is not None and not self.has_unsaved(layer)
 
     def cancel(self) -> None:
         """Stop a save; the next one continues from there."""
-        # A save that was asked for during this one is cancelled with it.
-        self._again = False
-        self._cancelled = True
+        if self._current is not None:
+            # A save that was asked for during this one is cancelled with it.
+            self._current.again = False
+            self._current.cancelled = True
 
-    def _begin_save(
-        self, quiet: bool = False, asks: bool = False
-    ) -> DescriptionSnapshot | None:
-        self.running = True
-        self._cancelled = False
-        self._quiet, self._asks = quiet, asks
-        layer: Any = self._layer()
-        self._counts_voxels = layer is not None and is_first_save(layer)
-        self.fraction = self._reported_at = 0.0
-        self.note, self.detail = "Saving 0 %", ""
-        self.progressed.emit(0.0)
-        return None if self.description is None else self.description.take_snapshot()
+    def _start_save(self, run: RunningSave, *, in_worker: bool) -> None:
+        """Start a save; whatever fails, it ends with one of `saved` and `failed`."""
+        work, finish = partial(self._run_save, run), partial(self._finish_save, run)
+
+        def fail(error: Exception) -> None:
+            finish(SaveResult(error=error))
+
+        try:
+            if in_worker and self._has_nothing():
+                finish(SaveResult(SaveOutcome(idle=True)))
+                return
+            if self._released:
+                raise UnsupportedError(RELEASED, remedy=REOPEN)
+            layer: Any = self._layer()
+            run.counts_voxels = layer is not None and is_first_save(layer)
+            self.fraction = 0.0
+            self.note, self.detail = "Saving 0 %", ""
+            self.progressed.emit(0.0)
+            if self.description is not None:
+                # In the main thread, since it reads the layer.
+                run.described = self.description.take_snapshot()
+            if in_worker:
+                window_services.run_work(work, finish, fail)
+            else:
+                finish(work())
+        except Exception as error:  # noqa: BLE001
+            fail(error)
 
     # In a worker, from here to `_report_progress`.
-    def _run_save(self, described: DescriptionSnapshot | None) -> SaveResult | None:
+    def _run_save(self, run: RunningSave) -> SaveResult | None:
         layer = self._layer()
         if layer is None:
             return None
@@ -431,9 +428,8 @@ class LayerSaver(SaverSignals):
         with self._working:
             if self._released:
                 return None  # the layer may show other labels by now
-            self._described, self._conflicts = described, ()
             try:
-                outcome = self._save_layer(layer)
+                outcome = self._save_layer(layer, run)
             # Whatever it is, the user must hear that it was not saved.
             except Exception as error:  # noqa: BLE001
                 return SaveResult(error=error)
@@ -441,12 +437,13 @@ class LayerSaver(SaverSignals):
             # Colours follow with the rest, by the save that completes this one.
             if outcome.cancelled or self.writer.transaction.uncommitted:
                 return SaveResult(outcome)
-            result = self._write_description(layer, outcome)
-            if self._counts_voxels:
-                result = replace(result, changed=self.writer.count_changed())
+            result = self._write_description(layer, outcome, run)
+            if run.counts_voxels:
+                with going_on():
+                    result = replace(result, changed=self.writer.count_changed())
             return result
 
-    def _save_layer(self, layer: SavedLayer) -> SaveOutcome:
+    def _save_layer(self, layer: SavedLayer, run: RunningSave) -> SaveOutcome:
         if self.writer is None:
             self._resolve_waiting(self._create_labels(layer))
         assert self.writer is not None
@@ -454,7 +451,7 @@ class LayerSaver(SaverSignals):
         self.writer.follow_canvas(layer.canvas)
         outcome = self.writer.save(
             self._report_progress,
-            lambda: self._cancelled,
+            lambda: run.cancelled,
             partial(self._put_description, layer),
         )
         # Only now new labels are put into the list: readers must not find half of them.
@@ -467,52 +464,46 @@ class LayerSaver(SaverSignals):
     @property
     def info_to_write(self) -> LabelInfo | None:
         """Colours and properties that this save is to write; None for none."""
-        if self.description is None or self._described is None:
+        run = self._current
+        if self.description is None or run is None or run.described is None:
             return None
-        return self._described.join_with(self.description.info)
+        return run.described.join_with(self.description.info)
 
     def _put_description(self, layer: SavedLayer) -> None:
         """Put colours and properties into the transaction of the voxels.
 
         An error is reported by `_write_description`; the voxels are saved anyway.
         """
-        with suppress(*UNSAID):
+        with suppress(Exception):
             self._describe_labels(layer)
 
-    def _write_description(self, layer: SavedLayer, outcome: SaveOutcome) -> SaveResult:
+    def _write_description(
+        self, layer: SavedLayer, outcome: SaveOutcome, run: RunningSave
+    ) -> SaveResult:
         """Write colours and properties, if they differ from those in the file."""
         assert self.writer is not None
-        described = self._described
         try:
             info = self._describe_labels(layer)
             self.writer.transaction.commit()
-        except UNSAID as error:
+        except Exception as error:  # noqa: BLE001  the voxels are saved
             return SaveResult(outcome, unsaid=error)
         before = None if self.description is None else self.description.info
         changed = self.description is not None and self.description.is_changed
-        left = described.unsaved_features if described and changed else ()
+        left = run.described.unsaved_features if run.described and changed else ()
         return SaveResult(outcome, info=info, before=before, left_out=left)
 
     def _describe_labels(self, layer: SavedLayer) -> LabelInfo | None:
         """Put colours and properties into the transaction; None where there is none."""
-        origin, info = origin_of(layer), self.info_to_write
+        origin, info, run = origin_of(layer), self.info_to_write, self._current
         # Without an origin the labels are new, and not registered yet.
-        if info is None or origin is None:
+        if info is None or origin is None or run is None:
             return None
         assert self.description is not None
         before = self.description.info
-        if info != before:
-            assert self.writer is not None
-            # What the layer changed is applied to what the file has now: another
-            # program may have changed other labels since it was opened.
-            stored = read_label_info(origin.node)
-            self._conflicts = (
-                find_class_conflicts(info, before, stored) or self._conflicts
-            )
-            info = keep_stored_classes(info, self._conflicts)
-            new = rebase_label_info(info, before, stored)
-            write_label_info(origin.node, new, self.writer.transaction)
-        return info
+        if info == before:
+            return info
+        assert self.writer is not None
+        return run.put_info(info, before, origin.node, self.writer.transaction)
 
     def _create_labels(self, layer: SavedLayer) -> LabelWriter:
         if self._create is None:
@@ -529,46 +520,61 @@ class LayerSaver(SaverSignals):
             before, size = sum(sizes[:level]), sizes[level]
             self.fraction = (before + size * self.fraction) / max(sum(sizes), 1)
         self.note = f"Saving {self.fraction:.0%}".replace("%", " %")
-        now = time.monotonic()
-        if now - self._reported_at >= 1 / OFTEN:
-            self._reported_at = now
+        if self._current is not None and self._current.is_report_due():
             # Listeners may be widgets, which only the main thread may touch.
             window_services.run_in_main(lambda: self.progressed.emit(self.fraction))
 
-    def _finish_save(self, result: SaveResult | None) -> None:
-        layer = self._layer()
+    def _finish_save(self, run: RunningSave, result: SaveResult | None) -> None:
+        """End a save, whatever fails meanwhile: only then the next one can begin."""
+        if run.ended:
+            return
+        run.ended, layer, chosen = True, self._layer(), None
+        if layer is not None and result is not None:
+            with going_on():
+                self._take_note(layer, result, run)
+            self.is_restored &= not result.is_complete
+            with going_on():
+                chosen = self._ask_name(layer, result, run)
+        if self._current is run:
+            self._current = None
+        self.note = self.detail = ""
         if layer is None or result is None:
-            self.running = False
             self.failed.emit(None)
             return
-        self._take_note(layer, result)
-        self.is_restored &= not result.is_complete
-        chosen = None
-        # None where no one can be asked, "" to save nothing, else the name to use.
-        if isinstance(result.error, NameTakenError) and self._asks:
-            chosen = window_services.name_taken(layer, result.error)
-        again, self._again, self.running = self._again, False, False
         if chosen is None:
-            note = self._reporter.report_save(layer.name, result, quiet=self._quiet)
-            self.note, self.detail = note.text, note.detail
-        else:
-            self.note = self.detail = ""
-            again = bool(chosen)
-            self.replaces = chosen
-            layer.name = chosen or layer.name
-        if again:
-            self.save()
-        self.check_dirty()
+            with going_on():
+                note = self._reporter.report_save(layer.name, result, quiet=run.quiet)
+                self.note, self.detail = note.text, note.detail
+        if chosen or (chosen is None and run.again):
+            with going_on():
+                self.save()
+        with going_on():
+            self.check_dirty()
         if result.changed:
             owner_signals.first_saved.emit(layer, result.changed)
         if not chosen:
             (self.saved if result.is_complete else self.failed).emit(result)
 
-    def _take_note(self, layer: SavedLayer, result: SaveResult) -> None:
+    def _ask_name(
+        self, layer: SavedLayer, result: SaveResult, run: RunningSave
+    ) -> str | None:
+        """Ask for a name if it is taken; None if nobody can be asked, "" for none."""
+        if not (isinstance(result.error, NameTakenError) and run.asks):
+            return None
+        chosen = window_services.name_taken(layer, result.error)
+        if chosen is not None:
+            self.replaces = chosen
+            with going_on():  # which other plugins may listen to
+                layer.name = chosen or layer.name
+        return chosen
+
+    def _take_note(
+        self, layer: SavedLayer, result: SaveResult, run: RunningSave
+    ) -> None:
         """Update description and display of the layer to what is in the file now."""
         if result.info is not None and self.description is not None:
-            if self._conflicts:
-                self.description.classes_conflicted.emit(self._conflicts)
+            if run.conflicts:
+                self.description.classes_conflicted.emit(run.conflicts)
             self.description.note_saved(result.info)
             if not self.description.is_changed:
                 classes = replace(self.journal.classes, unsaved=False)

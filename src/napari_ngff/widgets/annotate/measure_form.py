@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from napari.layers import Labels
     from napari.viewer import Viewer
 
-    from napari_ngff.viewer.saving.layer_saver import SaverSignals
     from napari_ngff.viewer.saving.measured_tables import MeasuredLabels
+    from napari_ngff.viewer.saving.save_report import SaverSignals
 
 __all__ = ["MeasureForm", "show_measure_form"]
 

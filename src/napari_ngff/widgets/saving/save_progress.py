@@ -23,6 +23,12 @@ PATIENCE = 300
 """Milliseconds after which a save gets a bar; most are done by then."""
 
 
+LOOK = 50
+"""Milliseconds between two looks whether a save has ended."""
+
+LAST_BLOCK = 5_000
+"""Milliseconds in which a save that was cancelled can write its last block."""
+
 UNSAVED = "Unsaved changes"
 
 
@@ -113,16 +119,19 @@ class _SaveBar(cancelable_progress):  # type: ignore[misc]
 
 
 def wait_for_saves(parent: Any, savers: Sequence[LayerSaver]) -> None:
-    """Block a window until saves have ended; the user may only cancel them."""
+    """Block a window until saves have ended; the user may only cancel them.
+
+    One that does not end then is left to its worker, with its edits in the journal.
+    """
     if not any(saver.running for saver in savers):
         return
     dialog = QProgressDialog("Saving labels", "Cancel", 0, 100, parent)
     dialog.setWindowModality(Qt.WindowModality.WindowModal)
     dialog.setAutoReset(False)
     dialog.show()
-    loop = QEventLoop(dialog)
+    loop, looking, ending = QEventLoop(dialog), QTimer(dialog), QTimer(dialog)
 
-    def show_progress(_: object = None) -> None:
+    def show_progress() -> None:
         running = [saver for saver in savers if saver.running]
         done = len(savers) - len(running) + sum(saver.fraction for saver in running)
         dialog.setValue(int(100 * done / len(savers)))
@@ -132,14 +141,14 @@ def wait_for_saves(parent: Any, savers: Sequence[LayerSaver]) -> None:
     def cancel_saves() -> None:
         for saver in savers:
             saver.cancel()
+        ending.start(LAST_BLOCK)
 
+    ending.timeout.connect(loop.quit)
+    looking.timeout.connect(show_progress)
     dialog.canceled.connect(cancel_saves)
-    signals = [s for x in savers for s in (x.progressed, x.saved, x.failed)]
-    for signal in signals:
-        signal.connect(show_progress)
+    # Not by a signal of theirs, which might not come.
+    looking.start(LOOK)
     loop.exec()
-    for signal in signals:
-        signal.disconnect(show_progress)
     # `close` emits `canceled`, and these saves are done.
     dialog.canceled.disconnect(cancel_saves)
     dialog.close()

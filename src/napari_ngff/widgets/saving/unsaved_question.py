@@ -32,6 +32,7 @@ from napari_ngff.viewer.saving.first_saves import offer_undo
 from napari_ngff.viewer.saving.measured_tables import OLDER
 from napari_ngff.viewer.saving.recovery import position_of
 from napari_ngff.viewer.session import session_of
+from napari_ngff.viewer.unexpected import report_unexpected
 from napari_ngff.widgets import dialogs
 from napari_ngff.widgets.dialogs import CANCEL, DISCARD, KEEP, SAVE, ask_table_file
 from napari_ngff.widgets.event_watcher import EventWatcher
@@ -67,6 +68,13 @@ KEEPS_FOR_IMAGE = (
 )
 
 NO_FILE = "The image of {} is not an OME-Zarr: Save asks where both are saved as one."
+
+CLOSE = "Close"
+
+UNKNOWN = (
+    "Unsaved changes could not be listed. Close the window? Edits of labels are kept"
+    " for later; points, shapes and tables are lost unless you save them first."
+)
 
 KEY = Qt.Key.Key_S
 CONTROL = Qt.KeyboardModifier.ControlModifier
@@ -114,9 +122,16 @@ class WindowGuard(EventWatcher):
 
     def close_window(self, quit_app: bool = False, confirm_need: bool = False) -> Any:
         """Close the window, as the menu does; ask first, instead of napari."""
-        asked = confirm_need and self._is_unsaved()
-        if asked and not self._may_close():
-            return False
+        asked = False
+        try:
+            asked = confirm_need and self._is_unsaved()
+            if asked and not self._may_close():
+                return False
+        except Exception as error:  # noqa: BLE001  else no window could be closed
+            asked = True
+            report_unexpected(error)
+            if dialogs.ask_question(self.parent(), TITLE, UNKNOWN, [CLOSE]) != CLOSE:
+                return False
         window: Any = self.parent()
         return type(window).close(window, quit_app, confirm_need and not asked)
 
