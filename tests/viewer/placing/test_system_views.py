@@ -265,6 +265,46 @@ def test_without_a_system_of_its_own_most_images_decide(tmp_path, messages):
     ] == [made[n][1, 2] for n in "abc"]
 
 
+@pytest.mark.parametrize("names", [("plane", "stack"), ("stack", "plane")])
+@pytest.mark.parametrize("axis", [0, 1, 2])
+@pytest.mark.parametrize("backwards", [False, True])
+def test_a_plane_is_shown_in_the_volume_without_a_system_of_the_scene(
+    tmp_path, messages, names, axis, backwards
+):
+    plane_name, stack_name = names
+    place = [0.0, 1.0, 2.0]
+    place[axis] = 3.0
+    # Columns of the axes of the plane, and of the place.
+    matrix = np.column_stack([np.delete(np.eye(3), axis, 1), place])
+    start, goal = end("physical", plane_name), end("physical", stack_name)
+    steps = [
+        {"type": "projectAxis", "createdOutputs": [axis]},
+        {"type": "translation", "translation": place},
+    ]
+    step = {"type": "sequence", "transformations": steps}
+    others = [end("physical", stack_name), end("physical", "beside")]
+    if backwards:
+        others.reverse()
+    shift = {"type": "translation", "translation": [0, 0, 50]}
+    links = [link(*others, **shift), link(start, goal, **step)]
+    scene(tmp_path, reversed(links) if backwards else links)
+    for name in (stack_name, "beside"):
+        stack = image(tmp_path / name, "zyx", numbered(6, 7, 8))
+    inner = "zyx"[:axis] + "zyx"[axis + 1 :]
+    plane = image(tmp_path / plane_name, inner, numbered(3, 4))
+    viewer, layers = opened(tmp_path)
+    assert messages == []
+    assert viewer.dims.ndim == 3
+    here, there = layers[plane_name], layers[stack_name]
+    for index in ((0, 0), (2, 1)):
+        at = matrix @ [*index, 1]
+        world = np.array(there.data_to_world(at))
+        assert value_at(here, *world) == plane[index]
+        assert value_at(there, *world) == stack[tuple(at.astype(int))]
+        world[axis] += 1
+        assert value_at(here, *world) is None
+
+
 def test_what_cannot_be_reached_is_shown_and_named(tmp_path, messages):
     scene(
         tmp_path,

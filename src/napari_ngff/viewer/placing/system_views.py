@@ -242,21 +242,20 @@ def scene_system(node: Node, images: Sequence[LayerPlan]) -> Reference | None:
     """Choose the system in which a scene is shown.
 
     "RECOMMENDED the scene's first"; where it has none, the one that most of its images
-    can be shown in; of equal ones, the first.
+    can be shown in; of equal ones the first of those with most axes, which loses none.
     """
     scene = node.metadata.scene
     if scene is None or not images or images[0].systems is None:
         return None
     if scene.systems:
         return Reference(node.location.path, scene.systems[0].name)
-    candidates = list(images[0].systems.graph.systems)
-    counts = [
-        sum(view_in_system(image, system) is not None for image in images)
-        for system in candidates
+    candidates = images[0].systems.graph.systems
+    ranks = {
+        system: (sum(view_in_system(i, system) is not None for i in images), len(axes))
+        for system, axes in candidates.items()
         if system.name
-    ]
-    named = [system for system in candidates if system.name]
-    return named[int(np.argmax(counts))] if counts else None
+    }
+    return max(ranks, key=lambda system: ranks[system], default=None)
 
 
 def list_choices(images: Iterable[LayerPlan]) -> dict[Reference, tuple[bool, ...]]:
