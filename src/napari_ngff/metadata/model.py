@@ -192,6 +192,8 @@ class Multiscale:
         Between these systems, and to those of labels (0.6).
     software
         The program that made the pixels, where ``metadata`` names it under that key.
+    index
+        Its number in the list of the document, in which unusable ones count, too.
     """
 
     name: str
@@ -203,6 +205,7 @@ class Multiscale:
     systems: tuple[CoordinateSystem, ...] = ()
     links: tuple[SystemLink, ...] = ()
     software: str | None = None
+    index: int = field(default=0, compare=False)
 
     @property
     def axis_names(self) -> tuple[str, ...]:

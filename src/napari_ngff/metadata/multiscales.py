@@ -48,14 +48,15 @@ def parse_multiscales(multiscales: Cursor, minor: int) -> tuple[Multiscale, ...]
         text = '"multiscales" contains at least one multiscale.'
         multiscales.report_error("multiscales-empty", text, "There is no image.")
     found = []
-    for item in items:
+    for index, item in enumerate(items):
         parsed = parse_multiscale(item, minor)
+        if parsed is None:
+            continue
         # "metadata" is free: whatever else is there is no problem.
         software = item.at("metadata").at("software").value
-        if parsed is not None and isinstance(software, str):
-            parsed = replace(parsed, software=software)
-        found.append(parsed)
-    return tuple(multiscale for multiscale in found if multiscale is not None)
+        stated = software if isinstance(software, str) else None
+        found.append(replace(parsed, software=stated, index=index))
+    return tuple(found)
 
 
 def parse_multiscale(multiscale: Cursor, minor: int) -> Multiscale | None:

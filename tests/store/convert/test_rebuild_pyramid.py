@@ -57,6 +57,22 @@ def spoil(image: Path, level: str) -> None:
     array[...] = 7
 
 
+@pytest.mark.parametrize("damage", [{"datasets": [{"path": "../0"}]}, None])
+def test_levels_are_listed_in_the_multiscale_that_is_shown(image, damage) -> None:
+    document = next(p for p in (image / "zarr.json", image / ".zattrs") if p.exists())
+    content = json.loads(document.read_text())
+    ome = content.get("attributes", {}).get("ome", content)
+    (good,) = ome["multiscales"]
+    broken = None if damage is None else good | damage
+    ome["multiscales"] = [broken, good]
+    document.write_text(json.dumps(content))
+    rebuild(image, levels=2)
+    content = json.loads(document.read_text())
+    first, second = content.get("attributes", {}).get("ome", content)["multiscales"]
+    assert first == broken
+    assert [item["path"] for item in second["datasets"]] == ["0", "1"]
+
+
 def test_levels_are_means_again(image, monkeypatch) -> None:
     monkeypatch.setattr(array_task, "CODED", 60_000)
     before = {name: pixels_of(image, name) for name in ("0", "1", "2")}

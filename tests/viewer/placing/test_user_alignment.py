@@ -592,3 +592,62 @@ def test_all_layers_of_an_image_are_shown_in_a_system_that_was_saved(tmp_path, e
     for name, count in (("intrinsic", 0), ("two", 4)):
         assert session.show_system(Reference("", name)) == ()
         check(count)
+
+
+def spoil(folder, damages):
+    """Put unusable multiscales before the one that is there; return their number."""
+    path = folder / ".zattrs" if (folder / ".zattrs").exists() else folder / "zarr.json"
+    document = json.loads(path.read_text())
+    ome = document if path.name == ".zattrs" else document["attributes"]["ome"]
+    (good,) = ome["multiscales"]
+    broken = {
+        "outside": good | {"datasets": [{"path": "../0"}]},
+        "empty": good | {"datasets": []},
+        "null": None,
+        "text": "0",
+    }
+    ome["multiscales"] = [*(broken[each] for each in damages), good, broken["empty"]]
+    path.write_text(json.dumps(document))
+
+
+@pytest.mark.parametrize("version", ["0.4", "0.5", "0.6"])
+@pytest.mark.parametrize(
+    "damages", [["outside"], ["empty", "outside"], ["null"], ["text", "empty"], []]
+)
+def test_a_position_is_saved_into_the_multiscale_that_is_shown(
+    tmp_path, version, damages
+):
+    folder = write(tmp_path / "a.zarr", version)
+    spoil(folder, damages)
+    before = ome_of(folder)["multiscales"]
+    layer = opened(folder)[0]
+    layer.affine = np.array([[2, 0, 5], [0, 4, 6], [0, 0, 1]])
+    save_alignment(layer, "aligned")
+    after = ome_of(folder)["multiscales"]
+    shown = len(damages)
+    assert after[:shown] == before[:shown]
+    assert after[shown + 1 :] == before[shown + 1 :]
+    model = ViewerModel()
+    model.add_layer(opened(folder)[0])
+    for system in session_of(model).systems():
+        if system.name == "aligned":
+            session_of(model).show_system(system)
+    np.testing.assert_allclose(worlds(model.layers[0]), worlds(layer))
+
+
+@pytest.mark.parametrize("version", ["0.4", "0.5"])
+@pytest.mark.parametrize("damages", [["empty"], ["null", "outside"], []])
+def test_labels_with_unusable_multiscales_move_with_their_image(
+    tmp_path, version, damages
+):
+    folder = tmp_path / "cells.ome.zarr"
+    write_image(folder, shape=(1, 64, 64), version=version)
+    spoil(folder / "labels" / "cells", damages)
+    layers = {layer.name: layer for layer in opened(folder)}
+    image = next(iter(layers.values()))
+    move(image, (20, 50))
+    save_alignment(image, "")
+    again = {layer.name: layer for layer in opened(folder)}
+    assert len(again) == len(layers) > 1
+    for layer in again.values():
+        np.testing.assert_allclose(corners(layer), corners(image))

@@ -32,6 +32,7 @@ from napari_ngff.store.convert.work_unit import WorkUnit, run_unit
 from napari_ngff.store.hierarchy.consolidated import update_copies
 from napari_ngff.store.hierarchy.edit_document import change_document
 from napari_ngff.store.hierarchy.node import open_node
+from napari_ngff.store.hierarchy.save_transform import entry_of
 from napari_ngff.store.pyramids.level_reduction import method_named
 from napari_ngff.store.pyramids.pyramid_plan import PyramidPlan
 from napari_ngff.store.sources.folder_source import FolderSource, local_folder
@@ -468,7 +469,7 @@ def _change_levels(
     version = node.metadata.version or Version()
 
     def put(home: JSON) -> None:
-        entry = home["multiscales"][0]
+        entry = entry_of(node, multiscale, home)
         listed = {item["path"].strip("/"): item for item in entry["datasets"]}
         first = entry["datasets"][0]
         total = [1] * len(plan[0].shape) if plan else []

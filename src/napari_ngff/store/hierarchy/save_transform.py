@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from napari_ngff.metadata.transform import Matrix
     from napari_ngff.store.hierarchy.node import Node
 
-__all__ = ["save_transform", "simplify_matrix"]
+__all__ = ["entry_of", "save_transform", "simplify_matrix"]
 
 Array = npt.NDArray[np.float64]
 
@@ -138,30 +138,27 @@ def _save_plain(
     # by now: to save a layer twice must not move it twice.
     # Computed here, not in `put_scale`, which gets the document as it is at that
     # moment.
-    opened = first_multiscale(image, image.attributes.get("ome", image.attributes))
+    shown = _first_of(image)
+    opened = entry_of(image, shown, image.attributes.get("ome", image.attributes))
     stated = _add_scale(opened, factors, offsets)
     moved: dict[str, tuple[float, float]] = {}
 
     def put_scale(home: JSON) -> None:
-        multiscale = first_multiscale(image, home)
+        multiscale = entry_of(image, shown, home)
         scale, translation = _join_steps(multiscale, len(factors))
         multiscale["coordinateTransformations"] = stated
         # How much the file moves by this; nothing if it was saved before.
         new_scale, new_translation = _join_steps(multiscale, len(factors))
         ratio = new_scale / scale
         moves = zip(ratio, new_translation - ratio * translation, strict=True)
-        moved.update(zip(_first_of(image).axis_names, moves, strict=True))
+        moved.update(zip(shown.axis_names, moves, strict=True))
 
     def put_label(label: Node, home: JSON) -> None:
-        listed = home.get("multiscales")
-        shown = label.metadata.image
-        for multiscale, known in zip(
-            listed if isinstance(listed, list) else (),
-            shown.multiscales if shown is not None else (),
-            strict=True,
-        ):
+        content = label.metadata.image
+        for known in content.multiscales if content is not None else ():
             moves = np.array([moved.get(name, (1, 0)) for name in known.axis_names])
             if (moves != (1, 0)).any():
+                multiscale = entry_of(label, known, home)
                 multiscale["coordinateTransformations"] = _add_scale(
                     multiscale, moves[:, 0], moves[:, 1]
                 )
@@ -253,7 +250,7 @@ def _save_in_scene(
 def _put_image(
     node: Node, home: JSON, system: CoordinateSystem, link: SystemLink
 ) -> None:
-    multiscale = first_multiscale(node, home)
+    multiscale = entry_of(node, _first_of(node), home)
     if system.name == link.input.name:
         msg = (
             f'"{system.name}" is the intrinsic system of {node}, which its levels lead'
@@ -263,14 +260,15 @@ def _put_image(
     _put_link(multiscale, system, link, node)
 
 
-def first_multiscale(node: Node, home: JSON) -> JSON:
-    """Return the multiscale that is shown."""
-    listed = home.get("multiscales")
-    first = listed[0] if isinstance(listed, list) and listed else listed
-    if not isinstance(first, dict):
-        msg = f"{node} has no multiscales any more; it was changed."
+def entry_of(node: Node, multiscale: Multiscale, home: JSON) -> JSON:
+    """Return the entry of a document that a multiscale was read from."""
+    stated = home.get("multiscales")
+    listed = stated if isinstance(stated, list) else [stated]
+    entry = listed[multiscale.index] if multiscale.index < len(listed) else None
+    if not isinstance(entry, dict):
+        msg = f"{node} has no such multiscale any more; it was changed."
         raise CorruptDataError(msg, remedy="Open it again.")
-    return first
+    return entry
 
 
 def _put_link(
