@@ -6,13 +6,17 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from napari_ngff.cli import main
 from napari_ngff.errors import CorruptDataError
 from napari_ngff.labels import field_states
 from napari_ngff.labels.field_states import FieldStates
+from napari_ngff.labels.label_classes import STATES
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.viewer.samples import write_plate
+from plates import write_group
 
 
 @pytest.fixture
@@ -151,3 +155,69 @@ def test_states_that_several_threads_note_are_all_kept(plate):
         == FieldStates(node).all_states()
         == dict.fromkeys(fields, "done")
     )
+
+
+FIELDS = ["A/1/0", "A/1/1", "A/2/0"]
+NOTES = st.lists(
+    st.tuples(
+        st.sampled_from(FIELDS),
+        st.sampled_from(STATES),
+        st.sampled_from(["", "pheno", "fast"]),
+        st.sampled_from([None, *STATES]),
+        st.booleans(),
+    ),
+    max_size=20,
+)
+
+
+@settings(max_examples=60)
+@given(notes=NOTES)
+def test_states_are_those_of_labels(tmp_path_factory, notes):
+    """Whichever window notes them; without a name they hold for all labels."""
+    path = tmp_path_factory.mktemp("states") / "p.ome.zarr"
+    write_group(path, {"plate": {}}, 3)
+    node = open_node(path)
+    windows = [FieldStates(node), FieldStates(node)]
+    expected = {name: {} for name in ("", "pheno", "fast")}
+
+    def state_of(field, name):
+        return expected[name].get(field, expected[""].get(field, "to do"))
+
+    for field, state, name, only_from, other in notes:
+        windows[other].set_state(field, state, only_from, name)
+        if only_from in (None, state_of(field, name)):
+            expected[name][field] = state
+    for states in (FieldStates(node),):
+        for name in ("pheno", "fast"):
+            found = {field: states.state_of(field, name) for field in FIELDS}
+            assert found == {field: state_of(field, name) for field in FIELDS}
+            counted = list(found.values())
+            assert states.count_states(FIELDS, name) == {
+                state: counted.count(state) for state in STATES
+            }
+            todo = [field for field in FIELDS if found[field] == "to do"]
+            assert states.next_to_do(FIELDS, labels=name) == next(iter(todo), None)
+
+
+def test_a_file_of_before_is_read_and_its_states_stay(plate):
+    """They are of all labels, until a field gets one of its own; and stay readable."""
+    path = FieldStates(open_node(str(plate))).path
+    when = "2026-01-31T12:00:00+00:00"
+    fields = {"A/1/0": {"state": "done", "when": when}}
+    before = {"format": "napari-ngff-annotation", "version": 1, "fields": fields}
+    with open(path, "w") as file:
+        json.dump(before, file)
+    states = FieldStates(open_node(str(plate)))
+    assert states.state_of("A/1/0", "pheno") == states.state_of("A/1/0") == "done"
+    states.set_state("A/1/0", "flagged", labels="fast")
+    again = FieldStates(open_node(str(plate)))
+    assert again.state_of("A/1/0", "pheno") == "done"
+    assert again.state_of("A/1/0", "fast") == again.state_of("A/1/0") == "flagged"
+    assert again.newest_labels == "fast"
+    with open(path) as file:
+        content = json.load(file)
+    # An earlier version reads the newest state of each field.
+    assert content["fields"]["A/1/0"]["state"] == "flagged"
+    with open(path, "w") as file:
+        json.dump({key: content[key] for key in before}, file)
+    assert FieldStates(open_node(str(plate))).state_of("A/1/0", "pheno") == "flagged"

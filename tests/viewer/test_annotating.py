@@ -441,3 +441,36 @@ def test_a_round_goes_on_with_own_labels_beside_newer_ones_of_others(viewer, roo
     again.layers.selection.active = other
     other.visible, other.mode = True, "fill"
     assert labels_in_hand(again) == "zz", "the user chose a tool"
+
+
+def test_two_questions_are_tracked_apart(viewer, root):
+    """Strokes in a second set of labels leave the states of the first."""
+    found = begin(viewer, root, "pheno")
+    for _ in range(2):
+        paint(found, 1)
+        found.browser.step_field(1)
+    found.go_to_field("A/1/0")
+    found.set_state("done")
+    second = begin_annotation(viewer, "fast")
+    assert second.progress == {"to do": 6, "in progress": 0, "done": 0, "flagged": 0}
+    second.go_to_field("B/1/0")
+    paint(second, 2)
+    second.go_to_field("A/1/0")
+    assert second.progress["in progress"] == 1
+    assert second.state == "to do"
+    second.set_state("flagged")
+    second.next_to_do()
+    assert second.current_key == "A/1/1"
+    assert second.browser.count_states()["A/1"].counts == {"flagged": 1}
+    first = begin_annotation(viewer, "pheno")
+    assert first.progress == {"to do": 4, "in progress": 1, "done": 1, "flagged": 0}
+    first.next_to_do()
+    assert first.current_key == "A/2/0"
+    first.next_to_do()
+    first.next_to_do()
+    assert first.current_key == "B/1/0", "begun for the other labels alone"
+    # Another day each goes on by itself, first with what was annotated last.
+    session_of(viewer).browser.close()
+    again = ViewerModel()
+    session_of(again).browse(open_node(root))
+    assert begin_annotation(again).name == "fast"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import time
+
 import numpy as np
 import pytest
 import zarr
@@ -124,6 +127,9 @@ def annotate_first_fields(desk):
     desk.go_on()
 
 
+NUMBERS = [getattr(Qt.Key, f"Key_{number}") for number in range(1, 10)]
+
+
 def test_a_round_with_keys_leaves_a_segmentation_as_it_is(
     viewer, make_napari_viewer, plate
 ):
@@ -140,23 +146,21 @@ def test_a_round_with_keys_leaves_a_segmentation_as_it_is(
     desk.rest()
     assert dock.round.annotation.name == "pheno"
     painted = {}
-    for key in (Qt.Key.Key_1, Qt.Key.Key_2, Qt.Key.Key_4, Qt.Key.Key_1):
+    for key in (*NUMBERS[:2], *NUMBERS[3:5], *NUMBERS[:3]):
         assert desk.active is desk.labels("pheno")
         desk.press(key)
         desk.stroke()
         painted[desk.field] = int(desk.labels("pheno").selected_label)
         desk.go_on()
     desk.stroke()
-    desk.click_well("A/1")
+    desk.go_on()
     desk.viewer.close()
-    assert len(painted) == 4
+    assert len(painted) == 7
     for field, label in painted.items():
-        values = np.unique(stored(plate, field, "pheno"))
-        assert label in values
+        assert label in stored(plate, field, "pheno")
+    # Of wells of any depth, also of those whose fields were annotated the day before.
+    assert all(stored(plate, field, "pheno").any() for field in FIELDS)
     assert bytes_of(plate) == before
-
-
-NUMBERS = [getattr(Qt.Key, f"Key_{number}") for number in range(1, 10)]
 
 
 def test_number_keys_choose_no_tool_while_one_annotates(viewer, plate):
@@ -298,3 +302,39 @@ def test_the_first_save_is_reported_with_its_voxels_and_undone(viewer, plate):
 
 def buttons_of(notice):
     return notice.row2_widget.findChildren(QPushButton)
+
+
+def test_labels_annotated_last_are_seen_and_selected_again(
+    viewer, make_napari_viewer, plate
+):
+    """Wherever they are: in no field of the first well, and beside a segmentation."""
+    desk = Desk(viewer, plate)
+    desk.click_well("C/1")
+    image = next(x for x in viewer.layers if x._type_string == "image")
+    layer = viewer.add_layer(new_labels(image, "pheno"))
+    classes_of_layer(layer).add_class("round")
+    layer.mode = "paint"
+    desk.stroke()
+    desk.go_on()
+    viewer.close()
+    later = time.time() + 3600  # as if the segmentation was made again
+    for path in plate.glob("*/*/*/labels/nuclei/*/**/*"):
+        os.utime(path, (later, later))
+
+    desk = Desk(make_napari_viewer(show=True), plate)
+    overview = desk.labels("pheno")
+    assert overview.visible
+    assert [x.name for x in desk.viewer.layers if isinstance(x, OMEZarrLabels)] == [
+        "nuclei",
+        "pheno",
+    ]
+    assert not desk.labels("nuclei").visible
+    assert desk.browser.labels == "pheno"
+    desk.click_well("A/1")
+    assert desk.labels("pheno") is None
+    assert desk.active._type_string == "image"
+    desk.click_well("C/1")
+    assert desk.active is desk.labels("pheno")
+    assert desk.active.visible
+    assert not desk.labels("nuclei").visible
+    assert np.asarray(desk.active.data[0]).any()

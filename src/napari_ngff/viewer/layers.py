@@ -53,9 +53,18 @@ SIX_COLORS = ("cyan", "yellow", "magenta", "red", "green", "blue")
 
 
 def layers_of(
-    group: LayerGroup, *, estimate: bool = True
+    group: LayerGroup, chosen: str | None = None, *, estimate: bool = True
 ) -> tuple[list[LayerData], list[LayerData], list[str]]:
     """Make the layers of an image and of its labels.
+
+    Parameters
+    ----------
+    group
+        The image and its labels.
+    chosen
+        Name of the only labels that are visible; by default those changed last.
+    estimate
+        See `image_layers`.
 
     Returns
     -------
@@ -77,14 +86,14 @@ def layers_of(
             messages.extend(filter(None, notes))
         except UnsupportedError as error:
             messages.append(f"{error} It is left out.")
-    newest = newest_labels(
-        [keywords["metadata"][KEY].picture for _, keywords, _ in labels]
-    )
-    for number, (_, keywords, _) in enumerate(labels):
+    if chosen is None and labels:
+        pictures = [keywords["metadata"][KEY].picture for _, keywords, _ in labels]
+        chosen = labels[newest_labels(pictures)][1]["name"]
+    for _, keywords, _ in labels:
         if group.image is not None:
             keywords["opacity"] = OVER_IMAGE
         # Several label images over each other hide one another and the image.
-        keywords["visible"] = number == newest
+        keywords["visible"] = keywords["name"] == chosen
     return images, labels, messages
 
 

@@ -5,6 +5,7 @@ A server is asked for documents together, before they are needed.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -36,6 +37,7 @@ from napari_ngff.viewer.saving.sidecars import with_sidecars
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from napari_ngff.labels.field_states import LastAnnotated
     from napari_ngff.metadata.model import PlateMetadata
     from napari_ngff.plate.mosaic import MosaicPyramid
     from napari_ngff.plate.plate_layout import MapWell
@@ -153,6 +155,7 @@ def open_contents(
     *,
     first_image: bool = False,
     samples_pixels: bool = False,
+    annotated: LastAnnotated | None = None,
 ) -> NodeContents:
     """Open the images and labels of a node.
 
@@ -167,6 +170,8 @@ def open_contents(
     samples_pixels
         Whether pixels of some wells are read meanwhile, by which the contrast of a
         plate is measured.
+    annotated
+        Labels that an overview shows, wherever they are.
 
     Raises
     ------
@@ -176,6 +181,7 @@ def open_contents(
         Where nothing of it can be shown; the message has the reasons.
     """
     reading = ReadingNotes(on_error, samples_pixels=samples_pixels)
+    reading.annotated = annotated or reading.annotated
     keys = keys_ahead(node, first_image=first_image, samples_pixels=samples_pixels)
     with reading_ahead(node.location.source, keys):
         groups = _open_groups(node, reading, first_image)
@@ -435,6 +441,17 @@ def _open_mosaic(
             cell = mosaic.tiles.cell
             joined = open_mosaic(arrangements, wells, choice, reading.on_error, cell)
             labels.append((label.name, joined))
+        name, fields = reading.annotated.labels, reading.annotated.fields
+        if name and wells and name not in [known for known, _ in labels]:
+            # Looked for where they are: most wells may have none.
+            paths = [field.rpartition("/")[0] for field in fields]
+            first = sorted(wells, key=lambda well: well.path not in paths)
+            choice = WellChoice(run, f"labels/{name}")
+            with suppress(UnsupportedError):  # they were removed
+                joined = open_mosaic(
+                    arrangements, first, choice, reading.on_error, mosaic.tiles.cell
+                )
+                labels.append((name, joined))
         found.append((opened, labels))
 
     calls = [open_labels]

@@ -14,6 +14,7 @@ from napari_ngff.errors import (
     UnsupportedError,
     beyond_limits,
 )
+from napari_ngff.labels.field_states import LastAnnotated, read_last_annotated
 from napari_ngff.metadata.model import GroupKind, Severity
 from napari_ngff.store.hierarchy.location import METADATA_NAMES
 from napari_ngff.store.hierarchy.node import Node, open_node
@@ -197,25 +198,29 @@ def read_node(node: Node) -> list[LayerData]:
 
         session_of(viewer)
     browsed = find_browsable(node) if viewer is not None else None
+    annotated = LastAnnotated() if browsed is None else read_last_annotated(browsed[0])
     # The others of a collection are opened by the browser, one at a time.
     node_contents = open_contents(
         node,
         ErrorReport(),
         first_image=browsed is not None,
         samples_pixels=viewer is None,
+        annotated=annotated,
     )
     if viewer is None:
         draw_overviews_later(node_contents.groups, lambda: current_viewer())
     if browsed is not None:
         # Before the layers, also where this is a worker: what it asks for comes first.
         window_services.run_in_main(
-            lambda: _browse_node(viewer, *browsed, node_contents.groups)
+            lambda: _browse_node(
+                viewer, *browsed, node_contents.groups, annotated.labels
+            )
         )
     layers: list[LayerData] = []
     messages = list(node_contents.messages)
     for group in node_contents.groups:
         images, labels, left = layers_of(group, estimate=viewer is not None)
-        _set_visibility(viewer, group, labels)
+        _set_visibility(viewer, group, labels, annotated.labels)
         layers += images + labels
         messages += left
     if not layers:
@@ -225,12 +230,14 @@ def read_node(node: Node) -> list[LayerData]:
     return layers
 
 
-def _set_visibility(viewer: Any, group: LayerGroup, labels: list[LayerData]) -> None:
+def _set_visibility(
+    viewer: Any, group: LayerGroup, labels: list[LayerData], annotated: str
+) -> None:
     """Choose which labels are seen, and how strongly; name an image that is left."""
     if group.image is not None and is_joined(group.image):
         for _, keywords, _ in labels:
             # A plate in false colours shows nothing of its images.
-            keywords["visible"] = False
+            keywords["visible"] = keywords["name"] == annotated
     if group.unopened_image is None:
         return
     origins = [origin_of(layer) for layer in viewer.layers] if viewer else []
@@ -244,12 +251,20 @@ def _set_visibility(viewer: Any, group: LayerGroup, labels: list[LayerData]) -> 
 
 
 def _browse_node(
-    viewer: Any, node: Node, wells: Sequence[str] | None, groups: Sequence[LayerGroup]
+    viewer: Any,
+    node: Node,
+    wells: Sequence[str] | None,
+    groups: Sequence[LayerGroup],
+    labels: str,
 ) -> None:
     from napari_ngff.viewer.session import session_of
 
     if window_services.is_open(viewer):
-        session_of(viewer).browse(node, anew=True).adopt_mosaics(groups, wells)
+        browser = session_of(viewer).browse(node, anew=True)
+        if browser.labels is None and labels:
+            # Nothing is on screen yet that would have to be shown again with them.
+            browser.choose_labels(labels)
+        browser.adopt_mosaics(groups, wells)
 
 
 def show_left_out(messages: tuple[str, ...]) -> None:

@@ -191,6 +191,25 @@ def click_link(label, is_done):
     until(is_done)
 
 
+def test_other_labels_that_are_selected_can_be_annotated_in_turn(viewer, tmp_path):
+    path = write_plate(tmp_path / "p.ome.zarr", grid=(1, 2), fields=2, shape=(32, 32))
+    bar = begin(viewer, path)
+    first = bar.annotation.name
+    bar.annotation.set_state("done")
+    until(lambda: bar.bar.text() == "1 of 4 done")
+    image = next(x for x in viewer.layers if x._type_string == "image")
+    viewer.layers.selection.active = viewer.add_layer(new_labels(image, "fast"))
+    until(bar.begin.isVisible)
+    QTest.mouseClick(bar.begin, LEFT)
+    until(lambda: bar.title() == "Fields: fast" and bar.annotation.fields)
+    assert (bar.bar.text(), bar.state.currentText()) == ("0 of 4 done", "to do")
+    assert not bar.begin.isVisible()
+    viewer.layers.selection.active = viewer.layers[first]
+    QTest.mouseClick(bar.begin, LEFT)
+    until(lambda: bar.bar.text() == "1 of 4 done")
+    assert (bar.title(), bar.state.currentText()) == (f"Fields: {first}", "done")
+
+
 def test_states_are_set_by_keys(viewer, tmp_path):
     path = write_plate(
         tmp_path / "plate.ome.zarr", grid=(1, 2), fields=2, shape=(32, 32)

@@ -76,6 +76,7 @@ class AnnotationRound:
         self._classes: tuple[LabelClass, ...] = ()
         self.states = browser.states
         self.states.read_states()
+        self.states.show_labels(name)
         self._closed = False
         self.states.changed.connect(self.changed.emit)
         browser.position_changed.connect(self._arrive_at_field)
@@ -125,11 +126,9 @@ class AnnotationRound:
                 continue  # the map shows it crossed out
             # A dict keeps the order of the plate: that in which fields are annotated.
             positions.update({key_of(position): position for position in places})
-        begun = [
-            position
-            for key, position in positions.items()
-            if self.states.state_of(key) != TODO
-        ]
+        states = self.states.read_states()
+        newest = states.newest_fields(len(positions), self.name)
+        begun = [positions[key] for key in newest if key in positions]
         # Without a name, one is chosen that no labels of others have.
         seen = begun if begun or self.name else positions.values()
         return positions, self.browser.find_annotated(seen, self.name)
@@ -143,6 +142,7 @@ class AnnotationRound:
         self.fields, self._classes = tuple(self._places), annotated.classes
         if not self.name:
             self.name = annotated.name
+            self.states.show_labels(self.name)
             self._arrive_at_field(self.browser.position)
         self._add_classes(self.layer)
         if self.current_key is None and self.fields:

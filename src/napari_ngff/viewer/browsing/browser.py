@@ -269,7 +269,8 @@ class Browser:
 
     def find_annotated(self, places: Iterable[Position], name: str) -> AnnotatedLabels:
         """Find the labels that were annotated in some images; see `positions`."""
-        return find_annotated(self._display.resolver.arrangements, places, name)
+        last = self.states.shown_labels
+        return find_annotated(self._display.resolver.arrangements, places, name, last)
 
     def rename_class(
         self, labels: str, names: tuple[str, str], goes_on: Callable[[int, int], bool]
@@ -576,7 +577,7 @@ class DisplayListener:
     def on_labels_saved(self, key: str, name: str) -> None:
         browser = self._browser()
         if browser is not None:
-            browser.states.begin_field(key)
+            browser.states.begin_field(key, name)
             browser._show_in_overviews(name)
 
     def name_field(self, position: Position) -> str:

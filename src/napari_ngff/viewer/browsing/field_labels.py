@@ -23,7 +23,7 @@ from napari_ngff.viewer import settings, window_services
 from napari_ngff.viewer.browsing.positions import WELLS_ASKED
 from napari_ngff.viewer.layer_plan import origin_in, origin_of
 from napari_ngff.viewer.painting.brush import PAINTING
-from napari_ngff.viewer.painting.label_owners import is_own_node
+from napari_ngff.viewer.painting.label_owners import is_in_sidecar, is_own_node
 from napari_ngff.viewer.painting.label_target import TARGET, LabelTarget
 from napari_ngff.viewer.painting.layer_classes import classes_of_layer
 from napari_ngff.viewer.painting.new_labels import LabelChoices
@@ -193,10 +193,8 @@ def has_only_classes(layer: Any) -> bool:
 def _is_in_sidecar(layer: Layer) -> bool:
     """Return whether opened labels are in another hierarchy than their image."""
     origin = origin_of(layer)
-    if origin is None or origin.picture is None or origin.picture.image is None:
-        return False
-    image_source = origin.picture.image.node.location.source
-    return bool(origin.node.location.source.name != image_source.name)
+    plan = origin.picture if origin is not None else None
+    return plan is not None and is_in_sidecar(plan)
 
 
 def _level_of(layer: OMEZarrLabels, image: Layer | None) -> int:
@@ -306,6 +304,11 @@ class AnnotationStates:
     ----------
     node
         Its group.
+
+    Attributes
+    ----------
+    labels
+        Name of the labels whose states are shown; "" for those annotated last.
     """
 
     changed = Signal()
@@ -313,6 +316,7 @@ class AnnotationStates:
 
     def __init__(self, node: Node) -> None:
         self._node = node
+        self.labels = ""
         self._states: FieldStates | None = None
         self._reading = threading.Lock()
 
@@ -329,14 +333,28 @@ class AnnotationStates:
                 self._states = FieldStates(self._node)
             return self._states
 
+    def show_labels(self, name: str) -> None:
+        """Show the states of other labels."""
+        self.labels = name
+        self.changed.emit()
+
+    @property
+    def shown_labels(self) -> str:
+        """Name of the labels whose states are shown; "" where none is known."""
+        newest = "" if self._states is None else self._states.newest_labels
+        return self.labels or newest
+
     def state_of(self, key: str) -> str:
         """Return the state of a field; "to do" until the states are read."""
-        return TODO if self._states is None else self._states.state_of(key)
+        if self._states is None:
+            return TODO
+        return self._states.state_of(key, self.shown_labels)
 
     def count_states(self, keys: Sequence[str]) -> dict[str, int]:
         """Count fields by state."""
-        states = [self.state_of(key) for key in keys]
-        return {state: states.count(state) for state in STATES}
+        if self._states is None:
+            return dict.fromkeys(STATES, 0) | {TODO: len(keys)}
+        return self._states.count_states(keys, self.shown_labels)
 
     def count_by_well(self) -> dict[str, dict[str, int]]:
         """Read the number of fields by state, of each well that is begun.
@@ -347,7 +365,8 @@ class AnnotationStates:
             Where the states cannot be read.
         """
         counts: dict[str, dict[str, int]] = {}
-        for key, state in self.read_states().all_states().items():
+        states = self.read_states()
+        for key, state in states.all_states(self.shown_labels).items():
             well, _, field = key.rpartition("/")
             if field and state != TODO:
                 of_well = counts.setdefault(well, {})
@@ -356,20 +375,22 @@ class AnnotationStates:
 
     def next_to_do(self, keys: Sequence[str], after: str = "") -> str | None:
         """Find the next field that nobody has begun; after the last comes the first."""
-        return self.read_states().next_to_do(keys, after)
+        return self.read_states().next_to_do(keys, after, self.shown_labels)
 
-    def begin_field(self, key: str) -> None:
-        """Note that a field is in progress, unless it has another state."""
-        self._write_state(key, BEGUN, only_from=TODO)
+    def begin_field(self, key: str, labels: str) -> None:
+        """Note that a field is in progress for labels, unless it has another state."""
+        self._write_state(key, BEGUN, TODO, labels)
 
     def set_state(self, key: str, state: str) -> None:
         """Note the state of a field; what cannot be written is reported."""
-        self._write_state(key, state)
+        self._write_state(key, state, None, self.shown_labels)
 
-    def _write_state(self, key: str, state: str, only_from: str | None = None) -> None:
+    def _write_state(
+        self, key: str, state: str, only_from: str | None, labels: str
+    ) -> None:
         def write_state() -> Exception | None:
             try:
-                self.read_states().set_state(key, state, only_from)
+                self.read_states().set_state(key, state, only_from, labels)
             except (OMEZarrError, OSError, ValueError) as error:
                 return error
             return None
@@ -431,7 +452,10 @@ class AnnotatedLabels:
 
 
 def find_annotated(
-    arrangements: ScreenArrangements, places: Iterable[Position], name: str
+    arrangements: ScreenArrangements,
+    places: Iterable[Position],
+    name: str,
+    last: str = "",
 ) -> AnnotatedLabels:
     """Find the labels that were annotated in some images, and their classes.
 
@@ -440,8 +464,11 @@ def find_annotated(
     Parameters
     ----------
     name
-        Of the labels; "" for the first own ones that have classes, the newest labels
-        of an image first. Without any own labels, it is a name that others do not have.
+        Of the labels; "" for own ones: those annotated last, or the first that have
+        classes, the newest labels of an image first. Without any own labels, it is a
+        name that others do not have.
+    last
+        Name of the labels annotated last, which may be of others.
     """
     screen, newest = arrangements.screen, ""
     others: set[str] = set()
@@ -450,6 +477,7 @@ def find_annotated(
             nodes, _ = labels_at(screen, position)
             own = [one for one in nodes if _is_own(nodes[one], screen.node)]
             others.update(nodes.keys() - own)
+            name = name or last * (last in own)
             for each in (name,) if name else reversed(own):
                 found = (
                     classes_of(read_label_info(nodes[each])) if each in nodes else ()
@@ -459,6 +487,8 @@ def find_annotated(
                 newest = newest or each
         except (OMEZarrError, OSError):
             continue
+    if name:
+        return AnnotatedLabels(name)
     names = (FIRST_NAME, *(f"{FIRST_NAME}-{n + 2}" for n in range(len(others))))
     return AnnotatedLabels(newest or next(x for x in names if x not in others))
 

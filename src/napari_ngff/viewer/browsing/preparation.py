@@ -127,7 +127,7 @@ def prepare_layers(
             continue
         if group.image is not None:
             coarser += missing_levels(group.image)
-        images, labels, omitted = layers_of(group, estimate=estimate)
+        images, labels, omitted = layers_of(group, fields.labels, estimate=estimate)
         messages += omitted
         for data in images:
             if number:  # what is drawn over another acquisition must not cover it
@@ -385,7 +385,7 @@ class FieldResolver:
         # In reading order; None for the images of a node without wells.
         self._order = tuple(well.path for well in self._wells) or (None,)
         self._on_error = window_services.ErrorReport()
-        self._ready: dict[tuple[Position, tuple[int, ...]], PreparedFields] = {}
+        self._ready: dict[ShownFields, PreparedFields] = {}
         self._save_count = 0
         self.use_arrangements(ScreenArrangements(PlateContents(node)))
 
@@ -423,10 +423,10 @@ class FieldResolver:
         if isinstance(last, WellStep | FieldStep) and position == seen.position:
             return PreparedFields(fields)
         try:
-            key = position, wanted.acquisitions
+            key = ShownFields((), position, wanted.acquisitions, wanted.labels)
             # Taken out: its layers belong to the display from now on, and may be
             # changed there.
-            prepared = self._ready.pop(key, None) or self._prepare_field(*key)
+            prepared = self._ready.pop(key, None) or self._prepare_field(key)
             prepared = with_channels(replace(prepared, fields=fields), seen.added)
             prefetch_layers(prepared, seen.views, is_newest, seen.canvas)
             return with_labels_in_use(prepared, seen.labels)
@@ -449,8 +449,8 @@ class FieldResolver:
             saves = self._save_count
             try:
                 position = self._find_field(shown.add_move(FieldStep(step)))
-                key = position, shown.acquisitions
-                prepared = self._ready.get(key) or self._prepare_field(*key)
+                key = ShownFields((), position, shown.acquisitions, shown.labels)
+                prepared = self._ready.get(key) or self._prepare_field(key)
             except (OMEZarrError, OSError):
                 continue  # reported when one goes there
             if saves != self._save_count:
@@ -548,9 +548,9 @@ class FieldResolver:
                 found.append((name, mosaic))
         return found
 
-    def _prepare_field(
-        self, position: Position, runs: tuple[int, ...]
-    ) -> PreparedFields:
+    def _prepare_field(self, fields: ShownFields) -> PreparedFields:
+        position, runs = fields.position, fields.acquisitions
+        assert position is not None
         # First its own acquisition: labels belong to the field that was asked for.
         wanted: list[int | None] = [position.acquisition]
         if runs and position.acquisition in (None, *runs):
@@ -566,8 +566,7 @@ class FieldResolver:
         # Acquisitions that this well lacks are chosen still.
         positions += [Position(position.well, "", r) for r in runs[len(groups) :]]
         groups += [None] * (len(runs) - len(groups))
-        shown = ShownFields(position=position)
-        return prepare_layers(shown, groups, positions, estimate=True)
+        return prepare_layers(fields, groups, positions, estimate=True)
 
     def open_field(self, name: str, position: Position) -> list[LayerGroup]:
         """Open one image and its labels, as when it is opened alone.

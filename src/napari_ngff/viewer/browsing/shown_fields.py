@@ -111,7 +111,8 @@ class ShownFields:
     acquisitions
         Ids of the chosen acquisitions; () for all fields together.
     labels
-        Name of the labels that overviews show.
+        Name of the labels that are visible; None for none of an overview, and for
+        those of a field that were changed last.
     moves
         From the position to the field that is wanted; a worker makes them, since they
         read. () where the position is the field.

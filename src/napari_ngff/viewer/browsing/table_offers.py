@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import OMEZarrError
-from napari_ngff.labels.field_states import FieldStates
+from napari_ngff.labels.field_states import TODO, FieldStates
 from napari_ngff.plate.tables.files import read_listed_table, read_table, table_names
 from napari_ngff.plate.tables.measure_labels import (
     FieldPath,
@@ -253,7 +253,8 @@ def states_table(node: Node) -> WellTable:
     Returns
     -------
     Table
-        A row per field: its "state" as text, and for each of `CHOSEN` a column that is
+        A row per field: the name of the "labels" annotated last, their "state" in it as
+        text, and for each of `CHOSEN` a column that is
         1 where it is the field's state, else 0. So the mean of "done" is the share of
         the fields of a well that are done.
 
@@ -265,11 +266,14 @@ def states_table(node: Node) -> WellTable:
     import pandas as pd
 
     states = FieldStates(node)
+    labels = states.newest_labels
+    # Of the labels annotated last: one field may be done for some labels alone.
+    known = states.all_states(labels)
     rows = [
-        (place.well or "", place.field, states.state_of(place.path))
+        (place.well or "", place.field, labels, known.get(place.path, TODO))
         for place in places_of(node)
     ]
-    frame = pd.DataFrame(rows, columns=[WELL, FIELD, "state"])
+    frame = pd.DataFrame(rows, columns=[WELL, FIELD, "labels", "state"])
     for state in CHOSEN:
         frame[state] = (frame["state"] == state).astype(int)
     alone = None if node.metadata.plate is not None else {WELL: ""}

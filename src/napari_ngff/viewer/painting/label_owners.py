@@ -30,6 +30,7 @@ __all__ = [
     "follow_padlock",
     "forget_save",
     "is_first_save",
+    "is_in_sidecar",
     "is_own_node",
     "is_own_plan",
     "made_here",
@@ -114,13 +115,15 @@ def is_own_node(node: Node) -> bool:
     return first.software == SOFTWARE or has_classes
 
 
+def is_in_sidecar(plan: LayerPlan) -> bool:
+    """Return whether labels are in another hierarchy than the image they follow."""
+    source = plan.node.location.source.name
+    return plan.image is not None and plan.image.node.location.source.name != source
+
+
 def is_own_plan(plan: LayerPlan) -> bool:
     """Return whether this package made opened labels; those in sidecars are copies."""
-    source = plan.node.location.source.name
-    is_apart = plan.image is not None and (
-        plan.image.node.location.source.name != source
-    )
-    return is_apart or is_own_node(plan.node)
+    return is_in_sidecar(plan) or is_own_node(plan.node)
 
 
 def made_here(metadata: Mapping[str, Any]) -> bool:

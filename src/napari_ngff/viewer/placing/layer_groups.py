@@ -9,6 +9,7 @@ import numpy as np
 
 from napari_ngff.errors import OMEZarrError, UnsupportedError
 from napari_ngff.labels.class_colors import FIRST_COLORS
+from napari_ngff.labels.field_states import LastAnnotated
 from napari_ngff.labels.label_classes import classes_of
 from napari_ngff.metadata.model import Consequence, LabelInfo, Problem, Severity
 from napari_ngff.store.hierarchy.coordinate_systems import intrinsic_of, open_systems
@@ -79,6 +80,8 @@ class ReadingNotes:
         Texts with details, for the user where nothing is wrong.
     samples_pixels
         Whether pixels by which contrast is measured are read together with metadata.
+    annotated
+        Labels that the overview of a plate shows, in whichever well they are.
     """
 
     on_error: OnError | None
@@ -86,6 +89,7 @@ class ReadingNotes:
     messages: list[str] = field(default_factory=list)
     notes: list[tuple[str, str]] = field(default_factory=list)
     samples_pixels: bool = False
+    annotated: LastAnnotated = field(default_factory=LastAnnotated)
 
     def note_problems(self, problems: Iterable[Problem]) -> None:
         """Keep problems; of those by which something is not shown also a message."""

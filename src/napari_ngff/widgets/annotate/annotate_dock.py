@@ -136,6 +136,7 @@ class RoundBar(QGroupBox):
         self.state.activated.connect(self._on_state)
         self.autosave.toggled.connect(self._on_autosave)
         session_of(self._viewer).browsing.connect(self._on_browsing)
+        self._viewer.layers.selection.events.active.connect(self._on_selected)
         settings.changed.connect(self._on_settings)
 
     def _on_browsing(self, browser: Any = None) -> None:
@@ -160,6 +161,11 @@ class RoundBar(QGroupBox):
         if isalive(self):  # type: ignore[no-untyped-call]
             self.showRound()
 
+    def _on_selected(self, event: Any = None) -> None:
+        # Other labels may be annotated from now on.
+        if self.annotation is not None and isalive(self):  # type: ignore[no-untyped-call]
+            self.showRound()
+
     def startRound(self) -> None:
         """Begin in the field that is shown, with labels named as those in hand.
 
@@ -181,7 +187,8 @@ class RoundBar(QGroupBox):
         """Show the field; while all are annotated, its state and how many are done."""
         annotation, browser = self.annotation, self._browser
         self.setVisible(browser is not None)
-        self.begin.setVisible(annotation is None)
+        other = "" if annotation is None else labels_in_hand(self._viewer)
+        self.begin.setVisible(annotation is None or other not in ("", annotation.name))
         for widget in (self.todo, self.state, self.bar):
             widget.setVisible(annotation is not None)
         if browser is None:
