@@ -76,22 +76,17 @@ def parse_axis(item: Cursor, default: str, minor: int) -> Axis:
     if not item.at("type").is_present:
         consequence = f'"{kind}" by its name.' if kind else "It gets a slider."
         item.report_warning("axis-type-missing", 'SHOULD contain "type".', consequence)
+    # Kept as written: usual spellings such as "um" are known, and only a broken SHOULD.
+    unit = item.at("unit").read_text()
+    if unit is not None and unit not in (*SPACE_UNITS, *TIME_UNITS):
+        stated = item.at("unit").describe_value()
+        text = f"SHOULD be one of the listed units of UDUNITS-2, is {stated}"
+        item.at("unit").report_warning(
+            "axis-unit-unknown", text, "A known alias is used, else pixels."
+        )
     return Axis(
         name or default,
         kind,
-        parse_unit(item.at("unit")),
+        unit or None,
         bool(item.at("discrete").read_flag()),
     )
-
-
-def parse_unit(unit: Cursor) -> str | None:
-    """Read a unit as written, whether it is a listed name or not."""
-    # Kept as written: usual spellings such as "um" are known, and only a broken SHOULD.
-    name = unit.read_text()
-    if name is not None and name not in (*SPACE_UNITS, *TIME_UNITS):
-        stated = unit.describe_value()
-        text = f"SHOULD be one of the listed units of UDUNITS-2, is {stated}"
-        unit.report_warning(
-            "axis-unit-unknown", text, "A known alias is used, else pixels."
-        )
-    return name or None

@@ -180,6 +180,7 @@ class FieldTransformation(Transformation):
     interpolation: str = "linear"
     # Not compared: the same transformation is equal whether its field is open or not.
     field: VectorField | None = field(default=None, compare=False)
+    is_linear = False  # a field has no matrix
 
     @property
     def vectors(self) -> VectorField:
@@ -195,18 +196,9 @@ class FieldTransformation(Transformation):
             raise ValueError(f"The vectors at {self.path} have {takes}, not {ndim}.")
         return self.vectors.components
 
-    @property
-    def is_linear(self) -> bool:
-        """False: a field has no matrix."""
-        return False
-
     def matrix(self, ndim: int) -> Matrix:
         """Raise: a field has no matrix."""
         raise ValueError(f"The field at {self.path} is not a matrix.")
-
-    def inverse(self) -> Transformation | None:
-        """Return None: there is no closed form."""
-        return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ lead to other coordinate systems, and are its links.
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -143,9 +144,18 @@ def parse_levels(
     chains = [list(flatten_transforms(given)) for _, given in datasets]
     last = list(flatten_transforms(shared))
     # Without axes the longest vector shows how many there are at least.
-    ndim = len(axes) or max(map(stated_length, [*chains, last]))
+    steps = itertools.chain(*chains, last)
+    vectors = (step.at(key) for step in steps for key in ("scale", "translation"))
+    lengths = [len(vector.children()) for vector in vectors]
+    ndim = len(axes) or max(lengths, default=0)
     for chain in chains:
-        check_order(chain)
+        types = [kind for kind in map(type_of, chain) if kind != "identity"]
+        known = all(kind in ("scale", "translation") for kind in types)
+        if types and known and types not in (["scale"], ["scale", "translation"]):
+            text = '"MUST contain exactly one scale", then at most one translation.'
+            chain[0].report_error(
+                "transforms-order", text, "They are applied in their order."
+            )
     # Once for all levels, so that its problems are reported once.
     after = compose_chain(last, ndim)
     levels: list[Level] = []
@@ -290,25 +300,6 @@ def type_of(transform: Cursor) -> object:
         return stated.value
     known = ("scale", "translation")
     return next((key for key in known if transform.at(key).is_present), None)
-
-
-def stated_length(chain: Sequence[Cursor]) -> int:
-    """Return the greatest length of a scale or translation in a chain."""
-    vectors = (step.at(key) for step in chain for key in ("scale", "translation"))
-    return max((len(vector.children()) for vector in vectors), default=0)
-
-
-def check_order(chain: Sequence[Cursor]) -> None:
-    """Report transformations of a dataset other than scale, or scale and
-    translation.
-    """
-    types = [kind for kind in map(type_of, chain) if kind != "identity"]
-    known = all(kind in ("scale", "translation") for kind in types)
-    if types and known and types not in (["scale"], ["scale", "translation"]):
-        text = '"MUST contain exactly one scale", then at most one translation.'
-        chain[0].report_error(
-            "transforms-order", text, "They are applied in their order."
-        )
 
 
 def compose_chain(

@@ -73,13 +73,17 @@ def parse_plate(plate: Cursor, minor: int) -> PlateMetadata | None:
         elif path is not None:
             row, column = find_position(item, path, rows, columns, minor)
             wells[path] = WellReference(path, row, column)
+    count = plate.at("field_count").read_integer()
+    if count is not None and count < 1:
+        plate.at("field_count").report_expected("an integer greater than 0")
+        count = None
     return PlateMetadata(
         plate.at("name").read_name() or "",
         tuple(rows),
         tuple(columns),
         tuple(wells.values()),
         parse_acquisitions(plate.at("acquisitions")),
-        parse_count(plate.at("field_count")),
+        count,
     )
 
 
@@ -197,15 +201,6 @@ def parse_acquisitions(items: Cursor) -> tuple[Acquisition, ...]:
             name = item.at("name").read_name()
             result[identity] = Acquisition(identity, name, start, end)
     return tuple(result.values())
-
-
-def parse_count(count: Cursor) -> int | None:
-    """Read a number of fields."""
-    value = count.read_integer()
-    if value is not None and value < 1:
-        count.report_expected("an integer greater than 0")
-        return None
-    return value
 
 
 def parse_well(well: Cursor) -> WellMetadata | None:

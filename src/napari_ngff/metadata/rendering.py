@@ -169,7 +169,13 @@ def by_value(entries: Cursor) -> dict[int, Cursor]:
 def parse_rgba(rgba: Cursor) -> tuple[int, int, int, int] | None:
     """Read red, green, blue, alpha; None where absent or not four of 0 to 255."""
     values = rgba.value if isinstance(rgba.value, list) else []
-    if len(values) == 4 and all(map(is_byte, values)):
+    # 255.0 is in range(256), and True would be, too.
+    if len(values) == 4 and all(
+        isinstance(value, int | float)
+        and not isinstance(value, bool)
+        and value in range(256)
+        for value in values
+    ):
         red, green, blue, alpha = map(int, values)
         return red, green, blue, alpha
     if rgba.is_present:
@@ -177,9 +183,3 @@ def parse_rgba(rgba: Cursor) -> tuple[int, int, int, int] | None:
             "4 integers from 0 to 255", "The label has no colour in the file."
         )
     return None
-
-
-def is_byte(value: object) -> bool:
-    # 255.0 is in range(256), and True would be, too.
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    return number and value in range(256)

@@ -74,7 +74,9 @@ class SystemGraph:
                 continue
             ways[system] = way
             for target, step in self.list_steps(system):
-                price = cost + self.rate_step(system, target, step)
+                loses = len(self.systems[target]) < len(self.systems[system])
+                price = cost + 1 + loses * LOSS_COST
+                price += (not step.is_linear) * FIELD_COST
                 heapq.heappush(
                     queue, (price, next(number), target, compose_steps(way, step))
                 )
@@ -93,13 +95,6 @@ class SystemGraph:
                 opposite = link.transformation.inverse()
                 if opposite is not None:
                     yield link.input, opposite
-
-    def rate_step(
-        self, system: Reference, target: Reference, step: Transformation
-    ) -> int:
-        """Return the cost of a step."""
-        loses = len(self.systems[target]) < len(self.systems[system])
-        return 1 + (not step.is_linear) * FIELD_COST + loses * LOSS_COST
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,8 +68,10 @@ def dump_transformation(transformation: Transformation) -> JSON:
             content[content["type"]] = [finite_numbers(row) for row in rows]
         case MapAxis(order):
             content |= {"type": "mapAxis", "mapAxis": list(order)}
-        case ProjectAxis():
-            content |= {"type": "projectAxis"} | dump_projection(transformation)
+        case ProjectAxis(dropped, created):
+            content["type"] = "projectAxis"
+            axes = {"droppedInputs": list(dropped), "createdOutputs": list(created)}
+            content |= {key: indices for key, indices in axes.items() if indices}
         # Drafts also stored scales and translations; 0.6 does not.
         case Stored(kind, path) if kind in ("affine", "rotation"):
             content = {"type": kind, "path": path}
@@ -82,15 +84,6 @@ def dump_transformation(transformation: Transformation) -> JSON:
         case _:
             return dump_compound(transformation)
     return content
-
-
-def dump_projection(transformation: ProjectAxis) -> JSON:
-    """Return the dropped and the created axes."""
-    axes = {
-        "droppedInputs": list(transformation.dropped),
-        "createdOutputs": list(transformation.created),
-    }
-    return {key: indices for key, indices in axes.items() if indices}
 
 
 def dump_compound(transformation: Transformation) -> JSON:

@@ -94,13 +94,13 @@ class Transformation(ABC):
         whole = self.matrix(points.shape[1])
         return points @ whole[:-1, :-1].T + whole[:-1, -1]
 
-    @abstractmethod
     def inverse(self) -> Transformation | None:
         """Return the inverse in closed form, or None where there is none.
 
         It maps each output back to its input. Where the output has more axes than the
         input, it maps all other points as well, along the shortest way.
         """
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,22 +280,15 @@ class Stored(Transformation):
     kind: str
     path: str
 
+    is_linear = False
+
     def count_outputs(self, ndim: int) -> int:
         """Raise: the numbers are not loaded."""
         raise ValueError(f"The numbers at {self.path} are not loaded.")
 
-    @property
-    def is_linear(self) -> bool:
-        """False: the numbers are not loaded."""
-        return False
-
     def matrix(self, ndim: int) -> Matrix:
         """Raise: the numbers are not loaded."""
         raise ValueError(f"The numbers at {self.path} are not loaded.")
-
-    def inverse(self) -> None:
-        """Return None: the numbers are not loaded."""
-        return
 
 
 def check_ndim(transformation: Transformation, takes: int, ndim: int) -> int:

@@ -86,10 +86,11 @@ def parse_transformation(
     scope = scope or ParseScope()
     if not transform.is_object():
         return None
-    stated = transform.at("type").value
-    kind = stated if isinstance(stated, str) else type_by_parameters(transform)
+    kind = transform.at("type").value
     # A missing type follows from the parameters; a wrong one is not guessed.
-    parser = PARSERS.get(kind or "")
+    if not isinstance(kind, str):
+        kind = next((k for k in PARSERS if transform.at(k).is_present), "")
+    parser = PARSERS.get(kind)
     if parser is None or scope.depth > MAX_NESTING:
         stated = transform.at("type").describe_value()
         text = f"A transformation has a known type, not {stated}"
@@ -101,11 +102,6 @@ def parse_transformation(
         return None
     # Each level of nesting counts, whatever its type.
     return parser(transform, replace(scope, depth=scope.depth + 1))
-
-
-def type_by_parameters(transform: Cursor) -> str | None:
-    """Find the type by the fields that are present."""
-    return next((k for k in PARSERS if transform.at(k).is_present), None)
 
 
 def report_unusable(value: Cursor, text: str) -> None:
@@ -148,9 +144,7 @@ def read_stored(transform: Cursor, kind: str) -> Stored | None:
     return Stored(kind, path.strip("/"))
 
 
-def parse_vector(
-    transform: Cursor, scope: ParseScope, kind: str
-) -> Transformation | None:
+def parse_vector(transform: Cursor, kind: str) -> Transformation | None:
     """Read a scale or a translation."""
     elsewhere = read_stored(transform, kind)
     if elsewhere is not None:
@@ -170,9 +164,7 @@ def parse_vector(
     return Scale(tuple(value or 1.0 for value in values))
 
 
-def parse_rows(
-    transform: Cursor, scope: ParseScope, kind: str
-) -> Transformation | None:
+def parse_rows(transform: Cursor, kind: str) -> Transformation | None:
     """Read an affine or a rotation."""
     elsewhere = read_stored(transform, kind)
     if elsewhere is not None:
@@ -346,9 +338,7 @@ def parse_bijection(transform: Cursor, scope: ParseScope) -> Transformation | No
     return Bijection(there, backward)
 
 
-def parse_field(
-    transform: Cursor, scope: ParseScope, kind: str
-) -> Transformation | None:
+def parse_field(transform: Cursor, kind: str) -> Transformation | None:
     """Read ``displacements`` or ``coordinates``; the field is opened later."""
     path = (transform.at("path").read_text() or "").strip("/")
     if not path:
@@ -381,22 +371,16 @@ def parse_inverse(transform: Cursor, scope: ParseScope) -> Transformation | None
 
 PARSERS: dict[str, Callable[[Cursor, ParseScope], Transformation | None]] = {
     "identity": lambda transform, scope: Identity(),
-    "scale": lambda transform, scope: parse_vector(transform, scope, "scale"),
-    "translation": lambda transform, scope: parse_vector(
-        transform, scope, "translation"
-    ),
+    "scale": lambda transform, scope: parse_vector(transform, "scale"),
+    "translation": lambda transform, scope: parse_vector(transform, "translation"),
     "mapAxis": parse_map_axis,
     "projectAxis": parse_project_axis,
-    "affine": lambda transform, scope: parse_rows(transform, scope, "affine"),
-    "rotation": lambda transform, scope: parse_rows(transform, scope, "rotation"),
+    "affine": lambda transform, scope: parse_rows(transform, "affine"),
+    "rotation": lambda transform, scope: parse_rows(transform, "rotation"),
     "sequence": parse_sequence,
     "byDimension": parse_by_dimension,
     "bijection": parse_bijection,
-    "displacements": lambda transform, scope: parse_field(
-        transform, scope, "displacements"
-    ),
-    "coordinates": lambda transform, scope: parse_field(
-        transform, scope, "coordinates"
-    ),
+    "displacements": lambda transform, scope: parse_field(transform, "displacements"),
+    "coordinates": lambda transform, scope: parse_field(transform, "coordinates"),
     "inverseOf": parse_inverse,
 }

@@ -12,6 +12,7 @@ import lzma
 import struct
 import zlib
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -128,7 +129,7 @@ def from_lz4(data: Buffer, most: int) -> Buffer:
 
 
 def from_stream(data: Buffer, most: int, start: Callable[[], StreamDecoder]) -> bytes:
-    """Decode the one or more concatenated members of a stream."""
+    """Decode the one or more members of a stream, whose checksums are verified."""
     parts: list[bytes] = []
     total = copied = 0
     rest: Any = data
@@ -152,11 +153,6 @@ def from_stream(data: Buffer, most: int, start: Callable[[], StreamDecoder]) -> 
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def from_gzip(data: Buffer, most: int) -> Buffer:
-    """Decode gzip members; their checksums are verified."""
-    return from_stream(data, most, lambda: zlib.decompressobj(GZIP))
-
-
 def from_zlib(data: Buffer, most: int) -> Buffer:
     """Decode a zlib stream; its checksum is verified."""
     return from_stream(data, most, lambda: zlib.decompressobj(ZLIB))
@@ -167,20 +163,6 @@ def inflate_stream(data: Buffer, size: int) -> bytes:
     content = from_stream(data, size, lambda: zlib.decompressobj(RAW_DEFLATE))
     require_size(len(content), size)
     return content
-
-
-def from_bz2(data: Buffer, most: int) -> Buffer:
-    """Decode bzip2 streams."""
-    return from_stream(data, most, bz2.BZ2Decompressor)
-
-
-def from_xz(data: Buffer, most: int) -> Buffer:
-    """Decode xz streams (numcodecs' lzma in its default format)."""
-
-    def open_stream() -> StreamDecoder:
-        return lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=XZ_MEMORY)
-
-    return from_stream(data, most, open_stream)
 
 
 def verify_crc32c(data: Buffer) -> Buffer:
@@ -201,10 +183,14 @@ def verify_crc32c(data: Buffer) -> Buffer:
 
 DECODERS: Mapping[str, Decoder] = {
     "blosc": from_blosc,
-    "bz2": from_bz2,
-    "gzip": from_gzip,
+    "bz2": partial(from_stream, start=bz2.BZ2Decompressor),
+    "gzip": partial(from_stream, start=partial(zlib.decompressobj, GZIP)),
     "lz4": from_lz4,
-    "lzma": from_xz,
+    # Only xz, which is the default of numcodecs' lzma.
+    "lzma": partial(
+        from_stream,
+        start=partial(lzma.LZMADecompressor, lzma.FORMAT_XZ, memlimit=XZ_MEMORY),
+    ),
     "zlib": from_zlib,
     "zstd": from_zstd,
 }

@@ -9,7 +9,7 @@ import pytest
 import unreliable
 from napari_ngff import open_node
 from napari_ngff.errors import CorruptDataError
-from napari_ngff.store.hierarchy.group_documents import GroupDocuments
+from napari_ngff.store.hierarchy.group_documents import FIRST, GroupDocuments
 from napari_ngff.store.hierarchy.location import find_location
 from napari_ngff.store.sources import read_ahead
 from patience import until
@@ -40,7 +40,7 @@ def test_a_server_is_asked_at_once_for_what_shows_whether_there_is_a_group(tmp_p
     (tmp_path / "a.zarr" / ".zattrs").write_text(json.dumps({"a": 1}))
     with unreliable.serving(tmp_path) as server:
         documents = documents_of(f"{server.address}/a.zarr")
-        documents.ask_first(None)
+        documents.ask(FIRST[None])
         until(lambda: len(server.asked) == 3)
         assert documents.read("zarr.json") is None
         assert documents.read(".zattrs") == {"a": 1}

@@ -30,21 +30,10 @@ TYPES_TO_0_5 = ("space", "time", "channel")
 TYPES_0_6 = ("array", *TYPES_TO_0_5, "coordinate", "displacement")
 
 
-def is_name(value: object) -> bool:
-    """Return whether a value is a string that is not empty."""
-    return is_text(value) and value != ""
-
-
 def list_types(axes: Cursor) -> list[str]:
     """List the types as written: rules are about types, not about names."""
     stated = [axis.at("type").value for axis in axes.children()]
     return [kind if isinstance(kind, str) else "" for kind in stated]
-
-
-def wrong_number(axes: Cursor) -> Iterator[Cursor]:
-    """Find less than 2 or more than 5 axes."""
-    if isinstance(axes.value, list) and not 2 <= len(axes.value) <= 5:
-        yield axes
 
 
 def without_plane(axes: Cursor) -> Iterator[Cursor]:
@@ -83,14 +72,6 @@ def unordered_planes(axes: Cursor) -> Iterator[Cursor]:
         yield axes
 
 
-def without_unit(axes: Cursor) -> Iterator[Cursor]:
-    """Find axes of space and time without a unit."""
-    for axis in axes.children():
-        # Not of channels: nobody can state a unit of them.
-        if axis.at("type").value in ("space", "time"):
-            yield from find_absent("unit")(axis)
-
-
 def foreign_units(axes: Cursor) -> Iterator[Cursor]:
     """Find units of time on an axis of space and the other way round."""
     for axis in axes.children():
@@ -125,7 +106,11 @@ NUMBER = FormatRule(
     "axes-number",
     MUST,
     "The length of axes must be between 2 and 5.",
-    wrong_number,
+    lambda axes: (
+        (axes,)
+        if isinstance(axes.value, list) and not 2 <= len(axes.value) <= 5
+        else ()
+    ),
     since=3,
     consequence="The axes decide, as long as the arrays have as many.",
 )
@@ -222,7 +207,13 @@ AXES = (
         "axis-unit-missing",
         SHOULD,
         "SHOULD contain the field unit to specify the physical unit of this dimension.",
-        without_unit,
+        lambda axes: (
+            missing
+            for axis in axes.children()
+            # Not of channels: nobody can state a unit of them.
+            if axis.at("type").value in ("space", "time")
+            for missing in find_absent("unit")(axis)
+        ),
         since=4,
         consequence="It is measured in pixels.",
     ),

@@ -19,8 +19,8 @@ from napari_ngff.metadata.parse import (
 from napari_ngff.metadata.rules.axis_rules import check_systems
 from napari_ngff.metadata.rules.image_rules import check_multiscale
 from napari_ngff.metadata.rules.link_rules import check_links
-from napari_ngff.metadata.rules.plate_rules import check_plate, check_well
-from napari_ngff.metadata.rules.rendering_rules import check_label, check_omero
+from napari_ngff.metadata.rules.plate_rules import PLATE, WELL
+from napari_ngff.metadata.rules.rendering_rules import LABEL, OMERO
 from napari_ngff.metadata.rules.rule import (
     MUST,
     SHOULD,
@@ -73,20 +73,6 @@ def list_versions(home: Cursor) -> Iterator[Cursor]:
     for owner in (home, *home.at("multiscales").children(), *map(home.at, NESTED)):
         if owner.at("version").is_present:
             yield owner.at("version")
-
-
-def unknown_versions(home: Cursor) -> Iterator[Cursor]:
-    """Find versions that do not exist."""
-    for version in list_versions(home):
-        if not Version(str(version.value)).is_known:
-            yield version
-
-
-def draft_versions(home: Cursor) -> Iterator[Cursor]:
-    """Find drafts of 0.6."""
-    for version in list_versions(home):
-        if Version(str(version.value)).is_draft:
-            yield version
 
 
 def differing_versions(home: Cursor) -> Iterator[Cursor]:
@@ -160,14 +146,22 @@ DOCUMENT = (
         "version-unknown",
         MUST,
         "version: a string specifying the version of the OME-Zarr specification.",
-        unknown_versions,
+        lambda home: (
+            version
+            for version in list_versions(home)
+            if not Version(str(version.value)).is_known
+        ),
     ),
     FormatRule(
         "version-draft",
         SHOULD,
         "Data written with these latest changes (an editor's draft) will not "
         "necessarily be supported.",
-        draft_versions,
+        lambda home: (
+            version
+            for version in list_versions(home)
+            if Version(str(version.value)).is_draft
+        ),
         since=6,
         consequence="It is read as 0.6, with the keys of the drafts.",
     ),
@@ -245,7 +239,12 @@ def check_attributes(
     home = find_home(Cursor(attributes, "", unheard), zarr_format)
     broken: list[Problem] = []
     home = Cursor(home.value, home.where, broken)
-    minor = minor_of(home, zarr_format, version)
+    # The minor number of the version whose rules hold. Problems of the version are
+    # reported by the rules, so those of reading it are dropped.
+    quiet = Cursor(home.value, home.where, [])
+    stated = next(list_versions(home), None)
+    minor = Version(version or "").minor if stated is None else None
+    minor = minor or find_version(quiet, zarr_format)[1]
     if isinstance(home.value, dict) and not KINDS.isdisjoint(home.value):
         check_home(home, minor)
     # An "ome" without any known key must still state its version.
@@ -270,28 +269,19 @@ def stated_version(attributes: object, zarr_format: int) -> str | None:
     return next((value for value in stated if isinstance(value, str)), None)
 
 
-def minor_of(home: Cursor, zarr_format: int, version: str | None) -> int:
-    """Return the version whose rules hold, as its minor number: 4 for 0.4."""
-    # Problems of the version are reported by the rules, so these are dropped.
-    quiet = Cursor(home.value, home.where, [])
-    stated = next(list_versions(home), None)
-    known = Version(version or "").minor if stated is None else None
-    return known or find_version(quiet, zarr_format)[1]
-
-
 def check_home(home: Cursor, minor: int) -> None:
     """Apply the rules of every kind that a group has."""
     apply_rules(DOCUMENT, home, minor)
     for multiscale in home.at("multiscales").children():
         check_multiscale(multiscale, minor)
-    for key, check in (
-        ("omero", check_omero),
-        ("image-label", check_label),
-        ("plate", check_plate),
-        ("well", check_well),
+    for key, rules in (
+        ("omero", OMERO),
+        ("image-label", LABEL),
+        ("plate", PLATE),
+        ("well", WELL),
     ):
         if isinstance(home.at(key).value, dict):
-            check(home.at(key), minor)
+            apply_rules(rules, home.at(key), minor)
     # Drafts have the scene at the group itself.
     scene = home.at("scene") if home.at("scene").is_present else home
     if scene is not home or is_draft_scene(home):
@@ -347,7 +337,7 @@ class ReadProblems:
                 kinds = self._errors.setdefault(problem.where, set())
                 kinds.add(problem.code in GENERIC)
             self._places.setdefault(problem.code, []).append(problem.where)
-        self._lengths = {code: {*map(len, w)} for code, w in self._places.items()}
+        self._known = {(problem.code, problem.where) for problem in problems}
 
     def has_same(self, problem: Problem) -> bool:
         """Return whether reading has reported a problem of the rules in other words."""
@@ -359,16 +349,8 @@ class ReadProblems:
         after = bisect_left(places, f"{where}/" if where else "")
         if after < len(places) and is_below(places[after], where):
             return True
-        return any(
-            is_below(where, where[:length]) and is_among(where[:length], places)
-            for length in self._lengths.get(problem.code, ())
-        )
-
-
-def is_among(place: str, places: list[str]) -> bool:
-    """Return whether a place is in a sorted list."""
-    index = bisect_left(places, place)
-    return index < len(places) and places[index] == place
+        above = ["", *(where[:i] for i, sign in enumerate(where) if sign == "/")]
+        return any((problem.code, place) in self._known for place in above)
 
 
 def is_below(where: str, above: str) -> bool:

@@ -37,12 +37,6 @@ def bad_chains(place: Cursor) -> Iterator[Cursor]:
         yield steps
 
 
-def empty_chain(place: Cursor) -> Iterator[Cursor]:
-    """Find an empty list of transformations."""
-    if place.at("coordinateTransformations").value == []:
-        yield place.at("coordinateTransformations")
-
-
 def bad_steps(place: Cursor) -> Iterator[Cursor]:
     """Find anything but a scale, an identity, or a scale with a translation (0.6)."""
     for step in place.at("coordinateTransformations").children():
@@ -55,32 +49,11 @@ def bad_steps(place: Cursor) -> Iterator[Cursor]:
             yield step
 
 
-def several_steps(place: Cursor) -> Iterator[Cursor]:
-    """Find lists of more than one transformation."""
-    steps = place.at("coordinateTransformations")
-    if len(steps.children()) > 1:
-        yield steps
-
-
-def wrong_inputs(place: Cursor) -> Iterator[Cursor]:
-    """Find inputs without a path."""
-    for step in place.at("coordinateTransformations").children():
-        if not is_text(step.at("input").at("path").value):
-            yield step.at("input")
-
-
-def wrong_outputs(place: Cursor) -> Iterator[Cursor]:
-    """Find outputs without a name."""
-    for step in place.at("coordinateTransformations").children():
-        if not is_text(step.at("output").at("name").value):
-            yield step.at("output")
-
-
 def other_inputs(place: Cursor) -> Iterator[Cursor]:
     """Find inputs whose path is not that of the dataset."""
     for step in place.at("coordinateTransformations").children():
         stated = step.at("input").at("path")
-        # A missing input is reported by `wrong_inputs`.
+        # A missing input is reported by another rule.
         if is_text(stated.value) and stated.value != place.at("path").value:
             yield stated
 
@@ -101,7 +74,7 @@ MULTISCALE = (
         MUST,
         "The transformations MUST follow the same rules about allowed types, order, "
         "etc. as in datasets:coordinateTransformations: at least one.",
-        empty_chain,
+        find_other_values(lambda value: value != [], "coordinateTransformations"),
         since=4,
         until=5,
     ),
@@ -177,7 +150,10 @@ DATASET = (
         "transforms-several",
         MUST,
         "coordinateTransformations: exactly one transformation.",
-        several_steps,
+        find_other_values(
+            lambda value: not isinstance(value, list) or len(value) < 2,
+            "coordinateTransformations",
+        ),
         since=6,
         consequence="The first one is used.",
     ),
@@ -194,7 +170,11 @@ DATASET = (
         "dataset-input",
         MUST,
         "input MUST be an object with the path of the dataset.",
-        wrong_inputs,
+        lambda dataset: (
+            step.at("input")
+            for step in dataset.at("coordinateTransformations").children()
+            if not is_text(step.at("input").at("path").value)
+        ),
         since=6,
         consequence="The path of the dataset is taken.",
     ),
@@ -202,7 +182,11 @@ DATASET = (
         "dataset-output",
         MUST,
         "output MUST be an object with the name of the intrinsic coordinate system.",
-        wrong_outputs,
+        lambda dataset: (
+            step.at("output")
+            for step in dataset.at("coordinateTransformations").children()
+            if not is_text(step.at("output").at("name").value)
+        ),
         since=6,
     ),
     FormatRule(

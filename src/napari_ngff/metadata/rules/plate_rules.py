@@ -8,7 +8,6 @@ from napari_ngff.metadata.rules.rule import (
     MUST,
     SHOULD,
     FormatRule,
-    apply_rules,
     find_absent,
     find_other_values,
     find_repeated,
@@ -24,18 +23,11 @@ if TYPE_CHECKING:
 
     from napari_ngff.metadata.cursor import Cursor
 
-__all__ = ["PLATE", "WELL", "check_plate", "check_well"]
+__all__ = ["PLATE", "WELL"]
 
 ALPHANUMERIC = match_pattern("[A-Za-z0-9]+")
 # 0.6 allows what Zarr v3 allows as the name of a node.
 NODE_NAME = match_pattern(r"(?!__)(?!\.+$)[A-Za-z0-9_.-]+")
-
-
-def empty_lists(place: Cursor) -> Iterator[Cursor]:
-    """Find rows, columns and wells without an entry."""
-    for key in ("rows", "columns", "wells"):
-        if place.at(key).value in ([], {}):
-            yield place.at(key)
 
 
 def list_names(place: Cursor) -> Iterator[Cursor]:
@@ -44,11 +36,6 @@ def list_names(place: Cursor) -> Iterator[Cursor]:
         for child in place.at(key).children():
             if isinstance(child.value, dict):
                 yield child.at("name")
-
-
-def odd_names(place: Cursor) -> Iterator[Cursor]:
-    """Find names with other characters than letters and digits."""
-    return (name for name in list_names(place) if not ALPHANUMERIC(name.value))
 
 
 def colliding_names(place: Cursor) -> Iterator[Cursor]:
@@ -119,14 +106,16 @@ PLATE = (
         "plate-list-empty",
         MUST,
         "The plate object MUST contain rows, columns and wells; each has at least one.",
-        empty_lists,
+        find_other_values(
+            lambda value: value not in ([], {}), "rows", "columns", "wells"
+        ),
         consequence="There is nothing to show.",
     ),
     FormatRule(
         "plate-name-characters",
         MUST,
         "The name MUST contain only alphanumeric characters.",
-        odd_names,
+        lambda plate: (n for n in list_names(plate) if not ALPHANUMERIC(n.value)),
         since=4,
     ),
     FormatRule(
@@ -227,13 +216,3 @@ WELL = (
         since=6,
     ),
 )
-
-
-def check_plate(plate: Cursor, minor: int) -> None:
-    """Report broken rules of a ``plate`` object."""
-    apply_rules(PLATE, plate, minor)
-
-
-def check_well(well: Cursor, minor: int) -> None:
-    """Report broken rules of a ``well`` object."""
-    apply_rules(WELL, well, minor)

@@ -3,38 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from napari_ngff.metadata.rules.rule import (
     MUST,
     SHOULD,
     FormatRule,
-    apply_rules,
     find_absent,
     find_other_values,
     is_text,
     search_entries,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from napari_ngff.metadata.cursor import Cursor
-
-__all__ = ["LABEL", "OMERO", "check_label", "check_omero"]
+__all__ = ["LABEL", "OMERO"]
 
 
-def bare_windows(omero: Cursor) -> Iterator[Cursor]:
-    """Find limits that a window lacks."""
-    # A missing window is another rule's, which also differs between versions.
-    for channel in omero.at("channels").children():
-        yield from find_absent("min", "max", "start", "end")(channel.at("window"))
-
-
-def empty_lists(label: Cursor) -> Iterator[Cursor]:
-    """Find ``colors`` and ``properties`` without an entry."""
-    return (label.at(k) for k in ("colors", "properties") if label.at(k).value == [])
-
+LIMITS = ("min", "max", "start", "end")
 
 COLOR = FormatRule(
     "channel-color-missing",
@@ -68,7 +51,12 @@ OMERO = (
         "and maximum values of the window, respectively. It MUST also contain the "
         "fields start and end, which are the start and end values of the window, "
         "respectively.",
-        bare_windows,
+        # A missing window is another rule's, which also differs between versions.
+        lambda omero: (
+            limit
+            for channel in omero.at("channels").children()
+            for limit in find_absent(*LIMITS)(channel.at("window"))
+        ),
         consequence="Missing values are taken from the pixels.",
     ),
     FormatRule(
@@ -103,17 +91,7 @@ LABEL = (
         MUST,
         "colors and properties: an array of at least one object (minItems of the "
         "schema).",
-        empty_lists,
+        find_other_values(lambda value: value != [], "colors", "properties"),
         since=4,
     ),
 )
-
-
-def check_omero(omero: Cursor, minor: int) -> None:
-    """Report broken rules of an ``omero`` object."""
-    apply_rules(OMERO, omero, minor)
-
-
-def check_label(label: Cursor, minor: int) -> None:
-    """Report broken rules of an ``image-label`` object."""
-    apply_rules(LABEL, label, minor)

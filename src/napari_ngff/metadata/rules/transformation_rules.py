@@ -90,16 +90,19 @@ def find_incomplete(transform: Cursor) -> Iterator[Cursor]:
     yield from find_absent(*KEYS.get(kind, ()))(transform)
 
 
+def is_positive(value: object) -> bool:
+    """Return whether a value is a number over 0."""
+    return is_number(value) and value > 0  # type: ignore[operator]
+
+
 def find_unreadable(transform: Cursor) -> Iterator[Cursor]:
     """Find parameters of another form than the type demands."""
     kind = read_kind(transform)
     value = transform.at(kind)
     if kind in ("scale", "translation") and value.is_present:
         right = is_positive if kind == "scale" else is_number
-        numbers = value.children()
-        if not isinstance(value.value, list) or not all(
-            right(n.value) for n in numbers
-        ):
+        numbers = [number.value for number in value.children()]
+        if not isinstance(value.value, list) or not all(map(right, numbers)):
             yield value
     elif kind in MATRICES and value.is_present:
         if read_matrix(value) is None:
@@ -123,11 +126,6 @@ def read_indices(value: Cursor) -> list[int] | None:
         return None
     # 1.0 is 1 in JSON; by its text, since mypy knows only `object` here.
     return [int(str(number).removesuffix(".0")) for number in numbers]
-
-
-def is_positive(value: object) -> bool:
-    """Return whether a value is a number over 0."""
-    return is_number(value) and value > 0  # type: ignore[operator]
 
 
 def read_matrix(

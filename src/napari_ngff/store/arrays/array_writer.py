@@ -155,12 +155,6 @@ class ArrayWriter:
             remedy="Restore it, and save again.",
         )
 
-    def _conflict_error(self, key: str) -> ConflictError:
-        return ConflictError(
-            f"{self.transaction.root}/{key} was changed by another program since it was"
-            " read. It is left as it is."
-        )
-
     def _require_layout(self, raw: bytes) -> None:
         """Refuse an array whose document describes other chunks by now."""
         array = self.array
@@ -249,7 +243,10 @@ class ArrayWriter:
         # Before the object is read: a change in between is then a conflict.
         before = self.transaction.find_revision(key)
         if expected is not True and before != expected:
-            raise self._conflict_error(key)
+            raise ConflictError(
+                f"{self.transaction.root}/{key} was changed by another program since it"
+                " was read. It is left as it is."
+            )
         # Also after an error: by then the voxels may have been given to `keep`.
         self.revisions[key] = before
         if self.array.layout.index is None:

@@ -22,8 +22,8 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True)
-class DrawablePixels:
-    """A source of booleans as 0 and 1, or of complex numbers as magnitudes."""
+class _OtherType:
+    """A source whose elements are read as another type."""
 
     source: ArraySource
 
@@ -33,15 +33,20 @@ class DrawablePixels:
         return self.source.shape
 
     @property
+    def chunks(self) -> tuple[int, ...]:
+        """Shape of a chunk."""
+        return self.source.chunks
+
+
+@dataclass(frozen=True, slots=True)
+class DrawablePixels(_OtherType):
+    """A source of booleans as 0 and 1, or of complex numbers as magnitudes."""
+
+    @property
     def dtype(self) -> np.dtype[Any]:
         """Type of an element."""
         stored = self.source.dtype
         return np.dtype(np.uint8) if stored.kind == "b" else stored.type(0).real.dtype
-
-    @property
-    def chunks(self) -> tuple[int, ...]:
-        """Shape of a chunk."""
-        return self.source.chunks
 
     def read(self, box: Box) -> np.ndarray[Any, Any]:
         """Read a box."""
@@ -81,25 +86,13 @@ def as_labels(block: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class RoundedLabels:
+class RoundedLabels(_OtherType):
     """A source of labels that are stored as floats, as integers."""
-
-    source: ArraySource
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Number of elements per axis."""
-        return self.source.shape
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """Type of an element."""
         return label_type(self.source.dtype)
-
-    @property
-    def chunks(self) -> tuple[int, ...]:
-        """Shape of a chunk."""
-        return self.source.chunks
 
     def read(self, box: Box) -> npt.NDArray[Any]:
         """Read a box."""

@@ -179,7 +179,9 @@ def parse_v2(document: JSON) -> ArrayLayout:
         stored = np.dtype(dtype)
     except TypeError as error:
         raise IndirectError(f"the data type {dtype!r}") from error
-    check_dtype(stored)
+    # float128 is as wide as the machine that wrote it wants.
+    if stored.kind not in "biuf" or stored.itemsize > 8 or stored.shape:
+        raise IndirectError(f"the data type {stored.str!r}")
     order = document.get("order", "C")
     separator = document.get("dimension_separator")
     if order not in ("C", "F") or separator not in (None, ".", "/"):
@@ -358,7 +360,8 @@ def parse_steps(codecs: list[JSON], nbytes: int) -> Steps:
             # own 4 bytes behind that.
             steps.append(("crc32c", size))
             size += 4
-        elif name in DECODERS and is_plain(codec):
+        # numcodecs' lzma: 1 is the .xz container; raw and .lzma streams need more.
+        elif name in DECODERS and codec.get("format", 1) == 1:
             steps.append((name, size))
             # Not twice the one before: no chain of compressors needs more.
             size = max(size, most_encoded(nbytes))
@@ -399,19 +402,6 @@ def parse_index(sharding: JSON, outer: Shape, inner: Shape) -> ShardIndex:
         checksum=len(names) == 2,
         dtype=parse_bytes(codecs, np.dtype(np.uint64)).str,
     )
-
-
-def is_plain(configuration: JSON) -> bool:
-    """Return whether a compressed stream can be decoded without its settings."""
-    # numcodecs' lzma: 1 is the .xz container; raw and .lzma streams need more.
-    return bool(configuration.get("format", 1) == 1)
-
-
-def check_dtype(dtype: np.dtype[Any]) -> None:
-    """Raise `IndirectError` for anything but bool, integers and floats."""
-    # float128 is as wide as the machine that wrote it wants.
-    if dtype.kind not in "biuf" or dtype.itemsize > 8 or dtype.shape:
-        raise IndirectError(f"the data type {dtype.str!r}")
 
 
 def parse_fill(value: Any, dtype: np.dtype[Any]) -> np.generic:

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from napari_ngff.store.arrays.chunked_array import ChunkedArray
     from napari_ngff.store.hierarchy.node import Node
-    from napari_ngff.store.sources.file_bytes import FileBytes
 
 __all__ = ["check_archive", "check_embedded", "check_shards", "join_shard_findings"]
 
@@ -62,7 +61,9 @@ def check_archive(node: Node, stated: str | None) -> Iterator[Problem]:
         yield Problem("ozx-name", Severity.WARNING, "", text)
     # An archive of less than 4 GiB needs no ZIP64 records; RFC-9 wants them there
     # anyway.
-    if LOCATOR not in tail_of(source.archive.file):
+    file = source.archive.file
+    length = min(TAIL, file.size)
+    if LOCATOR not in file.read(file.size - length, length):
         text = (
             '"The ZIP64 format extension SHOULD be used to allow for files larger than '
             '4 GiB."'
@@ -86,23 +87,19 @@ def check_entries(source: ZipSource) -> Iterator[Problem]:
     if inner is not None:
         text = f'"{EMBEDDED}": {inner[:80]}.'
         yield Problem("ozx-embedded", Severity.ERROR, "", text, "It is not read.")
-    other = other_hierarchy(names, source.root)
+    groups = {group_above(name) for name in names if name.endswith("zarr.json")}
+    others = [path for path in groups - {source.root} if not is_reached(path, groups)]
+    # Groups of Zarr v2 cannot be part of a hierarchy of Zarr v3, wherever they are.
+    if source.root in groups:
+        others += [group_above(name) for name in names if name.endswith(ZARR_2)]
+    # The smallest path, so that the same archive always gives the same message.
+    other = min(others, default=None)
     if other is not None:
         text = (
             f'The group "{other[:80]}" is not below the root: the archive holds another'
             " hierarchy, or the group above has no zarr.json."
         )
         yield Problem("ozx-second-hierarchy", Severity.ERROR, "", text)
-
-
-def other_hierarchy(names: Sequence[str], root: str) -> str | None:
-    """Find the first group that is no part of the hierarchy of Zarr v3 at the root."""
-    groups = {group_above(name) for name in names if name.endswith("zarr.json")}
-    # Groups of Zarr v2 cannot be part of a hierarchy of Zarr v3, wherever they are.
-    old = {group_above(name) for name in names if name.endswith(ZARR_2)}
-    others = [path for path in groups - {root} if not is_reached(path, groups)]
-    # The smallest path, so that the same archive always gives the same message.
-    return min([*others, *(old if root in groups else ())], default=None)
 
 
 def is_reached(group: str, groups: Container[str]) -> bool:
@@ -182,9 +179,3 @@ def join_shard_findings(
         f"{' --chunks y=1024,x=1024' if too_large else ''}"
     )
     yield node.location.path, Problem("ozx-not-sharded", Severity.WARNING, "", text)
-
-
-def tail_of(file: FileBytes) -> bytes:
-    """Read the end of a file, where a zip archive states where its directory is."""
-    length = min(TAIL, file.size)
-    return file.read(file.size - length, length)

@@ -51,11 +51,6 @@ class NamedPart:
     has: Callable[[Node], bool] = lambda node: True
 
 
-def is_well(node: Node) -> bool:
-    """Return whether a group is a well."""
-    return node.metadata.well is not None
-
-
 def is_image(node: Node) -> bool:
     """Return whether a group is an image."""
     return node.metadata.image is not None
@@ -67,7 +62,7 @@ WELL = NamedPart(
     "The group above the images defines the well and MUST implement the well "
     "specification.",
     "well",
-    is_well,
+    lambda node: node.metadata.well is not None,
 )
 FIELD = NamedPart(
     "group-missing",
@@ -262,7 +257,15 @@ def check_group(
     """
     metadata = node.metadata
     if metadata.labels is not None:
-        yield from unlisted_labels(node, metadata.labels, minor)
+        # 0.1 to 0.3 do not demand that all are listed.
+        for path in label_paths(node, metadata.labels) if minor >= 4 else ():
+            text = (
+                f'"All label images SHOULD be listed within this metadata file." Here '
+                f'"{path}" is not.'
+            )
+            yield Problem(
+                "label-unlisted", Severity.WARNING, "labels", text, "It is not shown."
+            )
         yield from talking_groups(node, metadata.labels, minor)
     elif node.name == "labels" and metadata.kind is None:
         text = (
@@ -276,21 +279,6 @@ def check_group(
     for stored in parameters:
         if stored["type"] in MATRICES:
             yield from unusable_matrix(node, stored["path"].strip("/"))
-
-
-def unlisted_labels(
-    node: Node, listed: tuple[str, ...], minor: int
-) -> Iterator[Problem]:
-    """Report label images that are not in the list; 0.1 to 0.3 do not demand that."""
-    if minor < 4:
-        return
-    for path in label_paths(node, listed):
-        text = (
-            f'"All label images SHOULD be listed within this metadata file." Here '
-            f'"{path}" is not.'
-        )
-        consequence = "It is not shown."
-        yield Problem("label-unlisted", Severity.WARNING, "labels", text, consequence)
 
 
 def label_paths(node: Node, listed: Iterable[str]) -> Iterator[str]:

@@ -119,7 +119,11 @@ def open_field(node: Node, path: str, ndim: int) -> VectorField:
     systems = parse_systems(home.at("coordinateSystems"))
     # By their number: a field has systems of its points, too, which have one axis less.
     axes = next((s.axes for s in systems if len(s.axes) == array.ndim), ())
-    vector_axis = _vector_axis(axes, array.ndim, ndim)
+    # The type decides, wherever the axis is; without types the last axis has the
+    # components.
+    typed = [i for i, axis in enumerate(axes) if axis.type in VECTOR_TYPES]
+    usual = None if array.ndim == ndim else array.ndim - 1
+    vector_axis = typed[0] if typed else usual
     # Axes of the array, in its order, without that of the components.
     grid = [i for i in range(array.ndim) if i != vector_axis]
     if len(grid) != ndim:
@@ -155,15 +159,6 @@ def _read_attributes(location: Location) -> Cursor:
         msg = f"There is no field of vectors at {location}."
         raise NodeNotFoundError(msg, remedy="Check the path.")
     return Cursor({}, "", [])
-
-
-def _vector_axis(axes: tuple[Axis, ...], ndim: int, points: int) -> int | None:
-    typed = [i for i, axis in enumerate(axes) if axis.type in VECTOR_TYPES]
-    if typed:
-        # The type decides, wherever the axis is; without types the last axis has the
-        # components.
-        return typed[0]
-    return None if ndim == points else ndim - 1
 
 
 def _on_grid(to_input: Transformation, grid: list[int], ndim: int) -> Matrix:
@@ -354,24 +349,19 @@ class _SystemSurvey:
         # The array of a level, whose system has no name.
         if not name and Reference(location) in self.systems:
             return Reference(location)
-        self._open_group(node, location)
+        if location not in self.nodes:
+            # From the root, since `location` is a path below it.
+            root = replace(node, location=type(node.location)(node.location.source, ""))
+            try:
+                self.add_group(root.child(location))
+            except (OMEZarrError, OSError):
+                # Kept, too: each missing group is asked for once.
+                self.nodes[location] = None
         other = self.nodes.get(location)
         if other is None:
             return None
         reference = Reference(location, name) if name else intrinsic_of(other)
         return reference if reference in self.systems else None
-
-    def _open_group(self, node: Node, path: str) -> None:
-        if path in self.nodes:
-            return
-        # None is kept, too: each missing group is asked for once.
-        # From the root, since `path` is a path below it; only the location of this
-        # node is used.
-        root = replace(node, location=type(node.location)(node.location.source, ""))
-        try:
-            self.add_group(root.child(path))
-        except (OMEZarrError, OSError):
-            self.nodes[path] = None
 
     def _find_by_text(self, node: Node, text: str) -> Reference | None:
         """Find the system that a plain string of the drafts names.

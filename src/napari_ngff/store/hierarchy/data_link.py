@@ -69,16 +69,12 @@ def data_address(link: str) -> str:
     if parts.scheme.startswith("http") and not DATA_NAME.search(parts.path):
         # Some pages have their query behind the "#".
         for query in (parts.query, parts.fragment.partition("?")[2]):
-            found = _address_in_query(query)
+            values = parse_qs(query)
+            named = [value for name in QUERY_NAMES for value in values.get(name, ())]
+            found = next((value for value in named if MARK in value), "")
             if found:
                 return _plain_address(found) or found
     return _plain_address(link) or link
-
-
-def _address_in_query(query: str) -> str:
-    values = parse_qs(query)
-    named = [value for name in QUERY_NAMES for value in values.get(name, ())]
-    return next((value for value in named if MARK in value), "")
 
 
 def _address_in_state(page: str, state: str) -> str:

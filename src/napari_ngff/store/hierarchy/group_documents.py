@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from napari_ngff.store.hierarchy.location import Location
 
 __all__ = [
+    "FIRST",
     "CopiedDocuments",
     "GroupDocuments",
 ]
@@ -131,10 +132,6 @@ class GroupDocuments:
         self._known = known or {}
         self._ahead = ReadAhead(location.source)
         self.flaws: tuple[str, ...] = ()
-
-    def ask_first(self, zarr_format: int | None) -> None:
-        """Ask a server at once for all that shows whether there is a group."""
-        self.ask(FIRST[zarr_format])
 
     def ask(self, names: Iterable[str]) -> None:
         """Ask a server for several documents at once."""

@@ -256,7 +256,9 @@ def _locate_url(
         remember_secrets,
     )
 
-    server, names = _split_address(public_address(url))
+    parts = public_address(url).rstrip("/").split("/")
+    # Scheme and server, and the names of the path.
+    server, names = "/".join(parts[:3]), parts[3:]
     if names and names[-1] in METADATA_NAMES:
         names.pop()
     # Plain HTTP has no listing, and a request for each folder above takes time: by
@@ -316,12 +318,6 @@ def explain_nothing(location: Location) -> OMEZarrError | None:
         msg = f"There is nothing at {location}."
         return NodeNotFoundError(msg, remedy="Check the address; it may have moved.")
     return NodeNotFoundError(NOT_FOUND.format(location), remedy=NOT_SHOWN)
-
-
-def _split_address(address: str) -> tuple[str, list[str]]:
-    """Split an address into scheme and server, and the names of its path."""
-    parts = address.rstrip("/").split("/")
-    return "/".join(parts[:3]), parts[3:]
 
 
 def _locate_object(where: Any) -> Location:

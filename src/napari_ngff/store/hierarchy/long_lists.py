@@ -69,20 +69,15 @@ def cut_long_lists(attributes: Any) -> tuple[Problem, ...]:
             path = f"{where}/{key}" if where else key
             most = MOST.get(key)
             if most is not None and isinstance(item, list) and len(item) > most:
-                problems.append(long_list_problem(path, len(item), most))
+                text = f"The list has {len(item):,} entries; {most:,} are read at most."
+                used = f"Only its first {most:,} entries are used."
+                problems.append(Problem(CODE, Severity.ERROR, path, text, used))
                 # In place, so that later steps, which parse the same object, take no
                 # longer.
                 del item[most:]
             if key not in LEAVES:
                 pending.append((path, item))
     return tuple(problems)
-
-
-def long_list_problem(place: str, count: int, most: int) -> Problem:
-    """Describe a list that was cut."""
-    text = f"The list has {count:,} entries; {most:,} are read at most."
-    consequence = f"Only its first {most:,} entries are used."
-    return Problem(CODE, Severity.ERROR, place, text, consequence)
 
 
 def limit_alike(

@@ -30,7 +30,11 @@ from napari_ngff.metadata.model import (
 from napari_ngff.metadata.parse import image_names, parse_attributes
 from napari_ngff.metadata.version import UNSTATED
 from napari_ngff.store.arrays.parse_array import unknown_key, unknown_keys
-from napari_ngff.store.hierarchy.group_documents import CopiedDocuments, GroupDocuments
+from napari_ngff.store.hierarchy.group_documents import (
+    FIRST,
+    CopiedDocuments,
+    GroupDocuments,
+)
 from napari_ngff.store.hierarchy.location import (
     Location,
     explain_nothing,
@@ -169,16 +173,13 @@ class Node:
         try:
             return self.child(path)
         except NodeNotFoundError as error:
-            return self._explain_missing(path) or error
+            if path not in (self.metadata.labels or ()):
+                return error
+            msg = f"{path} is listed in {self.location} but does not exist."
+            remedy = "Remove it from the list, or restore it."
+            return NodeNotFoundError(msg, remedy=remedy)
         except (OMEZarrError, OSError) as error:
             return error
-
-    def _explain_missing(self, path: str) -> NodeNotFoundError | None:
-        """Explain that listed labels do not exist; None for other groups."""
-        if path not in (self.metadata.labels or ()):
-            return None
-        msg = f"{path} is listed in {self.location} but does not exist."
-        return NodeNotFoundError(msg, remedy="Remove it from the list, or restore it.")
 
     def parent(self) -> Node | None:
         """Open the group above; None at the root or where there is none."""
@@ -353,7 +354,10 @@ def open_node(where: Any, **options: Any) -> Node:
         # no metadata.
         above = location.join_path("..")
         if is_array(location):
-            return open_node_at(above)
+            node = read_node(above)
+            if not node.claims_ome_zarr:
+                raise NotOMEZarrError(NO_METADATA.format(above))
+            return node
         with suppress(OMEZarrError, OSError):
             parent = read_node(above)
             if _is_part_of(parent, location.name):
@@ -427,14 +431,6 @@ def _is_part_of(parent: Node, name: str) -> bool:
     return name == "labels" and parent.metadata.image is not None
 
 
-def open_node_at(location: Location) -> Node:
-    """Open a group that must have OME metadata itself; see `open_node`."""
-    node = read_node(location)
-    if not node.claims_ome_zarr:
-        raise NotOMEZarrError(NO_METADATA.format(location))
-    return node
-
-
 def read_node(
     location: Location,
     zarr_format: int | None = None,
@@ -463,7 +459,7 @@ def read_node(
     """
     documents = GroupDocuments(location, known)
     # One request where the format is known and right: the fields of a plate.
-    documents.ask_first(zarr_format)
+    documents.ask(FIRST[zarr_format])
     node = _read_group(documents, zarr_format)
     if node is None:
         msg = f"There is no zarr group at {location}."

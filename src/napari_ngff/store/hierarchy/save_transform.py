@@ -79,7 +79,13 @@ def save_transform(
     CorruptDataError
         Where another program changed the document meanwhile.
     """
-    matrix = clean_matrix(np.asarray(matrix, dtype=np.float64))
+    matrix = np.asarray(matrix, dtype=np.float64)
+    # Rounding errors become 0, by column: offsets may be far larger than the other
+    # entries.
+    largest = abs(matrix).max(axis=0, keepdims=True)
+    matrix = np.where(abs(matrix) > NEGLIGIBLE * largest, matrix, 0.0)
+    # A shift alone must not change the size of a voxel in the file.
+    matrix[:, :-1][abs(matrix[:, :-1] - 1) < NEGLIGIBLE] = 1
     if not np.isfinite(matrix).all() or len(axes) != len(matrix) - 1:
         msg = f"{image}: these numbers are not a position for {len(axes)} axes."
         raise UnsupportedError(msg)
@@ -191,16 +197,6 @@ def _check_movable(label: Node, image: Node) -> None:
 def _first_of(image: Node) -> Multiscale:
     assert image.metadata.image is not None
     return image.metadata.image.multiscales[0]
-
-
-def clean_matrix(matrix: Matrix) -> Matrix:
-    """Set rounding errors to 0, column by column, and factors near 1 to 1."""
-    # By column: offsets may be far larger than the other entries.
-    largest = abs(matrix).max(axis=0, keepdims=True)
-    cleared: Matrix = np.where(abs(matrix) > NEGLIGIBLE * largest, matrix, 0.0)
-    # A shift alone must not change the size of a voxel in the file.
-    cleared[:, :-1][abs(cleared[:, :-1] - 1) < NEGLIGIBLE] = 1
-    return cleared
 
 
 def simplify_matrix(matrix: Matrix) -> Transformation:

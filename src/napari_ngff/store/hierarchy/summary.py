@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.store.hierarchy.coordinate_systems import scene_paths
@@ -132,8 +132,14 @@ def _describe_image(
     first = multiscale.levels[0]
     # In the units of the axes, between the outer edges of the first and the last voxel.
     size = [abs(s) * n for s, n in zip(first.scale, arrays[0].shape, strict=True)]
-    channels: list[JSON] = [
-        _describe_channel(c) for c in (omero.channels if omero else ())
+    channels = [
+        {
+            "label": channel.label,
+            "color": "".join(f"{b:02X}" for b in channel.color or ()) or None,
+            "window": asdict(channel.window) if channel.window else None,
+            "active": channel.active,
+        }
+        for channel in (omero.channels if omero else ())
     ]
     return {
         "name": multiscale.name,
@@ -142,14 +148,4 @@ def _describe_image(
         "physical_size": size,
         "levels": levels,
         "channels": channels,
-    }
-
-
-def _describe_channel(channel: Any) -> JSON:
-    color = channel.color
-    return {
-        "label": channel.label,
-        "color": "{:02X}{:02X}{:02X}".format(*color) if color else None,
-        "window": asdict(channel.window) if channel.window else None,
-        "active": channel.active,
     }

@@ -452,7 +452,12 @@ class LevelReduction:
         if self.method == "nearest":
             sampled = block
             for axis, (steps, span) in enumerate(self._axis_spans(box)):
-                index = self._sample_index(steps, span)
+                ends = steps.block_start(span[1] - 1) + steps.offset
+                # A slice wherever no block is cut off: a view, not a copy.
+                index: Any = slice(None, None, steps.factor)
+                if steps.factor is None or ends >= steps.fine:
+                    voxels = steps.sampled_voxel(np.arange(*span))
+                    index = voxels - steps.sampled_voxel(span[0])
                 sampled = sampled[(slice(None),) * axis + (index,)]
             return sampled
         block, lengths, inside = self._pad_blocks(block, box)
@@ -460,14 +465,6 @@ class LevelReduction:
 
     def _axis_spans(self, box: Box) -> list[tuple[AxisSteps, tuple[int, int]]]:
         return list(zip(self.steps, box, strict=True))
-
-    def _sample_index(self, steps: AxisSteps, span: tuple[int, int]) -> Any:
-        """Return the index of each block's sampled voxel, in the source of a span."""
-        ends = steps.block_start(span[1] - 1) + steps.offset
-        # A slice instead of indices wherever no block is cut off: a view, not a copy.
-        if steps.factor is not None and ends < steps.fine:
-            return slice(None, None, steps.factor)
-        return steps.sampled_voxel(np.arange(*span)) - steps.sampled_voxel(span[0])
 
     def _pad_blocks(
         self, block: Array, box: Box

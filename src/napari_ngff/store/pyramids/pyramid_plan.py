@@ -96,7 +96,9 @@ class PyramidPlan:
         z = len(shape) - 3 if len(shape) > 2 and spatial[-3] else None
         factors: list[Shape] = []
         shapes, voxel = [shape], list(scale)
-        while _needs_level(shapes, levels):
+        while (
+            max(shapes[-1][-2:]) > COARSEST if levels is None else len(shapes) < levels
+        ):
             step = [1] * len(shape)
             # y and x, the last two axes; t and c are never reduced.
             step[-2:] = 2, 2
@@ -181,12 +183,6 @@ class PyramidPlan:
         """
         pairs = zip(pairwise(self.shapes), self.factors, strict=True)
         return [(fine, coarse, factors) for (fine, coarse), factors in pairs]
-
-
-def _needs_level(shapes: Sequence[Shape], levels: int | None) -> bool:
-    if levels is not None:
-        return len(shapes) < levels
-    return max(shapes[-1][-2:]) > COARSEST
 
 
 def _choose_side(source: int, size: int, wanted: int) -> int:

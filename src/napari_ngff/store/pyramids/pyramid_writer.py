@@ -228,12 +228,16 @@ class PyramidWriter:
         concurrency
             Number of threads.
         """
-        shape = self._levels[0].new.shape
+        level = self._levels[0]
+        shape = level.new.shape
         count = math.prod(coarser_shape(shape, self.tile))
 
         def write_position(position: Shape) -> None:
             box = box_of(position, self.tile, shape)
-            self._write_tile(box, source.read(box))
+            block = source.read(box)
+            for cell in cells_in(box, level.new.chunks):
+                part = block[slice_inside(level.cell_box(cell), box)]
+                self._write_chunk(0, cell, np.ascontiguousarray(part, level.new.dtype))
             if step is not None:
                 # After the tile was written, so progress never runs ahead; raising here
                 # stops all threads.
@@ -265,17 +269,14 @@ class PyramidWriter:
         for position in itertools.product(*map(range, grids[-1])):
             yield from list_below(len(steps), position)
 
-    def _write_tile(self, box: Box, block: Array) -> None:
-        """Write the chunks of level 0 in a tile."""
-        level = self._levels[0]
-        for cell in cells_in(box, level.new.chunks):
-            part = block[slice_inside(level.cell_box(cell), box)]
-            self._write_chunk(0, cell, np.ascontiguousarray(part, level.new.dtype))
-
     def _write_chunk(self, number: int, cell: Shape, voxels: Array) -> None:
         """Store a chunk, cut at the border, and reduce it into the next level."""
         level = self._levels[number]
-        chunk = _pad_chunk(voxels, level)
+        chunk = voxels
+        # All chunks of an array have one shape in the file, also those at the border.
+        if voxels.shape != level.new.chunks:
+            chunk = np.zeros(level.new.chunks, level.new.dtype)
+            chunk[tuple(slice(0, n) for n in voxels.shape)] = voxels
         # Looked at once for both uses: blank chunks are neither encoded nor reduced.
         blank = level.encoder.is_blank(chunk)
         # Before it is encoded: the voxels are still in the cache of the processor.
@@ -360,13 +361,3 @@ class PyramidWriter:
         joined = encode_shard(index, stored)
         if joined is not None:
             self.draft.put(f"{level.path}/{level.objects.object_key(unit)}", joined)
-
-
-def _pad_chunk(voxels: Array, level: _LevelState) -> Array:
-    """Pad a chunk that is cut at the border with zeros."""
-    # All chunks of an array have one shape in the file, also those at the border.
-    if voxels.shape == level.new.chunks:
-        return voxels
-    chunk = np.zeros(level.new.chunks, level.new.dtype)
-    chunk[tuple(slice(0, n) for n in voxels.shape)] = voxels
-    return chunk

@@ -27,7 +27,7 @@ from napari_ngff.metadata.vector_field import (
     interpolate_array,
     make_lattice,
 )
-from napari_ngff.store.arrays.boxes import box_shape
+from napari_ngff.store.arrays.boxes import box_shape, slice_inside
 from napari_ngff.store.pyramids.pyramid import Pyramid
 from napari_ngff.store.threads import share_work
 
@@ -159,13 +159,9 @@ class ResampledLevel:
             return out
 
         def make_piece(piece: Box) -> None:
-            target = tuple(
-                slice(a - start, b - start)
-                for (a, b), (start, _) in zip(piece, box, strict=True)
-            )
             block = np.zeros(box_shape(piece), self.dtype)
             self._fill_values(block.reshape(-1), self._displayed_points(piece))
-            out[target] = block
+            out[slice_inside(piece, box)] = block
 
         # Threads help: the interpolation of scipy releases Python's lock.
         count = -(-out.size // MAX_POINTS)
@@ -190,7 +186,11 @@ class ResampledLevel:
         # (voxels, axes of the source), in fractions of a voxel.
         index = index_at(self.pull.apply(points), self.places)
         inside: Any = slice(None)
-        if not self._are_inside(index):
+        # NaN, where a field has no vector, compares as False: such voxels stay 0.
+        if not all(
+            line.min() >= -HALF and line.max() <= size - 1 + HALF
+            for line, size in zip(index.T, self.source.shape, strict=True)
+        ):
             inside = np.ones(len(index), dtype=bool)
             for line, size in zip(index.T, self.source.shape, strict=True):
                 inside &= (line >= -HALF) & (line <= size - 1 + HALF)
@@ -208,13 +208,6 @@ class ResampledLevel:
                 largest = np.nextafter(float(np.iinfo(self.dtype).max), 0)
                 np.minimum(values, largest, out=values)
         out[inside] = values.astype(self.dtype, copy=False)
-
-    def _are_inside(self, index: Points) -> bool:
-        # NaN, where a field has no vector, compares as False: such voxels stay 0.
-        return all(
-            line.min() >= -HALF and line.max() <= size - 1 + HALF
-            for line, size in zip(index.T, self.source.shape, strict=True)
-        )
 
 
 def split_box(box: Box) -> Iterator[Box]:
@@ -367,15 +360,10 @@ def leading_axes(
     pull: Transformation, grid: SampleGrid, places: Sequence[PlacedAxis]
 ) -> list[int | None]:
     """Find for each displayed axis the source's axis that changes most along it."""
-    slopes = abs(slopes_at(pull, grid_centre(grid)[None], places)[0])
-    return [int(column.argmax()) if column.any() else None for column in slopes.T]
-
-
-def grid_centre(grid: SampleGrid) -> Points:
-    """Return the displayed coordinates of the middle of a grid."""
     half = (np.array(grid.shape) - 1) / 2
-    middle: Points = np.array(grid.origin) + np.array(grid.step) * half
-    return middle
+    middle = np.array(grid.origin) + np.array(grid.step) * half
+    slopes = abs(slopes_at(pull, middle[None], places)[0])
+    return [int(column.argmax()) if column.any() else None for column in slopes.T]
 
 
 def slopes_at(
