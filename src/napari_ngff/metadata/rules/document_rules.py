@@ -338,6 +338,7 @@ class ReadProblems:
                 kinds.add(problem.code in GENERIC)
             self._places.setdefault(problem.code, []).append(problem.where)
         self._known = {(problem.code, problem.where) for problem in problems}
+        self._lengths = {code: {*map(len, w)} for code, w in self._places.items()}
 
     def has_same(self, problem: Problem) -> bool:
         """Return whether reading has reported a problem of the rules in other words."""
@@ -349,8 +350,11 @@ class ReadProblems:
         after = bisect_left(places, f"{where}/" if where else "")
         if after < len(places) and is_below(places[after], where):
             return True
-        above = ["", *(where[:i] for i, sign in enumerate(where) if sign == "/")]
-        return any((problem.code, place) in self._known for place in above)
+        return any(
+            is_below(where, where[:length])
+            and (problem.code, where[:length]) in self._known
+            for length in self._lengths.get(problem.code, ())
+        )
 
 
 def is_below(where: str, above: str) -> bool:

@@ -146,7 +146,8 @@ class ArrayWriter:
         # From the document as it is now, since a layout does not keep all settings of
         # its codecs (level, shuffle).
         self._encoder = ChunkEncoder.from_document(raw, array.layout)
-        self._find_separator()
+        # As stored already: otherwise old and new chunks would have different keys.
+        self._objects.find_separator()
 
     def _missing_error(self) -> NodeNotFoundError:
         return NodeNotFoundError(
@@ -167,14 +168,6 @@ class ArrayWriter:
                 f" {_describe(now)} now. It is left as it is.",
                 remedy="Open the image again.",
             )
-
-    def _find_separator(self) -> None:
-        """Choose the separator of keys of Zarr v2 where the document states none."""
-        # As stored already: otherwise old and new chunks would have different keys.
-        if self.array.layout.keys.separator is None and self.array.ndim > 1:
-            names = self._objects.source.list_names(self.array.path) or ()
-            folders = [name for name in names if name.isdecimal()]
-            self._objects.use_separator("/" if folders else ".")
 
     def unit_key(self, unit: Shape) -> str:
         """Return the key of a unit below the hierarchy's root."""

@@ -368,20 +368,15 @@ def parse_steps(codecs: list[JSON], nbytes: int) -> Steps:
         elif name in FILTERS:
             settings = json.dumps(codec)
             steps.append((settings, size))
-            size = filtered_size(settings, size)
+            try:
+                size = encoded_size(settings, size)
+            except ValueError as error:
+                raise IndirectError(f"the codec {settings}") from error
         else:
             raise IndirectError(f"the codec {name!r}")
     # Codecs are listed in the order of encoding (Zarr v3, "codecs"); decoding goes the
     # other way.
     return tuple(reversed(steps))
-
-
-def filtered_size(settings: str, size: int) -> int:
-    """Return how many bytes a filter stores; see `encoded_size`."""
-    try:
-        return encoded_size(settings, size)
-    except ValueError as error:
-        raise IndirectError(f"the codec {settings}") from error
 
 
 def parse_index(sharding: JSON, outer: Shape, inner: Shape) -> ShardIndex:

@@ -106,9 +106,19 @@ class ArrayObjects:
         self.token = next(tokens)
         self.failed.clear()
 
-    def use_separator(self, separator: str) -> None:
-        """Set the separator of keys, for documents that state none."""
-        self._separator = separator
+    def find_separator(self) -> None:
+        """Find the separator of keys of Zarr v2 where the document states none."""
+        ndim = len(self.layout.shape)
+        if self.layout.keys.separator is None and ndim > 1:
+            names = self.source.list_names(self.path)
+            first = ""
+            if names is None:
+                # A server without listing: the first chunk is the likeliest to be
+                # there.
+                key = join_key(self.path, "/".join("0" * ndim))
+                first = "0" if self.source.get(key, 0, 1) is not None else ""
+            folders = [name for name in (*(names or ()), first) if name.isdecimal()]
+            self._separator = "/" if folders else "."
 
     def object_key(self, position: Shape) -> str:
         """Return the key below the array of the object at a position of the grid."""

@@ -81,26 +81,6 @@ class CheckState:
     threads: int
     pixels: bool
 
-    @classmethod
-    def begin_at(
-        cls,
-        node: Node,
-        progress: Callable[[str], None] | None,
-        cancel: Callable[[], bool] | None,
-        pixels: bool,
-    ) -> CheckState:
-        """Return the state of a check that begins at a group."""
-        concurrency = node.location.source.concurrency
-        return cls(
-            stated_version(node.attributes, node.zarr_format),
-            node.zarr_format,
-            progress or (lambda path: None),
-            cancel or (lambda: False),
-            # On a disk a second thread would only wait for the interpreter.
-            concurrency if concurrency > LOCAL_CONCURRENCY else 1,
-            pixels,
-        )
-
 
 def check_hierarchy(
     node: Node,
@@ -132,7 +112,16 @@ def check_hierarchy(
         Path of the group or array from the root of the hierarchy, and a problem whose
         `where` is a place in its metadata. Valid is what has no error.
     """
-    tour = CheckState.begin_at(node, progress, cancel, pixels)
+    concurrency = node.location.source.concurrency
+    tour = CheckState(
+        stated_version(node.attributes, node.zarr_format),
+        node.zarr_format,
+        progress or (lambda path: None),
+        cancel or (lambda: False),
+        # On a disk a second thread would only wait for the interpreter.
+        concurrency if concurrency > LOCAL_CONCURRENCY else 1,
+        pixels,
+    )
     # RFC-9 has rules for the root only: from a group inside, the archive is not in
     # question.
     if not node.location.path:

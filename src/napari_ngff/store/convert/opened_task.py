@@ -27,21 +27,7 @@ if TYPE_CHECKING:
     from napari_ngff.store.pyramids.level_reduction import Method
     from napari_ngff.store.sources.source import Source
 
-__all__ = ["OpenedTask", "find_run", "find_separator", "sharing_sources"]
-
-
-def find_separator(objects: ArrayObjects) -> None:
-    """Find the separator of keys of Zarr v2 where the document states none."""
-    layout = objects.layout
-    if layout.keys.separator is None and len(layout.shape) > 1:
-        names = objects.source.list_names(objects.path)
-        first = ""
-        if names is None:
-            # A server without listing: the first chunk is the likeliest to be there.
-            key = join_key(objects.path, "/".join("0" * len(layout.shape)))
-            first = "0" if objects.source.get(key, 0, 1) is not None else ""
-        folders = [name for name in (*(names or ()), first) if name.isdecimal()]
-        objects.use_separator("/" if folders else ".")
+__all__ = ["OpenedTask", "find_run", "sharing_sources"]
 
 
 class OpenedTask:
@@ -141,7 +127,7 @@ class OpenedTask:
 
 def _objects_of(array: Any) -> ArrayObjects:
     objects = ArrayObjects(array.source, array.path, array.layout)
-    find_separator(objects)
+    objects.find_separator()
     return objects
 
 

@@ -64,7 +64,13 @@ class CopiedDocuments:
 
     @classmethod
     def _of_names(cls, names: Iterable[str]) -> CopiedDocuments:
-        usable = {name for name in names if _is_usable(name)}
+        parts = [name.rpartition("/") for name in names]
+        # Without the document of the group itself, which was read already.
+        usable = {
+            f"{path}/{document}"
+            for path, _, document in parts
+            if document in NAMES and PLAIN.fullmatch(path)
+        }
         # Attributes of arrays are not read.
         ends = {name for name in usable if name.endswith("/.zarray")}
         unread = {f"{name.removesuffix('/.zarray')}/.zattrs" for name in ends}
@@ -86,12 +92,6 @@ class CopiedDocuments:
 
 def _keys_of(copies: Any) -> Iterable[str]:
     return copies if isinstance(copies, dict) else ()
-
-
-def _is_usable(name: str) -> bool:
-    path, _, document = name.rpartition("/")
-    # The document of the group itself was read already.
-    return document in NAMES and PLAIN.fullmatch(path) is not None
 
 
 COPIES = ".zmetadata"

@@ -66,11 +66,6 @@ def is_aside(name: str) -> bool:
     return OURS.fullmatch(name) is not None
 
 
-def token_of(name: str) -> str:
-    """Return the token in the name of an unfinished file."""
-    return name.removesuffix(SUFFIX).rpartition(".")[2].partition("-")[0]
-
-
 def is_left(path: str, dead: Collection[str] = ()) -> bool:
     """Return whether a file is left over from a process that ended before it was done.
 
@@ -90,7 +85,7 @@ def is_left(path: str, dead: Collection[str] = ()) -> bool:
     # A file that is not surely ours is never touched.
     if not is_aside(name):
         return False
-    token = token_of(name)
+    token = name.removesuffix(SUFFIX).rpartition(".")[2].partition("-")[0]
     # Noted in a journal that no process holds: no need to ask the system.
     if token in dead:
         return True
