@@ -265,6 +265,15 @@ def test_listed_values_have_their_colour_and_others_are_seen():
     assert tuple(layer.get_color(1)) != tuple(layer.get_color(3))
 
 
+@pytest.mark.parametrize("others", [{}, {1: (9, 9, 9, 255)}])
+@pytest.mark.parametrize("color", [(255, 0, 0, 255), (0, 0, 0, 255)])
+def test_an_opaque_background_of_the_file_hides_no_image(color, others):
+    info = LabelInfo(colors={0: color, **others})
+    layer = Layer.create(*label_layer(picture("yx", (5, 6), label=info)))
+    assert layer.colormap.map(0)[3] == 0
+    assert layer.get_color(1)[3] > 0.5
+
+
 def test_background_stays_clear_unless_listed():
     assert label_colormap({1: (1, 2, 3, 255)}).map(0)[3] == 0
 

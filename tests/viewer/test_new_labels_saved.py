@@ -266,6 +266,23 @@ def scales_only(path, shape=(1000, 1003), levels=5):
     return path
 
 
+@pytest.mark.parametrize("left_out", ["2", "1"])
+@pytest.mark.parametrize("version", VERSIONS)
+def test_labels_have_as_many_levels_as_their_image_states(
+    copy, version, left_out, reported, capsys
+):
+    path = copy(f"{version}.ome.zarr")
+    stated = len(open_node(path).metadata.image.multiscales[0].levels)
+    shutil.rmtree(path / left_out)
+    layer = painted(path)
+    save_labels(layer)
+    multiscale, arrays = found(path)
+    assert len(multiscale.levels) == stated
+    assert all((array == 300).any() for array in arrays)
+    main(["check", str(path / "labels" / "mine")])
+    assert "0 errors" in capsys.readouterr().out
+
+
 def test_labels_of_a_coarse_level_stay_on_what_they_were_painted_on(tmp_path, reported):
     path = scales_only(tmp_path / "a.ome.zarr")
     model = layers_of(path)

@@ -180,7 +180,10 @@ def create_labels(
     # Only this source reads what is put before it is committed.
     home = changed(home, source=transaction.source)
     shapes, chunks, multiscale = _plan_levels(
-        open_pyramid(image) if pyramid is None else pyramid, name, level
+        open_pyramid(image) if pyramid is None else pyramid,
+        name,
+        level,
+        _count_levels(image),
     )
     # Raises where the version cannot state it, before anything is written.
     dump_image(ImageMetadata((multiscale,), label=LabelInfo()), home.version)
@@ -213,8 +216,14 @@ def documents_of(home: LabelLocation, name: str, multiscale: Multiscale) -> list
     return [home.group, path, *levels]
 
 
+def _count_levels(image: Node) -> int:
+    """Count the levels that an image states, also those that are not shown."""
+    stated = image.metadata.image.multiscales if image.metadata.image else ()
+    return len(stated[0].levels) if stated else 0
+
+
 def _plan_levels(
-    pyramid: Pyramid, name: str, first: int
+    pyramid: Pyramid, name: str, first: int, stated_levels: int
 ) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]], Multiscale]:
     """Plan shapes, chunks and transformations of all levels."""
     multiscale = pyramid.multiscale
@@ -222,7 +231,7 @@ def _plan_levels(
     kept = [i for i in range(len(multiscale.axes)) if i != multiscale.channel_axis]
     shapes = [tuple(level.shape[i] for i in kept) for level in pyramid.levels]
     # "MUST have the same number of entries (scale levels) as the original image".
-    while len(shapes) < first + len(pyramid.levels):
+    while len(shapes) < first + max(len(pyramid.levels), stated_levels):
         last = shapes[-1]
         # Rounded up, so that the last row and column are in a block, too.
         shapes.append((*last[:-2], -(-last[-2] // 2), -(-last[-1] // 2)))

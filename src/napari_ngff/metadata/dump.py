@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from napari_ngff.metadata.systems_dump import INTRINSIC, dump_axis, dump_systems
+from napari_ngff.metadata.transform import Identity
 from napari_ngff.metadata.version import VERSIONS, Version
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
         PlateMetadata,
         WellMetadata,
     )
+    from napari_ngff.metadata.systems import SystemLink
 
 __all__ = [
     "dump_image",
@@ -397,7 +399,9 @@ def check_levels(multiscale: Multiscale, version: Version) -> None:
         lowest = min(level.scale if version.has_systems else map(abs, level.scale))
         if lowest <= 0:
             raise ValueError(f"Level {level.path!r} has a scale of {lowest:g}.")
-    if multiscale.links and not version.has_systems:
+    # Before 0.6 labels lie over their image, as a link of identity to them states.
+    links = [link for link in multiscale.links if not _links_own_labels(link)]
+    if links and not version.has_systems:
         raise ValueError(f"OME-Zarr {version} cannot state links between systems.")
     finest = multiscale.levels[0]
     if not version.has_transformations and (
@@ -409,6 +413,13 @@ def check_levels(multiscale: Multiscale, version: Version) -> None:
             f"OME-Zarr {version} cannot state a scale, a translation or units: "
             "write 0.4 or newer."
         )
+
+
+def _links_own_labels(link: SystemLink) -> bool:
+    """Return whether a link states that labels of the image lie over it."""
+    paths = sorted((link.input.path, link.output.path))
+    own = not paths[0] and paths[1].startswith("labels/")
+    return own and isinstance(link.transformation, Identity)
 
 
 def to_plain(value: Any) -> Any:

@@ -100,8 +100,13 @@ def label_layer(picture: LayerPlan, frame: SharedAxes | None = None) -> LayerDat
         },
     }
     info = picture.label
-    if info is not None and info.colors:
-        keywords["colormap"] = label_colormap(info.colors)
+    # An opaque background would hide the image: some writers give all ids a random
+    # colour. The file keeps it.
+    colors = {} if info is None else dict(info.colors)
+    if 0 in colors and colors[0][3] == 255:
+        del colors[0]
+    if colors:
+        keywords["colormap"] = label_colormap(colors)
         # napari's usual 0.7 would scale the alpha that the file states.
         keywords["opacity"] = 1.0
     if info is not None and info.properties:

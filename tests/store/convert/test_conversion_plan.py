@@ -64,6 +64,79 @@ def test_labels_that_are_not_listed_are_copied(tmp_path, version, asked) -> None
     assert ["ghosts" in problem for problem in result.problems] == [True]
 
 
+@pytest.mark.parametrize("to_version", ["0.4", "0.5"])
+@pytest.mark.parametrize("version", ["0.4", "0.5"])
+def test_labels_that_are_shown_without_a_list_are_listed(
+    tmp_path, version, to_version
+) -> None:
+    source = write_image(tmp_path / "a.ome.zarr", version, shape=(300, 520))
+    change_attributes(source / "labels", lambda ome: ome.pop("labels"))
+    (source / "labels" / "notes").mkdir()
+    shown = sorted(napari_ngff.open(source).labels)
+    assert shown == ["cells", "nuclei"]
+    made = tmp_path / "made.ome.zarr"
+    assert convert(source, made, to_version=to_version).problems == ()
+    listed = open_node(made).child("labels").metadata.labels
+    assert sorted(listed) == shown
+
+
+@pytest.mark.parametrize("to_version", ["0.4", "0.5", "0.6"])
+@pytest.mark.parametrize("version", ["0.4", "0.5"])
+@pytest.mark.parametrize(
+    ("colored", "described"), [([1, 2], [2, 5]), ([3.0], [1, 2]), ([1], [1]), ([], [4])]
+)
+def test_colours_and_properties_name_the_same_labels(
+    tmp_path, version, to_version, colored, described
+) -> None:
+    def describe(ome) -> None:
+        ome["image-label"]["colors"] = [
+            {"label-value": value, "rgba": [9, 8, 7, 255]} for value in colored
+        ]
+        ome["image-label"]["properties"] = [
+            {"label-value": value, "area": 5} for value in described
+        ]
+
+    source = write_image(tmp_path / "a.ome.zarr", version, shape=(300, 520))
+    change_attributes(source / "labels" / "cells", describe)
+    made = tmp_path / "made.ome.zarr"
+    convert(source, made, to_version=to_version)
+    label = open_node(made).child("labels/cells").attributes
+    label = label.get("ome", label)["image-label"]
+    colors, properties = (
+        {entry["label-value"]: entry for entry in label[key]}
+        for key in ("colors", "properties")
+    )
+    wanted = {*colored, *described}
+    assert set(properties) == wanted
+    assert set(colors) == (wanted if colored else set())
+    assert all(colors[value]["rgba"] == [9, 8, 7, 255] for value in colored)
+    assert all(properties[value]["area"] == 5 for value in described)
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+@pytest.mark.parametrize("to_version", ["0.4", "0.5"])
+def test_links_that_state_identity_to_own_labels(
+    tmp_path, to_version, backwards
+) -> None:
+    source = write_image(tmp_path / "a.ome.zarr", "0.6", shape=(300, 520))
+    ends = [{"name": "intrinsic"}, {"name": "intrinsic", "path": "labels/cells"}]
+    link = {"type": "identity", "input": ends[backwards], "output": ends[not backwards]}
+
+    def state(ome) -> None:
+        ome["multiscales"][0]["coordinateTransformations"] = [link]
+
+    change_attributes(source, state)
+    assert open_node(source).metadata.image.multiscales[0].links
+    made = tmp_path / "made.ome.zarr"
+    assert convert(source, made, to_version=to_version).problems == ()
+    assert list(napari_ngff.open(made).labels) == list(napari_ngff.open(source).labels)
+    # Labels that do not lie over their image cannot be stated.
+    link |= {"type": "translation", "translation": [0, 5]}
+    change_attributes(source, state)
+    with pytest.raises(ValueError, match="links"):
+        convert(source, tmp_path / "other.ome.zarr", to_version=to_version)
+
+
 @pytest.mark.parametrize("version", ["0.4", "0.5"])
 def test_unknown_groups_and_files_are_copied(tmp_path, version) -> None:
     plate = write_plate(tmp_path / "plate.ome.zarr", version, grid=(1, 1))

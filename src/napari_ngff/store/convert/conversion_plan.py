@@ -38,7 +38,11 @@ from napari_ngff.store.convert.array_task import (
 )
 from napari_ngff.store.convert.files_beside import note_beside
 from napari_ngff.store.convert.image_plan import plan_image
-from napari_ngff.store.convert.new_attributes import GroupChange, convert_attributes
+from napari_ngff.store.convert.new_attributes import (
+    GroupChange,
+    complete_label_lists,
+    convert_attributes,
+)
 from napari_ngff.store.convert.selection import Selection
 from napari_ngff.store.convert.source_state import DocumentLog
 from napari_ngff.store.hierarchy.json_text import dump_like
@@ -207,12 +211,13 @@ class ConversionPlan:
         if node.metadata.plate is not None:
             self.has_plate = True
             change = replace(change, wells=self._choose_wells(node))
-        if node.metadata.labels is not None and image is not None:
-            # Up to 0.3 label images need not be listed.
+        if node.metadata.image is None and image is not None:
+            # A group of labels, which up to 0.3 need not be listed, and are shown
+            # wherever there is no list.
             listed = node.label_paths(self.node.metadata.version)
             if listed != node.metadata.labels:
                 listed = tuple(p for p in listed if _has_image(node, p))
-                change = replace(change, labels=listed)
+                change = replace(change, labels=listed or node.metadata.labels)
         self._put_group(node, path, change)
         yield from tasks
         yield from self._visit_branches(
@@ -311,6 +316,7 @@ class ConversionPlan:
             attributes = _convert_group(node, version, change)
         else:
             attributes = node.attributes
+        attributes = complete_label_lists(attributes, node.zarr_format)
         documents = group_documents(attributes, version)
         if version.zarr_format == node.zarr_format:
             names = ("zarr.json",) if node.zarr_format == 3 else (".zgroup", ".zattrs")

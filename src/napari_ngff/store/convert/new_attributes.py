@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import OptionError
-from napari_ngff.metadata.dump import dump_multiscale
+from napari_ngff.metadata.dump import dump_multiscale, usual_color
 from napari_ngff.metadata.version import V0_4, V0_5, Version
 
 if TYPE_CHECKING:
@@ -168,6 +168,34 @@ def convert_attributes(node: Node, version: Version, change: GroupChange) -> JSO
     if not home and stated is None:
         return others
     return {"ome": {"version": version, **home}, **others}
+
+
+def complete_label_lists(attributes: JSON, zarr_format: int) -> JSON:
+    """Return attributes whose colours and properties name the same labels.
+
+    As saved labels have them: other programs refuse lists that differ.
+    """
+    attributes = copy.deepcopy(attributes)
+    label = _split_home(attributes, zarr_format)[0].get("image-label")
+    lists = label if isinstance(label, dict) else {}
+    colors, properties = lists.get("colors"), lists.get("properties")
+    if not (colors and isinstance(colors, list)) or not (
+        properties and isinstance(properties, list)
+    ):
+        return attributes
+    colored, described = _label_values(colors), _label_values(properties)
+    for value in [value for value in described if value not in colored]:
+        colors.append({"label-value": value, "rgba": list(usual_color(value))})
+    for value in [value for value in colored if value not in described]:
+        properties.append({"label-value": value})
+    return attributes
+
+
+def _label_values(entries: list[Any]) -> dict[int, None]:
+    """List the labels of a list, in its order; some writers state them as 1.0."""
+    values = [entry.get("label-value") for entry in entries if isinstance(entry, dict)]
+    whole = [v for v in values if isinstance(v, int | float) and v == v // 1]
+    return dict.fromkeys(map(int, whole))
 
 
 def _split_home(attributes: JSON, zarr_format: int) -> tuple[JSON, JSON]:
