@@ -5,9 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from napari_ngff.plate.tables.measure_labels import FieldPath
-from napari_ngff.plate.tables.table import LABEL, WELL, make_table
+from napari_ngff.plate.tables.table import LABEL
 from napari_ngff.viewer.layer_plan import KEY, origin_of
-from napari_ngff.viewer.painting.layer_measuring import join_features, part_features
+from napari_ngff.viewer.painting.layer_measuring import (
+    join_features,
+    join_measured,
+    part_features,
+)
 from napari_ngff.viewer.session import session_of
 
 if TYPE_CHECKING:
@@ -78,4 +82,4 @@ def join_table(
                 continue
         # What the form has measured stays, until the field is left.
         for kept in measured.list_of_layers([layer]) if measured is not None else ():
-            join_features(layer, make_table(kept.frame, "measured", {WELL: ""}))
+            join_measured(layer, kept.frame)

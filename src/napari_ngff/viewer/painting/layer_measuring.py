@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -29,12 +28,13 @@ if TYPE_CHECKING:
 __all__ = [
     "NOT_SAVED_YET",
     "UNSAVED",
-    "LayerMeasuring",
     "is_measurable",
     "join_features",
-    "load_features",
+    "join_measured",
+    "measure_saved",
     "nodes_of",
     "part_features",
+    "read_objects",
     "save_measured",
     "unsaved_note",
 ]
@@ -68,35 +68,7 @@ def save_measured(
     window_services.run_work(partial(window_services.attempt_work, write), finish_save)
 
 
-def load_features(layer: Labels, path: str, report: Callable[[str], Any]) -> None:
-    """Read a table of objects in a worker, and show its rows as features of labels.
-
-    Parameters
-    ----------
-    layer
-        Labels of a single image.
-    path
-        A file as `write_frame` writes it, or one of another program; it has a column of
-        labels.
-    report
-        Called in the main thread with a sentence about the result.
-    """
-    reference = weakref.ref(layer)
-
-    def show_rows(table: Any) -> None:
-        # A text is the message of an error, see `attempt_work`.
-        if isinstance(table, str):
-            report(table)
-        elif (shown := reference()) is not None:
-            join_features(shown, table)
-            rows = f"{len(table.frame):,} row{'s' * (len(table.frame) != 1)}"
-            report(f"Loaded {rows} of {table.name}, as features of the layer.")
-
-    read = partial(_read_objects, path)
-    window_services.run_work(partial(window_services.attempt_work, read), show_rows)
-
-
-def _read_objects(path: str) -> WellTable:
+def read_objects(path: str) -> WellTable:
     """Read a table of the objects of one image.
 
     Raises
@@ -119,83 +91,19 @@ def _read_objects(path: str) -> WellTable:
     return table
 
 
-class LayerMeasuring:
-    """Measures the saved labels of a layer once; the results become its features.
+def measure_saved(
+    nodes: tuple[Node, Node], goes_on: Callable[[int, int], bool]
+) -> MeasureResult | None:
+    """Measure labels as they are saved, by the nodes of `nodes_of`; see `measure`."""
+    image, opened = nodes
+    # Again: classes were added or renamed since the labels were opened.
+    labels = read_node(opened.location, opened.zarr_format)
+    return measure(image, labels, goes_on=goes_on)
 
-    Parameters
-    ----------
-    layer
-        Labels of an OME-Zarr.
-    ended
-        Called in the main thread, unless it was cancelled.
 
-    Attributes
-    ----------
-    done, total
-        Numbers of blocks; set by the worker.
-    frame
-        A pandas.DataFrame, see `LabelledImage.tabulate_parts`; None until it is done.
-    rows_text, size_note
-        What its rows are, and its areas; see `MeasureResult`.
-    error
-        The reason if measuring failed; else "".
-
-    Raises
-    ------
-    UnsupportedError
-        Where the layer is not a label image of a single image.
-    """
-
-    def __init__(self, layer: Layer, ended: Callable[[], None]) -> None:
-        self._nodes = nodes_of(layer)
-        self._layer = weakref.ref(layer)
-        self._ended = ended
-        self._cancelled = False
-        self.name = layer.name
-        self.done = self.total = 0
-        self.frame: Any = None
-        self.rows_text = self.size_note = ""
-        self.error = ""
-
-    @property
-    def layer(self) -> Layer | None:
-        """The layer, unless it is gone."""
-        return self._layer()
-
-    def start(self) -> None:
-        """Start measuring in a worker."""
-        window_services.run_work(self._measure_fields, self._show_result)
-
-    def cancel(self) -> None:
-        """Stop after the blocks that are being measured."""
-        self._cancelled = True
-
-    def _goes_on(self, done: int, total: int) -> bool:
-        self.done, self.total = done, total
-        return not self._cancelled
-
-    def _measure_fields(self) -> Any:
-        return window_services.attempt_work(self._measure_now)
-
-    def _measure_now(self) -> MeasureResult | None:
-        image, opened = self._nodes
-        # Again: classes were added or renamed since the labels were opened.
-        labels = read_node(opened.location, opened.zarr_format)
-        return measure(image, labels, goes_on=self._goes_on)
-
-    def _show_result(self, result: Any) -> None:
-        if self._cancelled or result is None:
-            return
-        # A text is the message of an error, see `attempt_work`.
-        if isinstance(result, str):
-            self.error = result
-        else:
-            self.frame = result.frame
-            self.rows_text, self.size_note = result.rows_text, result.size_note
-            layer: Any = self._layer()
-            if layer is not None:
-                join_features(layer, make_table(result.frame, "measured", {WELL: ""}))
-        self._ended()
+def join_measured(layer: Labels, frame: Any) -> None:
+    """Show what was measured of labels as their features."""
+    join_features(layer, make_table(frame, "measured", {WELL: ""}))
 
 
 def is_measurable(layer: Layer) -> bool:

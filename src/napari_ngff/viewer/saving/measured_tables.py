@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import weakref
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.viewer.unexpected import Signal
 
 if TYPE_CHECKING:
+    import weakref
     from collections.abc import Callable, Iterable, Sequence
 
     from napari.layers import Layer
@@ -82,14 +82,6 @@ class MeasuredTable:
     def title(self) -> str:
         """The table for people: "measured table of nuclei (B3 - field 2)"."""
         return f"measured table of {self.labels} ({self.place})"
-
-    @classmethod
-    def of_layer(
-        cls, layer: Layer, place: str, frame: Any, measured: MeasuredLabels | None
-    ) -> MeasuredTable:
-        """Make the table of the labels of a layer."""
-        parts = () if measured is None else (measured,)
-        return cls(layer.name, place, frame, weakref.ref(layer), measured=parts)
 
     def is_of(self, layer: Layer) -> bool:
         """Return whether the labels of this layer were measured."""

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import weakref
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from magicgui.widgets import ComboBox, Container, Label, ProgressBar, PushButton
 from qtpy.compat import isalive
-from qtpy.QtCore import QTimer
 
 from napari_ngff.errors import UnsupportedError
+from napari_ngff.viewer.latest_task import LatestTask
 from napari_ngff.viewer.painting.layer_measuring import (
-    LayerMeasuring,
     is_measurable,
-    load_features,
+    join_features,
+    join_measured,
+    measure_saved,
+    nodes_of,
+    read_objects,
     save_measured,
     unsaved_note,
 )
@@ -29,16 +33,15 @@ if TYPE_CHECKING:
     from napari.layers import Labels
     from napari.viewer import Viewer
 
+    from napari_ngff.plate.tables.measure_labels import MeasureResult
+    from napari_ngff.plate.tables.table import WellTable
     from napari_ngff.viewer.saving.measured_tables import MeasuredLabels
-    from napari_ngff.viewer.saving.save_report import SaverSignals
 
 __all__ = ["MeasureForm", "show_measure_form"]
 
 TITLE = "Measure labels"
 NO_LABELS = "There are no labels of an OME-Zarr."
 KEPT = "Save table… keeps them; Ctrl+S does not."
-INTERVAL = 100
-"""Milliseconds between two updates of the progress bar."""
 
 
 class MeasureForm(Container):  # type: ignore[type-arg]
@@ -47,10 +50,8 @@ class MeasureForm(Container):  # type: ignore[type-arg]
     def __init__(self, viewer: ViewerModel) -> None:
         self._viewer = viewer
         self._tables = session_of(viewer).measured
-        self._measuring: LayerMeasuring | None = None
-        self._measured: MeasuredLabels | None = None
+        self._task = LatestTask(self._is_alive, self._show_progress)
         self._last: MeasuredTable | None = None
-        self._saver: SaverSignals | None = None
         self._note = ""
         self.layer = ComboBox(label="Labels", choices=self._list_layers)
         self.button = PushButton(text="Measure")
@@ -73,9 +74,6 @@ class MeasureForm(Container):  # type: ignore[type-arg]
             ]
         )
         ThemeFollower(self.native, viewer)
-        self._timer = QTimer(self.native)
-        self._timer.setInterval(INTERVAL)
-        self._timer.timeout.connect(self._show_progress)
         self.button.changed.connect(self.measure_layer)
         self.cancel.changed.connect(self._on_cancel)
         self.save_button.changed.connect(self._on_save)
@@ -103,18 +101,14 @@ class MeasureForm(Container):  # type: ignore[type-arg]
 
     def _on_layer_chosen(self, _: Any = None) -> None:
         """Show whether the chosen labels have unsaved edits, and follow that."""
-        if self._saver is not None:
-            self._saver.dirty_changed.disconnect(self._on_dirty, missing_ok=True)
-        self._saver = getattr(self.layer.value, "saver", None)
-        if self._saver is not None:
-            self._saver.dirty_changed.connect(self._on_dirty)
+        saver = getattr(self.layer.value, "saver", None)
+        if saver is not None:
+            saver.dirty_changed.connect(self._on_dirty, unique=True)
         self._show_note()
 
     def _on_dirty(self, _: bool = False) -> None:
-        if not self._is_alive():
-            return
         # The result of measuring stays as long as it is that of all strokes.
-        if self._is_older() or self.status.value == self._note:
+        if self._is_alive() and (self._is_older() or self.status.value == self._note):
             self._show_note()
 
     def _is_older(self) -> bool:
@@ -137,22 +131,23 @@ class MeasureForm(Container):  # type: ignore[type-arg]
         if layer is None:
             self.status.value = NO_LABELS
             return
-        self._note = note = unsaved_note(layer)
-        self.status.value = note
+        self._note = self.status.value = unsaved_note(layer)
         try:
-            ended = partial(self._on_ended, note)
-            self._measuring = LayerMeasuring(layer, ended)
+            nodes = nodes_of(layer)
         except UnsupportedError as error:
             self.status.value = str(error)
             return
-        self._show_busy(True)
+        measured: tuple[MeasuredLabels, ...] = ()
         saver = getattr(layer, "saver", None)
         if saver is not None:
             labels = saver.journal.subject
-            self._measured = self._tables.begin_measuring(labels.name, [labels.image])
-        else:
-            self._measured = None
-        self._measuring.start()
+            measured = (self._tables.begin_measuring(labels.name, [labels.image]),)
+        self._show_busy(True)
+        self._task.start(
+            lambda turn: measure_saved(nodes, turn.report_progress),
+            partial(self._on_measured, layer, measured, self._note),
+            self._end_task,
+        )
 
     def measured_table(self) -> MeasuredTable | None:
         """Return the table of the chosen labels; None before there is one."""
@@ -164,38 +159,35 @@ class MeasureForm(Container):  # type: ignore[type-arg]
         saved = [self._last] if self._last and self._last.is_of(layer) else []
         return next(iter([*unsaved, *saved]), None)
 
-    def _on_ended(self, note: str) -> None:
+    def _on_measured(
+        self,
+        layer: Labels,
+        measured: tuple[MeasuredLabels, ...],
+        note: str,
+        result: MeasureResult,
+    ) -> None:
         """Show the result, with what was not measured."""
-        measuring = self._measuring
-        if not self._is_alive() or measuring is None:
-            return
-        if measuring.frame is not None:
-            self._keep_table(measuring)
-        self._show_busy(False)
-        if measuring.error:
-            self.status.value = measuring.error
-        else:
-            text = f"Measured {measuring.rows_text}, as features of the layer."
-            parts = (text, measuring.size_note, KEPT, note)
-            self.status.value = " ".join(part for part in parts if part)
-            # Enter now saves the table instead of measuring again.
-            self.save_button.native.setDefault(True)
-
-    def _keep_table(self, measuring: LayerMeasuring) -> None:
-        """Let the window ask about the table before its labels go away."""
-        layer = measuring.layer
-        if layer is not None:
-            place = image_title(self._viewer, layer)
-            labels = self._measured
-            table = MeasuredTable.of_layer(layer, place, measuring.frame, labels)
-            session_of(self._viewer).keep_measured(table)
-            self._last = table
+        if layer in self._viewer.layers:
+            join_measured(layer, result.frame)
+            place, frame = image_title(self._viewer, layer), result.frame
+            self._last = MeasuredTable(
+                layer.name, place, frame, weakref.ref(layer), measured=measured
+            )
+            # The window asks about the table before its labels go away.
+            session_of(self._viewer).keep_measured(self._last)
+        text = f"Measured {result.rows_text}, as features of the layer."
+        self._end_task(" ".join(filter(None, (text, result.size_note, KEPT, note))))
+        # Enter now saves the table instead of measuring again.
+        self.save_button.native.setDefault(True)
 
     def _on_cancel(self) -> None:
-        if self._measuring is not None:
-            self._measuring.cancel()
-        self._measuring = None
+        self._task.cancel()
         self._show_busy(False)
+
+    def _end_task(self, text: str) -> None:
+        """Show the result of a task."""
+        self._show_busy(False)
+        self.status.value = text
 
     def _on_save(self) -> None:
         table = self.measured_table()
@@ -222,28 +214,26 @@ class MeasureForm(Container):  # type: ignore[type-arg]
 
     def load_table(self, path: str) -> None:
         """Show the rows of a file as features of the chosen labels."""
-        load_features(self.layer.value, path, self._show_loaded)
+        self._show_busy(True)
+        done = partial(self._on_loaded, self.layer.value)
+        self._task.start(lambda _: read_objects(path), done, self._end_task)
 
-    def _show_loaded(self, text: str) -> None:
-        if self._is_alive():
-            self.status.value = text
+    def _on_loaded(self, layer: Labels, table: WellTable) -> None:
+        join_features(layer, table)
+        rows = f"{len(table):,} row{'s' * (len(table) != 1)}"
+        self._end_task(f"Loaded {rows} of {table.name}, as features of the layer.")
 
     def _show_busy(self, busy: bool) -> None:
         """Show the progress bar, or enable the buttons that can be pressed next."""
-        self.button.enabled = not busy
-        self.progress.visible = self.cancel.visible = busy
+        for button in (self.button, self.load_button, self.save_button):
+            button.enabled = not busy
         self.save_button.enabled = not busy and self.measured_table() is not None
-        if busy:
-            # No range: the bar moves until the number of tasks is known.
-            self.progress.min, self.progress.max, self.progress.value = 0, 0, 0
-            self._timer.start()
-        else:
-            self._timer.stop()
+        self.progress.visible = self.cancel.visible = busy
+        # No range: the bar moves until the number of tasks is known.
+        self._show_progress(0, 0)
 
-    def _show_progress(self) -> None:
-        if self._measuring is not None and self._measuring.total:
-            self.progress.max = self._measuring.total
-            self.progress.value = self._measuring.done
+    def _show_progress(self, done: int, total: int) -> None:
+        self.progress.min, self.progress.max, self.progress.value = 0, total, done
 
     def _list_layers(self, _: Any = None) -> list[Labels]:
         return [layer for layer in self._viewer.layers if is_measurable(layer)]
@@ -252,14 +242,11 @@ class MeasureForm(Container):  # type: ignore[type-arg]
         self.layer.reset_choices()
 
     def _disconnect_layers(self, _: Any = None) -> None:
-        if self._saver is not None:
-            self._saver.dirty_changed.disconnect(self._on_dirty, missing_ok=True)
         self._tables.save_noted.disconnect(self._on_dirty, missing_ok=True)
         layers = self._viewer.layers.events
         for event in (layers.inserted, layers.removed):
             event.disconnect(self._on_layers)
-        if self._measuring is not None:
-            self._measuring.cancel()
+        self._task.cancel()
 
     def _is_alive(self) -> bool:
         return bool(isalive(self.native))  # type: ignore[no-untyped-call]
