@@ -1,9 +1,10 @@
-"""Conditions on the rows of a table, written as one line of text."""
+"""Filters as one line of text: words for wells, and conditions on rows of a table."""
 
 from __future__ import annotations
 
 import operator
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
@@ -15,15 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = [
-    "OPERATORS",
-    "ColumnCondition",
-    "is_condition",
-    "parse_conditions",
-    "parts_of",
-]
-
-OPERATORS = ("=", "!=", "<", "<=", ">", ">=", "contains")
+__all__ = ["ColumnCondition", "parse_filter"]
 
 AND = re.compile(r"\s+and\s+|\s*&+\s*", re.IGNORECASE)
 QUOTED = re.compile(r"\"[^\"]*\"|(?<!\w)'[^']*'(?!\w)")
@@ -68,7 +61,7 @@ class ColumnCondition:
     column
         Its name.
     operator
-        One of `OPERATORS`.
+        One of those of `COMPARED`, or "contains".
     value
         As written, without quotes.
     """
@@ -90,7 +83,7 @@ class ColumnCondition:
 
         Returns
         -------
-        pandas.Series
+        pandas.Series or array
             Of bool.
 
         Raises
@@ -110,57 +103,47 @@ class ColumnCondition:
         texts = pd.Series(values, dtype=object).astype(str).str.strip().str.casefold()
         met = self._met_by_texts(texts)
         # Missing values have the code -1, which is the False at the end.
-        matches = np.append(np.asarray(met, bool), False)[codes]
-        return pd.Series(matches, index=column.index)
+        return np.append(np.asarray(met, bool), False)[codes]
 
     def _met_by_texts(self, texts: Any) -> Any:
-        value = self.value.casefold()
+        value: Any = self.value.casefold()
         if self.operator == "contains":
             return texts.str.contains(value, regex=False)
         dates = read_dates(texts, value)
         if dates is not None:
-            return COMPARED[self.operator](dates[:-1], dates[-1])
-        if self.operator in ("=", "!="):
-            return COMPARED[self.operator](texts, value)
-        msg = f"{self.column!r} holds text; it has no order for {self.operator!r}."
-        if is_date(value) or texts.map(is_date).any():
-            msg += f" Dates have one: all written as {DATE_FORMS}, in one time zone."
-        raise ValueError(msg)
+            texts, value = dates[:-1], dates[-1]
+        elif self.operator not in ("=", "!="):
+            msg = f"{self.column!r} holds text; it has no order for {self.operator!r}."
+            if is_date(value) or texts.map(is_date).any():
+                msg += (
+                    f" Dates have one: all written as {DATE_FORMS}, in one time zone."
+                )
+            raise ValueError(msg)
+        return COMPARED[self.operator](texts, value)
 
     def _met_by_numbers(self, column: Any) -> Any:
-        value = self._compare_numbers(column)
+        value = self._read_number(column)
         # Fractions that were typed are not stored exactly, whole numbers are.
-        equal = column == value
         if column.dtype.kind == "f" and value % 1 > 0:
-            equal |= (column - value).abs() <= EQUAL * abs(value)
+            column = column.astype(float)
+            is_equal = (column - value).abs() <= EQUAL * abs(value)
+            column = column.mask(is_equal, value)
         # NaN meets none of them, not even "!=".
-        tests = {
-            "=": lambda: equal,
-            "!=": lambda: column.notna() & ~equal,
-            "<": lambda: (column < value) & ~equal,
-            "<=": lambda: (column < value) | equal,
-            ">": lambda: (column > value) & ~equal,
-            ">=": lambda: (column > value) | equal,
-        }
-        return tests[self.operator]()
+        return column.notna() & COMPARED[self.operator](column, value)
 
-    def _compare_numbers(self, column: Any) -> float:
+    def _read_number(self, column: Any) -> float:
         word = WORDS.get(self.value.casefold())
         if word is not None and column.dtype.kind == "b":
             return word
-        try:
-            # Not as float, which does not hold all ids of labels (above 2^53).
-            return int(self.value)
-        except ValueError:
-            pass
-        try:
-            return float(self.value)
-        except ValueError as error:
-            msg = f"{self.column!r} holds numbers, and {self.value!r} is none."
-            raise ValueError(msg) from error
+        # First as an integer: not all ids of labels (above 2^53) are floats.
+        for kind in (int, float):
+            with suppress(ValueError):
+                return kind(self.value)
+        msg = f"{self.column!r} holds numbers, and {self.value!r} is none."
+        raise ValueError(msg)
 
 
-def parts_of(text: str) -> tuple[str, ...]:
+def _parts_of(text: str) -> tuple[str, ...]:
     """Cut a line at each "and" and "&" outside of quotes."""
     # Quoted text is replaced by its number, so that an "and" in it cuts nothing.
     kept: list[str] = []
@@ -176,46 +159,51 @@ def parts_of(text: str) -> tuple[str, ...]:
     )
 
 
-def is_condition(part: str) -> bool:
-    """Return whether a part of a line is a test of a column."""
-    return TEST.fullmatch(part) is not None
-
-
-def parse_conditions(text: str, columns: Sequence[str]) -> tuple[ColumnCondition, ...]:
-    """Read tests that are joined by "and": ``area > 200 and dose = 0.1``.
+def parse_filter(
+    text: str, columns: Sequence[str]
+) -> tuple[list[str], list[ColumnCondition]]:
+    """Read a line whose parts are joined by "and": ``A1:C4 and area > 200``.
 
     Parameters
     ----------
     text
-        Names and values may stand in quotes. Blank text has no conditions.
+        Names and values may stand in quotes. Blank text has no parts.
     columns
         Names there are; they are found in either case, the same one first.
+
+    Returns
+    -------
+    list
+        Parts without a comparison: words for wells.
+    list
+        Tests of columns.
 
     Raises
     ------
     ValueError
-        Where a part is no test, or names no column.
+        Where a test has no value, or names no column.
     """
     # Reversed, so that of names that differ in case the first one wins.
     known = {name.casefold(): name for name in reversed(columns)}
-    conditions = []
-    for part in parts_of(text):
+    words, conditions = [], []
+    for part in _parts_of(text):
         test = TEST.fullmatch(part)
-        if test is None or not test["value"]:
-            msg = (
-                f"{part!r} is not a test. Write a column, one of {' '.join(OPERATORS)}"
+        if test is None:
+            words.append(part)
+            continue
+        if not test["value"]:
+            raise ValueError(
+                f"{part!r} has no value. A test is written so: area > 200."
             )
-            raise ValueError(f"{msg}, and a value: area > 200.")
         name = _strip_quotes(test["column"])
         column = name if name in columns else known.get(name.casefold())
         _refuse_words(test["value"], "" if column else test["column"])
         if column is None:
             raise ValueError(_no_column(name, columns))
         operator = test["op"].lower().replace("==", "=")
-        conditions.append(
-            ColumnCondition(column, operator, _strip_quotes(test["value"]))
-        )
-    return tuple(conditions)
+        condition = ColumnCondition(column, operator, _strip_quotes(test["value"]))
+        conditions.append(condition)
+    return words, conditions
 
 
 def _refuse_words(value: str, column: str) -> None:
@@ -238,12 +226,13 @@ def _refuse_words(value: str, column: str) -> None:
 
 def _no_column(name: str, columns: Sequence[str]) -> str:
     """Name the columns that may be meant: tables have dozens of them."""
-    similar = get_close_matches(name, columns, n=LISTED)
-    if similar:
-        return f"There is no column {name!r}. Did you mean {' or '.join(similar)}?"
-    listed = ", ".join(columns[:LISTED])
+    text = f"There is no column {name!r}"
+    if not columns:
+        return f"{text}: load or measure a table first."
+    if similar := get_close_matches(name, columns, n=LISTED):
+        return f"{text}. Did you mean {' or '.join(similar)}?"
     more = f" and {len(columns) - LISTED} more" if len(columns) > LISTED else ""
-    return f"There is no column {name!r}; there are {listed}{more}."
+    return f"{text}; there are {', '.join(columns[:LISTED])}{more}."
 
 
 def is_date(text: str) -> bool:

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from napari_ngff.plate.plate_layout import letters_index
-from napari_ngff.plate.tables.conditions import is_condition, parse_conditions, parts_of
+from napari_ngff.plate.tables.conditions import parse_filter
 from napari_ngff.plate.tables.labelled_image import CLASS
 from napari_ngff.plate.tables.table import (
     AGGREGATIONS,
@@ -220,14 +220,10 @@ class JoinedTables:
         ValueError
             Where a test cannot be read, or there is no such column.
         """
-        parts = parts_of(self.text)
-        # A part without a comparison is a word for wells.
-        tests = [part for part in parts if is_condition(part)]
-        if tests and not self.tables:
-            raise ValueError("Load or measure a table first: there are no columns.")
         known = self._find_names()
+        words, tests = parse_filter(self.text, tuple(known))
         conditions: dict[TableOffer, list[ColumnCondition]] = {}
-        for test in parse_conditions(" and ".join(tests), tuple(known)):
+        for test in tests:
             column, *others = known[test.column]
             if others:
                 first, second = (f'"{_full_name(c)}"' for c in (column, others[0]))
@@ -235,7 +231,7 @@ class JoinedTables:
                 raise ValueError(msg)
             test = replace(test, column=column.name)
             conditions.setdefault(column.offer, []).append(test)
-        return [part for part in parts if part not in tests], conditions
+        return words, conditions
 
     def _find_names(self) -> dict[str, list[TableColumn]]:
         """Find the columns that each name may mean; in the chosen table only one."""
