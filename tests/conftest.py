@@ -61,15 +61,9 @@ def pytest_runtest_setup() -> None:
     Reading in a window installs worker threads, and a place for messages, for good.
     """
     os.environ["XDG_DATA_HOME"] = tempfile.mkdtemp(dir=_home)
-    services = sys.modules.get("napari_ngff.viewer.window_services")
-    if services is not None:
-        services._runner[:] = [services.run_here]
-        services._later[:] = services._in_main[:] = [services.do_here]
-        services._main_reporter[:] = [services.call_here]
-        services._after[:], services._missing_host[:] = [services.do_after], []
-        services._notifier[:] = [services.show_notification]
-        services._problem_host[:] = services._drawing_hold[:] = []
-        services._starter[:] = []
+    module = sys.modules.get("napari_ngff.viewer.window")
+    if module is not None:
+        module.Window.current = module.Window()
 
 
 @pytest.fixture(scope="session")

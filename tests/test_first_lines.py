@@ -15,7 +15,8 @@ SHOWS = {
     "show_info": 0,
     "show_warning": 0,
     "show_error": 0,
-    "window_services.show_passing": 0,
+    "Window.current.show_messages": 1,
+    "Window.current.show_passing": 0,
     "reading.add_note": 0,
 }
 """Functions that show a notification, and which argument begins with its first line."""
@@ -25,6 +26,9 @@ NUMBER = 6
 
 PASSED_ON = ("text", "self._text")
 """Names of texts that were given to one of these functions before."""
+
+LONGER = "failure_text("
+"""Makes a first line that also says what comes next."""
 
 
 def width(node):
@@ -83,24 +87,21 @@ def add_constants(tree, constants, names=None):
 def notices(path):
     """Give the first lines of the notifications of a module, with their lines."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    constants, shows = {}, {"window_services.show_messages"}
+    constants = {}
     add_constants(tree, constants)
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and (node.module or "").endswith("_texts"):
             texts = SOURCE.parent / f"{node.module.replace('.', '/')}.py"
             names = {alias.name for alias in node.names}
             add_constants(ast.parse(texts.read_text("utf-8")), constants, names)
-        if isinstance(node, ast.ImportFrom) and (node.module or "").endswith(
-            "window_services"
-        ):
-            shows |= {alias.name for alias in node.names} & {"show_messages"}
     for node in ast.walk(tree):
         if not isinstance(node, ast.Call):
             continue
         name = ast.unparse(node.func)
-        at = 1 if name in shows else SHOWS.get(name)
+        at = SHOWS.get(name)
         given = node.args[at : at + 1] if at is not None else []
-        if not given or ast.unparse(given[0]) in PASSED_ON:
+        text = ast.unparse(given[0]) if given else "text"
+        if text in PASSED_ON or text.startswith(LONGER):
             continue
         for line in first_lines(given[0], constants):
             yield node.lineno, line

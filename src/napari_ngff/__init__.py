@@ -166,8 +166,8 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(msg)
     home, inner = place
     if home.startswith("viewer."):
-        services = import_module("napari_ngff.viewer.window_services")
-        services.set_starter(_start_services)
+        window = import_module("napari_ngff.viewer.window").Window.current
+        window.starter = window.starter or _start_services
     return getattr(import_module(f"napari_ngff.{home}"), inner)
 
 

@@ -145,15 +145,17 @@ def report_failure(path: str | Sequence[str], error: Exception) -> None:
     from napari_ngff.errors import error_text
     from napari_ngff.metadata.model import Problem, Severity
     from napari_ngff.viewer.notices import last_part, shorten_name
-    from napari_ngff.viewer.window_services import show_messages, show_problems
+    from napari_ngff.viewer.window import Window
 
     first = public_address(path if isinstance(path, str) else path[0])
     text = error_text(error)
-    show_messages((text,), f"Not opened: {shorten_name(last_part(first))}")
+    Window.current.show_messages(
+        (text,), f"Not opened: {shorten_name(last_part(first))}"
+    )
     viewer = reader.current_viewer()
     if viewer is not None:
         problem = Problem("node-unreadable", Severity.ERROR, "", text)
-        show_problems(viewer, first, (problem,))
+        Window.current.show_problems(viewer, first, (problem,))
 
 
 def write_layers(path: str, layers: Sequence[LayerData]) -> list[str]:
@@ -192,18 +194,18 @@ def save_as(viewer: Viewer) -> None:
 
 def convert_files(viewer: Viewer) -> None:
     """Ask what to convert to another version, other chunks, a part or one file."""
-    from napari_ngff.viewer.window_services import is_open, run_work
+    from napari_ngff.viewer.window import Window
 
     use_workers()
     viewer = getattr(viewer, "__wrapped__", viewer)
 
     def show(form: Any) -> None:
-        if is_open(viewer):
+        if Window.current.is_open(viewer):
             form.show_convert_form(viewer)
 
     # The first import takes more than 100 ms, in which the window would not answer.
     module = "napari_ngff.widgets.converting.convert_form"
-    run_work(partial(import_module, module), show)
+    Window.current.run_work(partial(import_module, module), show)
 
 
 def use_workers() -> None:
@@ -285,10 +287,10 @@ def clear_caches() -> None:
 
     from napari_ngff.plate.previews.preview_cache import clear_previews
     from napari_ngff.viewer.settings import clear_disk_cache
-    from napari_ngff.viewer.window_services import run_work
+    from napari_ngff.viewer.window import Window
 
     use_workers()
-    run_work(
+    Window.current.run_work(
         lambda: clear_previews() + clear_disk_cache(),
         lambda freed: show_info(f"{freed / 1e6:.1f} MB are deleted."),
     )
@@ -304,11 +306,8 @@ def forget_logins() -> None:
     )
     from napari_ngff.store.sources.server_logins import forget_logins as forget
     from napari_ngff.viewer.settings import forget_addresses
-    from napari_ngff.viewer.window_services import (
-        attempt_work,
-        run_work,
-        show_messages,
-    )
+    from napari_ngff.viewer.unexpected import attempt_work
+    from napari_ngff.viewer.window import Window
 
     def forget_kept() -> None:
         forget_addresses()
@@ -318,12 +317,12 @@ def forget_logins() -> None:
         if failure is None:
             show_info("Logins and addresses are forgotten.")
         else:
-            show_messages((failure,), "Some logins are not forgotten.")
+            Window.current.show_messages((failure,), "Some logins are not forgotten.")
 
     use_workers()
     forget()
     forget_secrets()
-    run_work(partial(attempt_work, forget_kept), report_result)
+    Window.current.run_work(partial(attempt_work, forget_kept), report_result)
 
 
 def sample_cells() -> list[LayerData]:

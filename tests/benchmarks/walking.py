@@ -80,7 +80,7 @@ class Blocks:
 
     def install(self) -> None:
         """Count what sessions do from now on."""
-        from napari_ngff.viewer.window_services import set_runner
+        from napari_ngff.viewer.window import Window
         from napari_ngff.widgets.workers import run_in_worker, run_when_calm
 
         def run(work: Callable[[], Any], done: Callable[[Any], None]) -> None:
@@ -90,7 +90,9 @@ class Blocks:
 
             run_in_worker(work, timed)
 
-        set_runner(run, run_when_calm)
+        Window.current.run = run
+        Window.current.run_later = run_when_calm
+        Window.current.has_workers = True
 
 
 MEMORY = {

@@ -459,13 +459,13 @@ class LayerUser(PaintingUser):
     """The same in a layer of napari, which saves by itself."""
 
     def __init__(self, place, painting):
-        from napari_ngff.viewer import window_services
         from napari_ngff.viewer.saving import autosave
+        from napari_ngff.viewer.window import Window
         from painting_process import open_layers
 
         self.place, self.painting = place, painting
         self.number, self.due, self.time = 0, False, 0.0
-        window_services.set_runner(window_services.run_here)
+        Window.current = Window()
         autosave.autosave_minutes = lambda: 1
         self.viewer = open_layers(place.root)
         self.layer = self.viewer.layers[painting.name]

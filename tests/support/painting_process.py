@@ -17,9 +17,10 @@ from napari.components import ViewerModel
 
 from napari_ngff.plugin import get_reader
 from napari_ngff.viewer import reader as reader_module
-from napari_ngff.viewer import session, window_services
+from napari_ngff.viewer import session
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.painting.painted_layers import as_layer
+from napari_ngff.viewer.window import Window
 from victim import serve
 
 NAMES = {"new": "mitosis", "saved": "nuclei", "field": "mitosis", "saving": "nuclei"}
@@ -66,7 +67,7 @@ def open_labels(path: Path, scenario: str):
 
 def run(job: dict) -> None:
     os.environ["XDG_DATA_HOME"] = job["home"]
-    window_services.set_runner(window_services.run_here)
+    Window.current = Window()
     viewer, layer = open_labels(Path(job["path"]), job["scenario"])
     os.write(1, f"ready {os.getpid()}\n".encode())
     rng = random.Random(job["seed"])

@@ -7,9 +7,9 @@ from napari.layers import Image
 
 from napari_ngff.plugin import get_reader
 from napari_ngff.viewer import reader as reader_module
-from napari_ngff.viewer import window_services
 from napari_ngff.viewer.painting.painted_layers import as_layer
 from napari_ngff.viewer.saving.kept_edit_texts import describe_edits
+from napari_ngff.viewer.window import LATER, Window
 
 waiting = []
 """Work that a window would do when it is idle, and what comes of it."""
@@ -21,33 +21,15 @@ def idle():
         done(work())
 
 
-class User:
+class User(Window):
     """Answers as a user would, and remembers what was asked."""
 
     def __init__(self):
-        self.answer = window_services.LATER
+        self.answer = LATER
         self.asked = []
-
-    def watch_labels(self, viewer, layer):
-        pass
 
     def can_ask(self, viewer):
         return True
-
-    def resolve_unsaved(self, viewer, layers):
-        for layer in layers:
-            if getattr(layer, "saver", None) is not None and layer.unsaved:
-                layer.saver.keep_journal()
-        return True
-
-    def watch_save(self, saver):
-        pass
-
-    def watch_copy(self, copy):
-        pass
-
-    def name_taken(self, layer, error):
-        return None
 
     def offer_edits(self, viewer, found):
         self.asked.append([describe_edits(kept) for kept in found])
@@ -58,16 +40,24 @@ class User:
         return asked
 
 
+class BusyUser(User):
+    """The same, where work waits for `idle`."""
+
+    has_workers = True
+
+    def run(self, work, done):
+        waiting.append((work, done))
+
+    def run_later(self, work):
+        pass
+
+
 def be_asked(home, monkeypatch):
     """Have a person asked, and the journals in a folder."""
-    user = User()
+    user = BusyUser()
     monkeypatch.setenv("XDG_DATA_HOME", str(home))
     waiting.clear()
-    monkeypatch.setattr(
-        window_services, "_runner", [lambda *call: waiting.append(call)]
-    )
-    monkeypatch.setattr(window_services, "_later", [lambda work: None])
-    monkeypatch.setattr(window_services, "_attendant", [user])
+    monkeypatch.setattr(Window, "current", user)
     return user
 
 

@@ -14,7 +14,7 @@ from napari_ngff import open_node
 from napari_ngff.errors import UnsupportedError
 from napari_ngff.metadata.model import GroupKind
 from napari_ngff.store.sources.folder_source import FolderSource
-from napari_ngff.viewer import reader, settings, window_services
+from napari_ngff.viewer import reader, settings
 from napari_ngff.viewer.browsing import layer_slots
 from napari_ngff.viewer.browsing.annotation import begin_annotation
 from napari_ngff.viewer.browsing.browser import Position
@@ -27,6 +27,7 @@ from napari_ngff.viewer.painting.painted_layers import OVERVIEW
 from napari_ngff.viewer.reader import find_browsable
 from napari_ngff.viewer.saving.recovery import journals_of, open_journal
 from napari_ngff.viewer.session import session_of
+from napari_ngff.viewer.window import Window
 from plates import (
     mark_own,
     move_images,
@@ -71,9 +72,11 @@ def own_root(root):
 def reported(monkeypatch):
     messages = []
     monkeypatch.setattr(
-        window_services,
+        Window,
         "show_messages",
-        lambda found, result: messages.extend([result, *found] if found else []),
+        staticmethod(
+            lambda found, result: messages.extend([result, *found] if found else [])
+        ),
     )
     return messages
 
@@ -396,7 +399,7 @@ def test_edits_are_settled_before_their_field_goes(root, viewer, monkeypatch):
     monkeypatch.setattr(settings, "saves_when_moving_on", lambda: False)
     with monkeypatch.context() as patched:
         patched.setattr(
-            window_services, "resolve_unsaved", lambda _, layers: asked.append(layers)
+            Window.current, "resolve_unsaved", lambda _, layers: asked.append(layers)
         )
         browser.step_field(1)
     assert asked == [[labels]]
@@ -437,7 +440,7 @@ def test_a_field_is_left_when_the_save_that_is_running_has_ended(root, viewer):
     saver = labels.saver
     waiting = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(window_services, "_runner", [lambda *job: waiting.append(job)])
+        patch.setattr(Window.current, "run", lambda *job: waiting.append(job))
         saver.save()
     assert saver.running
     browser.step_field(1)
@@ -619,7 +622,7 @@ def test_a_well_without_the_chosen_acquisition_says_so(tmp_path, viewer, monkeyp
     (root / "A/2/zarr.json").write_text(json.dumps(document))
     reported = []
     monkeypatch.setattr(
-        window_services, "show_messages", lambda *a: a[0] and reported.append(a)
+        Window, "show_messages", staticmethod(lambda *a: a[0] and reported.append(a))
     )
     browser = browse(viewer, root)
     browser.choose_acquisitions([1])
@@ -728,7 +731,7 @@ def test_no_edit_lands_between_two_fields(tmp_path, viewer, monkeypatch):
     assert labels.saver.save_now()
     before = stored(root, "A/1/0/labels/mine")
     refused, exchange = [], layer_slots.LayerSlots._exchange_layers
-    monkeypatch.setattr(window_services, "show_passing", refused.append)
+    monkeypatch.setattr(Window, "show_passing", staticmethod(refused.append))
 
     def exchange_and_edit(*arguments):
         labels.paint((6, 6), 7)
@@ -776,7 +779,7 @@ def test_acquisitions_stay_chosen_where_the_user_cancels(tmp_path, viewer, monke
     labels = viewer.add_layer(new_labels(viewer.layers[0], "mine"))
     labels.paint((2, 2), 1)
     monkeypatch.setattr(settings, "saves_when_moving_on", lambda: False)
-    monkeypatch.setattr(window_services, "resolve_unsaved", lambda *_: False)
+    monkeypatch.setattr(Window.current, "resolve_unsaved", lambda *_: False)
     changed = []
     browser.layers_changed.connect(lambda: changed.append(browser.chosen_acquisitions))
     browser.choose_acquisitions([1])
@@ -788,7 +791,7 @@ def test_acquisitions_stay_chosen_where_the_user_cancels(tmp_path, viewer, monke
     browser.step_field(1)
     assert browser.position == Position("A/1", "1", 0)
     assert browser.chosen_acquisitions == (0, 1)
-    monkeypatch.setattr(window_services, "resolve_unsaved", lambda *_: True)
+    monkeypatch.setattr(Window.current, "resolve_unsaved", lambda *_: True)
     browser.choose_acquisitions([1])
     assert browser.position == Position("A/1", "5", 1)
     assert browser.chosen_acquisitions == (1,)

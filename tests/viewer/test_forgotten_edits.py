@@ -12,16 +12,16 @@ from napari_ngff.store.write import append_log
 from napari_ngff.store.write.folder_transaction import FolderTransaction
 from napari_ngff.store.write.replace_file import write_aside
 from napari_ngff.store.write.writer_token import new_token
-from napari_ngff.viewer import window_services
 from napari_ngff.viewer.painting.painted_layers import as_layer
 from napari_ngff.viewer.samples import write_image
 from napari_ngff.viewer.saving.recovery import discard_journal, journals_of
+from napari_ngff.viewer.window import Window
 
 
 @pytest.fixture
 def path(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    monkeypatch.setattr(window_services, "_runner", [window_services.run_here])
+    monkeypatch.setattr(Window, "current", Window())
     path = tmp_path / "cells.ome.zarr"
     write_image(path, shape=(1, 64, 64))
     return path

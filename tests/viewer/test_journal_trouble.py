@@ -16,10 +16,10 @@ from napari.components import ViewerModel
 from napari_ngff.labels.journal import find_journals, journal_home, read_journal
 from napari_ngff.plugin import get_reader
 from napari_ngff.store.write.append_log import AppendLog
-from napari_ngff.viewer import window_services
 from napari_ngff.viewer.painting.painted_layers import as_layer
 from napari_ngff.viewer.samples import write_image
 from napari_ngff.viewer.saving import save_report
+from napari_ngff.viewer.window import Window
 from patience import until
 
 
@@ -28,7 +28,7 @@ def data(tmp_path, monkeypatch):
     """Folder of user data."""
     folder = tmp_path / "data"
     monkeypatch.setenv("XDG_DATA_HOME", str(folder))
-    monkeypatch.setattr(window_services, "_runner", [window_services.run_here])
+    monkeypatch.setattr(Window, "current", Window())
     save_report.journal_reports.clear()
     return folder
 

@@ -20,8 +20,8 @@ import zarr
 
 import painting_process
 from napari_ngff.labels.journal import journal_home, read_journal
-from napari_ngff.viewer import window_services
 from napari_ngff.viewer.samples import write_image
+from napari_ngff.viewer.window import RESTORE, Window
 from painting_process import NAMES, open_labels, put_stroke
 from plates import write_plate
 from recovering import be_asked, opened
@@ -111,7 +111,7 @@ def test_what_was_journaled_is_offered_and_restored(
     (folder,) = journal_home().glob("*/*")
     found = read_journal(folder)
     assert len(found.edits) >= kept > 0
-    user.answer = window_services.RESTORE
+    user.answer = RESTORE
     viewer = opened(path, monkeypatch)
     asked = user.take_asked()
     if found.unsaved_count:
@@ -129,6 +129,6 @@ def test_what_was_journaled_is_offered_and_restored(
     assert (stored[...].reshape(pixels.shape) == pixels).all()
     layer.saver.discard_edits()
     viewer.layers.clear()
-    monkeypatch.setattr(window_services, "_runner", [window_services.run_here])
+    monkeypatch.setattr(Window, "current", Window())
     wanted = pixels_after(tmp_path / "b" / path.name, scenario, seed, len(found.edits))
     np.testing.assert_array_equal(pixels, wanted)

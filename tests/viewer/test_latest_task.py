@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from napari_ngff.viewer import latest_task, window_services
+from napari_ngff.viewer import latest_task
 from napari_ngff.viewer.latest_task import LatestTask, LayerTask
+from napari_ngff.viewer.window import Window
 
 
 @pytest.fixture
 def waiting(monkeypatch):
     """Work that has not come to its turn; every step is as long as it may be."""
     jobs = []
-    monkeypatch.setattr(window_services, "_runner", [lambda *job: jobs.append(job)])
+    monkeypatch.setattr(Window.current, "run", lambda *job: jobs.append(job))
     monkeypatch.setattr(latest_task, "STEP_SECONDS", -1)
     return jobs
 

@@ -8,11 +8,11 @@ import zarr
 from napari.components import ViewerModel
 
 from napari_ngff import open_node
-from napari_ngff.viewer import window_services
 from napari_ngff.viewer.layer_plan import KEY
 from napari_ngff.viewer.layers import MOST_CHANNELS
 from napari_ngff.viewer.reader import get_reader
 from napari_ngff.viewer.session import session_of, show_more_channels
+from napari_ngff.viewer.window import Window
 from plates import pixels, write_plate
 
 COUNT = MOST_CHANNELS + 12
@@ -21,7 +21,7 @@ COUNT = MOST_CHANNELS + 12
 @pytest.fixture
 def shown(monkeypatch):
     messages = []
-    monkeypatch.setattr(window_services, "_notifier", [messages.append])
+    monkeypatch.setattr(Window.current, "notify", messages.append)
     return messages
 
 

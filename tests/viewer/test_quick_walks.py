@@ -14,10 +14,10 @@ from napari_ngff import open_node
 from napari_ngff.plate import kept_planes
 from napari_ngff.store.lru_cache import ByteCache
 from napari_ngff.store.sources.folder_source import FolderSource
-from napari_ngff.viewer import window_services
 from napari_ngff.viewer.browsing.annotation import begin_annotation
 from napari_ngff.viewer.browsing.browser import Position
 from napari_ngff.viewer.session import session_of
+from napari_ngff.viewer.window import Window
 from plates import pixels, write_image, write_plate
 
 
@@ -30,7 +30,7 @@ def viewer():
 def reported(monkeypatch):
     messages = []
     monkeypatch.setattr(
-        window_services, "show_messages", lambda found, _: messages.extend(found)
+        Window, "show_messages", staticmethod(lambda found, _: messages.extend(found))
     )
     return messages
 
@@ -58,8 +58,9 @@ class Workers:
 @pytest.fixture
 def workers(monkeypatch):
     made = Workers()
-    monkeypatch.setattr(window_services, "_runner", [made.run])
-    monkeypatch.setattr(window_services, "_later", [lambda work: None])
+    monkeypatch.setattr(Window.current, "has_workers", True)
+    monkeypatch.setattr(Window.current, "run", made.run)
+    monkeypatch.setattr(Window.current, "run_later", lambda work: None)
     return made
 
 
@@ -466,7 +467,7 @@ def test_at_the_border_nothing_happens(viewer, tmp_path, monkeypatch):
     browser.show_field("A/2")
     settled = []
     monkeypatch.setattr(
-        window_services, "resolve_unsaved", lambda *_: settled.append(1) or True
+        Window.current, "resolve_unsaved", lambda *_: settled.append(1) or True
     )
     browser.step_well(0, 1)
     assert browser.position == Position("A/2", "0", 0)

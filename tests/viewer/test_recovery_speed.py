@@ -11,10 +11,10 @@ from napari.components import ViewerModel
 from napari_ngff.labels.edits import Edit
 from napari_ngff.labels.shapes import Stroke
 from napari_ngff.plugin import get_reader
-from napari_ngff.viewer import window_services
 from napari_ngff.viewer.painting.painted_layers import as_layer
 from napari_ngff.viewer.samples import write_image
 from napari_ngff.viewer.saving.recovery import open_journal
+from napari_ngff.viewer.window import Window
 
 COUNT = 12_000
 
@@ -22,7 +22,7 @@ COUNT = 12_000
 @pytest.fixture
 def path(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    monkeypatch.setattr(window_services, "_runner", [window_services.run_here])
+    monkeypatch.setattr(Window, "current", Window())
     path = tmp_path / "cells.ome.zarr"
     write_image(path, shape=(512, 512))
     return path

@@ -9,15 +9,15 @@ from napari.components import ViewerModel
 
 from napari_ngff.plugin import get_reader
 from napari_ngff.store.write import folder_transaction
-from napari_ngff.viewer import window_services
 from napari_ngff.viewer.painting.painted_layers import as_layer
 from napari_ngff.viewer.samples import write_image
+from napari_ngff.viewer.window import Window
 
 
 @pytest.fixture
 def layer(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    monkeypatch.setattr(window_services, "_runner", [window_services.run_here])
+    monkeypatch.setattr(Window, "current", Window())
     path = tmp_path / "cells.ome.zarr"
     write_image(path, shape=(1, 64, 64))
     model = ViewerModel()

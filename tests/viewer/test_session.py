@@ -13,14 +13,15 @@ from napari.layers import Image
 from napari_ngff import ChunkError, open_node
 from napari_ngff.errors import CorruptDataError, ServerError
 from napari_ngff.metadata.model import ContrastWindow
-from napari_ngff.viewer import contrast, window_services
+from napari_ngff.viewer import contrast, error_report
 from napari_ngff.viewer.contrast import measure_contrast
+from napari_ngff.viewer.error_report import ErrorReport
 from napari_ngff.viewer.layer_plan import KEY, LayerOrigin
 from napari_ngff.viewer.layers import image_layers
 from napari_ngff.viewer.node_contents import open_contents
 from napari_ngff.viewer.samples import write_image
 from napari_ngff.viewer.session import session_of
-from napari_ngff.viewer.window_services import ErrorReport
+from napari_ngff.viewer.window import Window
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +41,7 @@ def viewer():
 def later(monkeypatch):
     """Keep the work instead of doing it."""
     waiting = []
-    monkeypatch.setattr(window_services, "_runner", [lambda *job: waiting.append(job)])
+    monkeypatch.setattr(Window.current, "run", lambda *job: waiting.append(job))
     return waiting
 
 
@@ -72,7 +73,7 @@ class CountedPixels:
 
 def test_a_first_layer_of_others_is_not_sliced_once_more(viewer, monkeypatch):
     # As in a window, which answers only after the layer is there.
-    monkeypatch.setattr(window_services, "_after", [lambda *job: None])
+    monkeypatch.setattr(Window.current, "run_after", lambda *job: None)
     counts = []
     for one in (ViewerModel(), viewer):
         pixels = CountedPixels()
@@ -239,9 +240,9 @@ def test_contrast_looks_at_a_bounded_part_of_the_middle_plane(monkeypatch):
 def test_many_broken_chunks_make_few_messages(monkeypatch):
     shown = []
     monkeypatch.setattr(
-        window_services,
+        Window,
         "show_messages",
-        lambda found, result: shown.append((result, *found)),
+        staticmethod(lambda found, result: shown.append((result, *found))),
     )
     report = ErrorReport()
     for i in [*range(25), 3, 4]:
@@ -256,9 +257,11 @@ def test_many_broken_chunks_make_few_messages(monkeypatch):
 def test_a_second_outage_is_reported_again(monkeypatch):
     shown, now = [], [100.0]
     monkeypatch.setattr(
-        window_services, "show_messages", lambda found, result: shown.append(result)
+        Window,
+        "show_messages",
+        staticmethod(lambda found, result: shown.append(result)),
     )
-    monkeypatch.setattr(window_services.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(error_report.time, "monotonic", lambda: now[0])
     report = ErrorReport()
 
     def fail(key, reason):
@@ -280,7 +283,7 @@ def test_a_second_outage_is_reported_again(monkeypatch):
 def test_a_broken_well_is_reported_with_one_advice(monkeypatch):
     shown = []
     monkeypatch.setattr(
-        window_services, "show_messages", lambda found, _: shown.extend(found)
+        Window, "show_messages", staticmethod(lambda found, _: shown.extend(found))
     )
     text = "A/1/zarr.json is not valid JSON."
     reason = CorruptDataError(text, remedy="Restore it from a copy.")

@@ -9,12 +9,12 @@ from napari.components import ViewerModel
 from napari.utils.notifications import notification_manager
 
 from napari_ngff import read_layers
-from napari_ngff.viewer import window_services
 from napari_ngff.viewer.painting.layer_classes import classes_of_layer
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.samples import write_image
 from napari_ngff.viewer.session import session_of
 from napari_ngff.viewer.unexpected import Signal, going_on
+from napari_ngff.viewer.window import Window
 from raising import each_failing
 
 SAVING = (
@@ -33,7 +33,7 @@ def every(request):
 @pytest.fixture
 def told(monkeypatch, unexpected):
     """What was shown to the user; work is done at once, as by workers."""
-    monkeypatch.setattr(window_services, "_runner", [lambda work, done: done(work())])
+    monkeypatch.setattr(Window.current, "run", lambda work, done: done(work()))
     notification_manager.records.clear()
     yield notification_manager.records
     notification_manager.records.clear()

@@ -8,12 +8,12 @@ from napari.components import ViewerModel
 from napari.layers import Image, Labels
 
 from napari_ngff.labels.canvas import Canvas
-from napari_ngff.viewer import window_services
 from napari_ngff.viewer.bridge import view_volume
 from napari_ngff.viewer.bridge.handover import list_results, list_sources
 from napari_ngff.viewer.bridge.view_volume import plan_volume, view_in_3d
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.volumes.texture_budget import TextureBudget
+from napari_ngff.viewer.window import Window
 from painting import pyramid
 
 SHAPE = 3, 8, 40, 60
@@ -24,7 +24,7 @@ REGION = (0, 3), (2, 3), (4, 20), (10, 50)
 @pytest.fixture
 def reported(monkeypatch):
     messages = []
-    monkeypatch.setattr(window_services, "show_passing", messages.append)
+    monkeypatch.setattr(Window, "show_passing", staticmethod(messages.append))
     return messages
 
 

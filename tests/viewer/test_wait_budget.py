@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from napari_ngff.viewer import window_services
 from napari_ngff.viewer.streaming import pixel_fetcher
 from napari_ngff.viewer.streaming.pixel_fetcher import WaitBudget
+from napari_ngff.viewer.window import Window
 
 NOW = [0.0]
 
@@ -32,7 +32,7 @@ def answers(monkeypatch):
     clock = SimpleNamespace(monotonic=lambda: NOW[0])
     monkeypatch.setattr(pixel_fetcher, "time", clock)
     note = lambda _, call: asked.append(call)  # noqa: E731
-    monkeypatch.setattr(window_services, "run_after", note)
+    monkeypatch.setattr(Window.current, "run_after", note)
     return asked
 
 

@@ -112,7 +112,7 @@ def askers(monkeypatch: pytest.MonkeyPatch) -> set[Thread]:
 @pytest.fixture
 def reported(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
     """Messages to the user: the result, and then the texts."""
-    from napari_ngff.viewer import window_services
+    from napari_ngff.viewer.window import Window
 
     messages: list[tuple[str, ...]] = []
 
@@ -120,7 +120,7 @@ def reported(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
         if texts:
             messages.append((result, *texts))
 
-    monkeypatch.setattr(window_services, "show_messages", note_texts)
+    monkeypatch.setattr(Window, "show_messages", staticmethod(note_texts))
     return messages
 
 
@@ -139,11 +139,11 @@ def viewer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator:
     """A napari window on the screen, with our reader as the default."""
-    from napari_ngff.viewer import window_services
     from napari_ngff.viewer.settings import make_default_reader
+    from napari_ngff.viewer.window import Window
 
     # Reading in the window installs worker threads for good.
-    monkeypatch.setattr(window_services, "_runner", [window_services.run_here])
+    monkeypatch.setattr(Window, "current", Window())
     viewer = make_napari_viewer(show=True)
     viewer.window.resize(1000, 750)
     # A key that an earlier test clicked with Alt counts as held until the next event:

@@ -17,9 +17,9 @@ from napari_ngff.labels.field_states import FieldStates
 from napari_ngff.plate.previews.preview import PreviewReader
 from napari_ngff.plugin import use_workers
 from napari_ngff.store.sources.folder_source import FolderSource
-from napari_ngff.viewer import window_services
 from napari_ngff.viewer.layer_plan import KEY
 from napari_ngff.viewer.session import session_of
+from napari_ngff.viewer.window import Window
 from napari_ngff.widgets.browser.controls import CanvasMode
 from napari_ngff.widgets.browser.host import browser_of, show_browser
 from plates import pixels, write_image, write_plate
@@ -205,7 +205,7 @@ def test_a_pin_that_fails_leaves_no_half_of_a_field(viewer, dock, qtbot, monkeyp
     qtbot.waitUntil(lambda: any(o.endswith(shown) for o in origins()), timeout=PATIENCE)
     messages = []
     monkeypatch.setattr(
-        window_services, "show_messages", lambda found, _: messages.extend(found)
+        Window, "show_messages", staticmethod(lambda found, _: messages.extend(found))
     )
     browser.toggle_pin("A/2", "77")
     qtbot.waitUntil(lambda: reported[-1:] == [False], timeout=PATIENCE)

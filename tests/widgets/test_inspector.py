@@ -17,9 +17,9 @@ from mouse import drop, pump, until
 from napari_ngff import open_node
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.write.zip_packing import pack_hierarchy
-from napari_ngff.viewer import window_services
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.samples import write_image, write_plate
+from napari_ngff.viewer.window import Window
 from napari_ngff.widgets.inspector import inspector_dock
 from napari_ngff.widgets.inspector.inspector_dock import JSON_TAB, Inspector
 from napari_ngff.widgets.inspector.system_chooser import TransformDialog
@@ -262,7 +262,7 @@ def test_enter_opens_a_row(viewer, inspector, plate, qtbot):
 
 def test_late_answers_are_dropped(viewer, inspector, sample, plate, monkeypatch):
     waiting = []
-    monkeypatch.setattr(window_services, "_runner", [lambda *job: waiting.append(job)])
+    monkeypatch.setattr(Window.current, "run", lambda *job: waiting.append(job))
 
     def finish(number):
         work, done = waiting.pop(number)

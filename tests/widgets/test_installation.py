@@ -11,10 +11,10 @@ from test_save_asked import Answer
 
 import napari_ngff
 from mouse import drag, press_save, pump
-from napari_ngff.viewer import window_services
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.samples import write_image
 from napari_ngff.viewer.session import all_viewers
+from napari_ngff.viewer.window import Window
 from napari_ngff.widgets.dialogs import CANCEL
 from napari_ngff.widgets.saving.save_controls import OMEZarrLabelsControls
 from napari_ngff.widgets.saving.unsaved_question import WindowGuard
@@ -30,9 +30,7 @@ def folder(tmp_path):
 @pytest.fixture
 def make_window(screen, quick_windows, make_napari_viewer, monkeypatch):
     """Windows of a process in which nothing was opened yet."""
-    for name in ("_starter", "_attendant", "_browser_host"):
-        monkeypatch.setattr(window_services, name, [], raising=False)
-    monkeypatch.setattr(window_services, "_runner", [window_services.run_here])
+    monkeypatch.setattr(Window, "current", Window())
     monkeypatch.delitem(layer_to_controls, OMEZarrLabels, raising=False)
 
     def make():

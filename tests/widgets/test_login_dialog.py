@@ -22,7 +22,6 @@ from napari_ngff.store.sources.server_logins import (
     kept_login,
     make_login,
 )
-from napari_ngff.viewer import window_services
 from napari_ngff.viewer.settings import note_address, recent_addresses
 from napari_ngff.viewer.streaming.streamed_levels import fetcher
 from napari_ngff.widgets import login_dialog
@@ -278,7 +277,6 @@ def test_a_keychain_that_fails_is_reported(
 
     for name in ("get_password", "set_password", "delete_password"):
         monkeypatch.setattr(keyring, name, fail)
-    monkeypatch.setattr(login_dialog, "show_messages", window_services.show_messages)
     drop(viewer, server.url)
     dialog = wait_for_dialog(viewer)
     assert reported == [

@@ -26,11 +26,11 @@ from napari_ngff.labels.journal import INTERVAL, find_journals, read_journal
 from napari_ngff.labels.label_writer import LabelWriter
 from napari_ngff.plugin import use_workers
 from napari_ngff.store.hierarchy.node import open_node
-from napari_ngff.viewer import window_services
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.samples import write_image
 from napari_ngff.viewer.saving import save_report as save_report
 from napari_ngff.viewer.session import Session
+from napari_ngff.viewer.window import Window
 from napari_ngff.widgets import dialogs
 from napari_ngff.widgets.dialogs import CANCEL, DISCARD, KEEP, LATER, RESTORE, SAVE
 from napari_ngff.widgets.new_labels_form import show_new_labels
@@ -156,10 +156,10 @@ def test_labels_that_become_an_image_are_reported_and_offered_again(viewer, fold
 def test_before_what_a_layer_shows_goes_the_user_decides(viewer, folder, answer):
     layer = opened(viewer, folder)
     before = stored(folder)
-    assert window_services.resolve_unsaved(viewer, viewer.layers)  # nothing to ask
+    assert Window.current.resolve_unsaved(viewer, viewer.layers)  # nothing to ask
     paint(viewer, layer)
     user = Answer(answer)
-    assert window_services.resolve_unsaved(viewer, viewer.layers) == (answer != CANCEL)
+    assert Window.current.resolve_unsaved(viewer, viewer.layers) == (answer != CANCEL)
     assert len(user.asked) == 1
     assert (stored(folder) == 77).any() == (answer == SAVE)
     if answer != SAVE:

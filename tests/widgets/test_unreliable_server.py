@@ -17,10 +17,10 @@ from mouse import LEFT, pump, until
 from napari_ngff.labels.places.sidecar import sidecar_folder
 from napari_ngff.store.sources import remote_source as remote
 from napari_ngff.testing import write_image
-from napari_ngff.viewer import window_services
 from napari_ngff.viewer.browsing.browser import Position
 from napari_ngff.viewer.painting.new_labels import taken_names
 from napari_ngff.viewer.streaming.streamed_levels import fetcher
+from napari_ngff.viewer.window import Window
 from napari_ngff.widgets.browser.controls import CanvasMode
 from napari_ngff.widgets.browser.host import show_browser
 from napari_ngff.widgets.new_labels_form import show_new_labels
@@ -48,7 +48,7 @@ def reported(monkeypatch):
     def show(texts, result=""):
         messages.extend(texts)
 
-    monkeypatch.setattr(window_services, "show_messages", show)
+    monkeypatch.setattr(Window, "show_messages", staticmethod(show))
     return messages
 
 

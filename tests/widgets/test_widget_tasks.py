@@ -9,7 +9,7 @@ import pytest
 from qtpy.QtWidgets import QWidget
 
 from napari_ngff.errors import NodeNotFoundError
-from napari_ngff.viewer import window_services
+from napari_ngff.viewer.window import Window
 from napari_ngff.widgets.widget_tasks import WidgetTasks
 
 
@@ -27,7 +27,7 @@ class Asker(QWidget):
 def workers(monkeypatch):
     """What was given to workers, who have not begun."""
     given = []
-    monkeypatch.setattr(window_services, "_runner", [lambda *one: given.append(one)])
+    monkeypatch.setattr(Window.current, "run", lambda *one: given.append(one))
     return given
 
 

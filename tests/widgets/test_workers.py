@@ -15,9 +15,8 @@ import pytest
 from napari._qt.qthreading import wait_for_workers_to_quit
 from qtpy.QtCore import QObject, Signal
 
-from napari_ngff.viewer import window_services
 from napari_ngff.viewer.samples import write_image
-from napari_ngff.viewer.window_services import run_work
+from napari_ngff.viewer.window import Window
 from napari_ngff.widgets.workers import main_calls, run_in_worker, run_when_calm
 
 
@@ -41,7 +40,8 @@ def test_what_is_returned_arrives_in_the_main_thread(qtbot, given):
 
 @pytest.fixture
 def workers(qtbot, monkeypatch):
-    monkeypatch.setattr(window_services, "_runner", [run_in_worker])
+    monkeypatch.setattr(Window.current, "has_workers", True)
+    monkeypatch.setattr(Window.current, "run", run_in_worker)
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_what_is_raised_is_answered(qtbot, workers, raised):
     def work():
         raise raised
 
-    run_work(work, pytest.fail, reported.append)
+    Window.current.run_work(work, pytest.fail, reported.append)
     qtbot.waitUntil(lambda: len(reported) == 1, timeout=20_000)
     assert isinstance(reported[0], Exception)
     assert "raised" in str(reported[0])
@@ -68,7 +68,7 @@ def test_work_is_answered_though_the_application_quits(qtbot, workers):
         time.sleep(0.2)
         return "done"
 
-    run_work(work, answers.append)
+    Window.current.run_work(work, answers.append)
     assert began.wait(20)
     wait_for_workers_to_quit()  # which napari connects to `aboutToQuit`
     qtbot.waitUntil(lambda: answers == ["done"], timeout=20_000)
@@ -76,8 +76,8 @@ def test_work_is_answered_though_the_application_quits(qtbot, workers):
 
 def test_an_answer_that_fails_stops_no_other(qtbot, workers, unexpected):
     answers = []
-    run_work(int, lambda result: 1 / result)
-    run_work(int, answers.append)
+    Window.current.run_work(int, lambda result: 1 / result)
+    Window.current.run_work(int, answers.append)
     qtbot.waitUntil(lambda: answers == [0] and len(unexpected) == 1, timeout=20_000)
     assert isinstance(unexpected.pop(), ZeroDivisionError)
 
@@ -95,12 +95,12 @@ def test_an_error_that_nobody_awaits_is_shown_once(
     qtbot, workers, monkeypatch, error, text
 ):
     shown = []
-    monkeypatch.setattr("napari_ngff.viewer.window_services._notifier", [shown.append])
+    monkeypatch.setattr(Window.current, "notify", shown.append)
 
     def work():
         raise error
 
-    run_work(work, pytest.fail)
+    Window.current.run_work(work, pytest.fail)
     qtbot.waitUntil(lambda: len(shown) == 1, timeout=20_000)
     assert text in shown[0]
 
@@ -210,7 +210,7 @@ END_WHILE_WORKING = """
 import time
 from qtpy.QtWidgets import QApplication
 from napari_ngff.widgets import workers
-from napari_ngff.widgets.status_signs import show_notice
+from napari_ngff.widgets.notifications import show_notice
 
 application = QApplication([])
 calls = workers.main_calls()

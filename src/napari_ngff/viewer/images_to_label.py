@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 
 from napari.layers import Image
 
-from napari_ngff.viewer import session, window_services
+from napari_ngff.viewer import session
 from napari_ngff.viewer.browsing.camera import camera_of
 from napari_ngff.viewer.browsing.positions import Position
 from napari_ngff.viewer.layer_plan import is_joined, origin_of
+from napari_ngff.viewer.unexpected import attempt_work
+from napari_ngff.viewer.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -137,7 +139,7 @@ def field_choices(
         ]
         return choices or "No field of this well can be read."
 
-    window_services.run_work(partial(window_services.attempt_work, work), done)
+    Window.current.run_work(partial(attempt_work, work), done)
 
 
 def open_field(

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import error_text
-from napari_ngff.viewer import window_services
+from napari_ngff.viewer.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,7 +46,7 @@ class TaskTurn:
     def report_progress(self, count: int, total: int) -> bool:
         """Report the number of parts that are done; return whether to continue."""
         if self.is_newest():
-            window_services.report_to_main(
+            Window.current.report_to_main(
                 self.counter, lambda: self._show_progress(count, total)
             )
         return self.is_newest()
@@ -117,7 +117,7 @@ class LatestTask:
             if task is not None and turn.is_newest():
                 task._answer(*outcome)
 
-        window_services.run_work(attempt, answer)
+        Window.current.run_work(attempt, answer)
 
     def _answer(self, result: Any, reason: str | None) -> None:
         answers = self._answers
@@ -247,7 +247,7 @@ class LayerTask:
             if ended:
                 self._end_steps(turn, steps)
         if not ended:
-            window_services.run_work(
+            Window.current.run_work(
                 lambda: None, lambda _: self._continue_steps(turn, steps)
             )
 

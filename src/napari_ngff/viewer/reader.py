@@ -18,7 +18,7 @@ from napari_ngff.labels.field_states import LastAnnotated, read_last_annotated
 from napari_ngff.metadata.model import GroupKind, Severity
 from napari_ngff.store.hierarchy.location import METADATA_NAMES
 from napari_ngff.store.hierarchy.node import Node, open_node
-from napari_ngff.viewer import window_services
+from napari_ngff.viewer.error_report import ErrorReport
 from napari_ngff.viewer.layer_plan import is_joined, origin_of
 from napari_ngff.viewer.layers import OVER_IMAGE, layers_of
 from napari_ngff.viewer.node_contents import open_contents, plate_above
@@ -28,7 +28,8 @@ from napari_ngff.viewer.streaming.first_pixels import (
     forget_drawing,
     read_first_pixels,
 )
-from napari_ngff.viewer.window_services import ErrorReport, show_problems
+from napari_ngff.viewer.unexpected import attempt_work
+from napari_ngff.viewer.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -111,15 +112,13 @@ def browse_folder(viewer: Any, node: Node) -> Browser:
     def open_path(path: str) -> None:
         def done(found: list[LayerData] | str) -> None:
             if isinstance(found, str):
-                window_services.show_messages(
+                Window.current.show_messages(
                     (found,), f"Not opened: {shorten_name(last_part(path))}"
                 )
             else:
                 session.add(found, path)
 
-        window_services.run_work(
-            partial(window_services.attempt_work, partial(read_paths, path)), done
-        )
+        Window.current.run_work(partial(attempt_work, partial(read_paths, path)), done)
 
     if not len(browser.path_opened):
         browser.path_opened.connect(open_path)
@@ -211,7 +210,7 @@ def read_node(node: Node) -> list[LayerData]:
         draw_overviews_later(node_contents.groups, lambda: current_viewer())
     if browsed is not None:
         # Before the layers, also where this is a worker: what it asks for comes first.
-        window_services.run_in_main(
+        Window.current.run_in_main(
             lambda: _browse_node(
                 viewer, *browsed, node_contents.groups, annotated.labels
             )
@@ -247,7 +246,7 @@ def _set_visibility(
             keywords["opacity"] = OVER_IMAGE
     else:
         text = f"These labels belong to {name}. Open it to see image and labels."
-        window_services.show_messages((text,), "Labels without their image.")
+        Window.current.show_messages((text,), "Labels without their image.")
 
 
 def _browse_node(
@@ -259,7 +258,7 @@ def _browse_node(
 ) -> None:
     from napari_ngff.viewer.session import session_of
 
-    if window_services.is_open(viewer):
+    if Window.current.is_open(viewer):
         browser = session_of(viewer).browse(node, anew=True)
         if browser.labels is None and labels:
             # Nothing is on screen yet that would have to be shown again with them.
@@ -269,7 +268,7 @@ def _browse_node(
 
 def show_left_out(messages: tuple[str, ...]) -> None:
     """Show what was left out of a file that is opened."""
-    window_services.show_messages(
+    Window.current.show_messages(
         messages, f"Opened with {count_noun(len(messages), 'note')}."
     )
 
@@ -277,10 +276,10 @@ def show_left_out(messages: tuple[str, ...]) -> None:
 def _show_notes(viewer: Any, node: Node, node_contents: NodeContents) -> None:
     """Show the notes about a node, and in a window its errors."""
     for text, details in node_contents.notes:
-        window_services.show_messages((details,), text)
+        Window.current.show_messages((details,), text)
     errors = tuple(p for p in node_contents.problems if p.severity is Severity.ERROR)
     if viewer is not None and errors:
-        show_problems(viewer, str(node), errors)
+        Window.current.show_problems(viewer, str(node), errors)
 
 
 def find_browsable(node: Node) -> tuple[Node, tuple[str, ...] | None] | None:
@@ -337,7 +336,7 @@ def plain_reader(
                 text = f"{one}: Nothing can be read as {what}. {error}"
             else:
                 text = f"{one}: Opened as {what}."
-            window_services.show_messages((text,), "Not an OME-Zarr.")
+            Window.current.show_messages((text,), "Not an OME-Zarr.")
         return []
 
     return read_plain

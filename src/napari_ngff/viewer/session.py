@@ -11,7 +11,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.metadata.model import Reference
-from napari_ngff.viewer import settings, window_services
+from napari_ngff.viewer import settings
 from napari_ngff.viewer.bridge.volume_layers import bring_back
 from napari_ngff.viewer.browsing.well_stream import reread_layer
 from napari_ngff.viewer.contrast import (
@@ -81,6 +81,7 @@ from napari_ngff.viewer.volumes.volume_fit import (
     note_camera,
 )
 from napari_ngff.viewer.volumes.volume_slicing import volume_signals
+from napari_ngff.viewer.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -171,7 +172,7 @@ class Session:
 
     def _on_arrived(self, stream: ImageStream) -> None:
         viewer = self._viewer()
-        if viewer is None or not window_services.is_open(viewer):
+        if viewer is None or not Window.current.is_open(viewer):
             return
         for layer in viewer.layers:
             if stream_of(layer) is stream:
@@ -179,7 +180,7 @@ class Session:
 
     def _on_labels_arrived(self, labels: TimedLabels) -> None:
         viewer = self._viewer()
-        if viewer is None or not window_services.is_open(viewer):
+        if viewer is None or not Window.current.is_open(viewer):
             return
         for layer in viewer.layers:
             if timed_labels_of(layer) is labels:
@@ -221,7 +222,7 @@ class Session:
         origin = origin_of(layer)
         if viewer is not None and (origin is not None or hasattr(layer, "saver")):
             self._has_images = True
-            window_services.watch_labels(viewer, layer)
+            Window.current.watch_labels(viewer, layer)
         self.recovery.notice_layer(layer)
         if viewer is not None:
             attend_volumes(viewer, layer)
@@ -229,7 +230,7 @@ class Session:
             self._is_hinted = show_memory_hint(viewer, layer)
         if origin is not None:
             # Those of a reader were made by napari.
-            notice_windows(layer, window_services.start_services)
+            notice_windows(layer, Window.start_services)
             self.finish_layer(layer, origin)
             # Layers of samples have no reader.
             if viewer is not None and (layer.source.path or layer.source.sample):
@@ -286,7 +287,7 @@ class Session:
         assert self.browser is not None
         self.recovery.watch_browser(self.browser)
         self.browsing.emit(self.browser)
-        window_services.show_browser(viewer)
+        Window.current.show_browser(viewer)
         return self.browser
 
     def take_number_keys(self) -> None:
@@ -305,7 +306,7 @@ class Session:
         viewer = self._viewer()
         self.measured.add_table(table)
         if viewer is not None:
-            window_services.watch_labels(viewer, None)
+            Window.current.watch_labels(viewer, None)
 
     def list_unsaved(self, layers: Iterable[Layer] | None = None) -> list[Annotation]:
         """List what is not saved and goes away with layers, or with the whole window.
@@ -445,7 +446,7 @@ class Session:
             layer.contrast_limits_range = slider_range(limits, layer.dtype, found.span)
             layer.contrast_limits = limits
 
-        window_services.run_work(lambda: measure_contrast(data), done)
+        Window.current.run_work(lambda: measure_contrast(data), done)
 
 
 def _bind_number_keys(event: Any) -> None:
@@ -460,7 +461,7 @@ def _hide_layers(viewer: ViewerModel, browser: Browser) -> None:
     if seen:
         name = shorten_name(last_part(str(browser.node)))
         text = f"Hidden: {name}\nIts layers stay in the list, and unsaved strokes too."
-        window_services.show_passing(text)
+        Window.current.show_passing(text)
 
 
 _sessions: weakref.WeakKeyDictionary[Any, Session] = weakref.WeakKeyDictionary()
@@ -495,7 +496,7 @@ def show_more_channels(viewer: ViewerModel) -> None:
     picture = origin.picture if origin is not None else None
     if picture is None or picture.image is not None or picture.label is not None:
         text = "Select a channel of an OME-Zarr image first."
-        window_services.show_messages((text,), "No channel is selected.")
+        Window.current.show_messages((text,), "No channel is selected.")
         return
     origins = [origin_of(one) for one in viewer.layers]
     known = {
@@ -509,6 +510,6 @@ def show_more_channels(viewer: ViewerModel) -> None:
     wanted = list(islice(left, MOST_CHANNELS))
     if not wanted:
         text = f"{picture.name} has no other channels."
-        window_services.show_messages((text,), "All channels are shown.")
+        Window.current.show_messages((text,), "All channels are shown.")
         return
     session_of(viewer).add(image_layers(picture, shown=wanted), str(picture.node))

@@ -1,18 +1,28 @@
-"""What is done about an error that nobody awaits: it is shown, and work goes on."""
+"""What is done about errors of any kind: they are shown or handed on, work goes on."""
 
 from __future__ import annotations
 
+from asyncio import CancelledError
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import psygnal
 from napari.utils.notifications import notification_manager
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from napari_ngff.errors import error_text
 
-__all__ = ["GuardedSignal", "Signal", "going_on", "report_unexpected"]
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+__all__ = [
+    "GuardedSignal",
+    "Signal",
+    "attempt_work",
+    "catch_error",
+    "going_on",
+    "report_unexpected",
+]
 
 
 def report_unexpected(error: BaseException) -> None:
@@ -27,6 +37,25 @@ def going_on() -> Iterator[None]:
         yield
     except Exception as error:  # noqa: BLE001  that is the purpose
         report_unexpected(error)
+
+
+def catch_error(work: Callable[[], Any]) -> tuple[Any, Exception | None]:
+    """Do some work; return what it gives, and what it raises."""
+    try:
+        return work(), None
+    except Exception as error:  # noqa: BLE001  codecs raise whatever they like
+        return None, error
+    except (CancelledError, SystemExit) as error:
+        return None, RuntimeError(repr(error))
+
+
+def attempt_work(work: Callable[[], Any]) -> Any:
+    """Do some work; return what it gives, or in words why it failed.
+
+    Whatever fails: who waits for the answer must get one, and show it.
+    """
+    result, error = catch_error(work)
+    return result if error is None else error_text(error)
 
 
 class GuardedSignal(psygnal.SignalInstance):

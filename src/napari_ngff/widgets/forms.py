@@ -22,7 +22,6 @@ from napari_ngff.store.hierarchy.data_link import data_address
 from napari_ngff.store.hierarchy.location import is_url
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.store.sources.server_logins import find_login, server_of
-from napari_ngff.viewer import window_services
 from napari_ngff.viewer.notices import last_part, shorten_name
 from napari_ngff.viewer.reader import read_node
 from napari_ngff.viewer.session import session_of
@@ -33,6 +32,7 @@ from napari_ngff.viewer.settings import (
     note_default_offered,
     recent_addresses,
 )
+from napari_ngff.viewer.window import Window
 from napari_ngff.widgets.form_dialog import (
     FormDialog,
     close_form,
@@ -170,7 +170,7 @@ class UrlForm(Container):  # type: ignore[type-arg]
         self._show_error(text)
         if not self._is_alive() and is_window_open(self._viewer):
             title = f"Not opened: {shorten_name(last_part(opening.path))}"
-            window_services.show_messages((text,), title)
+            Window.current.show_messages((text,), title)
 
     def _show_error(self, text: str) -> None:
         if self._is_alive():

@@ -12,23 +12,17 @@ from qtpy.QtCore import QEvent, QObject, Qt
 from qtpy.QtWidgets import QLabel, QWidget
 
 from napari_ngff.viewer.napari_private import qt_viewer_of
-from napari_ngff.viewer.window_services import set_mark_host
 
 if TYPE_CHECKING:
     from napari.components import ViewerModel
 
-__all__ = ["LevelLabel", "install_level_label", "level_label_of"]
+__all__ = ["LevelLabel", "level_label_of", "show_text"]
 
 MARGIN = 8
 """Pixels to the edges of the canvas."""
 
 LOOK = "color: white; background: rgba(0, 0, 0, 160); padding: 2px 5px;"
 """Readable on bright and on dark pixels, in both themes."""
-
-
-def install_level_label() -> None:
-    """Show the mark of a canvas by this label; this may be repeated."""
-    set_mark_host(show_text)
 
 
 def show_text(viewer: ViewerModel, text: str) -> None:

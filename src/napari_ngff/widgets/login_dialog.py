@@ -30,7 +30,7 @@ from napari_ngff.store.sources.server_logins import (
     make_login,
     set_login,
 )
-from napari_ngff.viewer.window_services import run_work, show_messages
+from napari_ngff.viewer.window import Window
 from napari_ngff.widgets.form_dialog import WIDTH, is_window_open, main_window
 
 if TYPE_CHECKING:
@@ -280,16 +280,18 @@ def find_kept_login(
     _asked_keychain.add(server)
 
     def ask_instead(error: Exception) -> None:
-        show_messages((error_text(error),), "The login was not found.")
+        Window.current.show_messages((error_text(error),), "The login was not found.")
         use(None)
 
-    run_work(partial(kept_login, server), use, ask_instead)
+    Window.current.run_work(partial(kept_login, server), use, ask_instead)
 
 
 def store_login(answer: LoginAnswer) -> None:
     """Keep a login that the server accepted in the keychain."""
-    run_work(
+    Window.current.run_work(
         partial(keep_login, answer.server, answer.login),
         lambda _: None,
-        lambda error: show_messages((error_text(error),), "The login is not kept."),
+        lambda error: Window.current.show_messages(
+            (error_text(error),), "The login is not kept."
+        ),
     )

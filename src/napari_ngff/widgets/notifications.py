@@ -10,7 +10,7 @@ from qtpy.QtCore import QEvent, QObject, QThread, QTimer
 from qtpy.QtWidgets import QApplication
 
 from napari_ngff.viewer.napari_private import qt_window_of
-from napari_ngff.viewer.window_services import run_in_main, show_notification
+from napari_ngff.viewer.window import Window, show_notification
 from napari_ngff.widgets.event_watcher import EventWatcher
 from napari_ngff.widgets.workers import has_application_ended
 
@@ -27,7 +27,9 @@ def show_notice(text: str, *, is_warning: bool = True) -> None:
         if not has_application_ended():  # then nobody sees it, and napari raises errors
             show_notification(text, is_warning=is_warning)
     else:
-        run_in_main(partial(notify_in_window, text, is_warning=is_warning))
+        Window.current.run_in_main(
+            partial(notify_in_window, text, is_warning=is_warning)
+        )
 
 
 def notify_in_window(text: str, *, is_warning: bool = True) -> None:

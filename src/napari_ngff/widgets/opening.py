@@ -15,11 +15,12 @@ from napari_ngff.errors import LoginNeededError, OMEZarrError
 from napari_ngff.store.hierarchy.location import is_url
 from napari_ngff.store.sources.remote_source import ReadScope
 from napari_ngff.store.sources.server_logins import server_of
-from napari_ngff.viewer import reader, window_services
+from napari_ngff.viewer import reader
 from napari_ngff.viewer.napari_private import qt_window_of
 from napari_ngff.viewer.notices import last_part, shorten_name
 from napari_ngff.viewer.session import session_of
 from napari_ngff.viewer.settings import note_address
+from napari_ngff.viewer.window import Window
 from napari_ngff.widgets.form_dialog import is_window_open
 from napari_ngff.widgets.login_dialog import (
     LoginAnswer,
@@ -205,7 +206,7 @@ class RemoteOpening:
         if layers and not self._is_noted and not self.scope.is_cancelled:
             self._is_noted = True
             note = partial(note_address, self.path)
-            window_services.run_work(note, lambda _: None)
+            Window.current.run_work(note, lambda _: None)
         if not layers or self.scope.is_cancelled or not is_window_open(self.viewer):
             return
         session_of(self.viewer).add(layers[:1], self.path)

@@ -22,14 +22,8 @@ from napari_ngff.viewer.streaming.missing_parts import (
     missing_text,
 )
 from napari_ngff.viewer.streaming.missing_retry import MissingRetry
-from napari_ngff.viewer.window_services import (
-    run_in_main,
-    run_work,
-    set_missing_host,
-    set_problem_host,
-)
+from napari_ngff.viewer.window import Window
 from napari_ngff.widgets.docking import INSPECTOR, show_dock
-from napari_ngff.widgets.notifications import show_notice
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,10 +38,10 @@ __all__ = [
     "MissingSign",
     "ProblemSign",
     "UnsavedSign",
-    "install_missing_sign",
-    "install_problem_sign",
     "missing_sign_of",
     "problem_sign_of",
+    "show_sign",
+    "watch_windows",
 ]
 
 
@@ -55,11 +49,6 @@ INTERVAL = 500
 """Milliseconds between two looks at what is missing."""
 
 TRY_AGAIN = "Try again now"
-
-
-def install_missing_sign() -> None:
-    """Show in all windows, while that is so, that chunks on the screen are missing."""
-    set_missing_host(watch_windows)
 
 
 def watch_windows() -> None:
@@ -196,15 +185,10 @@ def _shorten_list(names: Sequence[str]) -> list[str]:
     return [*names[:MOST_NAMED], *(["…"] if len(names) > MOST_NAMED else [])]
 
 
-def install_problem_sign() -> None:
-    """Show problems of files in the status bar."""
-    set_problem_host(show_notice, show_sign)
-
-
 def show_sign(viewer: Any, path: str, problems: tuple[Problem, ...]) -> None:
     """Show, in the main thread, that a file has problems."""
     if QApplication.instance() is not None:
-        run_in_main(lambda: add_problems(viewer, path, problems))
+        Window.current.run_in_main(lambda: add_problems(viewer, path, problems))
 
 
 def add_problems(viewer: Any, path: str, problems: tuple[Problem, ...]) -> None:
@@ -256,7 +240,7 @@ class ProblemSign(QPushButton):
         for file, known in self._known.items():
             if prefix.startswith(f"{file}/"):
                 done = partial(self._on_judged, file, known)
-                run_work(partial(find_problems, file, known), done)
+                Window.current.run_work(partial(find_problems, file, known), done)
 
     def knownBelow(self, path: str) -> tuple[Problem, ...]:
         """Return the problems found when the file at or around a path was opened."""

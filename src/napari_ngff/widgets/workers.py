@@ -17,7 +17,7 @@ from qtpy.QtWidgets import QApplication
 
 from napari_ngff.store.sources.remote_source import resume_reading, stop_reading
 from napari_ngff.viewer.unexpected import going_on, report_unexpected
-from napari_ngff.viewer.window_services import run_work, set_runner
+from napari_ngff.viewer.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,9 +27,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MainCalls",
+    "follow_application",
     "has_application_ended",
-    "install_runner",
     "main_calls",
+    "run_after",
     "run_in_worker",
     "run_when_calm",
     "worker_class",
@@ -48,19 +49,12 @@ KNOWN = "napari-ngff-ends"
 """Property of an application whose end is followed."""
 
 
-def install_runner() -> None:
-    """Read in worker threads from now on, if there is an application.
+def follow_application(app: QApplication) -> None:
+    """Let workers read until an application ends; this may be repeated.
 
-    When it ends, napari waits for workers; so they then stop waiting for servers.
+    napari then waits for workers; so they stop waiting for servers.
     """
-    app = QApplication.instance()
-    if not isinstance(app, QApplication):
-        return
     _report_errors_of_slots()
-    calls = main_calls()
-    set_runner(
-        run_in_worker, run_when_calm, calls.call_in_main, calls.call_newest, run_after
-    )
     resume_reading()
     if not app.property(KNOWN):
         app.setProperty(KNOWN, True)
@@ -288,4 +282,4 @@ def run_when_calm(work: Callable[[], Any]) -> None:
     While two threads compute, each waits some milliseconds for the other, again and
     again (Python's GIL), which would be visible.
     """
-    QTimer.singleShot(CALM, lambda: run_work(work, lambda _: None))
+    QTimer.singleShot(CALM, lambda: Window.current.run_work(work, lambda _: None))

@@ -26,6 +26,7 @@ from napari_ngff.viewer.browsing.table_offers import (
 from napari_ngff.viewer.painting.layer_classes import classes_of_layer
 from napari_ngff.viewer.painting.layer_measuring import join_features, part_features
 from napari_ngff.viewer.session import session_of
+from napari_ngff.viewer.window import Window
 from plates import write_group, write_image, write_plate
 
 CSV = "well,dose,drug,n\nA1,0.1,dmso,4\na02,0.5,x,\nB1,0.1,x,9\nB1,0.1,y,5\nH12,1,x,1\n"
@@ -199,8 +200,7 @@ def test_labels_are_counted_in_the_background(tables):
 def test_a_later_job_counts(tables, monkeypatch, tmp_path):
     waiting = []
     monkeypatch.setattr(
-        "napari_ngff.viewer.window_services.run_work",
-        lambda work, done: waiting.append((work, done)),
+        Window.current, "run", lambda work, done: waiting.append((work, done))
     )
     tables.choose_table(TableOffer(TableOrigin.COUNT, "nuclei"))
     tables.measure_labels("nuclei", MeasureScope.ALL)
@@ -227,8 +227,7 @@ def test_wells_are_found_in_the_background_and_the_last_filter_counts(
 ):
     waiting = []
     monkeypatch.setattr(
-        "napari_ngff.viewer.window_services.run_work",
-        lambda work, done: waiting.append((work, done)),
+        Window.current, "run", lambda work, done: waiting.append((work, done))
     )
     for text in ("A and dose > 0.2", "B", "dose < 0.2"):
         loaded.filter_wells(text)

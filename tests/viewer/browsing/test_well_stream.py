@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from napari_ngff.viewer import window_services
 from napari_ngff.viewer.browsing import well_stream
 from napari_ngff.viewer.browsing.well_stream import WellStream
+from napari_ngff.viewer.window import Window
 
 BOX = ((0, 64), (0, 64))
 
@@ -17,8 +17,9 @@ BOX = ((0, 64), (0, 64))
 def tasks(monkeypatch):
     """Work that waits for a worker."""
     waiting = []
+    monkeypatch.setattr(Window.current, "has_workers", True)
     monkeypatch.setattr(
-        window_services, "_runner", [lambda work, done: waiting.append((work, done))]
+        Window.current, "run", lambda work, done: waiting.append((work, done))
     )
     monkeypatch.setattr(well_stream, "is_slicing", lambda: True)
     return waiting
@@ -50,7 +51,7 @@ def work_off(tasks):
 def test_an_error_is_shown_once_and_drawing_goes_on(tasks, monkeypatch):
     shown, level = [], Level()
     tiles = type("Tiles", (), {})()
-    monkeypatch.setattr(window_services, "_notifier", [shown.append])
+    monkeypatch.setattr(Window.current, "notify", shown.append)
     redrawn, finished = [], []
     stream = WellStream(lambda: redrawn.append(1), lambda: finished.append(1))
     stream.connect_wells([tiles])

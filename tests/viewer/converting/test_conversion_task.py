@@ -8,7 +8,6 @@ from napari.components import ViewerModel
 import napari_ngff
 from held_jobs import HeldJobs
 from napari_ngff.testing import write_image, write_plate
-from napari_ngff.viewer.converting import conversion_task
 from napari_ngff.viewer.converting.conversion_task import (
     KEPT,
     ConversionTask,
@@ -21,6 +20,7 @@ from napari_ngff.viewer.converting.layer_sources import (
 )
 from napari_ngff.viewer.reader import read_paths
 from napari_ngff.viewer.session import session_of
+from napari_ngff.viewer.window import Window
 from patience import until
 
 SMALL = {"chunks": "y=16,x=16", "codec": "gzip:9"}
@@ -165,8 +165,7 @@ def test_unsaved_changes_below_a_source_are_found(viewer, tmp_path) -> None:
 
 def test_a_closed_form_gets_a_notice(viewer, tmp_path, monkeypatch) -> None:
     shown = []
-    services = conversion_task.window_services
-    monkeypatch.setattr(services, "show_messages", lambda *a: shown.append(a))
+    monkeypatch.setattr(Window.current, "show_messages", lambda *a: shown.append(a))
     source = write_image(tmp_path / "cells.ome.zarr", shape=(64, 80))
     task = conversion_task_of(viewer)
     task.start(str(source), str(tmp_path / "made"), {})

@@ -8,13 +8,13 @@ from napari.components import ViewerModel
 
 from napari_ngff.plugin import get_reader
 from napari_ngff.store.write.zip_packing import pack_hierarchy
-from napari_ngff.viewer import window_services
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.painting.painted_layers import as_layer
 from napari_ngff.viewer.samples import write_image
 from napari_ngff.viewer.saving import autosave as module
 from napari_ngff.viewer.saving.autosave import AutoSaver
 from napari_ngff.viewer.settings import set_autosave_minutes
+from napari_ngff.viewer.window import Window
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def viewer(folder, monkeypatch):
     for layer in get_reader(str(folder))(str(folder)):
         model.add_layer(as_layer(layer) if isinstance(layer, tuple) else layer)
     # Windows that other tests have opened save in workers, and so would we.
-    monkeypatch.setattr(window_services, "_runner", [window_services.run_here])
+    monkeypatch.setattr(Window, "current", Window())
     set_autosave_minutes(5)
     yield model
     set_autosave_minutes(0)

@@ -21,11 +21,11 @@ import painting
 from napari_ngff.labels.journal import journal_home
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.store.write.zip_packing import pack_hierarchy
-from napari_ngff.viewer import window_services
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.saving import left_labels
 from napari_ngff.viewer.session import session_of
+from napari_ngff.viewer.window import RESTORE, Window
 from plates import write_plate
 from recovering import User
 
@@ -317,14 +317,14 @@ os.kill(os.getpid(), signal.SIGKILL)
 def test_a_process_that_is_killed_after_a_return_has_kept_all(root, monkeypatch):
     before = stored(root, "A/2", "0")
     user = User()
-    monkeypatch.setattr(window_services, "_attendant", [user])
+    monkeypatch.setattr(Window, "current", user)
     folders = Path(__file__).parent, Path(painting.__file__).parent
     command = [sys.executable, "-c", KILLED, root, *folders]
     process = subprocess.run(command, env={**os.environ}, check=False)
     assert process.returncode == -signal.SIGKILL
     walk = Walk(root)
     walk.go("A/2", "0")
-    user.answer = window_services.RESTORE
+    user.answer = RESTORE
     session_of(walk.viewer).recovery.offer_again()
     expected = before.copy()
     expected[5, 7], expected[6, 7], expected[9, 9] = 70, 71, 80

@@ -12,12 +12,13 @@ import zarr
 from napari_ngff.labels.journal import find_journals, journal_home, read_journal
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.store.write.zip_packing import pack_hierarchy
-from napari_ngff.viewer import settings, window_services
+from napari_ngff.viewer import settings
 from napari_ngff.viewer.painting.layer_classes import classes_of_layer
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.samples import write_image, write_stack
 from napari_ngff.viewer.saving import recovery, restored_layers
 from napari_ngff.viewer.session import session_of
+from napari_ngff.viewer.window import DISCARD, LATER, RESTORE, Window
 from plates import write_plate
 from recovering import be_asked, idle, image_of, opened
 
@@ -41,7 +42,7 @@ def reported(monkeypatch, left):
         (left if "Restore edits…" in text else messages).append(text)
 
     monkeypatch.setattr(recovery, "show_warning", messages.append)
-    monkeypatch.setattr(window_services, "show_passing", show_passing)
+    monkeypatch.setattr(Window, "show_passing", staticmethod(show_passing))
     return messages
 
 
@@ -89,7 +90,7 @@ def test_labels_that_were_never_saved(
     assert text.startswith("2 edits of 'mitosis' (cells.ome.zarr, today ")
     assert left[0].startswith("Kept: mitosis.\n2 edits of 'mitosis'. ")
     # Later is later.
-    user.answer = window_services.RESTORE
+    user.answer = RESTORE
     viewer = opened(cells, monkeypatch)
     assert len(user.take_asked()) == 1
     layer = viewer.layers["mitosis"]
@@ -119,7 +120,7 @@ def test_classes_come_back_with_the_edits(cells, user, monkeypatch):
     classes.add_class("dead", 8)  # after the last stroke
     before = classes.items
     leave(viewer)
-    user.answer = window_services.RESTORE
+    user.answer = RESTORE
     again = opened(cells, monkeypatch).layers["mitosis"]
     assert classes_of_layer(again).items == before
     assert again.saver.save_now()
@@ -141,7 +142,7 @@ def test_classes_of_new_labels_without_a_stroke_come_back(
     assert layer.unsaved
     assert dirty == [True], "the dock and the button hear of it"
     leave(viewer)
-    user.answer = window_services.RESTORE
+    user.answer = RESTORE
     layer = opened(cells, monkeypatch).layers["mitosis"]
     assert classes_of_layer(layer).items == before
     ((text,),) = user.take_asked()
@@ -185,7 +186,7 @@ def test_a_change_of_classes_alone_is_offered_and_comes_back(
     opened(cells, monkeypatch)
     ((text,),) = user.take_asked()
     assert text.startswith("Changed classes of 'mitosis' (cells.ome.zarr, today ")
-    user.answer = window_services.RESTORE
+    user.answer = RESTORE
     layer = opened(cells, monkeypatch).layers["mitosis"]
     assert reported == [
         "Restored: mitosis.\nChanged classes of 'mitosis'. Press Ctrl+S to save."
@@ -195,7 +196,7 @@ def test_a_change_of_classes_alone_is_offered_and_comes_back(
     paint(layer)
     layer.saver.keep_journal()
     user.take_asked()
-    user.answer = window_services.LATER
+    user.answer = LATER
     opened(cells, monkeypatch)
     assert user.take_asked()[0][0].startswith(
         "2 edits and changed classes of 'mitosis'"
@@ -231,7 +232,7 @@ def test_the_section_of_the_last_edit_is_shown(tmp_path, user, monkeypatch):
     step = layer.data_to_world((3, 0, 0))[0]
     layer.paint((3, 8, 9), 7)
     leave(viewer)
-    user.answer = window_services.RESTORE
+    user.answer = RESTORE
     viewer = opened(path, monkeypatch)
     assert viewer.layers.selection.active is viewer.layers["mitosis"]
     assert viewer.dims.point[0] == pytest.approx(step)
@@ -262,7 +263,7 @@ def test_labels_that_were_removed_are_read_again(cells, user, monkeypatch, place
     del layer
     # A layer of the same name is of no use.
     viewer.add_image(np.zeros((4, 4)), name=name)
-    user.answer = window_services.RESTORE
+    user.answer = RESTORE
     session_of(viewer).recovery.offer_again()
     idle()
     again = viewer.layers.selection.active
@@ -287,7 +288,7 @@ def test_labels_that_are_read_again_lie_on_an_image_that_was_moved(
     remove(layer, viewer)
     del layer
     image.affine = shift
-    user.answer = window_services.RESTORE
+    user.answer = RESTORE
     session_of(viewer).recovery.offer_again()
     idle()
     again = viewer.layers["nuclei"]
@@ -306,7 +307,7 @@ def test_removed_labels_that_cannot_be_read_keep_their_edits(
         raise OSError(5, "Input/output error")
 
     monkeypatch.setattr(restored_layers, "open_pyramid", fail)
-    user.answer = window_services.RESTORE
+    user.answer = RESTORE
     session_of(viewer).recovery.offer_again()
     idle()
     assert "nuclei" not in viewer.layers
@@ -324,7 +325,7 @@ def test_removed_labels_that_are_damaged_keep_their_edits(
     document = cells / "labels" / "nuclei" / "zarr.json"
     text = document.read_text()
     document.write_text("{")
-    user.answer = window_services.RESTORE
+    user.answer = RESTORE
     session_of(viewer).recovery.offer_again()
     idle()
     assert not [layer for layer in viewer.layers if layer.name.startswith("nuclei")]
@@ -334,7 +335,7 @@ def test_removed_labels_that_are_damaged_keep_their_edits(
 
 def test_removed_labels_of_a_field_are_read_again(plate, user, monkeypatch):
     painted_new(opened(plate / "A/1/0", monkeypatch))
-    user.answer = window_services.RESTORE
+    user.answer = RESTORE
     viewer = opened(plate / "A/1/0", monkeypatch)
     assert viewer.layers["mitosis"].saver.save_now()
     leave(viewer)
@@ -366,7 +367,7 @@ def test_no_eraser_of_a_later_session_is_in_hand(cells, user, monkeypatch, label
     viewer.layers["nuclei"].paint((20, 9), label)
     leave(viewer)
     settings.note_tool({"mode": "erase", "on_screen": False, "size": 9})
-    user.answer = window_services.RESTORE
+    user.answer = RESTORE
     layer = opened(cells, monkeypatch).layers["nuclei"]
     assert layer.unsaved
     assert (layer.mode, layer.brush_size) == (mode, 9)
@@ -377,7 +378,7 @@ def test_the_next_stroke_continues_the_label_of_the_last(cells, user, monkeypatc
     layer = viewer.layers["nuclei"]
     paint(layer, 70)
     leave(viewer)
-    user.answer = window_services.RESTORE
+    user.answer = RESTORE
     again = opened(cells, monkeypatch).layers["nuclei"]
     assert again.unsaved
     assert again.selected_label == 71
@@ -408,7 +409,7 @@ def test_undo_after_a_restore_ends_before_what_was_saved(
     saved = stored()
     leave(second)
 
-    user.answer = window_services.RESTORE
+    user.answer = RESTORE
     third = reopened()
     layer = third.layers["nuclei"]
     assert [text.split(" of ")[0] for text in user.take_asked()[-1]] == ["2 edits"]
@@ -447,7 +448,7 @@ def test_what_was_left_for_later_is_restored_on_request(
     layer.paint((36, 9), 76)
     if is_saved:
         assert layer.saver.save_now()
-    user.answer = window_services.RESTORE
+    user.answer = RESTORE
     user.take_asked()
     recovery_of_viewer = session_of(viewer).recovery
     recovery_of_viewer.offer_again()
@@ -481,7 +482,7 @@ def test_classes_that_were_renamed_since_keep_their_names(cells, user, monkeypat
     classes.change_class(added.value, name="mitosis")
     assert layer.saver.save_now()
     leave(viewer)
-    user.answer = window_services.RESTORE
+    user.answer = RESTORE
     layer = opened(cells, monkeypatch).layers["nuclei"]
     assert int(layer.data[0][20, 9]) == added.value
     names = {item.value: item.name for item in classes_of_layer(layer).items}
@@ -501,7 +502,7 @@ def test_undone_edits_of_the_file_are_restored_and_the_others_stay(
     layer.undo()
     layer.paint((52, 9), 7)
     leave(viewer)
-    user.answer = window_services.RESTORE
+    user.answer = RESTORE
     layer = opened(cells, monkeypatch).layers["nuclei"]
     assert int(layer.data[0][36, 9]) == int(pixels[1][36, 9])
     assert int(layer.data[0][52, 9]) == 7
@@ -512,7 +513,7 @@ def test_undone_edits_of_the_file_are_restored_and_the_others_stay(
 
 def test_discarded_they_are_gone(cells, user, monkeypatch):
     painted_new(opened(cells, monkeypatch))
-    user.answer = window_services.DISCARD
+    user.answer = DISCARD
     opened(cells, monkeypatch)
     assert len(user.take_asked()) == 1
     assert not list(journal_home().glob("*/*/edits.jsonl"))
@@ -525,7 +526,7 @@ def test_each_of_several_labels_is_restored_until_it_is_saved(cells, user, monke
     paint(viewer.layers["nuclei"])
     paint(viewer.add_layer(new_labels(image_of(viewer), "mitosis")))
     leave(viewer)
-    user.answer = window_services.RESTORE
+    user.answer = RESTORE
     viewer = opened(cells, monkeypatch)
     old, new = viewer.layers["nuclei"].saver, viewer.layers["mitosis"].saver
     assert old.is_restored
@@ -543,7 +544,7 @@ def test_several_labels_are_one_question(cells, user, monkeypatch):
     new = viewer.add_layer(new_labels(image_of(viewer), "mitosis"))
     pixels = paint(new, 3)
     leave(viewer)
-    user.answer = window_services.RESTORE
+    user.answer = RESTORE
     viewer = opened(cells, monkeypatch)
     asked = user.take_asked()
     assert sorted(
@@ -564,7 +565,7 @@ def test_labels_that_are_opened_alone_or_with_their_image(
     viewer = opened(cells, monkeypatch)
     pixels = paint(viewer.layers["nuclei"])
     leave(viewer)
-    user.answer = window_services.RESTORE
+    user.answer = RESTORE
     viewer = opened(cells / where, monkeypatch)
     assert len(user.take_asked()) == 1
     assert (np.asarray(viewer.layers["nuclei"].data[0]) == pixels).all()
@@ -575,7 +576,7 @@ def test_labels_that_are_opened_alone_or_with_their_image(
 def test_new_labels_in_a_sidecar(cells, user, monkeypatch, tmp_path, folder):
     sidecar = str(tmp_path / folder) if folder else True
     pixels = painted_new(opened(cells, monkeypatch), sidecar=sidecar)
-    user.answer = window_services.RESTORE
+    user.answer = RESTORE
     viewer = opened(cells, monkeypatch)
     assert len(user.take_asked()) == 1
     layer = viewer.layers["mitosis"]
@@ -597,7 +598,7 @@ def test_labels_in_an_archive(cells, user, monkeypatch, tmp_path):
     file = tmp_path / "cells.ozx"
     pack_hierarchy(str(cells), str(file))
     pixels = painted_new(opened(file, monkeypatch))
-    user.answer = window_services.RESTORE
+    user.answer = RESTORE
     viewer = opened(file, monkeypatch)
     ((text,),) = user.take_asked()
     assert text.startswith("2 edits of 'mitosis' (cells.ozx, today ")
@@ -608,7 +609,7 @@ def test_labels_in_an_archive(cells, user, monkeypatch, tmp_path):
 @pytest.mark.parametrize("where", ["", "A/1", "A/1/0"])
 def test_a_field_of_a_plate(plate, user, reported, monkeypatch, where):
     pixels = painted_new(opened(plate / "A/1/0", monkeypatch))
-    user.answer = window_services.RESTORE
+    user.answer = RESTORE
     viewer = opened(plate / where, monkeypatch)
     ((text,),) = user.take_asked()
     assert text.startswith("2 edits of 'mitosis' (plate.ome.zarr A/1/0, today ")
@@ -642,7 +643,7 @@ def test_of_several_fields_one_is_restored_and_the_rest_when_one_comes_there(
     idle()
     ((text,),) = user.take_asked()
     assert "A/1/0" in text
-    user.answer = window_services.RESTORE
+    user.answer = RESTORE
     settings.note_tool({"mode": "paint", "on_screen": False, "size": 9})
     viewer = opened(plate, monkeypatch)
     assert len(user.take_asked()) == 1
@@ -678,7 +679,7 @@ def test_journals_of_older_versions_are_found_by_their_place(
     pixels = painted_new(opened(cells, monkeypatch), level=1, sidecar=sidecar)
     (folder,) = journal_home().glob("*/*")
     older(folder)
-    user.answer = window_services.RESTORE
+    user.answer = RESTORE
     viewer = opened(cells, monkeypatch)
     assert len(user.take_asked()) == 1
     assert (np.asarray(viewer.layers["mitosis"].data[0]) == pixels).all()
@@ -691,7 +692,7 @@ def test_what_was_painted_on_an_overview_is_never_silent(
     painted_new(opened(plate / "A/1/0", monkeypatch), "labels")
     (folder,) = journal_home().glob("*/*")
     older(folder, [1024, 3072])
-    user.answer = window_services.RESTORE
+    user.answer = RESTORE
     viewer = opened(plate, monkeypatch)
     ((text,),) = user.take_asked()
     assert text.startswith("2 edits of 'labels' (plate.ome.zarr A/1/0, today ")
@@ -725,7 +726,7 @@ def test_a_journal_that_cannot_be_read_is_named_and_hides_no_other(
     path.write_text(odd)
     user.take_asked()
     reported.clear()
-    user.answer = window_services.RESTORE
+    user.answer = RESTORE
     viewer = opened(cells, monkeypatch)
     ((text,),) = user.take_asked()
     assert text.startswith("2 edits of 'good'")

@@ -306,14 +306,12 @@ def test_a_copy_is_refused_where_it_makes_no_sense(samples, server, tmp_path, re
 
 
 def test_removing_the_layer_stops_the_copy(server, reported, monkeypatch):
-    from napari_ngff.viewer import window_services
+    from napari_ngff.viewer.window import Window
 
     model = opened(url(server, "0.5.ome.zarr"))
     layer = model.layers["nuclei"]
     waiting = []
-    monkeypatch.setattr(
-        window_services, "_runner", [lambda *task: waiting.append(task)]
-    )
+    monkeypatch.setattr(Window.current, "run", lambda *task: waiting.append(task))
     copy = edit_copy(model, layer)
     model.layers.remove(layer)
     ((work, done),) = waiting

@@ -11,10 +11,9 @@ from napari.layers import Image
 import napari_ngff
 from mouse import press_save, pump, until
 from napari_ngff.labels.create_labels import create_labels
-from napari_ngff.viewer import window_services
 from napari_ngff.viewer.painting.new_labels import new_labels
-from napari_ngff.viewer.saving import recovery
 from napari_ngff.viewer.session import session_of
+from napari_ngff.viewer.window import RESTORE, Window
 from napari_ngff.widgets.browser.host import browser_of
 from plates import write_plate
 
@@ -83,9 +82,9 @@ def test_labels_that_are_restored_and_saved_are_listed(viewer, plate, monkeypatc
     viewer.layers.clear()
     session_of(viewer).browser.close()
     session_of(viewer).browser = None
-    answer = window_services.RESTORE
+    answer = RESTORE
     monkeypatch.setattr(
-        recovery.window_services, "offer_edits", lambda viewer, kept: (answer, kept)
+        Window.current, "offer_edits", lambda viewer, kept: (answer, kept)
     )
     viewer.open(str(plate), plugin="napari-ngff")
     until(lambda: "mitosis" in viewer.layers and viewer.layers["mitosis"].unsaved)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from napari_ngff.viewer import window_services
+from napari_ngff.viewer.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -65,7 +65,7 @@ def note_copies(layers: Iterable[Layer]) -> None:
     """Note how regions are that were just extracted, to find out later what changed."""
     for layer in layers:
         done = partial(note_copy, weakref.ref(layer), layer.name, layer.data)
-        window_services.run_work(partial(sum_pixels, layer.data), done)
+        Window.current.run_work(partial(sum_pixels, layer.data), done)
 
 
 def note_copy(at_layer: Any, name: str, data: Any, checksum: int) -> None:
@@ -85,13 +85,13 @@ def remove_copies(viewer: ViewerModel) -> None:
         layer.visible = False
         data = layer.data
         done = partial(remove_copy, weakref.ref(viewer), weakref.ref(layer), data)
-        window_services.run_work(partial(sum_pixels, data), done)
+        Window.current.run_work(partial(sum_pixels, data), done)
 
 
 def remove_copy(at_viewer: Any, at_layer: Any, data: Any, checksum: int) -> None:
     """Remove an extracted region with a checksum, or keep it for good."""
     viewer, layer = at_viewer(), at_layer()
-    if viewer is None or layer is None or not window_services.is_open(viewer):
+    if viewer is None or layer is None or not Window.current.is_open(viewer):
         return
     if layer not in viewer.layers or not is_volume(layer):
         return
@@ -103,7 +103,7 @@ def remove_copy(at_viewer: Any, at_layer: Any, data: Any, checksum: int) -> None
         viewer.layers.remove(layer)
         return
     del layer.metadata[VOLUME]
-    window_services.show_passing(f"A changed copy is kept, hidden.\n{layer.name}")
+    Window.current.show_passing(f"A changed copy is kept, hidden.\n{layer.name}")
 
 
 def set_aside(viewer: ViewerModel, layers: Iterable[Layer]) -> None:

@@ -14,7 +14,7 @@ from napari.utils.notifications import show_error, show_warning
 
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.labels.field_states import TODO
-from napari_ngff.viewer import session, settings, window_services
+from napari_ngff.viewer import session, settings
 from napari_ngff.viewer.browsing.field_labels import label_name
 from napari_ngff.viewer.browsing.positions import key_of
 from napari_ngff.viewer.painting.brush import PAINTING
@@ -22,7 +22,8 @@ from napari_ngff.viewer.painting.label_owners import are_of_others
 from napari_ngff.viewer.painting.layer_classes import classes_of_layer
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
-from napari_ngff.viewer.unexpected import Signal
+from napari_ngff.viewer.unexpected import Signal, attempt_work
+from napari_ngff.viewer.window import Window
 
 if TYPE_CHECKING:
     from napari.components import ViewerModel
@@ -81,7 +82,7 @@ class AnnotationRound:
         self.states.changed.connect(self.changed.emit)
         browser.position_changed.connect(self._arrive_at_field)
         self._bind_keys(viewer)
-        window_services.run_work(self._list_fields, self._on_fields_listed)
+        Window.current.run_work(self._list_fields, self._on_fields_listed)
         # The browser may be on a field already: no signal comes for that one.
         self._arrive_at_field(browser.position)
 
@@ -246,8 +247,8 @@ class AnnotationRound:
         # Classes that a field has already are those its pixels mean.
         if not classes.items and self._classes:
             if not used.is_known:
-                look = partial(window_services.attempt_work, used.look_at_all)
-                window_services.run_work(look, partial(self._go_on, layer, used))
+                look = partial(attempt_work, used.look_at_all)
+                Window.current.run_work(look, partial(self._go_on, layer, used))
                 return
             classes.keep_classes(self._classes)
         if classes.items and classes.selected is None:

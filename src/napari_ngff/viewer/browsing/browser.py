@@ -21,7 +21,6 @@ from napari_ngff.store.write.label_list_watch import (
     unwatch_lists,
     watch_lists,
 )
-from napari_ngff.viewer import window_services
 from napari_ngff.viewer.browsing.camera import camera_of, is_fitted
 from napari_ngff.viewer.browsing.canvas_controls import NavigationKeys
 from napari_ngff.viewer.browsing.display import Display
@@ -46,7 +45,8 @@ from napari_ngff.viewer.browsing.positions import (
 )
 from napari_ngff.viewer.browsing.shown_fields import FieldStep, WellStep
 from napari_ngff.viewer.notices import last_part, shorten_name
-from napari_ngff.viewer.unexpected import Signal
+from napari_ngff.viewer.unexpected import Signal, attempt_work
+from napari_ngff.viewer.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -252,13 +252,13 @@ class Browser:
         """Offer the label images of a list that was saved, in whatever thread."""
         image = image_of_list(self._node.location, root, group)
         if image is not None:
-            window_services.run_in_main(partial(self._read_labels, image))
+            Window.current.run_in_main(partial(self._read_labels, image))
 
     def _read_labels(self, image: str) -> None:
         """Read the labels of an image again, and offer them."""
         self._display.forget_image(image)
         read = partial(names_in_image, self._node, image)
-        window_services.run_work(read, self.offer_labels)
+        Window.current.run_work(read, self.offer_labels)
 
     def _show_in_overviews(self, name: str) -> None:
         """Let overviews show labels that are saved, until the user chooses others."""
@@ -291,7 +291,7 @@ class Browser:
         # What was read ahead has the name before.
         for position in result.renamed:
             forget = partial(self._display.forget_image, key_of(position))
-            window_services.run_in_main(forget)
+            Window.current.run_in_main(forget)
         return result
 
     def count_states(self) -> dict[str, WellStates]:
@@ -346,7 +346,7 @@ class Browser:
 
         def show_found(result: Node | str) -> None:
             if isinstance(result, str):
-                window_services.show_messages(
+                Window.current.show_messages(
                     (result,), f"Not opened: {shorten_name(last_part(path))}"
                 )
             elif result.kind in (GroupKind.IMAGE, GroupKind.LABEL):
@@ -354,8 +354,8 @@ class Browser:
             else:
                 self.path_opened.emit(str(result))
 
-        window_services.run_work(
-            partial(window_services.attempt_work, partial(self._node.child, path)),
+        Window.current.run_work(
+            partial(attempt_work, partial(self._node.child, path)),
             show_found,
         )
 

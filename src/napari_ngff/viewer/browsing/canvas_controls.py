@@ -16,10 +16,10 @@ from napari.components.overlays import SceneOverlay
 from napari.layers.base._base_constants import Blending
 
 from napari_ngff.metadata.model import GroupKind
-from napari_ngff.viewer import window_services
 from napari_ngff.viewer.napari_private import hide_brush_box
 from napari_ngff.viewer.painting.brush import PAINTING
 from napari_ngff.viewer.unexpected import Signal
+from napari_ngff.viewer.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -125,7 +125,7 @@ class CanvasClicks:
         browser, position = self._browser(), self._find_compared(event)
         if browser is not None and position is not None:
             name = browser.name_field(position)
-            window_services.show_passing(
+            Window.current.show_passing(
                 f"Not painted: this field is compared.\nOpen {name} to paint."
             )
 

@@ -8,7 +8,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.store.sources.server_logins import server_of
-from napari_ngff.viewer import window_services
 from napari_ngff.viewer.browsing.camera import (
     MARGIN,
     OVERVIEW_MARGIN,
@@ -52,6 +51,7 @@ from napari_ngff.viewer.latest_task import LayerTask
 from napari_ngff.viewer.painting.label_owners import are_of_others
 from napari_ngff.viewer.sliders import KeptSliders
 from napari_ngff.viewer.streaming.outage_watch import follow_logins
+from napari_ngff.viewer.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -140,13 +140,11 @@ class Display:
 
     def _is_open(self) -> bool:
         viewer = self._viewer()
-        return viewer is not None and window_services.is_open(viewer)
+        return viewer is not None and Window.current.is_open(viewer)
 
     def _hold_drawing(self) -> Callable[[], None]:
         viewer = self._viewer()
-        return (
-            (lambda: None) if viewer is None else window_services.hold_drawing(viewer)
-        )
+        return (lambda: None) if viewer is None else Window.current.hold_drawing(viewer)
 
     def _on_busy(self, busy: bool) -> None:
         if not busy:
@@ -384,7 +382,7 @@ class Display:
         """Prepare the fields before and after in a worker, until another is wanted."""
         fields, views = self.shown, self._layer_views()
         is_newest = self._task.current_turn().is_newest
-        window_services.run_later(
+        Window.current.run_later(
             lambda: self.resolver.prefetch_neighbours(fields, views, is_newest)
         )
 

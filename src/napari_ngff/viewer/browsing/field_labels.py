@@ -19,7 +19,7 @@ from napari_ngff.labels.used_labels import StoredLabels
 from napari_ngff.metadata.model import LabelInfo
 from napari_ngff.store.hierarchy.node import read_node
 from napari_ngff.store.write.begin import begin_transaction
-from napari_ngff.viewer import settings, window_services
+from napari_ngff.viewer import settings
 from napari_ngff.viewer.browsing.positions import WELLS_ASKED
 from napari_ngff.viewer.layer_plan import origin_in, origin_of
 from napari_ngff.viewer.painting.brush import PAINTING
@@ -31,6 +31,7 @@ from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.painting.painted_layers import level_source, why_read_only
 from napari_ngff.viewer.saving.attachment import rename_new
 from napari_ngff.viewer.unexpected import Signal
+from napari_ngff.viewer.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -225,7 +226,7 @@ def save_before_leaving(
         Called in the main thread, at once or later, with whether the field may be left.
     """
     drawn = [layer for layer in layers if getattr(layer, "is_painting", False)]
-    if drawn and window_services.can_ask(viewer):
+    if drawn and Window.current.can_ask(viewer):
         # The stroke that is being drawn belongs to the image on screen, to its end.
         call_after_stroke(
             drawn[0], partial(save_before_leaving, viewer, layers, answer)
@@ -237,7 +238,7 @@ def save_before_leaving(
     layers = [layer for layer in layers if not has_only_classes(layer)]
     if not (unsaved and settings.saves_when_moving_on()):
         call_after_saves(
-            savers, lambda: answer(window_services.resolve_unsaved(viewer, layers))
+            savers, lambda: answer(Window.current.resolve_unsaved(viewer, layers))
         )
         return
     # Strokes after this moment are not in the save that begins now.
@@ -247,15 +248,15 @@ def save_before_leaving(
         failed = [layer for layer in unsaved if layer.unsaved]
         if any(layer.canvas.version != saved_until[layer] for layer in failed):
             save_before_leaving(viewer, layers, answer)  # painted on meanwhile
-        elif failed and not window_services.can_ask(viewer):
+        elif failed and not Window.current.can_ask(viewer):
             names = ", ".join(layer.name for layer in failed)
             reason = "Fix the problem, or remove these labels to continue."
-            window_services.show_messages(
+            Window.current.show_messages(
                 (f"{names}: {reason}",), "Labels not saved: the field stays."
             )
             answer(False)
         else:
-            answer(window_services.resolve_unsaved(viewer, layers))
+            answer(Window.current.resolve_unsaved(viewer, layers))
 
     # Quietly: a failure is asked about below, and needs no second message.
     for saver in (layer.saver for layer in unsaved):
@@ -269,7 +270,7 @@ def call_after_stroke(layer: CanvasLabels, done: Callable[[], None]) -> None:
     def check_ended() -> None:
         layer.stroke_ended.disconnect(check_ended)
         # Not yet: napari is still busy with the stroke.
-        window_services.run_work(lambda: None, lambda _: done())
+        Window.current.run_work(lambda: None, lambda _: done())
 
     layer.stroke_ended.connect(check_ended)
 
@@ -400,7 +401,7 @@ class AnnotationStates:
                 show_error(f"The state is not saved.\nField {key}: {error}")
             self.changed.emit()
 
-        window_services.run_work(write_state, finish_write)
+        Window.current.run_work(write_state, finish_write)
 
 
 @dataclass(frozen=True, slots=True)

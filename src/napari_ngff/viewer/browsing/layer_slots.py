@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 from napari.utils.notifications import show_warning
 
 from napari_ngff.plate.mosaic_level import MosaicLevel
-from napari_ngff.viewer import window_services
 from napari_ngff.viewer.browsing.field_labels import label_name, labels_in_use
 from napari_ngff.viewer.browsing.layer_swap import (
     apply_look,
@@ -29,6 +28,7 @@ from napari_ngff.viewer.painting.label_owners import are_of_others
 from napari_ngff.viewer.painting.layer_classes import KEYS, classes_of_layer
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.painting.painted_layers import as_layer
+from napari_ngff.viewer.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -348,7 +348,7 @@ class LayerSlots:
             self.take_layer(slot, self._replace_layer(viewer, slot, old, data))
         elif slot[1] == "labels":
             # The layer has another saver now, which a window has to follow.
-            window_services.watch_labels(viewer, old)
+            Window.current.watch_labels(viewer, old)
         if slot in self._lacking:
             visible = self._lacking.pop(slot)
         if visible is not None:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from napari_ngff.errors import OMEZarrError
-from napari_ngff.viewer import window_services
 from napari_ngff.viewer.browsing.camera import CameraView, fit_camera
 from napari_ngff.viewer.browsing.layer_slots import is_overview
 from napari_ngff.viewer.browsing.positions import Position
@@ -20,6 +19,7 @@ from napari_ngff.viewer.browsing.shown_fields import ShownFields
 from napari_ngff.viewer.latest_task import LayerTask
 from napari_ngff.viewer.layer_plan import KEY, origin_of
 from napari_ngff.viewer.painting.painted_layers import as_layer
+from napari_ngff.viewer.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -186,7 +186,7 @@ class PinnedFields:
         self._task.start(prepare_pins, change_layers, failed=self._show_failed)
 
     def _show_failed(self, reason: str) -> None:
-        window_services.show_messages((reason,), "Not compared: an image")
+        Window.current.show_messages((reason,), "Not compared: an image")
 
     def _fit_camera(self, viewer: ViewerModel) -> None:
         """Bring all compared fields in view."""

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from napari_ngff.labels.kept_edits import address_text
 from napari_ngff.plate.tables.files import write_frame
 from napari_ngff.plate.tables.measure_labels import FieldPath
-from napari_ngff.viewer import window_services
 from napari_ngff.viewer.browsing.joined_tables import (
     JoinedTables,
     TableColumn,
@@ -44,6 +43,7 @@ from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.saving.measured_tables import OLDER, OUTDATED, MeasuredTable
 from napari_ngff.viewer.session import session_of
 from napari_ngff.viewer.unexpected import Signal
+from napari_ngff.viewer.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -273,7 +273,7 @@ class PlateTables:
             self._end_task(found.note)
             # napari shows the first line, and the rest on a click.
             count = f"Left out: {len(found.problems):,}."
-            window_services.show_messages(found.problems, count)
+            Window.current.show_messages(found.problems, count)
 
         self._say(note)
         self.progressed.emit(0, 0)

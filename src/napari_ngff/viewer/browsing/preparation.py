@@ -19,7 +19,6 @@ from napari_ngff.store.arrays.lazy_array import LazyArray
 from napari_ngff.store.hierarchy.node import read_node
 from napari_ngff.store.pyramids.pyramid import LevelSource
 from napari_ngff.store.sources.read_ahead import is_remote
-from napari_ngff.viewer import window_services
 from napari_ngff.viewer.browsing.field_labels import look_at_labels
 from napari_ngff.viewer.browsing.positions import FieldRoute, Position, own_first
 from napari_ngff.viewer.browsing.shown_fields import (
@@ -30,6 +29,7 @@ from napari_ngff.viewer.browsing.shown_fields import (
     Slot,
     WellStep,
 )
+from napari_ngff.viewer.error_report import ErrorReport
 from napari_ngff.viewer.layer_plan import KEY, is_joined, origin_in
 from napari_ngff.viewer.layers import image_layers, layers_of
 from napari_ngff.viewer.node_contents import open_contents
@@ -384,7 +384,7 @@ class FieldResolver:
         self._wells = read_map().wells
         # In reading order; None for the images of a node without wells.
         self._order = tuple(well.path for well in self._wells) or (None,)
-        self._on_error = window_services.ErrorReport()
+        self._on_error = ErrorReport()
         self._ready: dict[ShownFields, PreparedFields] = {}
         self._save_count = 0
         self.use_arrangements(ScreenArrangements(PlateContents(node)))

@@ -6,9 +6,9 @@ import itertools
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
-from napari_ngff.viewer import window_services
 from napari_ngff.viewer.browsing.positions import Position, inline_title
 from napari_ngff.viewer.notices import count_noun, shorten_name
+from napari_ngff.viewer.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -285,13 +285,13 @@ class FieldNotices:
 
     def show_failed(self, fields: ShownFields, reason: str) -> None:
         """Show the reason why wanted fields are not shown."""
-        window_services.show_messages(
+        Window.current.show_messages(
             (reason,), f"Not shown: {shorten_name(self.name_fields(fields))}"
         )
 
     def show_missing(self, fields: ShownFields, messages: tuple[str, ...]) -> None:
         """Show which parts of an image or an overview are left out."""
-        window_services.show_messages(
+        Window.current.show_messages(
             messages, f"Shown in part: {shorten_name(self.name_fields(fields))}"
         )
 
@@ -300,7 +300,7 @@ class FieldNotices:
         if reasons and position not in self._coarse:
             self._coarse.add(position)
             title = inline_title(self._name_field(position))
-            window_services.show_messages(
+            Window.current.show_messages(
                 reasons, f"Low resolution: {shorten_name(title)}"
             )
 
@@ -313,7 +313,7 @@ class FieldNotices:
         if len(reasons) > 1:
             title = inline_title(self._name_field(Position(well, "")))
             what = f"{len(reasons)} images" + (f" of {title}" if title else "")
-        window_services.show_messages(
+        Window.current.show_messages(
             tuple(reasons.values()), f"Not readable: {shorten_name(what)}"
         )
 
@@ -325,7 +325,7 @@ class FieldNotices:
         if position not in self._other_runs:
             self._other_runs.add(position)
             title = inline_title(self._name_field(position))
-            window_services.show_messages(
+            Window.current.show_messages(
                 ("This well has no image of the chosen acquisition.",),
                 f"Shown: {shorten_name(title)}",
             )
@@ -335,6 +335,6 @@ class FieldNotices:
         what = count_noun(len(reasons), "image")
         if len(reasons) == 1:
             what = inline_title(self._name_field(next(iter(reasons))))
-        window_services.show_messages(
+        Window.current.show_messages(
             tuple(reasons.values()), f"Not compared: {shorten_name(what)}"
         )

@@ -8,7 +8,8 @@ import weakref
 from typing import TYPE_CHECKING
 
 from napari_ngff.plate.mosaic_level import MosaicLevel
-from napari_ngff.viewer import window_services
+from napari_ngff.viewer.unexpected import attempt_work
+from napari_ngff.viewer.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -68,7 +69,7 @@ class WellStream:
         """Draw these wells from now on, and no others."""
         self.close()
         # Without worker threads, drawing later would not be drawing elsewhere.
-        if not at_once():
+        if Window.current.has_workers:
             for well_cells in tiles:
                 well_cells.defer = self._defer_drawing
                 self._tiles.append(weakref.ref(well_cells))
@@ -102,9 +103,7 @@ class WellStream:
         return True
 
     def _start_drawing(self) -> None:
-        window_services.run_work(
-            lambda: window_services.attempt_work(self._draw_wells), self._on_drawn
-        )
+        Window.current.run_work(lambda: attempt_work(self._draw_wells), self._on_drawn)
 
     def _draw_wells(self) -> None:
         end = self._end
@@ -127,7 +126,7 @@ class WellStream:
             # Drawn again at once, it would fail again, without an end.
             self._running = False
             self._wanted.clear()
-            window_services.show_messages((failed,), "The overview is not complete.")
+            Window.current.show_messages((failed,), "The overview is not complete.")
             self._finished()
             return
         if self._wanted and time.monotonic() < self._end:
@@ -186,20 +185,6 @@ def reread_layer(layer: Layer) -> None:
     if forget is not None:
         forget()
     layer.refresh(extent=False)
-
-
-_tried: list[tuple[object, bool]] = []
-"""What runs work, and whether that does it at once."""
-
-
-def at_once() -> bool:
-    """Return whether there are no worker threads."""
-    runner = window_services.current_runner()
-    if not _tried or _tried[0][0] is not runner:
-        ran: list[bool] = []
-        window_services.run_work(lambda: True, ran.append)
-        _tried[:] = [(runner, bool(ran))]
-    return _tried[0][1]
 
 
 Misfit = tuple[int | None, str, str | None]

@@ -23,7 +23,6 @@ from napari_ngff.store.data_folder import is_in_data_folder
 from napari_ngff.store.hierarchy.location import is_url
 from napari_ngff.store.limits import size_text
 from napari_ngff.store.sources.server_logins import server_of
-from napari_ngff.viewer import window_services
 from napari_ngff.viewer.converting.long_job import LongJob
 from napari_ngff.viewer.notices import (
     count_noun,
@@ -32,6 +31,7 @@ from napari_ngff.viewer.notices import (
     shorten_name,
 )
 from napari_ngff.viewer.unexpected import Signal
+from napari_ngff.viewer.window import Window
 from napari_ngff.viewer.write_layers import complete_path
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ class ConversionTask:
             self.status, self.is_unfinished = text, False
             self.changed.emit()
 
-        window_services.run_work(remove, show)
+        Window.current.run_work(remove, show)
 
     def _show_step(self, step: ConversionStep) -> None:
         if self.job is not None and not self.job.is_cancelled:
@@ -146,7 +146,7 @@ class ConversionTask:
         if job is not None and not len(self.changed):
             # The form was closed meanwhile.
             first = f"{shorten_name(job.title)}: ended."
-            window_services.show_messages((self.status,), first)
+            Window.current.show_messages((self.status,), first)
         if isinstance(outcome, LoginNeededError) and self.call is not None:
             self.login_needed.emit(outcome.server or server_of(self.call.source))
 
@@ -160,7 +160,7 @@ class ConversionTask:
                 self.status += KEPT
                 self.changed.emit()
 
-        window_services.run_work(lambda: has_unfinished(target), show)
+        Window.current.run_work(lambda: has_unfinished(target), show)
 
 
 _tasks: weakref.WeakKeyDictionary[Any, ConversionTask] = weakref.WeakKeyDictionary()

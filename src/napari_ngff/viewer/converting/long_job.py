@@ -6,8 +6,8 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.store.convert.child_process import run_in_child
-from napari_ngff.viewer import window_services
 from napari_ngff.viewer.unexpected import Signal
+from napari_ngff.viewer.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -77,14 +77,14 @@ class LongJob:
             outcome = run_in_child(self._work, self._arguments, self._follow)
         except Exception as error:  # noqa: BLE001  shown in the main thread
             outcome = error
-        window_services.run_in_main(lambda: self._finish(outcome))
+        Window.current.run_in_main(lambda: self._finish(outcome))
 
     def _follow(self, step: ConversionStep | None) -> None:
         if self._stop.is_set():
             msg = "It was cancelled."
             raise InterruptedError(msg)
         if step is not None:
-            window_services.report_to_main(self, lambda: self._show_step(step))
+            Window.current.report_to_main(self, lambda: self._show_step(step))
 
     def _show_step(self, step: ConversionStep) -> None:
         # What was reported before the end may arrive after it.

@@ -24,7 +24,6 @@ from napari_ngff.store.hierarchy.location import Location
 from napari_ngff.store.hierarchy.node import Node, has_group, open_node, read_node
 from napari_ngff.store.hierarchy.summary import list_branches
 from napari_ngff.store.write.label_list_watch import watch_lists
-from napari_ngff.viewer import window_services
 from napari_ngff.viewer.inspecting.describe_node import (
     facts_of,
     facts_of_array,
@@ -32,6 +31,7 @@ from napari_ngff.viewer.inspecting.describe_node import (
 )
 from napari_ngff.viewer.layer_plan import origin_of
 from napari_ngff.viewer.notices import count_noun
+from napari_ngff.viewer.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -160,7 +160,7 @@ class SavedLists:
 
     def _on_saved(self, root: str, group: str) -> None:
         # In any thread: a widget must not be touched here, nor be let go.
-        window_services.run_in_main(partial(self._report_list, root, group))
+        Window.current.run_in_main(partial(self._report_list, root, group))
 
     def _report_list(self, root: str, group: str) -> None:
         call = self._call()

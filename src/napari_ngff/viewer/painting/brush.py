@@ -15,14 +15,14 @@ from napari.layers import Labels
 from napari.layers.labels._labels_constants import Mode
 from napari.utils.notifications import show_info
 
-from napari_ngff.viewer import window_services
 from napari_ngff.viewer.painting.line_of_sight import (
     CLOSEST,
     DrawnSurface,
     SightLine,
     lines_between,
 )
-from napari_ngff.viewer.window_services import attempt_work
+from napari_ngff.viewer.unexpected import attempt_work
+from napari_ngff.viewer.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -254,7 +254,7 @@ def pick_label(layer: Any, event: Any) -> None:
         coming = layer.coming_voxel(layer.world_to_data(event.position))
         if coming is not None:
             read = partial(attempt_work, partial(layer.canvas.read, *coming))
-            window_services.run_work(read, partial(_select_read, layer, layer.canvas))
+            Window.current.run_work(read, partial(_select_read, layer, layer.canvas))
             return
     value = layer.get_value(
         event.position,
@@ -270,7 +270,7 @@ def pick_label(layer: Any, event: Any) -> None:
 def _select_read(layer: Any, canvas: Any, found: Any) -> None:
     """Select the label that a worker has read, if the layer still shows it."""
     if isinstance(found, str):
-        window_services.show_messages((found,), "No label was picked.")
+        Window.current.show_messages((found,), "No label was picked.")
     elif layer.canvas is canvas:
         layer.selected_label = int(found.max())
 

@@ -28,7 +28,6 @@ from napari_ngff.store.arrays.boxes import (
     slice_inside,
     whole_box,
 )
-from napari_ngff.viewer import window_services
 from napari_ngff.viewer.painting.canvas_data import SHOWS_OTHER, CanvasData
 from napari_ngff.viewer.painting.line_of_sight import (
     DrawnSurface,
@@ -40,6 +39,7 @@ from napari_ngff.viewer.streaming.streamed_levels import drawing
 from napari_ngff.viewer.unexpected import Signal
 from napari_ngff.viewer.volumes.prepared_volume import EditMark
 from napari_ngff.viewer.volumes.volume_slicing import MOST_PATCHED
+from napari_ngff.viewer.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -315,7 +315,7 @@ class CanvasLabels(Labels):  # type: ignore[misc]
             reason = "the field was loading.\nTry again."
         if reason:
             text = f"Not {word}: {reason}"
-            window_services.show_passing(text)
+            Window.current.show_passing(text)
         return bool(reason)
 
     def _add_edit(self, edit: Edit) -> None:
@@ -390,7 +390,7 @@ class CanvasLabels(Labels):  # type: ignore[misc]
         elif tile is not None and coarsest.number and coarsest.size <= THUMBNAIL_VOXELS:
             whole = whole_box(coarsest.shape)
             read = partial(self.canvas.read, coarsest.number, whole)
-            window_services.run_work(read, lambda _: self._refresh_thumbnail())
+            Window.current.run_work(read, lambda _: self._refresh_thumbnail())
 
     def _read_again(self, tile: ScreenPart) -> None:
         if self._slicing_state.volume is not None:
@@ -399,7 +399,7 @@ class CanvasLabels(Labels):  # type: ignore[misc]
         # In a worker: thousands of edits, or a server, take seconds. Its pixels are in
         # memory then, and napari's own slicing finds them there.
         read = partial(self.canvas.read, tile.level.number, tile.box)
-        window_services.run_work(read, lambda _: self.refresh(extent=False))
+        Window.current.run_work(read, lambda _: self.refresh(extent=False))
 
     def _reset_history(self, event: Any = None) -> None:
         """Let napari count the steps of the canvas, which it would forget."""

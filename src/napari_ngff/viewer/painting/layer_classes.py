@@ -28,7 +28,6 @@ from napari_ngff.labels.label_classes import (
 from napari_ngff.labels.saving.journal_records import KeptClasses
 from napari_ngff.metadata.model import LabelInfo
 from napari_ngff.store.arrays.boxes import whole_box
-from napari_ngff.viewer import window_services
 from napari_ngff.viewer.label_colors import recolor_labels
 from napari_ngff.viewer.label_layers import label_features
 from napari_ngff.viewer.layer_plan import is_joined, origin_of
@@ -36,6 +35,7 @@ from napari_ngff.viewer.notices import count_noun, shorten_name
 from napari_ngff.viewer.painting.label_owners import are_of_others
 from napari_ngff.viewer.painting.layer_measuring import replace_own_features
 from napari_ngff.viewer.unexpected import Signal
+from napari_ngff.viewer.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
@@ -470,7 +470,7 @@ def _press_number(number: int, layer: Any) -> None:
         hasattr(layer, "saver") and NAME in layer.features
     )
     items = classes_of_layer(layer).items if has_classes else ()
-    if not items and not window_services.is_annotating(layer):
+    if not items and not Window.current.is_annotating(layer):
         _press_key_of_napari(layer, number)
     elif not has_classes or not classes_of_layer(layer).select_key(number):
         show_warning(NO_CLASS.format(number, _describe_last_key(len(items))))

@@ -10,10 +10,11 @@ from napari_ngff.plate.tables.files import read_table, write_frame
 from napari_ngff.plate.tables.measure_labels import measure
 from napari_ngff.plate.tables.table import FIELD, LABEL, WELL, make_table
 from napari_ngff.store.hierarchy.node import read_node
-from napari_ngff.viewer import window_services
 from napari_ngff.viewer.layer_plan import is_joined, origin_of
 from napari_ngff.viewer.painting.label_target import TARGET, LabelTarget
 from napari_ngff.viewer.saving.layer_description import INDEX, JOINED
+from napari_ngff.viewer.unexpected import attempt_work
+from napari_ngff.viewer.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,7 +66,7 @@ def save_measured(
         report(reason or f"Saved in {path}.")
 
     write = partial(write_frame, table.frame, path)
-    window_services.run_work(partial(window_services.attempt_work, write), finish_save)
+    Window.current.run_work(partial(attempt_work, write), finish_save)
 
 
 def read_objects(path: str) -> WellTable:

@@ -22,7 +22,6 @@ from napari_ngff.labels.label_objects import FILL_BUDGET, flood_region
 from napari_ngff.labels.runs import point_runs
 from napari_ngff.labels.shapes import Everywhere, Mask, Polygon, Stroke
 from napari_ngff.metadata.units import unit_symbol
-from napari_ngff.viewer import window_services
 from napari_ngff.viewer.painting.brush import (
     PAINTING,
     draw_along,
@@ -34,7 +33,7 @@ from napari_ngff.viewer.painting.brush import (
 )
 from napari_ngff.viewer.painting.canvas_labels import CanvasLabels
 from napari_ngff.viewer.painting.label_target import has_no_file
-from napari_ngff.viewer.window_services import save_with_image
+from napari_ngff.viewer.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -240,7 +239,7 @@ class OMEZarrLabels(CanvasLabels):
             if not 0 <= plane < self.data.shape[axis]:
                 name, unit = self.axis_labels[axis], unit_symbol(str(self.units[axis]))
                 low, high = self.extent.world[:, axis]
-                window_services.show_passing(
+                Window.current.show_passing(
                     f"Nothing is done outside of the labels.\n{self.name} goes from"
                     f" {low:g} to {high:g} {unit} along {name}. Move the slider there."
                 )
@@ -533,7 +532,9 @@ def save_labels(layer: OMEZarrLabels) -> None:
         reason = layer.read_only or "it was not opened from an OME-Zarr"
         text = f"{layer.name} cannot be saved in place: {reason}"
         show_warning(f"Labels are not saved.\n{text}")
-    elif not (layer.unsaved and has_no_file(layer) and save_with_image(layer)):
+    elif not (
+        layer.unsaved and has_no_file(layer) and Window.current.save_with_image(layer)
+    ):
         layer.saver.save()
 
 

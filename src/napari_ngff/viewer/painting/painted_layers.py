@@ -20,7 +20,7 @@ from napari_ngff.viewer.painting.label_owners import follow_padlock
 from napari_ngff.viewer.painting.label_target import TARGET
 from napari_ngff.viewer.saving.layer_description import JOINED
 from napari_ngff.viewer.streaming.streamed_levels import stream_canvas
-from napari_ngff.viewer.window_services import run_work, start_services
+from napari_ngff.viewer.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -79,7 +79,7 @@ def as_layer(data: LayerData, read_only: str = "") -> Layer:
     levels, keywords, kind = data
     if kind != "labels":
         image = Layer.create(levels, keywords, kind)
-        notice_windows(image, start_services)
+        notice_windows(image, Window.start_services)
         return image
     levels = levels if isinstance(levels, list) else [levels]
     sources = [level_source(level) for level in levels]
@@ -87,7 +87,7 @@ def as_layer(data: LayerData, read_only: str = "") -> Layer:
     left = None if reason else _take_left(keywords, sources)
     canvas = _make_canvas(keywords, sources, left)
     layer = OMEZarrLabels(canvas, read_only=reason, **keywords)
-    notice_windows(layer, start_services)
+    notice_windows(layer, Window.start_services)
     bind_class_keys(layer)
     attach_saver(layer, left)
     apply_stored_classes(layer)
@@ -131,7 +131,7 @@ def add_sample(
             viewer.layers.move(viewer.layers.index(layer), len(viewer.layers))
 
     # By way of a worker: it runs when napari has added the others.
-    run_work(lambda: None, to_top)
+    Window.current.run_work(lambda: None, to_top)
     if any(layer.editable for layer in labels):
         show_info(
             "Edits to this sample are saved.\n"
@@ -146,7 +146,7 @@ def exchange_labels(layer: Any, data: LayerData) -> bool:
     Parameters
     ----------
     layer
-        Its edits are saved, or given up: see `resolve_unsaved` of `window_services`.
+        Its edits are saved, or given up: see `Window.resolve_unsaved`.
 
     Returns
     -------

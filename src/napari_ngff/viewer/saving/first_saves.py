@@ -12,11 +12,11 @@ from napari.utils.notifications import (
     show_warning,
 )
 
-from napari_ngff.viewer import window_services
 from napari_ngff.viewer.notices import count_noun
 from napari_ngff.viewer.painting.label_owners import forget_save, note_save
 from napari_ngff.viewer.session import session_of, viewer_of
 from napari_ngff.viewer.settings import PLUGIN
+from napari_ngff.viewer.window import Window
 
 if TYPE_CHECKING:
     from napari.components import ViewerModel
@@ -71,7 +71,7 @@ def _undo_saved(
 ) -> None:
     """Undo all strokes in some labels, and save that; shows their field if need be."""
     viewer = reference()
-    if viewer is None or not window_services.is_open(viewer):
+    if viewer is None or not Window.current.is_open(viewer):
         return
     browser = session_of(viewer).browser
     if browser is None or position is None or position == browser.position:

@@ -16,7 +16,6 @@ from napari_ngff.errors import NameTakenError, UnsupportedError
 from napari_ngff.labels.journal import release_later
 from napari_ngff.labels.saving.save_run import ARCHIVE, SaveOutcome, count_common
 from napari_ngff.store.sources.read_ahead import is_remote
-from napari_ngff.viewer import window_services
 from napari_ngff.viewer.layer_plan import KEY, origin_of
 from napari_ngff.viewer.painting.label_owners import is_first_save, owner_signals
 from napari_ngff.viewer.saving.left_labels import keep_left
@@ -29,7 +28,8 @@ from napari_ngff.viewer.saving.save_report import (
     report_not_kept,
     reported_journal,
 )
-from napari_ngff.viewer.unexpected import going_on
+from napari_ngff.viewer.unexpected import attempt_work, going_on
+from napari_ngff.viewer.window import Window
 
 if TYPE_CHECKING:
     from napari_ngff.labels.canvas import Canvas
@@ -237,7 +237,7 @@ class LayerSaver(SaverSignals):
             # Classes of before the crash are restored later; those made since stay.
             if journal.classes.text:
                 self.journal.classes = journal.classes
-            window_services.run_work(
+            Window.current.run_work(
                 partial(_replace_journal, journal, self.journal), lambda _: None
             )
             return
@@ -311,7 +311,7 @@ class LayerSaver(SaverSignals):
                 layer.refresh()
                 self.check_dirty()
 
-        window_services.run_work(partial(window_services.attempt_work, reload), show)
+        Window.current.run_work(partial(attempt_work, reload), show)
 
     def keep_journal(self) -> None:
         """Stop using the journal; its edits stay in it and can be recovered."""
@@ -368,7 +368,7 @@ class LayerSaver(SaverSignals):
             return
         run = self._current = RunningSave(quiet, asks=not quiet)
         with going_on():
-            window_services.watch_save(self)
+            Window.current.watch_save(self)
         self._start_save(run, in_worker=True)
 
     def save_now(self) -> bool:
@@ -413,7 +413,7 @@ class LayerSaver(SaverSignals):
                 # In the main thread, since it reads the layer.
                 run.described = self.description.take_snapshot()
             if in_worker:
-                window_services.run_work(work, finish, fail)
+                Window.current.run_work(work, finish, fail)
             else:
                 finish(work())
         except Exception as error:  # noqa: BLE001
@@ -522,7 +522,7 @@ class LayerSaver(SaverSignals):
         self.note = f"Saving {self.fraction:.0%}".replace("%", " %")
         if self._current is not None and self._current.is_report_due():
             # Listeners may be widgets, which only the main thread may touch.
-            window_services.run_in_main(lambda: self.progressed.emit(self.fraction))
+            Window.current.run_in_main(lambda: self.progressed.emit(self.fraction))
 
     def _finish_save(self, run: RunningSave, result: SaveResult | None) -> None:
         """End a save, whatever fails meanwhile: only then the next one can begin."""
@@ -561,7 +561,7 @@ class LayerSaver(SaverSignals):
         """Ask for a name if it is taken; None if nobody can be asked, "" for none."""
         if not (isinstance(result.error, NameTakenError) and run.asks):
             return None
-        chosen = window_services.name_taken(layer, result.error)
+        chosen = Window.current.name_taken(layer, result.error)
         if chosen is not None:
             self.replaces = chosen
             with going_on():  # which other plugins may listen to

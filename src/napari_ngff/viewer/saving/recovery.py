@@ -23,7 +23,6 @@ from napari_ngff.labels.kept_edits import (
     find_kept_edits,
     place_text,
 )
-from napari_ngff.viewer import window_services
 from napari_ngff.viewer.layer_plan import is_joined, origin_of
 from napari_ngff.viewer.napari_private import is_in_window
 from napari_ngff.viewer.notices import shorten_name
@@ -54,6 +53,7 @@ from napari_ngff.viewer.saving.restored_layers import (
 from napari_ngff.viewer.saving.save_report import reported_journal
 from napari_ngff.viewer.settings import last_tool, note_tool
 from napari_ngff.viewer.unexpected import Signal
+from napari_ngff.viewer.window import DISCARD, RESTORE, Window
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -121,7 +121,7 @@ def discard_journal(folder: Path, saver: LayerSaver | None = None) -> None:
     dead = delete_journal(folder).tokens
     writer = None if saver is None else saver.writer
     if writer is not None and dead:
-        window_services.run_work(lambda: writer.sweep_leftovers(dead), lambda _: None)
+        Window.current.run_work(lambda: writer.sweep_leftovers(dead), lambda _: None)
 
 
 class EditRecovery:
@@ -190,14 +190,14 @@ class EditRecovery:
 
         def report_kept() -> None:
             viewer, left = self._viewer(), removed()
-            if viewer is None or not window_services.can_ask(viewer):
+            if viewer is None or not Window.current.can_ask(viewer):
                 return
             if left is not None and is_in_window(left):
                 return  # added again, as when it is moved to another window
             self._removed.append(removed)
-            window_services.show_passing(REMOVED.format(name))
+            Window.current.show_passing(REMOVED.format(name))
 
-        window_services.run_after(INTERVAL, report_kept)
+        Window.current.run_after(INTERVAL, report_kept)
 
     def _list_removed(self) -> list[LayerSaver]:
         """List the savers of removed layers, of which Python may still keep some."""
@@ -218,7 +218,7 @@ class EditRecovery:
             and layer.describe_tool() != self._tool
         ):
             self._tool = layer.describe_tool()
-            window_services.run_work(partial(note_tool, self._tool), lambda _: None)
+            Window.current.run_work(partial(note_tool, self._tool), lambda _: None)
 
     def watch_browser(self, browser: Browser) -> None:
         """Search edits of all images of a browser, now and at each new position."""
@@ -247,7 +247,7 @@ class EditRecovery:
         """Search edits of groups, together with all others that are added by then."""
         viewer = self._viewer()
         # Without a window no one could answer: the edits stay in their journals.
-        if viewer is None or not window_services.can_ask(viewer):
+        if viewer is None or not Window.current.can_ask(viewer):
             return
         self._nodes |= {str(node): node for node in nodes}
         self._places |= set(places)
@@ -255,7 +255,7 @@ class EditRecovery:
             self._begun = True
             # By way of a worker, so that all layers of one file have been added when
             # the search starts.
-            window_services.run_work(lambda: None, self._start_search)
+            Window.current.run_work(lambda: None, self._start_search)
 
     def _start_search(self, _: Any = None) -> None:
         self._begun = False
@@ -274,7 +274,7 @@ class EditRecovery:
                 self._requested = False
             self._offer_edits([x for x in found if x.folder not in answered])
 
-        window_services.run_work(
+        Window.current.run_work(
             partial(_find_edits, self._list_removed(), nodes, places, unreadable),
             offer_found,
         )
@@ -285,7 +285,7 @@ class EditRecovery:
             return
         requested, self._requested = self._requested, False
         if requested and not offered:
-            window_services.show_passing(NOTHING_KEPT)
+            Window.current.show_passing(NOTHING_KEPT)
         for kept in [kept for kept in offered if kept.folder in self._wanted]:
             # The user chose to restore these earlier, when another image was on screen:
             # no second question.
@@ -301,22 +301,22 @@ class EditRecovery:
         try:
             # A dialog with an event loop of its own: layers may be added while it is
             # open.
-            answer, chosen = window_services.offer_edits(viewer, offered)
+            answer, chosen = Window.current.offer_edits(viewer, offered)
         finally:
             self._asking = False
         # What was opened meanwhile is of the same opening: no second question for it.
         again = bool(self._nodes or self._places)
         self._answered = {kept.folder for kept in offered} if again else set()
-        if answer == window_services.RESTORE:
+        if answer == RESTORE:
             self.restore_edits(chosen)
-        elif answer == window_services.DISCARD:
+        elif answer == DISCARD:
             for kept in chosen:
                 self._discard_edits(viewer, kept)
         else:
             name = shorten_name(offered[0].name)
             more = f" and {len(offered) - 1} more" if len(offered) > 1 else ""
             text = LEFT.format(name, f"{count_edits(offered[0])}{more}")
-            window_services.show_passing(text)
+            Window.current.show_passing(text)
         self.find_edits([])
 
     def _discard_edits(self, viewer: ViewerModel, kept: KeptEdits) -> None:
@@ -365,7 +365,7 @@ class EditRecovery:
         if others:
             titles = self.waiting_places
             more = titles[0] if others == 1 else f"{others} other images"
-            window_services.show_passing(
+            Window.current.show_passing(
                 f"Restoring {shorten_name(first.name)}.\n"
                 f"It is in {file_of(first.image)}."
                 f" Edits of {more} are restored when you go there."
@@ -401,7 +401,7 @@ class EditRecovery:
             return False
         self._restoring.add(kept.folder)
         # Their layer may have been removed: they are still in the file then.
-        window_services.run_work(
+        Window.current.run_work(
             partial(open_saved, origin_of(image), kept),
             lambda opened: self._restore_opened(viewer, image, kept, opened),
         )
@@ -440,7 +440,7 @@ class EditRecovery:
         self._restoring.add(kept.folder)
         # The two levels that the window draws first; the others follow in a worker.
         order = _level_order(target.canvas, base.level_shapes[base.data_level])
-        window_services.run_work(
+        Window.current.run_work(
             partial(_try_to_open, target, kept, order[:2]),
             lambda opened: self._take_over(viewer, target, kept, opened, order[2:]),
         )
@@ -475,12 +475,12 @@ class EditRecovery:
             self._report_failure(kept, error)
             return
         _show_restored(viewer, target, journal.content.classes)
-        window_services.show_passing(
+        Window.current.show_passing(
             f"Restored: {shorten_name(kept.name)}.\n"
             f"{count_edits(kept)}. Press Ctrl+S to save."
         )
         if drawn is not None:
-            window_services.run_work(
+            Window.current.run_work(
                 partial(_rasterise_levels, drawn, levels),
                 lambda _: target.canvas.take_rasterised(drawn),
             )

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from napari_ngff.labels.saving.dirty_count import MOST, ChangedBlocks
-from napari_ngff.viewer import window_services
 from napari_ngff.viewer.painting.painted_layers import COPY
 from napari_ngff.viewer.saving.sidecars import BEING_COPIED
+from napari_ngff.viewer.unexpected import attempt_work
+from napari_ngff.viewer.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -128,14 +129,12 @@ class SaveWatch:
                 edits, () if writer is None else writer.unsaved_cells
             )
 
-        window_services.run_work(
-            lambda: window_services.attempt_work(count), self._take_count
-        )
+        Window.current.run_work(lambda: attempt_work(count), self._take_count)
 
     def _take_count(self, count: int | str) -> None:
         self._counting = False
         if isinstance(count, str):
-            window_services.show_messages((count,), "Changed chunks cannot be counted.")
+            Window.current.show_messages((count,), "Changed chunks cannot be counted.")
         else:
             self._count = count
             self._on_counted()

@@ -22,7 +22,6 @@ from napari_ngff.labels.places.sidecar import (
 )
 from napari_ngff.store.hierarchy.location import is_url
 from napari_ngff.store.pyramids.pyramid import open_pyramid
-from napari_ngff.viewer import window_services
 from napari_ngff.viewer.label_layers import label_layer
 from napari_ngff.viewer.layer_plan import (
     LayerPlan,
@@ -34,6 +33,7 @@ from napari_ngff.viewer.notices import count_noun, shorten_name
 from napari_ngff.viewer.painting.label_target import TARGET
 from napari_ngff.viewer.placing.move_layers import LOOK
 from napari_ngff.viewer.unexpected import Signal
+from napari_ngff.viewer.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -205,8 +205,8 @@ class SidecarCopy:
         self.is_running = True
         _running.add(self)
         self._show_part()
-        window_services.watch_copy(self)
-        window_services.run_work(self._copy_labels, self._show_end)
+        Window.current.watch_copy(self)
+        Window.current.run_work(self._copy_labels, self._show_end)
 
     def cancel(self) -> None:
         """Stop copying, and remove what was copied; removing the layer does it, too."""
@@ -215,7 +215,7 @@ class SidecarCopy:
     def _find_layer(self) -> Any:
         """Find the layer of the labels, or another one that replaced it; or None."""
         layer, viewer = self._layer(), self._viewer()
-        if viewer is None or not window_services.is_open(viewer):
+        if viewer is None or not Window.current.is_open(viewer):
             return None
         known = [layer] if layer is not None and layer in viewer.layers else []
         for one in (*known, *viewer.layers):
@@ -232,7 +232,7 @@ class SidecarCopy:
 
     def _goes_on(self, done: int, total: int) -> bool:
         self.done, self.total = done, total
-        window_services.report_to_main(self, self._show_part)
+        Window.current.report_to_main(self, self._show_part)
         return not self._stopped_by
 
     def _show_part(self) -> None:
@@ -276,7 +276,7 @@ class SidecarCopy:
         if layer is not None:
             layer.read_only = self._reason
         viewer = self._viewer()
-        if viewer is None or not window_services.is_open(viewer):
+        if viewer is None or not Window.current.is_open(viewer):
             return
         if isinstance(result, Exception):
             self.error = result

@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING
 
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.store.threads import share_work
-from napari_ngff.viewer import window_services
 from napari_ngff.viewer.browsing.well_stream import reread_layer
 from napari_ngff.viewer.notices import FailureKind, kind_of
 from napari_ngff.viewer.streaming.missing_parts import is_volume_shown, list_lost
 from napari_ngff.viewer.streaming.outage_watch import pause_after
 from napari_ngff.viewer.streaming.pixel_fetcher import stream_signals
 from napari_ngff.viewer.streaming.streamed_levels import stream_of
+from napari_ngff.viewer.unexpected import attempt_work
 from napari_ngff.viewer.volumes.volume_fit import reread_volume
+from napari_ngff.viewer.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -119,16 +120,16 @@ class MissingRetry:
         def end(count: int | str) -> None:
             self._is_asking = False
             if isinstance(count, str):
-                window_services.show_messages((count,), "Image incomplete.")
+                Window.current.show_messages((count,), "Image incomplete.")
             else:
                 done(count)
 
         work = partial(read_parts, list(parts.values()))
-        window_services.run_work(partial(window_services.attempt_work, work), end)
+        Window.current.run_work(partial(attempt_work, work), end)
 
     def _draw_again(self, layer: Layer) -> None:
         viewer = self._viewer()
-        if viewer is None or not window_services.is_open(viewer):
+        if viewer is None or not Window.current.is_open(viewer):
             return
         if layer in viewer.layers and is_volume_shown(layer):
             reread_volume(viewer, layer)

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.store.sources.server_logins import call_after_login, server_of
-from napari_ngff.viewer import window_services
 from napari_ngff.viewer.streaming.pixel_fetcher import stream_signals
+from napari_ngff.viewer.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -101,7 +101,7 @@ class OutageWatch:
             return
         # Another one each time: a single one may be damaged for good.
         view, cell = failed[self._count % len(failed)]
-        window_services.run_work(partial(can_read_chunk, view, cell), self._end_asking)
+        Window.current.run_work(partial(can_read_chunk, view, cell), self._end_asking)
 
     def _end_asking(self, is_read: bool) -> None:
         self._is_waiting = False
@@ -144,7 +144,7 @@ def _follow_login(server: str) -> None:
     with _changing:
         followers = tuple(_followers)
     for follower in followers:
-        window_services.run_in_main(partial(follower.follow_login, server))
+        Window.current.run_in_main(partial(follower.follow_login, server))
 
 
 call_after_login(_follow_login)
@@ -153,7 +153,7 @@ call_after_login(_follow_login)
 def _ask_in_main(reference: weakref.ref[OutageWatch]) -> None:
     watch = reference()
     if watch is not None:
-        window_services.run_in_main(watch.ask_again)
+        Window.current.run_in_main(watch.ask_again)
 
 
 def can_read_chunk(view: StreamedView, cell: Cell) -> bool:

@@ -14,8 +14,8 @@ from psygnal import SignalGroup
 from napari_ngff.errors import AGAIN, LOG_IN, OMEZarrError, error_text, remedy_of
 from napari_ngff.store.arrays.boxes import box_shape
 from napari_ngff.store.threads import CORES, MOST, share_work
-from napari_ngff.viewer import window_services
 from napari_ngff.viewer.unexpected import Signal
+from napari_ngff.viewer.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -169,7 +169,7 @@ class PixelFetcher:
                 self._show_failure(found[1], found[2], error)
                 self._note_arrival(found[0], found[1])
         if not self._readers:
-            window_services.run_in_main(self._show_late)
+            Window.current.run_in_main(self._show_late)
 
     def _next_cell(self) -> tuple[PixelStream, StreamedView, Cell] | None:
         waiting = [item for item in self._wanted.items() if item[1][1].todo]
@@ -211,8 +211,8 @@ class PixelFetcher:
         # Reported once; asked for at once it would be asked for without an end.
         view.give_up(cell, until_login=remedy_of(error) == LOG_IN)
         text = error_text(error)
-        window_services.run_in_main(
-            lambda: window_services.show_messages((text,), "Image incomplete.")
+        Window.current.run_in_main(
+            lambda: Window.current.show_messages((text,), "Image incomplete.")
         )
 
     def _note_arrival(self, stream: PixelStream, view: StreamedView) -> None:
@@ -220,7 +220,7 @@ class PixelFetcher:
         now = time.monotonic()
         if now - self._shown > REDRAW_INTERVAL and is_redrawn(view):
             self._shown = now
-            window_services.report_to_main(
+            Window.current.report_to_main(
                 (self, id(stream)), lambda: self._show_pixels(stream)
             )
 
@@ -235,7 +235,7 @@ class PixelFetcher:
             try:
                 share_work(iter(cells), self._read_cell, len(cells), concurrency)
             finally:
-                window_services.run_in_main(self._show_late)
+                Window.current.run_in_main(self._show_late)
 
         thread = threading.Thread(target=read_cells, daemon=True)
         thread.start()
@@ -357,7 +357,7 @@ class WaitBudget:
         if not self._is_asked or passed > UNANSWERED:
             self._left = min(WAIT_TOGETHER, self._left + passed)
             self._is_asked = True
-            window_services.run_after(0, self._note_answer)
+            Window.current.run_after(0, self._note_answer)
         ended.wait(min(WAIT, self._left))
         self._since = time.monotonic()
         self._left = max(0.0, self._left - (self._since - begun))

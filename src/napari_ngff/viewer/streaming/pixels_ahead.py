@@ -15,7 +15,8 @@ from napari_ngff.errors import OMEZarrError
 from napari_ngff.store.arrays.boxes import box_of, box_shape, cells_in
 from napari_ngff.store.arrays.region_read import cache
 from napari_ngff.store.threads import share_work
-from napari_ngff.viewer import window_services
+from napari_ngff.viewer.unexpected import attempt_work
+from napari_ngff.viewer.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -108,7 +109,7 @@ class AheadReader:
         ]
         self._is_running = True
         work = partial(self._read_chunks, beside)
-        window_services.run_work(partial(window_services.attempt_work, work), self._end)
+        Window.current.run_work(partial(attempt_work, work), self._end)
 
     def _end(self, _: str | None) -> None:
         # A failure is not reported: whoever looks at the chunk meets it again.

@@ -22,8 +22,7 @@ from napari_ngff.store.arrays.drawable_pixels import DrawablePixels, RoundedLabe
 from napari_ngff.store.arrays.lazy_array import ArrayWindow, BlankArray
 from napari_ngff.store.pyramids.pyramid import LevelSource
 from napari_ngff.store.threads import LOCAL_CONCURRENCY
-from napari_ngff.viewer import window_services
-from napari_ngff.viewer.browsing.well_stream import at_once, is_slicing
+from napari_ngff.viewer.browsing.well_stream import is_slicing
 from napari_ngff.viewer.streaming.outage_watch import OutageWatch
 from napari_ngff.viewer.streaming.pixel_fetcher import (
     LATE_FOR,
@@ -38,6 +37,7 @@ from napari_ngff.viewer.streaming.timed_labels import (
     UnsavedLabels,
     are_labels_coming,
 )
+from napari_ngff.viewer.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -93,7 +93,7 @@ class CameraWait:
     def begin(self) -> None:
         """Wait until `end`, or until the window answers where that is not called."""
         self.is_on = True
-        window_services.run_after(0, self.end)
+        Window.current.run_after(0, self.end)
 
     def end(self) -> None:
         """Let pixels be read."""
@@ -340,7 +340,7 @@ def holds_chunks(level: LevelSource, box: Box) -> bool:
 def is_drawn() -> bool:
     """Return whether pixels are asked for to be drawn, and workers can read them."""
     main = threading.current_thread() is threading.main_thread()
-    return main and (bool(_drawing) or is_slicing()) and not at_once()
+    return main and (bool(_drawing) or is_slicing()) and Window.current.has_workers
 
 
 def is_followed() -> bool:

@@ -25,10 +25,10 @@ from napari_ngff.store.arrays.boxes import (
     slice_inside,
 )
 from napari_ngff.store.threads import CORES, LOCAL_CONCURRENCY, share_work
-from napari_ngff.viewer import window_services
 from napari_ngff.viewer.streaming.pixel_fetcher import local_fetcher
 from napari_ngff.viewer.streaming.streamed_view import enlarge_pixels, nearest_indices
 from napari_ngff.viewer.unexpected import Signal
+from napari_ngff.viewer.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -309,7 +309,7 @@ class TimedLabels:
             self._is_showing = False
             _coming.difference_update(ended)
         for error in {error_text(one.error) for one in ended if one.error is not None}:
-            window_services.show_messages((error,), "Labels incomplete.")
+            Window.current.show_messages((error,), "Labels incomplete.")
 
     def is_true(self, number: int, box: Box) -> bool:
         """Return whether what was drawn of a box of a level is all true."""
@@ -331,7 +331,7 @@ class TimedLabels:
 
     def show_soon(self) -> None:
         """Have the labels drawn again; called in any thread."""
-        window_services.report_to_main(self, self._show_labels)
+        Window.current.report_to_main(self, self._show_labels)
 
     def note_change(self) -> TimedLabels:
         """Go on with changed files: each read knows what it has read."""

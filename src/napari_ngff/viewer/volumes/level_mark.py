@@ -5,8 +5,8 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from napari_ngff.viewer import window_services
 from napari_ngff.viewer.volumes.volume_slicing import prepared_of
+from napari_ngff.viewer.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -73,4 +73,4 @@ def show_levels(viewer: ViewerModel, layers: Iterable[Layer]) -> None:
     text = level_text(layers) if viewer.dims.ndisplay == 3 else ""
     if text != _shown.get(viewer, ""):
         _shown[viewer] = text
-        window_services.show_mark(viewer, text)
+        Window.current.show_mark(viewer, text)

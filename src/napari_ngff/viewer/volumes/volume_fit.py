@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from napari_ngff.viewer import settings, window_services
+from napari_ngff.viewer import settings
 from napari_ngff.viewer.bridge.regions import layer_point, level_shapes
-from napari_ngff.viewer.browsing.well_stream import at_once, is_slicing
+from napari_ngff.viewer.browsing.well_stream import is_slicing
 from napari_ngff.viewer.layer_plan import KEY
+from napari_ngff.viewer.unexpected import attempt_work
 from napari_ngff.viewer.volumes.level_mark import is_marked, show_levels
 from napari_ngff.viewer.volumes.prepared_volume import (
     VolumePlace,
@@ -48,6 +49,7 @@ from napari_ngff.viewer.volumes.volume_slicing import (
     release_volume,
     unlock_level,
 )
+from napari_ngff.viewer.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -241,7 +243,7 @@ def attend_volumes(viewer: ViewerModel, layer: Layer) -> None:
         return
     if not _attended:
         # napari makes the preferences when they are first asked for, for 0.1 s.
-        window_services.run_later(settings.volume_memory)
+        Window.current.run_later(settings.volume_memory)
     _attended.add(layer)
     answer_requests(layer)
     reference = weakref.ref(viewer)
@@ -287,7 +289,7 @@ def note_camera() -> None:
 def follow_camera(viewer: ViewerModel) -> None:
     """Show the coarsest level where a part leaves the screen, and a finer one later."""
     note_camera()
-    if viewer.dims.ndisplay != 3 or at_once():
+    if viewer.dims.ndisplay != 3 or not Window.current.has_workers:
         return
     for layer in viewer.layers:
         volume, turn = prepared_of(layer), _turns.get(layer)
@@ -318,30 +320,30 @@ def fit_at_rest(viewer: ViewerModel) -> None:
         viewer = reference()
         if viewer is not None:
             _followed.discard(viewer)
-            if window_services.is_open(viewer):
+            if Window.current.is_open(viewer):
                 fit_volumes(viewer)
 
-    window_services.run_work(wait, done)
+    Window.current.run_work(wait, done)
 
 
 def fit_soon(viewer: ViewerModel) -> None:
     """Call `fit_volumes`, but not while napari slices a layer."""
     if not is_slicing():
         fit_volumes(viewer)
-    elif not at_once():
-        window_services.run_work(lambda: None, lambda _: fit_volumes(viewer))
+    elif Window.current.has_workers:
+        Window.current.run_work(lambda: None, lambda _: fit_volumes(viewer))
 
 
 def fit_when_calm(viewer: ViewerModel) -> None:
     """Call `fit_volumes` once the first picture in 3D was drawn, or the last in 2D."""
-    if at_once() or viewer.dims.ndisplay != 3:
+    if not Window.current.has_workers or viewer.dims.ndisplay != 3:
         fit_volumes(viewer)
         return
     reference = weakref.ref(viewer)
 
     def done(_: Any) -> None:
         viewer = reference()
-        if viewer is not None and window_services.is_open(viewer):
+        if viewer is not None and Window.current.is_open(viewer):
             fit_volumes(viewer)
 
     _readings.append((lambda: wait_for_calm(lambda: False), done))
@@ -449,7 +451,7 @@ def start_reading(viewer: ViewerModel, layer: Layer, place: VolumePlace) -> None
         # Else the first picture, and the camera, would share the processor with it.
         wait_for_calm(is_left)
         volume = prepare_volume(reading, is_left)
-        while not at_once() and not is_left() and is_moving():
+        while Window.current.has_workers and not is_left() and is_moving():
             time.sleep(CAMERA_REST / 4)
         wait_for_calm(is_left)
         return volume
@@ -483,15 +485,15 @@ def read_next() -> None:
         finally:
             read_next()
 
-    window_services.run_work(lambda: window_services.attempt_work(read), end)
+    Window.current.run_work(lambda: attempt_work(read), end)
 
 
 def wait_for_calm(stops: Callable[[], bool]) -> None:
     """Wait, in a worker, until the window answers; at most `LONGEST_WAIT`."""
     end = time.monotonic() + LONGEST_WAIT
-    while not at_once() and not stops() and time.monotonic() < end:
+    while Window.current.has_workers and not stops() and time.monotonic() < end:
         answered, asked = threading.Event(), time.monotonic()
-        window_services.run_in_main(answered.set)
+        Window.current.run_in_main(answered.set)
         answered.wait(LONGEST_WAIT)
         if time.monotonic() - asked < CALM:
             return
@@ -501,7 +503,7 @@ def wait_for_calm(stops: Callable[[], bool]) -> None:
 def take_volume(viewer: ViewerModel, layer: Layer, volume: Any) -> None:
     """Show what a worker has read: a volume, none, or in words why not."""
     if isinstance(volume, str):
-        window_services.show_messages((volume,), "Not all of it is shown in 3D.")
+        Window.current.show_messages((volume,), "Not all of it is shown in 3D.")
         return
     if volume is not None and holds_volume(layer, volume):
         show_volume(layer, volume)

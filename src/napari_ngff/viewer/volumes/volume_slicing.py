@@ -23,11 +23,11 @@ from napari.utils.transforms import Affine
 from psygnal import SignalGroup
 
 from napari_ngff.store.arrays.boxes import box_shape
-from napari_ngff.viewer.browsing.well_stream import at_once
 from napari_ngff.viewer.napari_private import whole_corners
 from napari_ngff.viewer.streaming.thick_slicing import ThickRequest
 from napari_ngff.viewer.unexpected import Signal
 from napari_ngff.viewer.volumes.prepared_volume import LabelLook
+from napari_ngff.viewer.window import Window
 
 if TYPE_CHECKING:
     from napari.layers import Layer
@@ -179,7 +179,7 @@ def holds_volume(layer: Layer, volume: PreparedVolume) -> bool:
 
 def is_awaited(layer: Layer, level: int, displayed: Any) -> bool:
     """Return whether reading a level in 3D would hold the window: a worker reads it."""
-    if at_once():
+    if not Window.current.has_workers:
         return False
     most = READ_AT_ONCE if layer._type_string == "labels" else DRAWN_AT_ONCE
     shape = layer.level_shapes[level]

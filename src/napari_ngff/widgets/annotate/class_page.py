@@ -23,7 +23,6 @@ from qtpy.QtWidgets import (
 
 from napari_ngff.errors import error_text
 from napari_ngff.store.write.replace_file import replace_file
-from napari_ngff.viewer import window_services
 from napari_ngff.viewer.browsing.field_labels import label_name
 from napari_ngff.viewer.latest_task import LatestTask
 from napari_ngff.viewer.notices import count_noun, shorten_name
@@ -33,6 +32,8 @@ from napari_ngff.viewer.painting.layer_classes import (
     is_estimated,
 )
 from napari_ngff.viewer.session import session_of
+from napari_ngff.viewer.unexpected import attempt_work
+from napari_ngff.viewer.window import Window
 from napari_ngff.widgets.annotate.class_table import NAME, ClassTable
 from napari_ngff.widgets.widget_tasks import WidgetTasks, alive_check
 
@@ -82,7 +83,7 @@ class RenamingProgress:
 
     def report(self, done: int, total: int) -> bool:
         """Report the fields that are done; return whether to go on."""
-        window_services.report_to_main(self, partial(self._show, done, total))
+        Window.current.report_to_main(self, partial(self._show, done, total))
         return self.goes_on
 
 
@@ -360,9 +361,9 @@ class ClassPage(QWidget):
         self._new_name, progress = None, RenamingProgress(self._show_renaming)
         self._renaming = progress
         rename = partial(browser.rename_class, *wanted, progress.report)
-        work = partial(window_services.attempt_work, rename)
+        work = partial(attempt_work, rename)
         show = partial(self._show_renamed, browser.name_field, wanted[1])
-        window_services.run_work(work, show)
+        Window.current.run_work(work, show)
 
     def _show_renaming(self, done: int, total: int) -> None:
         if self._renaming is not None:  # else the result is shown already
@@ -383,7 +384,7 @@ class ClassPage(QWidget):
         progress, self._renaming = self._renaming, None
         if isinstance(result, str):
             title = f"Not renamed: {shorten_name(names[0])}"
-            window_services.show_messages((result,), title)
+            Window.current.show_messages((result,), title)
             return
         count = count_noun(len(result.renamed), "other field")
         text = f"'{names[0]}' is renamed to '{names[1]}' in {count}."
@@ -399,7 +400,7 @@ class ClassPage(QWidget):
                 for position, reason in result.failures.items()
             )
             count = count_noun(len(reasons), "field")
-            window_services.show_messages(reasons, f"Not renamed in {count}.")
+            Window.current.show_messages(reasons, f"Not renamed in {count}.")
 
     def moveUp(self) -> None:
         """Move the selected class up."""

@@ -9,32 +9,20 @@ from qtpy.QtWidgets import QApplication
 
 from napari_ngff.viewer.browsing.camera import MARGIN, OVERVIEW_MARGIN, is_fitted
 from napari_ngff.viewer.session import session_of
-from napari_ngff.viewer.window_services import (
-    run_in_main,
-    set_browser_host,
-    set_window_check,
-)
+from napari_ngff.viewer.window import Window
 from napari_ngff.widgets.docking import BROWSER, find_dock, show_dock
 from napari_ngff.widgets.form_dialog import is_window_open
 
-__all__ = ["browser_of", "install_browser", "show_browser"]
+__all__ = ["browser_of", "open_in_window", "show_browser"]
 
 SETTLING = 3000
 """Milliseconds in which a new dock gets its width: styles and pages widen it."""
 
 
-def install_browser() -> None:
-    """Open the browser in every window where a plate, well or collection is opened."""
-    set_browser_host(open_in_window)
-    set_window_check(
-        lambda viewer: not hasattr(viewer, "window") or is_window_open(viewer)
-    )
-
-
 def open_in_window(viewer: Any) -> None:
     """Open the browser in the main thread, if there is an application."""
     if QApplication.instance() is not None:
-        run_in_main(lambda: open_soon(viewer))
+        Window.current.run_in_main(lambda: open_soon(viewer))
 
 
 def open_soon(viewer: Any) -> None:

@@ -10,7 +10,8 @@ from qtpy.compat import isalive
 from qtpy.QtCore import QAbstractItemModel, QModelIndex, QObject, Qt, Signal  # type: ignore[attr-defined]
 
 from napari_ngff.viewer.inspecting.inspection import TreeEntry, list_children
-from napari_ngff.viewer.window_services import attempt_work, run_work
+from napari_ngff.viewer.unexpected import attempt_work
+from napari_ngff.viewer.window import Window
 
 __all__ = ["HierarchyModel"]
 
@@ -145,7 +146,7 @@ class HierarchyModel(QAbstractItemModel):
         if row is not None and self.canFetchMore(parent):
             row.asked = True
             top = self._top
-            run_work(
+            Window.current.run_work(
                 lambda: list_or_explain(row.entry),
                 lambda entries: self._add_rows(top, row, entries),
             )

@@ -40,7 +40,8 @@ from napari_ngff.viewer.inspecting.inspection import (
 from napari_ngff.viewer.latest_task import LatestTask
 from napari_ngff.viewer.reader import read_node
 from napari_ngff.viewer.session import session_of
-from napari_ngff.viewer.window_services import attempt_work, run_work
+from napari_ngff.viewer.unexpected import attempt_work
+from napari_ngff.viewer.window import Window
 from napari_ngff.widgets.dialogs import ask_question
 from napari_ngff.widgets.docking import DockPlacement, starting_width
 from napari_ngff.widgets.drop_target import DropTarget
@@ -248,7 +249,7 @@ class Inspector(DropTarget):
         self.problems.setEnabled(False)
 
         work = partial(attempt_work, partial(repair_all, entry, code))
-        run_work(work, lambda details: self._on_fixed(entry, details))
+        Window.current.run_work(work, lambda details: self._on_fixed(entry, details))
 
     def openLayers(self) -> None:
         """Open the chosen group as layers."""
@@ -262,7 +263,7 @@ class Inspector(DropTarget):
             node = entry.read_node()
             return str(node), read_node(node)
 
-        run_work(partial(attempt_work, read_in_worker), self._on_read)
+        Window.current.run_work(partial(attempt_work, read_in_worker), self._on_read)
 
     # --- results of workers
 

@@ -27,7 +27,8 @@ from napari_ngff.viewer.inspecting.inspection import (
     shorten_document,
     undo_repair,
 )
-from napari_ngff.viewer.window_services import attempt_work, run_work
+from napari_ngff.viewer.unexpected import attempt_work
+from napari_ngff.viewer.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -206,7 +207,7 @@ class UndoRepair(QPushButton):
             return
         self.hide()
 
-        run_work(
+        Window.current.run_work(
             partial(attempt_work, partial(undo_repair, entry, kept)), self._on_done
         )
 

@@ -15,7 +15,7 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
-from napari_ngff.viewer import window_services
+from napari_ngff.viewer import window
 from napari_ngff.viewer.saving.kept_edit_texts import describe_edits
 from napari_ngff.widgets import dialogs
 from napari_ngff.widgets.dialogs import DISCARD, LATER, RESTORE
@@ -34,9 +34,9 @@ ONE = "{} {} not saved. Restore {}?"
 SEVERAL = "Edits of {} label images were not saved. Restore them?"
 
 LOST = {
-    RESTORE: window_services.RESTORE,
-    DISCARD: window_services.DISCARD,
-    LATER: window_services.LATER,
+    RESTORE: window.RESTORE,
+    DISCARD: window.DISCARD,
+    LATER: window.LATER,
 }
 
 
@@ -104,7 +104,7 @@ class RestoreDialog(QDialog):
 def ask_to_restore(
     parent: Any, edits: Sequence[KeptEdits], name_of: Callable[[KeptEdits], str]
 ) -> tuple[str, Sequence[KeptEdits]]:
-    """Ask in one dialog what to do with edits; see `window_services.offer_edits`.
+    """Ask in one dialog what to do with edits; see `Window.offer_edits`.
 
     `name_of` returns the name of the field of edits, or "".
     """

@@ -13,12 +13,10 @@ from qtpy.QtCore import QEvent, QEventLoop, Qt, QTimer
 from qtpy.QtWidgets import QApplication
 
 from napari_ngff.plate.tables.files import write_frame
-from napari_ngff.viewer import window_services
 from napari_ngff.viewer.browsing.field_labels import image_address
 from napari_ngff.viewer.browsing.positions import inline_title
 from napari_ngff.viewer.napari_private import qt_viewer_of, qt_window_of
 from napari_ngff.viewer.notices import last_part, shorten_name
-from napari_ngff.viewer.painting.label_owners import owner_signals
 from napari_ngff.viewer.painting.label_target import TARGET, has_no_file
 from napari_ngff.viewer.painting.new_labels import is_shown
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
@@ -28,25 +26,23 @@ from napari_ngff.viewer.saving.annotations import (
     note_saved,
 )
 from napari_ngff.viewer.saving.autosave import AutoSaver
-from napari_ngff.viewer.saving.first_saves import offer_undo
 from napari_ngff.viewer.saving.measured_tables import OLDER
 from napari_ngff.viewer.saving.recovery import position_of
 from napari_ngff.viewer.session import session_of
-from napari_ngff.viewer.unexpected import report_unexpected
+from napari_ngff.viewer.unexpected import attempt_work, report_unexpected
+from napari_ngff.viewer.window import Window
 from napari_ngff.widgets import dialogs
 from napari_ngff.widgets.dialogs import CANCEL, DISCARD, KEEP, SAVE, ask_table_file
 from napari_ngff.widgets.event_watcher import EventWatcher
 from napari_ngff.widgets.form_dialog import is_window_open
-from napari_ngff.widgets.save_as import is_asked_by_user, save_as
-from napari_ngff.widgets.saving.copy_progress import watch_copy
-from napari_ngff.widgets.saving.restore_question import TITLE, ask_to_restore
-from napari_ngff.widgets.saving.save_progress import SaveProgress, wait_for_saves
+from napari_ngff.widgets.save_as import save_as
+from napari_ngff.widgets.saving.restore_question import TITLE
+from napari_ngff.widgets.saving.save_progress import wait_for_saves
 from napari_ngff.widgets.status_signs import UnsavedSign
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from napari.components import ViewerModel
     from napari.layers import Layer
     from qtpy.QtGui import QKeyEvent
 
@@ -55,9 +51,16 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.saving.annotations import Annotation
     from napari_ngff.viewer.saving.layer_saver import LayerSaver
     from napari_ngff.viewer.saving.measured_tables import MeasuredTable
-    from napari_ngff.viewer.saving.sidecars import SidecarCopy
 
-__all__ = ["WindowGuard", "image_title", "install_guard"]
+__all__ = [
+    "WindowGuard",
+    "field_title",
+    "find_guards",
+    "guard_of",
+    "image_title",
+    "note_save",
+    "show_save_status",
+]
 
 
 KEEPS = "'Keep for later' lets you restore them next time."
@@ -235,7 +238,7 @@ class WindowGuard(EventWatcher):
     def resolve_unsaved(self, layers: Iterable[Any]) -> bool:
         """Ask what to do with unsaved labels, and do it; False to keep the layers.
 
-        See `window_services.resolve_unsaved`.
+        See `Window.resolve_unsaved`.
         """
         viewer, layers = self._viewer(), list(layers)
         if viewer is None:
@@ -392,10 +395,8 @@ def _write_table(table: MeasuredTable, path: str) -> bool:
         results.append(result)
         loop.quit()
 
-    work = partial(
-        window_services.attempt_work, partial(write_frame, table.frame, path)
-    )
-    window_services.run_work(work, take_result)
+    work = partial(attempt_work, partial(write_frame, table.frame, path))
+    Window.current.run_work(work, take_result)
     if not results:  # nobody can do anything else meanwhile
         loop.exec(QEventLoop.ProcessEventsFlag.ExcludeUserInputEvents)
     if results[0] is not None:  # the reason
@@ -419,67 +420,7 @@ def _close_guarded(guard: weakref.ref[WindowGuard]) -> None:
         watching.close_window(confirm_need=True)
 
 
-class _QtWindowServices:
-    """Asks about, and saves, the labels of all windows; see `window_services`."""
-
-    def __init__(self) -> None:
-        self._progress = SaveProgress(_show_save_status, _note_save)
-
-    def watch_labels(self, viewer: ViewerModel, layer: Any) -> None:
-        """Guard the window of a viewer, if it has one."""
-        watching = _guard_of(viewer)
-        if watching is not None:
-            watching.watch_layer(layer)
-
-    def offer_edits(
-        self, viewer: Any, edits: Sequence[KeptEdits]
-    ) -> tuple[str, Sequence[KeptEdits]]:
-        """Ask what to do with edits that were not saved."""
-        watching = _guard_of(viewer)
-        if watching is None:
-            return window_services.LATER, ()
-        return ask_to_restore(watching.parent(), edits, partial(_field_title, viewer))
-
-    def can_ask(self, viewer: ViewerModel) -> bool:
-        """Return whether a viewer has a window."""
-        return _guard_of(viewer) is not None
-
-    def resolve_unsaved(self, viewer: ViewerModel, layers: Iterable[Any]) -> bool:
-        """Ask what to do with unsaved edits of layers that are about to be removed."""
-        watching = _guard_of(viewer)
-        if watching is not None:
-            return watching.resolve_unsaved(layers)
-        for saver in list_unsaved_labels(layers).values():
-            saver.keep_journal()
-        return True
-
-    def watch_save(self, saver: LayerSaver) -> None:
-        """Show the progress of a save that begins now in a worker."""
-        self._progress.watch_save(saver)
-
-    def save_with_image(self, layer: Any) -> bool:
-        """Open *Save as…* for all labels of a window that have no file."""
-        for watching in _find_guards() if is_asked_by_user() else ():
-            viewer = watching.viewer
-            if viewer is not None and layer in viewer.layers:
-                unsaved = list_unsaved_labels(viewer.layers)
-                save_as(viewer, [*filter(has_no_file, unsaved)])
-                return True
-        return False
-
-    def watch_copy(self, copy: SidecarCopy) -> None:
-        """Show the progress of a copy of labels that begins now in a worker."""
-        watch_copy(copy)
-
-    def name_taken(self, layer: Any, error: NameTakenError) -> str | None:
-        """Ask for another name of new labels, as their name is taken."""
-        for watching in _find_guards():
-            if watching.viewer is not None and layer in watching.viewer.layers:
-                return watching.name_for(layer, error)
-        return None
-
-
-def _field_title(viewer: Any, kept: KeptEdits) -> str:
+def field_title(viewer: Any, kept: KeptEdits) -> str:
     """Return the name of the field of edits; "" if no plate with it is browsed."""
     browser = session_of(viewer).browser
     position = position_of(browser, kept.image)
@@ -488,7 +429,8 @@ def _field_title(viewer: Any, kept: KeptEdits) -> str:
     return inline_title(browser.name_field(position))
 
 
-def _guard_of(viewer: Any) -> WindowGuard | None:
+def guard_of(viewer: Any) -> WindowGuard | None:
+    """Return the guard of a viewer's window, made if need be; None without a window."""
     viewer = getattr(viewer, "__wrapped__", viewer)
     # The window may be closed, but layers that were being read may still arrive.
     if not is_window_open(viewer):
@@ -498,28 +440,23 @@ def _guard_of(viewer: Any) -> WindowGuard | None:
     return guard or WindowGuard(viewer)
 
 
-def _find_guards() -> Iterator[WindowGuard]:
+def find_guards() -> Iterator[WindowGuard]:
+    """Yield the guards of all windows."""
     for window in QApplication.topLevelWidgets():
         yield from window.findChildren(WindowGuard, options=DIRECT)
 
 
-def _show_save_status(saver: LayerSaver) -> None:
+def show_save_status(saver: LayerSaver) -> None:
     """Show in the status bar what was saved, wherever the mouse is."""
-    for watching in _find_guards():
+    for watching in find_guards():
         viewer = watching.viewer
         for layer in () if viewer is None else viewer.layers:
             if getattr(layer, "saver", None) is saver and saver.note:
                 viewer.status = f"{layer.name}: {saver.note}"
 
 
-def _note_save(saver: LayerSaver) -> None:
+def note_save(saver: LayerSaver) -> None:
     """Note in all windows that measured tables are older than strokes of a save."""
-    for watching in _find_guards():
+    for watching in find_guards():
         if watching.viewer is not None:
             session_of(watching.viewer).measured.note_save(saver.journal.subject)
-
-
-def install_guard() -> None:
-    """Guard the window of every viewer in which labels are painted."""
-    window_services.set_attendant(_QtWindowServices())
-    owner_signals.first_saved.connect(offer_undo, unique=True)

@@ -1,0 +1,181 @@
+"""Runs work in worker threads, shows texts and asks questions in napari's windows."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from qtpy.compat import isalive
+
+from napari_ngff.viewer.napari_private import qt_viewer_of
+from napari_ngff.viewer.painting.label_target import has_no_file
+from napari_ngff.viewer.saving.annotations import list_unsaved_labels
+from napari_ngff.viewer.window import LATER, Window
+from napari_ngff.widgets.browser.host import open_in_window
+from napari_ngff.widgets.docking import has_annotate_dock
+from napari_ngff.widgets.form_dialog import is_window_open
+from napari_ngff.widgets.level_label import show_text
+from napari_ngff.widgets.notifications import show_notice
+from napari_ngff.widgets.save_as import is_asked_by_user, save_as
+from napari_ngff.widgets.saving.copy_progress import watch_copy
+from napari_ngff.widgets.saving.restore_question import ask_to_restore
+from napari_ngff.widgets.saving.save_progress import SaveProgress
+from napari_ngff.widgets.saving.unsaved_question import (
+    field_title,
+    find_guards,
+    guard_of,
+    note_save,
+    show_save_status,
+)
+from napari_ngff.widgets.status_signs import show_sign, watch_windows
+from napari_ngff.widgets.workers import (
+    main_calls,
+    run_after,
+    run_in_worker,
+    run_when_calm,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from napari.components import ViewerModel
+
+    from napari_ngff.errors import NameTakenError
+    from napari_ngff.labels.kept_edits import KeptEdits
+    from napari_ngff.metadata.model import Problem
+    from napari_ngff.viewer.saving.layer_saver import LayerSaver
+    from napari_ngff.viewer.saving.sidecars import SidecarCopy
+
+__all__ = ["QtWindow"]
+
+
+class QtWindow(Window):
+    """What the windows of a Qt application do; what each method means, `Window` says.
+
+    Parameters
+    ----------
+    starter
+        See `Window.starter`.
+    """
+
+    has_workers = True
+
+    def __init__(self, starter: Callable[[Any], Any]) -> None:
+        self.starter = starter
+        self._progress = SaveProgress(show_save_status, note_save)
+
+    def run(self, work: Callable[[], Any], done: Callable[[Any], Any]) -> None:
+        """Do the work in a thread."""
+        run_in_worker(work, done)
+
+    def run_later(self, work: Callable[[], Any]) -> None:
+        """Do the work in a thread that starts when nothing is drawn."""
+        run_when_calm(work)
+
+    def run_after(self, seconds: float, work: Callable[[], Any]) -> None:
+        """Call something by a timer."""
+        run_after(seconds, work)
+
+    def run_in_main(self, call: Callable[[], Any]) -> None:
+        """Call something by an event."""
+        main_calls().call_in_main(call)
+
+    def report_to_main(self, key: object, call: Callable[[], Any]) -> None:
+        """Call the newest by an event."""
+        main_calls().call_newest(key, call)
+
+    def notify(self, text: str, *, is_warning: bool = True) -> None:
+        """Show a notification, when a window is shown."""
+        show_notice(text, is_warning=is_warning)
+
+    def show_problems(
+        self, viewer: Any, path: str, problems: tuple[Problem, ...]
+    ) -> None:
+        """Show a sign in the status bar."""
+        show_sign(viewer, path, problems)
+
+    def show_missing(self) -> None:
+        """Show signs in the status bars."""
+        watch_windows()
+
+    def show_mark(self, viewer: ViewerModel, text: str) -> None:
+        """Show a label on the canvas."""
+        show_text(viewer, text)
+
+    def show_browser(self, viewer: ViewerModel) -> None:
+        """Open the browser's dock."""
+        open_in_window(viewer)
+
+    def hold_drawing(self, viewer: ViewerModel) -> Callable[[], None]:
+        """Let Qt paint no canvas."""
+        qt_viewer = qt_viewer_of(viewer)
+        if qt_viewer is None or not qt_viewer.canvas.native.updatesEnabled():
+            # No window, or held already: the first to hold it also resumes it.
+            return lambda: None
+        native = qt_viewer.canvas.native
+        native.setUpdatesEnabled(False)
+
+        def release_canvas() -> None:
+            if isalive(native):  # type: ignore[no-untyped-call]
+                native.setUpdatesEnabled(True)
+
+        return release_canvas
+
+    def is_open(self, viewer: ViewerModel) -> bool:
+        """Return whether Qt still has the window; a viewer may also be without one."""
+        return not hasattr(viewer, "window") or is_window_open(viewer)
+
+    def is_annotating(self, layer: Any) -> bool:
+        """Return whether the dock is open."""
+        return has_annotate_dock(layer)
+
+    def can_ask(self, viewer: ViewerModel) -> bool:
+        """Return whether a viewer has a window."""
+        return guard_of(viewer) is not None
+
+    def watch_labels(self, viewer: ViewerModel, layer: Any) -> None:
+        """Guard the window of a viewer, if it has one."""
+        guard = guard_of(viewer)
+        if guard is not None:
+            guard.watch_layer(layer)
+
+    def watch_save(self, saver: LayerSaver) -> None:
+        """Show the progress as napari does."""
+        self._progress.watch_save(saver)
+
+    def watch_copy(self, copy: SidecarCopy) -> None:
+        """Show the progress as napari does."""
+        watch_copy(copy)
+
+    def save_with_image(self, layer: Any) -> bool:
+        """Open *Save as…* for all labels of a window that have no file."""
+        for guard in find_guards() if is_asked_by_user() else ():
+            viewer = guard.viewer
+            if viewer is not None and layer in viewer.layers:
+                unsaved = list_unsaved_labels(viewer.layers)
+                save_as(viewer, [*filter(has_no_file, unsaved)])
+                return True
+        return False
+
+    def name_taken(self, layer: Any, error: NameTakenError) -> str | None:
+        """Ask in the window that has the layer."""
+        for guard in find_guards():
+            if guard.viewer is not None and layer in guard.viewer.layers:
+                return guard.name_for(layer, error)
+        return None
+
+    def resolve_unsaved(self, viewer: ViewerModel, layers: Iterable[Any]) -> bool:
+        """Ask in the window of a viewer, if it has one."""
+        guard = guard_of(viewer)
+        if guard is None:
+            return super().resolve_unsaved(viewer, layers)
+        return guard.resolve_unsaved(layers)
+
+    def offer_edits(
+        self, viewer: ViewerModel, found: Sequence[KeptEdits]
+    ) -> tuple[str, Sequence[KeptEdits]]:
+        """Ask in the window of a viewer, if it has one."""
+        guard = guard_of(viewer)
+        if guard is None:
+            return LATER, ()
+        return ask_to_restore(guard.parent(), found, partial(field_title, viewer))
