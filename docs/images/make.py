@@ -396,7 +396,7 @@ def browser(folder: Path) -> None:
     path = write_plate(folder / "plate.ome.zarr", fields=4)
     viewer = open_sample(path)
     dock = show_browser(viewer)
-    while len(dock.map.pictures()) < 22:
+    while len(dock.map.state.pictures) < 22:
         wait(0.1)
     dock.goToWell("C/4")
     wait(2)
@@ -416,7 +416,7 @@ def tables(folder: Path) -> None:
     viewer = open_sample(write_plate(folder / "plate.ome.zarr", fields=2))
     viewer.theme = "light"
     dock = show_browser(viewer)
-    while len(dock.map.pictures()) < 22 or not dock.tables.tables().labels:
+    while len(dock.map.state.pictures) < 22 or not dock.tables.tables().labels:
         wait(0.1)
     found = dock.tables.tables()
     found.measure_labels("nuclei", MeasureScope.ALL)

@@ -235,8 +235,8 @@ def test_a_plate_is_annotated_closed_and_opened_again(
     picture(viewer, "1-dropped")
     walked = annotate_fields(viewer, dock, browser)
     first = browser.map.wells[0].path
-    until(lambda: first in browser_of(viewer).map.states())
-    shown = browser_of(viewer).map.states()
+    until(lambda: first in browser_of(viewer).map.state.states)
+    shown = browser_of(viewer).map.state.states
     assert shown[first].share_of("done") == pytest.approx(1 / 3)
     viewer.close()
     pump(200)

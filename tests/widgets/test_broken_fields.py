@@ -64,15 +64,15 @@ def test_a_click_on_an_unreadable_well_leaves_the_frame_at_the_field(viewer, doc
     until(notices)
     until(lambda: not dock.isBusy())
     assert [text.splitlines()[0] for text in notices()] == ["Not shown: A3"]
-    assert "A/3" in dock.map.problems(), "it is crossed"
+    assert "A/3" in dock.map.state.problems, "it is crossed"
     assert dock.browser().position == Position("A/1", "0", 0)
-    assert dock.map.current() == "A/1"
+    assert dock.map.state.current == "A/1"
     assert dock.map.selected() == ("A/1",)
     assert dock._listed == "A/1"
     assert caption(viewer) == "A1 - field 0"
     # The next key leads on from what is on screen.
     click_well(dock, "B/1")
-    until(lambda: dock.map.current() == "B/1")
+    until(lambda: dock.map.state.current == "B/1")
     assert dock.browser().position.well == "B/1"
 
 
@@ -94,7 +94,7 @@ def test_a_field_of_a_coarser_level_is_shown_with_one_notice(viewer, dock, root,
     until(lambda: browser.position == Position("B/2", "0", 0))
     until(lambda: not dock.isBusy())
     assert caption(viewer) == "B2 - field 0"
-    assert dock.map.current() == "B/2"
+    assert dock.map.state.current == "B/2"
     shown = np.asarray(viewer.layers[0].data[0])
     assert shown.shape[-2:] == (16, 16), "the coarser level"
     assert shown.all()

@@ -36,7 +36,7 @@ def dock(viewer, tmp_path, qtbot):
     viewer.open(str(where), plugin="napari-ngff")
     dock = show_browser(viewer)
     qtbot.waitUntil(lambda: dock.browser() is not None, timeout=PATIENCE)
-    qtbot.waitUntil(lambda: len(dock.map.pictures()) == 12, timeout=PATIENCE)
+    qtbot.waitUntil(lambda: len(dock.map.state.pictures) == 12, timeout=PATIENCE)
     return dock
 
 
@@ -94,7 +94,7 @@ def test_wells_stay_selected_until_another_is_gone_to(dock, qtbot):
     chosen = ("A/1", "B/2", "C/4")
     assert dock.map.selected() == chosen
     click_well(dock, "A/3", Qt.KeyboardModifier.ShiftModifier)
-    qtbot.waitUntil(lambda: dock.map._state.pinned == {"A/3"}, timeout=PATIENCE)
+    qtbot.waitUntil(lambda: dock.map.state.pinned == {"A/3"}, timeout=PATIENCE)
     assert dock.map.selected() == chosen
     dock.controls.labels_chosen.emit("cells")
     assert dock.map.selected() == chosen
@@ -113,7 +113,7 @@ def test_arrows_frame_the_well_of_a_mosaic_that_they_lead_to(dock, qtbot):
     QTest.mouseDClick(dock.map.viewport(), LEFT, pos=dock.map.rectOf("B/2").center())
     for key, well in ((Qt.Key.Key_Right, "B/3"), (Qt.Key.Key_Up, "A/3")):
         QTest.keyClick(dock.map, key)
-        assert dock.map.current() == well
+        assert dock.map.state.current == well
         qtbot.waitUntil(lambda w=well: dock._listed == w, timeout=PATIENCE)
         assert dock._canvas_mode() is CanvasMode.PLATE
 
@@ -315,7 +315,7 @@ def test_a_dock_does_not_go_while_thumbnails_arrive(viewer, tmp_path, monkeypatc
     viewer.open(str(write_plate(tmp_path / "p.ome.zarr")), plugin="napari-ngff")
     docks = [show_browser(viewer)]
     feed, plate_map, seen = docks[0].feed, docks[0].map, []
-    until(lambda: len(plate_map.pictures()) == 6)
+    until(lambda: len(plate_map.state.pictures) == 6)
 
     def hand_out(found):
         gc.collect()
@@ -355,7 +355,7 @@ def test_states_of_annotation_are_on_the_map_before_a_round_begins(
     viewer.open(str(where), plugin="napari-ngff")
     until(lambda: browser_of(viewer) is not None)
     view = browser_of(viewer).map
-    until(lambda: set(view.states()) == {"A/1", "A/2"})
+    until(lambda: set(view.state.states) == {"A/1", "A/2"})
     assert view.tipAt(view.rectOf("A/1").center()) == "A1\n2 fields: 1 done"
     view.setCurrent("A/1")  # its frame does not hide the bar
     pump()
@@ -374,4 +374,4 @@ def test_states_of_annotation_are_on_the_map_before_a_round_begins(
     corner = view.rectOf("A/2").topLeft()
     assert picture.pixelColor(corner.x() + 2, corner.y() + 2) == view._colors.broken
     session_of(viewer).browser.states.set_state("B/3/0", "in progress")
-    until(lambda: "B/3" in view.states())
+    until(lambda: "B/3" in view.state.states)

@@ -96,9 +96,9 @@ def images(viewer):
 def test_it_opens_by_itself(viewer, dock):
     assert list(viewer.window.dock_widgets) == [full_name(BROWSER)]
     assert dock.title.text() == "Tiny (plate)"
-    assert len(dock.map.plate().wells) == 24
-    until(lambda: len(dock.map.pictures()) == 23)
-    until(lambda: "C/2" in dock.map.problems())
+    assert len(dock.map.state.map.wells) == 24
+    until(lambda: len(dock.map.state.pictures) == 23)
+    until(lambda: "C/2" in dock.map.state.problems)
     tip = dock.map.tipAt(dock.map.rectOf("C/2").center())
     assert tip.startswith("C2\n")
     assert len(tip.splitlines()[1]) > 10
@@ -204,20 +204,18 @@ def test_wells_are_selected_filtered_and_laid_out(viewer, dock, qtbot):
     until(lambda: dock._canvas_mode() is CanvasMode.PLATE)
     # The filter dims, and Enter selects.
     qtbot.keyClicks(dock.controls.filter, "B, 4")
-    assert dock.map._state.shown == {
-        *(f"B/{i}" for i in range(1, 7)),
-        *(f"{row}/4" for row in "ACD"),
-    }
+    shown = {*(f"B/{i}" for i in range(1, 7)), *(f"{row}/4" for row in "ACD")}
+    until(lambda: dock.map.state.shown == shown)
     QTest.keyClick(dock.controls.filter, Qt.Key.Key_Return)
-    assert len(dock.map.selected()) == 9
+    until(lambda: len(dock.map.selected()) == 9)
     dock.controls.filter.clear()
-    assert dock.map._state.shown is None
+    until(lambda: dock.map.state.shown is None)
     # Another plate is chosen for the map.
-    assert dock.map.plate().shape == (4, 6)
+    assert dock.map.state.map.shape == (4, 6)
     box = dock.controls.geometry_box
     box.setCurrentIndex(box.findData(96))
     box.activated.emit(box.currentIndex())
-    assert dock.map.plate().shape == (8, 12)
+    assert dock.map.state.map.shape == (8, 12)
     click(dock, "D/5")
     at(dock, "D/5", "0")
     # A broken well says so; the map stays at the field on screen, and its fields.
@@ -225,7 +223,7 @@ def test_wells_are_selected_filtered_and_laid_out(viewer, dock, qtbot):
     listed = dock.well.strip.count()
     dock.goToWell("C/2")
     until(lambda: "C/2" in dock.status.text())
-    assert dock.map.current() == "D/5"
+    assert dock.map.state.current == "D/5"
     assert dock.well.strip.count() == listed
     click(dock, "A/1")
     at(dock, "A/1", "0")
@@ -237,11 +235,11 @@ def test_shift_pins(viewer, dock):
     at(dock, "A/1", "0")
     count = len(viewer.layers)
     click(dock, "B/4", SHIFT)
-    until(lambda: "B/4" in dock.map._state.pinned)
+    until(lambda: "B/4" in dock.map.state.pinned)
     until(lambda: len(viewer.layers) == 2 * count)
     assert dock.browser().position.well == "A/1"
     click(dock, "B/4", SHIFT)
-    until(lambda: not dock.map._state.pinned)
+    until(lambda: not dock.map.state.pinned)
     until(lambda: len(viewer.layers) == count)
 
 
@@ -279,7 +277,7 @@ def test_thumbnails_of_wells_are_of_the_chosen_acquisition(viewer, tmp_path):
     dock = dock_of(viewer)
 
     def picture():
-        found = dock.map._state.pictures.get("A/2")
+        found = dock.map.state.pictures.get("A/2")
         return found and found.pixelColor(found.width() - 1, found.height() - 1).name()
 
     until(picture)
@@ -361,7 +359,7 @@ def test_files_are_not_read_in_the_main_thread(viewer, tmp_path, monkeypatch):
     monkeypatch.setattr(FolderSource, "get", noting)
     dock = show_browser(viewer)
     session_of(viewer).browse(node)
-    until(lambda: len(dock.map.pictures()) == 384)
+    until(lambda: len(dock.map.state.pictures) == 384)
     dock.goToWell("B/3")
     dock._click.stop()
     until(lambda: dock.well.strip.count() == 1)

@@ -116,7 +116,7 @@ def test_a_plate_of_a_folder_is_opened_and_browsed(viewer, dock, tmp_path):
     until(lambda: [layer.name for layer in viewer.layers] == ["Tiny"])
     assert viewer.layers[0].data[0].shape == (16, 24)
     until(dock.map.isVisible)
-    assert len(dock.map.plate().wells) == 6
+    assert len(dock.map.state.map.wells) == 6
 
 
 def write_collection(where):

@@ -262,12 +262,12 @@ def mark(view, sign, path):
     elif sign == "selected":
         view.setSelected(found)
     elif sign == "pinned":
-        view.setPinned(set(found))
+        view.change_state(pinned=set(found))
     elif sign == "broken":
-        view.setProblems(dict.fromkeys(found, "broken"))
+        view.change_state(problems=dict.fromkeys(found, "broken"))
     else:
         half = WellStates({"done": 1}, 2)
-        view.setStates(dict.fromkeys(found, half))
+        view.change_state(states=dict.fromkeys(found, half))
     pump(10)
 
 
@@ -290,7 +290,7 @@ def test_names_missing_values_and_the_legend_are_seen(plate_map):
     coloring = color_numbers(values, title, is_log=False)
     header = pixels(plate_map.viewport(), QRect(0, 0, plate_map.viewport().width(), 14))
     assert text_ratio(header) >= TEXT
-    plate_map.setColoring(coloring)
+    plate_map.change_state(coloring=coloring)
     pump(20)
     missing = pixels(plate_map.viewport(), plate_map.rectOf(WELLS[0].path))
     assert text_ratio(missing) >= SIGN

@@ -107,7 +107,7 @@ def opened(viewer, plate):
 
 def take_journey(viewer, dock, plate, journey):
     drop_on_canvas(viewer, plate / "conditions.csv")
-    until(lambda: dock.map.coloring() is not None)
+    until(lambda: dock.map.state.coloring is not None)
     assert dock.tables.column.currentText() == "dose"
     assert dock.tables.log.isChecked()
     # Each dilution has a colour of its own, and each row the same ones.
@@ -122,15 +122,15 @@ def take_journey(viewer, dock, plate, journey):
     journey.reached("384 wells measured", 2)
 
     choose_from_box(dock.tables.column, "area")
-    until(lambda: dock.map.coloring().title == "area, mean")
+    until(lambda: dock.map.state.coloring.title == "area, mean")
     choose_from_box(dock.tables.column, "dose")
-    until(lambda: dock.map.coloring().title == "dose")
+    until(lambda: dock.map.state.coloring.title == "dose")
     assert [color_of(dock, f"C/{column}") for column in range(2, 24)] == doses
     journey.reached("coloured by area, and by log dose again", 4)
 
     QTest.keyClicks(dock.controls.filter, "compound = compound 3 and dose > 100")
     shown = {f"{row}/{column}" for row in "EF" for column in range(2, 6)}
-    until(lambda: dock.map._state.shown == shown)
+    until(lambda: dock.map.state.shown == shown)
     journey.reached("one compound found by name and dose", 1)
 
     compare(viewer, dock, ("E/2", "E/5", "F/2", "E/1"))

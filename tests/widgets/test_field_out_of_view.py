@@ -30,7 +30,7 @@ def test_a_field_smaller_than_the_overview_before_it(viewer, tmp_path):
         viewer.window._qt_viewer._qt_open([f"{server.address}/plate.zarr"], stack=False)
         until(lambda: show_browser(viewer) is not None)
         dock = show_browser(viewer)
-        until(lambda: dock.browser() is not None and len(dock.map.pictures()) == 6)
+        until(lambda: dock.browser() is not None and len(dock.map.state.pictures) == 6)
         until(lambda: not dock.isBusy() and not dock.browser().is_drawing)
         dock.browser().show_field("A/2")
         until(lambda: dock.browser().position == Position("A/2", "0", 0))

@@ -307,7 +307,7 @@ def walk_plate(viewer, place, shown, tmp_path):
     drop(viewer, place.address("plate.zarr"))
     until(lambda: show_browser(viewer) is not None)
     dock = show_browser(viewer)
-    until(lambda: dock.browser() is not None and len(dock.map.pictures()) == 6)
+    until(lambda: dock.browser() is not None and len(dock.map.state.pictures) == 6)
     until(lambda: not dock.isBusy() and not dock.browser().is_drawing)
     dock.browser().show_field("A/2")
     until(lambda: dock.browser().position == Position("A/2", "0", 0))

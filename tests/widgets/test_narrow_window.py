@@ -70,7 +70,7 @@ def test_the_browser_fits_beside_the_canvas(viewer, plate_browser):
     assert_fits(plate_browser)
     tables = plate_browser.tables.tables()
     until(lambda: tables.labels)
-    session_of(viewer).browser.show_field(plate_browser.map.plate().wells[0].path)
+    session_of(viewer).browser.show_field(plate_browser.map.state.map.wells[0].path)
     tables.measure_labels(tables.labels[0], "in this field", ())
     until(lambda: plate_browser.tables.save_button.isVisible())
     pump(300)

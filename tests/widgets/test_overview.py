@@ -237,7 +237,7 @@ def test_tools_of_layers_keep_their_clicks(viewer, dock):
 def test_the_first_arrow_leads_to_the_first_well(viewer, dock):
     for well in ("A/1", "A/2"):
         QTest.keyClick(dock.map, Qt.Key.Key_Right)
-        until(lambda w=well: dock.map.current() == w)
+        until(lambda w=well: dock.map.state.current == w)
         center = np.array(viewer.scene.camera.center[-2:])
         np.testing.assert_allclose(center, middle(dock, well, (0.5, 0.5)), atol=1)
 
@@ -245,13 +245,13 @@ def test_the_first_arrow_leads_to_the_first_well(viewer, dock):
 def test_a_click_on_the_canvas_selects_a_well_and_an_arrow_its_neighbour(viewer, dock):
     click(viewer, middle(dock, "B/1", (0.5, 0.5)))
     until(lambda: dock.map.selected() == ("B/1",))
-    assert dock.map.current() == "B/1"
+    assert dock.map.state.current == "B/1"
     assert dock.browser().position is None
     until(lambda: dock._listed == "B/1")
     for well in ("B/2", "A/2"):
         key = Qt.Key.Key_Right if well == "B/2" else Qt.Key.Key_Up
         QTest.keyClick(dock.map, key)
-        until(lambda w=well: dock.map.current() == w)
+        until(lambda w=well: dock.map.state.current == w)
         center = np.array(viewer.scene.camera.center[-2:])
         np.testing.assert_allclose(center, middle(dock, well, (0.5, 0.5)), atol=1)
 
@@ -269,7 +269,7 @@ def test_arrows_take_the_selection_along(viewer, dock):
     dock.browser().zoom_to("B/2")
     pump(200)
     QTest.keyClick(dock.map, Qt.Key.Key_Right)
-    until(lambda: dock.map.current() == "B/3")
+    until(lambda: dock.map.state.current == "B/3")
     assert dock.map.selected() == ("B/3",)
 
 
@@ -278,7 +278,7 @@ def test_a_table_that_is_dropped_on_the_canvas_is_loaded(viewer, dock, tmp_path)
     path = tmp_path / "conditions.csv"
     path.write_text("well,dose\nA1,3\n")
     drop_on_canvas(viewer, path)
-    until(lambda: dock.map.coloring() is not None)
+    until(lambda: dock.map.state.coloring is not None)
     assert dock.tables.table.currentText() == "conditions.csv"
 
 

@@ -128,7 +128,7 @@ def test_a_plate_with_its_map_and_labels(viewer, home, server, shown):
     use_workers()
     viewer.open(address(server, "plate.zarr"), plugin="napari-ngff")
     dock = show_browser(viewer)
-    until(lambda: dock.browser() is not None and len(dock.map.pictures()) == 6)
+    until(lambda: dock.browser() is not None and len(dock.map.state.pictures) == 6)
     until(lambda: not dock.isBusy() and not dock.browser().is_drawing)
     dock.browser().show_field("A/2")
     until(lambda: dock.browser().position == Position("A/2", "0", 0))

@@ -184,7 +184,7 @@ def test_nothing_piles_up(viewer, tmp_path, monkeypatch):
     viewer.canvas.overlays.text.box = False
     dock = show_browser(viewer)
     until(lambda: dock.browser() is not None)
-    until(lambda: len(dock.map.pictures()) == 384)
+    until(lambda: len(dock.map.state.pictures) == 384)
     chance = random.Random(1)
     laps, steps = [], 0
     end = time.monotonic() + SECONDS

@@ -82,10 +82,12 @@ def test_a_well_comes_when_it_is_clicked_after_the_server_is_back(
 ):
     server.answer = lambda path: BUSY if path.startswith("/p.zarr/B/2/") else OK
     dock = browsed(viewer, server, tmp_path, grid=(3, 4))
-    until(lambda: len(dock.map.pictures()) == 11 and "B/2" in dock.map.problems())
+    until(
+        lambda: len(dock.map.state.pictures) == 11 and "B/2" in dock.map.state.problems
+    )
     calm(dock)
-    assert list(dock.map.problems()) == ["B/2"]
-    text = dock.map.problems()["B/2"]
+    assert list(dock.map.state.problems) == ["B/2"]
+    text = dock.map.state.problems["B/2"]
     assert f"{server.address}/p.zarr/B/2/" in text
     assert "503 Service Unavailable" in text
     until(lambda: reported)  # once no more failures come
@@ -101,7 +103,7 @@ def test_a_well_comes_when_it_is_clicked_after_the_server_is_back(
     server.answer = lambda path: OK
     click(dock, "B/2")
     until(lambda: dock.browser().position == Position("B/2", "0", 0))
-    until(lambda: "B/2" in dock.map.pictures() and not dock.map.problems())
+    until(lambda: "B/2" in dock.map.state.pictures and not dock.map.state.problems)
     calm(dock)
     QTest.mouseClick(dock.controls.buttons[CanvasMode.PLATE], LEFT)
     until(lambda: len(dock.browser().shown_wells) == 12)
@@ -142,16 +144,16 @@ def test_a_double_click_reads_a_well_of_the_mosaic_again(
     part = "/p.zarr/B/2/1/1/c/0/0/0"
     server.answer = lambda path: BUSY if path == part else OK
     dock = browsed(viewer, server, tmp_path, grid=(3, 4))
-    until(lambda: "B/2" in dock.map.problems())
+    until(lambda: "B/2" in dock.map.state.problems)
     calm(dock)
     server.answer = lambda path: OK
     at = dock.map.rectOf("B/2").center()
     QTest.mouseDClick(dock.map.viewport(), LEFT, pos=at)
-    until(lambda: not dock.map.problems())
+    until(lambda: not dock.map.state.problems)
     calm(dock)
     assert viewer.layers[0]._slice.image.raw.all()  # what is drawn
     assert wells_of(viewer, (3, 4)).all()  # what a script reads
-    assert not dock.map.problems()
+    assert not dock.map.state.problems
 
 
 @pytest.mark.long

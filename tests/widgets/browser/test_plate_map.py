@@ -150,7 +150,7 @@ def test_the_mouse_shows_where_it_is(view, qtbot):
     with qtbot.waitSignal(view.hovered) as reported:
         move(view, centre(view, "B/3"))
     assert reported.args == ["B/3"]
-    view.setProblems({"B/3": "The well is gone."})
+    view.change_state(problems={"B/3": "The well is gone."})
     assert view.tipAt(centre(view, "B/3")) == "B3\nThe well is gone."
     assert view.tipAt(centre(view, "B/4")) == "B4"
     rect = view.rectOf("D/4")
@@ -176,12 +176,12 @@ def test_wells_gaps_and_pictures_are_distinguished(view):
     assert image.pixelColor(rect.center() + QPoint(rect.width() + 1, 0)) == colors.gap
     view.setPictures({"A/2": picture("#00ff00")})
     assert pixel(view, "A/2") == QColor("#00ff00")
-    view.setProblems({"C/3": "gone"})
+    view.change_state(problems={"C/3": "gone"})
     assert pixel(view, "C/3", (0.5, 0.5)) == colors.broken
-    view.setShown({"A/1"})
+    view.change_state(shown={"A/1"})
     assert pixel(view, "A/2") != QColor("#00ff00"), "filtered wells are dimmed"
     assert pixel(view, "A/1") == colors.well
-    view.setShown(None)
+    view.change_state(shown=None)
     view.setCurrent("F/6")
     assert pixel(view, "F/6", (0.5, 0.0)) == colors.chosen
 
@@ -190,7 +190,7 @@ def test_values_colour_wells(view, qtbot):
     colors = [(n, 0, 255 - n) for n in range(256)]
     view.setPictures({"A/1": picture("#00ff00")})
     values = {"A/1": 10.0, "A/2": 25.0, "A/3": None, "A/4": float("nan")}
-    view.setColoring(Coloring(values, (10.0, 20.0), "cells", colors))
+    view.change_state(coloring=Coloring(values, (10.0, 20.0), "cells", colors))
     assert pixel(view, "A/1") == QColor(0, 0, 255)
     assert pixel(view, "A/2") == QColor(255, 0, 0)
     for missing in ("A/3", "A/4", "B/1"):
@@ -201,7 +201,7 @@ def test_values_colour_wells(view, qtbot):
     y = view.viewport().height() - 25
     assert legend.pixelColor(10, y).blue() > 240
     assert legend.pixelColor(view.viewport().width() - 10, y).red() > 240
-    view.setColoring(None)
+    view.change_state(coloring=None)
     assert pixel(view, "A/1") == QColor("#00ff00")
 
 

@@ -84,7 +84,7 @@ def test_the_login_is_asked_for_at_the_first_refused_well(viewer, drop_plate, re
         dialog.lines["token"].setText(TOKEN)
         dialog.accept()
         until(lambda: len(viewer.layers) and browser_of(viewer) is not None)
-        until(lambda: len(browser_of(viewer).map._state.pictures) == 24)
+        until(lambda: len(browser_of(viewer).map.state.pictures) == 24)
         until(lambda: not fetcher.is_busy)
         pump(200)
         assert reported == []
@@ -119,9 +119,9 @@ def test_thumbnails_that_were_refused_come_after_the_login(
         dock.feed.want_pictures()  # as by scrolling
         pump(300)
         assert len(server.refused) == refused, "a refused login is not tried again"
-        assert not dock.map._state.pictures
+        assert not dock.map.state.pictures
         set_login(server.address, make_login(token=TOKEN))
-        until(lambda: len(dock.map._state.pictures) == 24)
+        until(lambda: len(dock.map.state.pictures) == 24)
         layer = viewer.layers[0]
         until(lambda: np.count_nonzero(layer._slice.image.raw) > 0)
         until(lambda: not fetcher.is_busy)

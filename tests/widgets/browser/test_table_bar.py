@@ -55,7 +55,7 @@ def dock(viewer, tmp_path, monkeypatch):
     until(lambda: any(isinstance(d, BrowserDock) for d in docks()))
     found = next(d for d in docks() if isinstance(d, BrowserDock))
     until(lambda: bool(found.tables.tables().labels))
-    until(lambda: len(found.map.pictures()) == 8)
+    until(lambda: len(found.map.state.pictures) == 8)
     return found
 
 
@@ -65,7 +65,7 @@ def dropped(dock, tmp_path):
     path = tmp_path / "conditions.csv"
     path.write_text(CSV)
     drop(dock, path)
-    until(lambda: dock.map.coloring() is not None)
+    until(lambda: dock.map.state.coloring is not None)
     return dock
 
 
@@ -112,7 +112,7 @@ def test_thumbnails_come_back(dropped):
     coloured = color_at(dropped, "B/3")
     dropped.tables.column.setCurrentIndex(0)
     dropped.tables.column.activated.emit(0)
-    until(lambda: dropped.map.coloring() is None)
+    until(lambda: dropped.map.state.coloring is None)
     assert color_at(dropped, "B/3") != coloured
     tip = dropped.map.tipAt(dropped.map.rectOf("A/2").center())
     assert tip == "A2\ndose: 0.5\ndrug: dmso"
@@ -137,7 +137,7 @@ def choose_from(box, text):
 @pytest.mark.long
 def test_text_is_a_category_with_a_legend(dropped):
     choose_from(dropped.tables.column, "drug")
-    until(lambda: dropped.map.coloring().title == "drug")
+    until(lambda: dropped.map.state.coloring.title == "drug")
     assert not dropped.tables.note.isVisible()
     assert not dropped.tables.log.isVisible()
     assert color_at(dropped, "A/1") == QColor(*CATEGORY_COLORS[0])
@@ -169,7 +169,7 @@ def test_conditions_and_measurements_are_joined(dropped):
     choose_from(dropped.tables.column, "dose")
     assert tables.joined.chosen == TableOffer(TableOrigin.FILE, "conditions.csv")
     QTest.keyClicks(dropped.controls.filter, "drug = dmso and area > 0")
-    until(lambda: dropped.map._state.shown == {"A/1", "A/2", "A/3"})
+    until(lambda: dropped.map.state.shown == {"A/1", "A/2", "A/3"})
 
 
 @pytest.mark.long
@@ -178,7 +178,7 @@ def test_doses_have_logarithmic_colours_and_a_box_to_change_that(dock, tmp_path)
     rows = [f"A{i + 1},{10.0**i}" for i in range(4)]
     path.write_text("\n".join(("well,dose", *rows)))
     drop(dock, path)
-    until(lambda: dock.map.coloring() is not None)
+    until(lambda: dock.map.state.coloring is not None)
     scale = map_colors()
     assert dock.tables.log.isChecked()
     assert color_at(dock, "A/2") == QColor(*(int(c) for c in scale[85]))
@@ -195,7 +195,7 @@ def test_doses_have_logarithmic_colours_and_a_box_to_change_that(dock, tmp_path)
 def test_conditions_in_the_filter_line(dropped):
     line = dropped.controls.filter
     QTest.keyClicks(line, "dose >= 0.5 and drug = x")
-    until(lambda: dropped.map._state.shown == {"B/2", "B/3"})
+    until(lambda: dropped.map.state.shown == {"B/2", "B/3"})
     # The others are dimmed, and not crossed.
     rect = dropped.map.rectOf("A/1")
     picture = dropped.map.viewport().grab().toImage()
@@ -205,14 +205,14 @@ def test_conditions_in_the_filter_line(dropped):
     QTest.keyClick(line, Qt.Key.Key_Return)
     until(lambda: dropped.map.selected() == ("B/2", "B/3"))
     line.setText("dos > 1")
-    until(lambda: dropped.map._state.shown is None)
+    until(lambda: dropped.map.state.shown is None)
     assert "no column 'dos'" in dropped.tables.note.text()
     assert dropped.tables.note.isVisible()
     # Enter selects what is written by now, however fast.
     line.setText("B")
     QTest.keyClick(line, Qt.Key.Key_Return)
     until(lambda: dropped.map.selected() == ("B/1", "B/2", "B/3", "B/4"))
-    assert dropped.map._state.shown == {"B/1", "B/2", "B/3", "B/4"}
+    assert dropped.map.state.shown == {"B/1", "B/2", "B/3", "B/4"}
     assert dropped.tables.note.text() == "Wells that match the filter: 4 of 8."
     line.clear()
     until(lambda: not dropped.tables.note.isVisible())
@@ -326,7 +326,7 @@ def test_infinite_values_are_drawn(dock, tmp_path):
     path = tmp_path / "odd.csv"
     path.write_text("well,ratio\nA1,inf\nA2,-inf\nB1,2\nB2,3\n")
     drop(dock, path)
-    until(lambda: dock.map.coloring() is not None)
+    until(lambda: dock.map.state.coloring is not None)
     assert color_at(dock, "A/1") == color_at(dock, "B/2")
     assert color_at(dock, "A/2") == color_at(dock, "B/1")
     assert color_at(dock, "A/1") != color_at(dock, "A/2")

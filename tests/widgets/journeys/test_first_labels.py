@@ -19,7 +19,7 @@ def test_first_labels_are_painted_and_saved(viewer, tmp_path):
     def journey(person):
         person.drop(plate)
         dock = person.sees(lambda: browser_of(viewer))
-        person.sees(lambda: len(dock.map.pictures()) == 5)
+        person.sees(lambda: len(dock.map.state.pictures) == 5)
         person.sees(lambda: np.mean(viewer.screenshot(flash=False)[..., :3]) > 3)
         person.step("plate")
 

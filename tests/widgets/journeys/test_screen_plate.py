@@ -58,7 +58,7 @@ def test_wells_are_found_measured_colored_and_compared(viewer, tmp_path):
 
         person.click(dock.controls.filter)
         person.types("A1:B3 and dose > 0.005")
-        person.sees(lambda: dock.map._state.shown == set(WELLS))
+        person.sees(lambda: dock.map.state.shown == set(WELLS))
         person.press("Return")
         person.click(lambda: dock.controls.buttons["Selected"])
         person.sees(lambda: session_of(viewer).browser.shown_wells == WELLS)

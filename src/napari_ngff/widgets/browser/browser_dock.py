@@ -211,7 +211,7 @@ class BrowserDock(BrowserPanel):
 
     def goToWell(self, path: str) -> None:
         """Show a well as the canvas shows wells now: one field, or the whole well."""
-        self._well = "" if path in self.map.problems() else self._well  # ask again
+        self._well = "" if path in self.map.state.problems else self._well  # ask again
         self._clicked = path
         # The frame stays at the field on screen until the next field is shown.
         if self._browser is None or self._browser.position is None:
@@ -251,7 +251,7 @@ class BrowserDock(BrowserPanel):
         browser = self._browser
         if browser is None:
             return
-        wells = self.map.plate().wells
+        wells = self.map.state.map.wells
         well = self._clicked or self._well or (wells[0].path if wells else None)
         if mode is CanvasMode.PLATE:
             browser.show_mosaic()
@@ -389,7 +389,7 @@ class BrowserDock(BrowserPanel):
                 self.map.setSelected(browser.shown_wells)
             return
         self.status.setText(browser.name_field(position))
-        if position.well not in (None, self.map.current()):
+        if position.well not in (None, self.map.state.current):
             self.map.setSelected([position.well])
         self._mark_well(position.well)
         self.well.setCurrent(position.field)
@@ -409,9 +409,7 @@ class BrowserDock(BrowserPanel):
         browser = self._browser
         if browser is None or not isalive(self):  # type: ignore[no-untyped-call]
             return
-        self.map.setPinned(
-            {p.well for p in browser.pinned_fields if p.well is not None}
-        )
+        self.map.change_state(pinned={p.well for p in browser.pinned_fields})
         self.controls.setAcquisitions(browser.acquisitions, browser.chosen_acquisitions)
         self.controls.showLabels(browser.labels)
         self.well.setRuns(browser.chosen_acquisitions)
@@ -451,7 +449,9 @@ class BrowserDock(BrowserPanel):
 
     def _show_problems(self) -> None:
         if self._browser is not None and isalive(self):  # type: ignore[no-untyped-call]
-            self.map.setProblems({**self._failures, **self._browser.problems})
+            problems = {**self._failures, **self._browser.problems}
+            problems = {well: reason for well, reason in problems.items() if reason}
+            self.map.change_state(problems=problems)
 
     def _want_states(self) -> None:
         """Count the states of annotation in a worker, and show them on the map."""
@@ -460,7 +460,7 @@ class BrowserDock(BrowserPanel):
             self._tasks.start_task("states", browser.count_states, self._on_states)
 
     def _on_states(self, states: dict[str, WellStates] | str) -> None:
-        self.map.setStates({} if isinstance(states, str) else states)
+        self.map.change_state(states={} if isinstance(states, str) else states)
         self._show_field_states()
 
     def _show_field_states(self) -> None:

@@ -86,8 +86,14 @@ class MapState:
 
     Attributes
     ----------
+    problems
+        Why wells are crossed; the tool tip has the reason.
+    current
+        The well that is framed.
+    pinned
+        Wells that are shown for comparison.
     shown
-        Wells that a filter lets through; None for all.
+        Wells that a filter lets through, the others are dimmed; None for all.
     coloring
         Values of a column, which take the place of the pictures; None for these.
     states

@@ -103,7 +103,7 @@ class PictureFeed(QObject):
             return
         self._acquisition = acquisition
         self._done = {place for place in self._done if not place.well}
-        self._map.clearPictures()
+        self._map.change_state(pictures={})
         self._report_errors(dict.fromkeys(self._failed, ""))
         self.want_pictures()
 
@@ -320,7 +320,7 @@ class BrowserPanel(DropTarget):
 
     def sizeHint(self) -> QSize:
         """Return a width for all columns, or less if the canvas would be too small."""
-        columns = len(self.map.plate().columns)
+        columns = len(self.map.state.map.columns)
         width = next((w for most, w in WIDTHS.items() if columns <= most), WIDTHS[48])
         # A quarter for small plates, else a third: the canvas needs the rest.
         share = 1 / 4 if columns <= min(WIDTHS) else 1 / 3

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from qtpy.QtCore import (  # type: ignore[attr-defined]
     QPoint,
@@ -32,7 +33,7 @@ from napari_ngff.widgets.browser.map_painting import (
 from napari_ngff.widgets.colors import ThemeColors
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from qtpy.QtCore import QEvent
     from qtpy.QtGui import (
@@ -47,8 +48,6 @@ if TYPE_CHECKING:
     )
 
     from napari_ngff.plate.plate_layout import MapWell, PlateMap
-    from napari_ngff.viewer.browsing.coloring import Coloring
-    from napari_ngff.viewer.browsing.field_labels import WellStates
     from napari_ngff.viewer.browsing.joined_tables import WellDetails
 
 __all__ = ["STEPS", "MapSurface", "PlateMapView"]
@@ -68,6 +67,11 @@ class MapSurface(QAbstractScrollArea):
     """Draws a map of wells from the metadata of a plate.
 
     Ctrl and the wheel make cells larger, until the map scrolls.
+
+    Attributes
+    ----------
+    state
+        What is drawn.
     """
 
     picked = Signal()
@@ -77,7 +81,7 @@ class MapSurface(QAbstractScrollArea):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._state = MapState()
+        self.state = MapState()
         self._colors = ThemeColors.from_theme("dark")
         self._zoom = 1.0
         port = self.viewport()
@@ -96,14 +100,14 @@ class MapSurface(QAbstractScrollArea):
     def setMap(self, plate: PlateMap) -> None:
         """Show another plate, or the same in another geometry."""
         known = {well.path for well in plate.wells}
-        self._state.map = plate
-        self._state.wells = {(w.row, w.column): w for w in plate.wells}
-        self._state.selected &= known
+        self.state.map = plate
+        self.state.wells = {(w.row, w.column): w for w in plate.wells}
+        self.state.selected &= known
         self._set_scroll_bars()
 
     def clear(self) -> None:
         """Show nothing."""
-        self._state = MapState()
+        self.state = MapState()
         self._zoom = 1.0
         self._set_scroll_bars()
 
@@ -114,22 +118,12 @@ class MapSurface(QAbstractScrollArea):
 
     def setPictures(self, pictures: Mapping[str, QImage]) -> None:
         """Add thumbnails of wells, by path."""
-        self._state.pictures.update(pictures)
+        self.state.pictures.update(pictures)
         self._redraw_wells(pictures)
-
-    def clearPictures(self) -> None:
-        """Remove all thumbnails."""
-        self._state.pictures.clear()
-        self._port.update()
-
-    def setProblems(self, problems: Mapping[str, str]) -> None:
-        """Cross the wells that cannot be shown; the tool tip has the reason."""
-        self._state.problems = {well: why for well, why in problems.items() if why}
-        self._port.update()
 
     def setCurrent(self, path: str | None) -> None:
         """Frame the well that is shown, and bring it in view."""
-        before, self._state.current = self._state.current, path
+        before, self.state.current = self.state.current, path
         self._redraw_wells(p for p in (before, path) if p is not None)
         well = self.wellOf(path)
         if well is not None:
@@ -138,61 +132,24 @@ class MapSurface(QAbstractScrollArea):
     def setSelected(self, paths: Iterable[str]) -> None:
         """Select wells."""
         selected = frozenset(paths)
-        if selected != self._state.selected:
-            self._redraw_wells(selected ^ self._state.selected)
-            self._state.selected = selected
+        if selected != self.state.selected:
+            self._redraw_wells(selected ^ self.state.selected)
+            self.state.selected = selected
             self.picked.emit()
 
-    def setPinned(self, paths: Collection[str]) -> None:
-        """Mark the wells that are shown for comparison."""
-        self._state.pinned = frozenset(paths)
+    def change_state(self, **changes: Any) -> None:
+        """Show other pictures, marks or colours; see `MapState`."""
+        self.state = replace(self.state, **changes)
         self._port.update()
-
-    def setShown(self, paths: Collection[str] | None) -> None:
-        """Dim all wells except these; None dims none."""
-        self._state.shown = None if paths is None else frozenset(paths)
-        self._port.update()
-
-    def setColoring(self, coloring: Coloring | None) -> None:
-        """Colour wells by a value instead of showing thumbnails; None shows them."""
-        self._state.coloring = coloring
-        self._set_scroll_bars()
-
-    def setStates(self, states: Mapping[str, WellStates]) -> None:
-        """Draw the state of annotation in wells, by path."""
-        self._state.states = dict(states)
-        self._port.update()
+        if "coloring" in changes:  # the legend needs room
+            self._set_scroll_bars()
 
     # --- what it returns
 
-    def coloring(self) -> Coloring | None:
-        """Return the values by which wells are coloured; None for thumbnails."""
-        return self._state.coloring
-
-    def states(self) -> dict[str, WellStates]:
-        """Return the states of annotation that are shown, by path of the well."""
-        return dict(self._state.states)
-
     def selected(self) -> tuple[str, ...]:
         """Paths of the selected wells, in reading order."""
-        chosen = self._state.selected
-        return tuple(w.path for w in self._state.map.wells if w.path in chosen)
-
-    def current(self) -> str | None:
-        """Path of the well that is framed."""
-        return self._state.current
-
-    def plate(self) -> PlateMap:
-        """Return the map that is drawn."""
-        return self._state.map
-
-    def pictures(self) -> tuple[str, ...]:
-        """Paths of the wells that have a thumbnail."""
-        return tuple(self._state.pictures)
-
-    def problems(self) -> dict[str, str]:
-        """Return the reasons why wells are crossed, by path."""
-        return dict(self._state.problems)
+        chosen = self.state.selected
+        return tuple(w.path for w in self.state.map.wells if w.path in chosen)
 
     def visibleWells(self) -> tuple[str, ...]:
         """Paths of the wells in view, row by row."""
@@ -200,7 +157,7 @@ class MapSurface(QAbstractScrollArea):
 
     def wellOf(self, path: str | None) -> MapWell | None:
         """Find a well by its path."""
-        wells = self._state.map.wells
+        wells = self.state.map.wells
         return next((well for well in wells if well.path == path), None)
 
     def rectOf(self, path: str) -> QRect:
@@ -224,16 +181,16 @@ class MapSurface(QAbstractScrollArea):
 
     def _header_sizes(self) -> tuple[int, int]:
         metrics = self.fontMetrics()
-        names = self._state.map.rows or ("A",)
+        names = self.state.map.rows or ("A",)
         header_width = max(metrics.horizontalAdvance(name) for name in names) + 8
         return header_width, metrics.height() + 4
 
     def _legend_height(self) -> int:
-        shown, width = self._state.coloring, self._port.width()
+        shown, width = self.state.coloring, self._port.width()
         return 0 if shown is None else legend_height(self.fontMetrics(), shown, width)
 
     def _cell_side(self) -> int:
-        rows, columns = self._state.map.shape
+        rows, columns = self.state.map.shape
         header_width, header_height = self._header_sizes()
         size = self._port.size()
         fit = min(
@@ -243,7 +200,7 @@ class MapSurface(QAbstractScrollArea):
         return min(max(int(max(fit, LEAST_SIDE) * self._zoom), LEAST_SIDE), MOST_SIDE)
 
     def _cell_grid(self) -> CellGrid:
-        rows, columns = self._state.map.shape
+        rows, columns = self.state.map.shape
         header_width, header_height = self._header_sizes()
         x, y = self._across.value(), self._down.value()
         return CellGrid(
@@ -258,13 +215,13 @@ class MapSurface(QAbstractScrollArea):
 
     def _wells_in(self, area: QRect) -> list[MapWell]:
         rows, columns = self._cell_grid().cells_within(area)
-        wells = self._state.wells
+        wells = self.state.wells
         return [wells[r, c] for r in rows for c in columns if (r, c) in wells]
 
     def _well_at(self, point: QPoint) -> MapWell | None:
         if not self._cells_area().contains(point):
             return None
-        return self._state.wells.get(self._cell_grid().cell_at(point.x(), point.y()))
+        return self.state.wells.get(self._cell_grid().cell_at(point.x(), point.y()))
 
     def _set_scroll_bars(self) -> None:
         """Adapt the scroll bars and the greatest height to the cells."""
@@ -309,7 +266,7 @@ class MapSurface(QAbstractScrollArea):
         if len(changed) > FEW:
             self._port.update()
             return
-        for well in self._state.map.wells:
+        for well in self.state.map.wells:
             if well.path in changed:
                 self._port.update(grid.cell_rect(well.row, well.column))
 
@@ -318,8 +275,8 @@ class MapSurface(QAbstractScrollArea):
         painter = QPainter(self._port)
         area = event.rect() if event is not None else self._port.rect()
         # Without smooth scaling: it takes three times as long, and hardly shows here.
-        paint_plate(painter, self._state, self._cell_grid(), self._colors, area)
-        coloring = self._state.coloring
+        paint_plate(painter, self.state, self._cell_grid(), self._colors, area)
+        coloring = self.state.coloring
         if coloring is not None:
             room = self._port.rect()
             room.setTop(room.bottom() - self._legend_height() + 1)
@@ -408,7 +365,7 @@ class PlateMapView(MapSurface):
             self._add_selected(
                 [
                     w.path
-                    for w in self._state.map.wells
+                    for w in self.state.map.wells
                     if row in (-1, w.row) and column in (-1, w.column)
                 ],
                 event.modifiers(),
@@ -454,7 +411,7 @@ class PlateMapView(MapSurface):
         elif event.modifiers() & SHIFT:
             self.pinned.emit(well.path)
         elif event.modifiers() & CONTROL:
-            self.setSelected(self._state.selected ^ {well.path})
+            self.setSelected(self.state.selected ^ {well.path})
         else:
             self.setSelected([well.path])
             self.chosen.emit(well.path)
@@ -471,7 +428,7 @@ class PlateMapView(MapSurface):
             return
         well = self._well_at(event.pos())
         if event.reason() == event.Reason.Keyboard:
-            well = self.wellOf(self._state.current)
+            well = self.wellOf(self.state.current)
         if well is not None:
             self.menu_wanted.emit(well.path)
 
@@ -507,11 +464,11 @@ class PlateMapView(MapSurface):
         well = self._well_at(point)
         if well is None:
             return ""
-        lines, coloring = [well.name], self._state.coloring
-        if well.path in self._state.problems:
-            lines.append(self._state.problems[well.path])
-        if well.path in self._state.states:
-            lines.append(self._state.states[well.path].text)
+        lines, coloring = [well.name], self.state.coloring
+        if well.path in self.state.problems:
+            lines.append(self.state.problems[well.path])
+        if well.path in self.state.states:
+            lines.append(self.state.states[well.path].text)
         value_text = ""
         if coloring is not None:
             value_text = f"{coloring.title}: {coloring.describe_value(well.path)}"
@@ -529,12 +486,12 @@ class PlateMapView(MapSurface):
         return "\n".join(lines)
 
     def _add_selected(self, paths: list[str], modifiers: Qt.KeyboardModifier) -> None:
-        before = self._state.selected if modifiers & CONTROL else frozenset()
+        before = self.state.selected if modifiers & CONTROL else frozenset()
         self.setSelected(before | set(paths))
 
     def _hover_well(self, well: MapWell | None) -> None:
         path = None if well is None else well.path
-        if path != self._state.hovered:
-            before, self._state.hovered = self._state.hovered, path
+        if path != self.state.hovered:
+            before, self.state.hovered = self.state.hovered, path
             self._redraw_wells(p for p in (before, path) if p is not None)
             self.hovered.emit(path or "")

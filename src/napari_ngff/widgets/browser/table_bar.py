@@ -276,8 +276,7 @@ class TableBar(QWidget):
         self.setVisible(tables is not None)
         self._show_note()
         view = TableView() if tables is None else tables.view
-        self._map.setShown(view.wells)
-        self._map.setColoring(view.coloring)
+        self._map.change_state(shown=view.wells, coloring=view.coloring)
         self._map.setDetails(None if tables is None else tables.joined.describe_well)
         if tables is None:
             return
