@@ -152,6 +152,7 @@ def empty(layer, kind):
         layer.remove_selected()
 
 
+@pytest.mark.default_cases("1")
 @pytest.mark.parametrize("seed", range(4))
 def test_exactly_what_no_file_has_is_listed(opened, tmp_path, seed):
     chosen, unsaved = random.Random(seed), {}

@@ -109,6 +109,7 @@ WAYS = (
 )
 
 
+@pytest.mark.default_cases("window_then_read", "moved_with_a_stroke", "new_ones")
 @pytest.mark.parametrize("way", WAYS)
 def test_labels_are_saved_by_their_key_and_asked_about(folder, make_window, way):
     viewer, labels = way(folder, make_window)

@@ -70,6 +70,7 @@ def require_last_alone(viewer, path):
     assert is_in_view(viewer, images)
 
 
+@pytest.mark.default_cases("2")
 @pytest.mark.parametrize("seed", range(3))
 def test_only_what_was_opened_last_is_seen(viewer, files, seed):
     use_workers()

@@ -236,6 +236,7 @@ def test_what_is_left_out_is_named_before_and_after(viewer, tmp_path):
     session_of(viewer).measured.forget_table(table)
 
 
+@pytest.mark.default_cases("hides0-0.4", "hides2-0.5")
 @pytest.mark.parametrize("version", ["0.4", "0.5"])
 @pytest.mark.parametrize("hides", [(0,), (1,), (0, 2)])
 def test_hidden_channels_are_kept_as_hidden_ones(viewer, tmp_path, version, hides):

@@ -92,6 +92,7 @@ def planes_of(viewer, image):
     return seen
 
 
+@pytest.mark.default_cases("wells-0", "fields-1", "images-2", "folder-0")
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("kind", WRITERS)
 def test_every_plane_of_every_field_is_reached(tmp_path, kind, seed):
@@ -152,6 +153,7 @@ def test_the_slider_stays_in_an_overview_and_after_it(tmp_path):
         assert viewer.dims.point[0] == wanted, number
 
 
+@pytest.mark.default_cases("0.35", "2.5", "-0.3")
 @pytest.mark.parametrize("step", STEPS)
 def test_the_last_plane_of_an_opened_image_is_reached(tmp_path, step):
     for first in (0.0, -3.1, 6.65, 1234.7):
