@@ -177,3 +177,37 @@ def test_a_task_whose_owner_is_gone_is_not_answered(waiting):
     is_alive[0] = False
     turn(waiting)
     assert log == []
+
+
+def test_what_fails_with_an_answer_has_failed(waiting):
+    task, reasons = LatestTask(), []
+    task.start(lambda _: 0, lambda number: 1 / number, reasons.append)
+    turn(waiting)
+    assert reasons == ["Unexpected ZeroDivisionError: division by zero"]
+
+
+@pytest.mark.parametrize("where", ["leave", "steps", "later"])
+def test_a_task_ends_where_something_fails(waiting, acting, where):
+    def leave(_, proceed):
+        if where == "leave":
+            raise LookupError(where)
+        proceed(True)
+
+    def steps(_):
+        yield
+        raise LookupError(where)
+
+    def fail(_):
+        raise LookupError(where)
+
+    acting.start(lambda _: 0, fail if where == "later" else steps, leave)
+    while waiting:
+        try:
+            turn(waiting)
+        except LookupError:
+            assert not waiting
+    assert set(acting.reported[1:]) == {False}
+    act(acting, "a")
+    while waiting:
+        turn(waiting)
+    assert acting.log == ["a1", "a2", "a3"]

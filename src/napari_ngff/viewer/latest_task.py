@@ -6,10 +6,14 @@ import math
 import time
 import weakref
 from collections.abc import Callable
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import error_text
+from napari_ngff.viewer.napari_private import calling_all_listeners
+from napari_ngff.viewer.unexpected import call_all, going_on
 from napari_ngff.viewer.window import Window
 
 if TYPE_CHECKING:
@@ -102,7 +106,7 @@ class LatestTask:
         done
             Called in the main thread with the result.
         failed
-            Called in the main thread with the reason, where `work` raises.
+            Called in the main thread with the reason, where `work` or `done` raises.
         """
         self._counter.newest += 1
         # The worker may outlive a widget, and must not be the last to let go of it.
@@ -125,10 +129,13 @@ class LatestTask:
         if answers is None or not self._is_alive():
             return
         done, failed = answers
-        if reason is None:
-            done(result)
-        else:
-            failed(reason)
+        try:
+            if reason is None:
+                done(result)
+                return
+        except Exception as error:  # noqa: BLE001  somebody waits for the end
+            reason = error_text(error)
+        failed(reason)
 
 
 def _attempt_work(
@@ -204,10 +211,11 @@ class LayerTask:
         """
 
         def change_layers(turn: TaskTurn, result: Any, may_change: bool) -> None:
-            if turn.is_newest() and may_change:
-                self._begin_steps(turn, steps(result))
-            elif turn.is_newest():
-                self._on_busy(False)
+            with self._ended_by_errors(turn):
+                if turn.is_newest() and may_change:
+                    self._begin_steps(turn, steps(result))
+                elif turn.is_newest():
+                    self._on_busy(False)
 
         def done(result: Any) -> None:
             turn = self._task.current_turn()
@@ -217,11 +225,20 @@ class LayerTask:
                 leave(result, lambda may: change_layers(turn, result, may))
 
         def fail(reason: str) -> None:
-            failed(reason)
-            self._on_busy(False)
+            call_all(partial(failed, reason), partial(self._on_busy, False))
 
         self._on_busy(True)
         self._task.start(work, done, fail)
+
+    @contextmanager
+    def _ended_by_errors(self, turn: TaskTurn) -> Iterator[None]:
+        """Report the end of a task where something raises; the next one can begin."""
+        try:
+            yield
+        except Exception:
+            if turn.is_newest():
+                self._on_busy(False)
+            raise
 
     def _begin_steps(self, turn: TaskTurn, steps: Iterator[None]) -> None:
         begun = self._steps
@@ -229,9 +246,9 @@ class LayerTask:
             # Layers that have begun to change are changed to the end before others
             # begin.
             self._do_steps(begun, math.inf)
-        self._steps = steps
         if self._release_drawing is None:
             self._release_drawing = self._hold_drawing()
+        self._steps = steps
         self._continue_steps(turn, steps)
 
     def _continue_steps(self, turn: TaskTurn, steps: Iterator[None]) -> None:
@@ -258,7 +275,8 @@ class LayerTask:
             if release is not None:
                 # Once for all tasks that followed each other: one frame shows the last
                 # of them.
-                release()
+                with going_on():
+                    release()
         if turn.is_newest():
             self._on_busy(False)
 
@@ -268,6 +286,7 @@ class LayerTask:
         start = time.perf_counter()
         try:
             # The time is asked after each step, so one step at least is done.
-            return all(time.perf_counter() - start <= seconds for _ in steps)
+            with calling_all_listeners():
+                return all(time.perf_counter() - start <= seconds for _ in steps)
         finally:
             self._is_stepping = before

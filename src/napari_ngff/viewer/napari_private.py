@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import sys
 import weakref
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from napari.utils.events import EventEmitter
 
 from napari_ngff.addresses import public_address
+from napari_ngff.viewer.unexpected import going_on
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from types import FrameType
 
     from napari.layers import Layer
 
 __all__ = [
+    "calling_all_listeners",
     "connect_before_camera",
     "connect_before_sliders",
     "graphics_limits",
@@ -52,6 +56,26 @@ def qt_viewer_of(viewer: Any) -> Any:
     """
     viewer = getattr(viewer, "__wrapped__", viewer)
     return getattr(getattr(viewer, "window", None), "_qt_viewer", None)
+
+
+@contextmanager
+def calling_all_listeners() -> Iterator[None]:
+    """Let napari call each listener of an event, whatever another one raises.
+
+    Else the first error, as of another plugin, stops all later listeners, and leaves
+    what was being changed half changed (napari 0.7 to 0.9).
+    """
+    invoke = EventEmitter._invoke_callback
+
+    def invoke_guarded(emitter: EventEmitter, listener: Any, event: Any) -> None:
+        with going_on():
+            invoke(emitter, listener, event)
+
+    EventEmitter._invoke_callback = invoke_guarded
+    try:
+        yield
+    finally:
+        EventEmitter._invoke_callback = invoke
 
 
 def select_on_insert(viewer: Any, selects: bool) -> None:

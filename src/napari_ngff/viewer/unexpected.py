@@ -19,6 +19,8 @@ __all__ = [
     "GuardedSignal",
     "Signal",
     "attempt_work",
+    "call_all",
+    "call_or",
     "catch_error",
     "going_on",
     "report_unexpected",
@@ -37,6 +39,22 @@ def going_on() -> Iterator[None]:
         yield
     except Exception as error:  # noqa: BLE001  that is the purpose
         report_unexpected(error)
+
+
+def call_all(*calls: Callable[[], Any]) -> None:
+    """Call several functions, each whatever another one raises."""
+    for call in calls:
+        with going_on():
+            call()
+
+
+def call_or(call: Callable[[], Any], instead: Callable[[], Any]) -> None:
+    """Call a function; where it fails, show that, and call another one."""
+    try:
+        call()
+    except Exception as error:  # noqa: BLE001  somebody waits for one of them
+        report_unexpected(error)
+        instead()
 
 
 def catch_error(work: Callable[[], Any]) -> tuple[Any, Exception | None]:

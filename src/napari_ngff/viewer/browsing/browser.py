@@ -45,7 +45,7 @@ from napari_ngff.viewer.browsing.positions import (
 )
 from napari_ngff.viewer.browsing.shown_fields import FieldStep, WellStep
 from napari_ngff.viewer.notices import last_part, shorten_name
-from napari_ngff.viewer.unexpected import Signal, attempt_work
+from napari_ngff.viewer.unexpected import Signal, attempt_work, call_all, going_on
 from napari_ngff.viewer.window import Window
 
 if TYPE_CHECKING:
@@ -566,13 +566,16 @@ class DisplayListener:
         if viewer is not None:
             # Before the signals: listeners must meet the pinned layers in their new
             # places.
-            browser._pins.follow_field(viewer)
+            with going_on():
+                browser._pins.follow_field(viewer)
         title = browser.name_field(position) if position is not None else ""
-        browser._whereabouts.show_title(title)
-        browser.position_changed.emit(position)
-        browser.layers_changed.emit()
-        browser._whereabouts.refresh_status()
-        self.on_problems()
+        call_all(
+            partial(browser._whereabouts.show_title, title),
+            partial(browser.position_changed.emit, position),
+            browser.layers_changed.emit,
+            browser._whereabouts.refresh_status,
+            self.on_problems,
+        )
 
     def on_labels_saved(self, key: str, name: str) -> None:
         browser = self._browser()

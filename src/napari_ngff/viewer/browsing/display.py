@@ -26,7 +26,7 @@ from napari_ngff.viewer.browsing.field_labels import (
     label_name,
     save_before_leaving,
 )
-from napari_ngff.viewer.browsing.layer_slots import FieldExtras, LayerSlots
+from napari_ngff.viewer.browsing.layer_slots import LayerSlots
 from napari_ngff.viewer.browsing.positions import Position
 from napari_ngff.viewer.browsing.preparation import (
     FieldResolver,
@@ -39,6 +39,7 @@ from napari_ngff.viewer.browsing.shown_fields import (
     AcquisitionChange,
     BrowsingState,
     FieldEntry,
+    FieldExtras,
     FieldNotices,
     ShownFields,
 )
@@ -51,6 +52,7 @@ from napari_ngff.viewer.latest_task import LayerTask
 from napari_ngff.viewer.painting.label_owners import are_of_others
 from napari_ngff.viewer.sliders import KeptSliders
 from napari_ngff.viewer.streaming.outage_watch import follow_logins
+from napari_ngff.viewer.unexpected import call_all, going_on
 from napari_ngff.viewer.window import Window
 
 if TYPE_CHECKING:
@@ -151,7 +153,8 @@ class Display:
             # Nothing is read any more, so what is still wanted was not found.
             if self._state.wanted is not None:
                 self._state.fail_wanted(None)
-            self._observer.on_problems()
+            with going_on():
+                self._observer.on_problems()
         self._observer.on_busy(busy)
 
     def owns_layer(self, layer: Layer) -> bool:
@@ -305,9 +308,8 @@ class Display:
         Where labels of what comes next were saved after it was read, it is read again.
         """
         viewer = self._viewer()
-        labels = [
-            x for slot, x in self._layers_by_slot().items() if slot[1] == "labels"
-        ]
+        layers = self._layers_by_slot().items()
+        labels = [layer for slot, layer in layers if slot[1] == "labels"]
 
         def on_answer(may_leave: bool) -> None:
             saved = set(self._saved_images[saves_before:])
@@ -330,39 +332,45 @@ class Display:
     def _apply_prepared(
         self, wanted: ShownFields, prepared: PreparedFields
     ) -> Iterator[None]:
-        """Let the layers on screen show what was prepared, in short steps."""
+        """Let the layers on screen show what was prepared, in short steps.
+
+        What fails before the layers change leaves all as it was. After that, nothing
+        that fails keeps picture, labels, title and place of saving apart.
+        """
         viewer = self._viewer()
         if viewer is None:
             return
         position = prepared.fields.position
-        # Before the layers change: the camera stays relative to what is seen now.
-        look = self._plan_camera(wanted)
-        self._sliders.note(viewer, self._field_layers())
-        self._slots.follow_acquisitions(prepared.groups)
-        # Labels and channels may have been added while this was read.
-        in_use = self._labels_in_use()
-        if position is not None:
-            prepared = with_labels_in_use(prepared, in_use)
-        prepared = with_channels(prepared, self._slots.added_channels(viewer))
-        self._stream.connect_wells(prepared.tiles)
-        self.notices.show_missing(prepared.fields, prepared.messages)
-        yield from self._slots.show_prepared(viewer, prepared)
-        self.keep_layers(self._layers_by_slot().values())
+        with self._slots.kept_on_error():
+            # Before the layers change: the camera stays relative to what is seen now.
+            look = self._plan_camera(wanted)
+            self._sliders.note(viewer, self._field_layers())
+            self._slots.follow_acquisitions(prepared.groups)
+            # Labels and channels may have been added while this was read.
+            in_use = self._labels_in_use()
+            if position is not None:
+                prepared = with_labels_in_use(prepared, in_use)
+            prepared = with_channels(prepared, self._slots.added_channels(viewer))
+            exchange = self._slots.show_prepared(viewer, prepared)
+        with going_on():
+            self._stream.connect_wells(prepared.tiles)
+            self.notices.show_missing(prepared.fields, prepared.messages)
+        yield from exchange
         self._state.finish_wanted(wanted)
         self._state.set_shown(wanted, prepared.fields)
         self._tiles = prepared.tiles
-        self._show_extras()
-        # Within the same drawn frame as the layers.
-        self._sliders.restore(viewer, self._field_layers())
-        look()
-        if position is None:
-            self._redraw_wells()
-        self._observer.on_shown()
-        if position is None:
-            self._make_room()
-        else:
-            self.notices.show_coarser(position, prepared.coarser)
-            self._prefetch_neighbours()
+        last = [self._redraw_wells, self._observer.on_shown, self._make_room]
+        if position is not None:
+            coarser = partial(self.notices.show_coarser, position, prepared.coarser)
+            last = [self._observer.on_shown, coarser, self._prefetch_neighbours]
+        call_all(
+            lambda: self.keep_layers(self._layers_by_slot().values()),
+            self._show_extras,
+            # Within the same drawn frame as the layers.
+            lambda: self._sliders.restore(viewer, self._field_layers()),
+            look,
+            *last,
+        )
 
     def _plan_camera(self, wanted: ShownFields) -> Callable[[], None]:
         """Note the present view; return a function that sets the next one."""
@@ -453,11 +461,9 @@ class Display:
     def _stay_in_well(self) -> Callable[[], None]:
         """Note the well in view; return a function that follows it with the camera."""
         viewer = self._viewer()
-        image = (
-            None
-            if viewer is None
-            else self.find_image_at(camera_of(viewer).center[-2:])
-        )
+        image = None
+        if viewer is not None:
+            image = self.find_image_at(camera_of(viewer).center[-2:])
         well = image[0] if image is not None else None
         before, whole = self._well_corners(well), is_whole(self.image_layers())
 
@@ -483,9 +489,8 @@ class Display:
 
     def well_cells(self) -> dict[str, Corners]:
         """Return the corners of the wells of an overview; {} for a field."""
-        images = (
-            self.image_layers() if self._tiles and self.shown.position is None else []
-        )
+        is_overview = self._tiles and self.shown.position is None
+        images = self.image_layers() if is_overview else []
         return cells_of(images[0], self._tiles[0]) if images else {}
 
     def find_image_at(
@@ -522,28 +527,24 @@ class Display:
         self._stream.connect_wells(joined)
 
     def _on_inserted(self, event: Any) -> None:
-        layer = event.value
+        layer, viewer = event.value, self._viewer()
         slot = self._slots.expected_slot(layer)
+        if viewer is None:
+            return
         if slot is not None:
             chosen = self.shown.labels if self._tiles else None
             self._slots.take_layer(slot, layer, chosen)
             self.keep_layers([layer])
-            viewer = self._viewer()
-            layers = () if viewer is None else viewer.layers
+            layers = viewer.layers
             if len(layers) > 1 and not any(x.visible for x in layers if x is not layer):
                 self.fit_all()  # as napari does for the first layer
             if self.shown.position is not None and len(self._layers_by_slot()) == 1:
                 self._observer.on_shown()
         # Anything else lies on the field that is on screen, and is hidden with it.
-        elif not (self._take_channel(layer) or self._take_labels(layer)):
+        elif not (self._slots.take_channel(viewer, layer) or self._take_labels(layer)):
             # A layer of the user, such as points: it belongs to the field on which it
             # was made.
             self._extras.add_layer(layer, self.shown.position)
-
-    def _take_channel(self, layer: Layer) -> bool:
-        """Take a layer of a further channel of an image on screen."""
-        viewer = self._viewer()
-        return viewer is not None and self._slots.take_channel(viewer, layer)
 
     def _take_labels(self, layer: Layer) -> bool:
         """Take labels that were made for an image on screen as part of its field."""

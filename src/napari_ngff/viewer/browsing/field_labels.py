@@ -30,7 +30,7 @@ from napari_ngff.viewer.painting.new_labels import LabelChoices
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.painting.painted_layers import level_source, why_read_only
 from napari_ngff.viewer.saving.attachment import rename_new
-from napari_ngff.viewer.unexpected import Signal
+from napari_ngff.viewer.unexpected import Signal, call_or
 from napari_ngff.viewer.window import Window
 
 if TYPE_CHECKING:
@@ -225,21 +225,23 @@ def save_before_leaving(
     answer
         Called in the main thread, at once or later, with whether the field may be left.
     """
+    stay = partial(answer, False)
     drawn = [layer for layer in layers if getattr(layer, "is_painting", False)]
     if drawn and Window.current.can_ask(viewer):
         # The stroke that is being drawn belongs to the image on screen, to its end.
-        call_after_stroke(
-            drawn[0], partial(save_before_leaving, viewer, layers, answer)
-        )
+        ask_again = partial(save_before_leaving, viewer, layers, answer)
+        call_after_stroke(drawn[0], partial(call_or, ask_again, stay))
         return
     painted = [layer for layer in layers if getattr(layer, "saver", None) is not None]
     savers = [layer.saver for layer in painted]
     unsaved = [x for x in painted if x.unsaved and not has_only_classes(x)]
     layers = [layer for layer in layers if not has_only_classes(layer)]
+
+    def resolve_unsaved() -> None:
+        answer(Window.current.resolve_unsaved(viewer, layers))
+
     if not (unsaved and settings.saves_when_moving_on()):
-        call_after_saves(
-            savers, lambda: answer(Window.current.resolve_unsaved(viewer, layers))
-        )
+        call_after_saves(savers, partial(call_or, resolve_unsaved, stay))
         return
     # Strokes after this moment are not in the save that begins now.
     saved_until = {layer: layer.canvas.version for layer in unsaved}
@@ -250,18 +252,16 @@ def save_before_leaving(
             save_before_leaving(viewer, layers, answer)  # painted on meanwhile
         elif failed and not Window.current.can_ask(viewer):
             names = ", ".join(layer.name for layer in failed)
-            reason = "Fix the problem, or remove these labels to continue."
-            Window.current.show_messages(
-                (f"{names}: {reason}",), "Labels not saved: the field stays."
-            )
+            text = f"{names}: Fix the problem, or remove these labels to continue."
+            Window.current.show_messages((text,), "Labels not saved: the field stays.")
             answer(False)
         else:
-            answer(Window.current.resolve_unsaved(viewer, layers))
+            resolve_unsaved()
 
     # Quietly: a failure is asked about below, and needs no second message.
     for saver in (layer.saver for layer in unsaved):
         saver.save(quiet=True)
-    call_after_saves(savers, check_saved)
+    call_after_saves(savers, partial(call_or, check_saved, stay))
 
 
 def call_after_stroke(layer: CanvasLabels, done: Callable[[], None]) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-import weakref
+from contextlib import contextmanager
+from copy import copy
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from napari.utils.notifications import show_warning
@@ -11,16 +13,14 @@ from napari_ngff.plate.mosaic_level import MosaicLevel
 from napari_ngff.viewer.browsing.field_labels import label_name, labels_in_use
 from napari_ngff.viewer.browsing.layer_swap import (
     apply_look,
+    hand_on_classes,
     look_of,
     make_empty_channel,
+    select_same_class,
     swap_layer,
 )
 from napari_ngff.viewer.browsing.shown_fields import renumber_slots
-from napari_ngff.viewer.layer_plan import (
-    is_joined,
-    origin_in,
-    origin_of,
-)
+from napari_ngff.viewer.layer_plan import is_joined, origin_in, origin_of
 from napari_ngff.viewer.layers import MOST_CHANNELS
 from napari_ngff.viewer.notices import shorten_name
 from napari_ngff.viewer.painting.brush import PAINTING
@@ -28,10 +28,11 @@ from napari_ngff.viewer.painting.label_owners import are_of_others
 from napari_ngff.viewer.painting.layer_classes import KEYS, classes_of_layer
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.painting.painted_layers import as_layer
+from napari_ngff.viewer.unexpected import call_all, going_on, report_unexpected
 from napari_ngff.viewer.window import Window
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from napari.components import ViewerModel
     from napari.layers import Layer
@@ -44,10 +45,9 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.browsing.preparation import PreparedFields
     from napari_ngff.viewer.browsing.shown_fields import Slot
     from napari_ngff.viewer.layer_plan import LayerData, LayerPlan
-    from napari_ngff.viewer.painting.layer_classes import LayerClasses
     from napari_ngff.viewer.placing.layer_groups import LayerGroup
 
-__all__ = ["FieldExtras", "LayerSlots"]
+__all__ = ["LayerSlots"]
 
 
 OTHER_CLASSES = (
@@ -205,75 +205,145 @@ class LayerSlots:
             if slot[1] == "image" and int(slot[2]) >= MOST_CHANNELS
         )
 
+    @contextmanager
+    def kept_on_error(self) -> Iterator[None]:
+        """Do something after whose failure the slots are as before; it is raised."""
+        before = {name: copy(value) for name, value in vars(self).items()}
+        try:
+            yield
+        except BaseException:
+            vars(self).update(before)
+            raise
+
     def show_prepared(
         self, viewer: ViewerModel, prepared: PreparedFields
     ) -> Iterator[None]:
-        """Let the layers show prepared fields, in short steps.
+        """Let the layers show prepared fields, in the short steps that are returned.
 
         The layers stay the same, unless the number of axes changes, or labels are
         being saved: then new layers replace them and get their look. Channels that the
         next field lacks become empty; its missing labels and groups are removed.
+
+        Whatever fails in these steps is shown, and none of the layers shows the field
+        before when they end.
         """
+        current = self.current_layers(viewer)
+        others = {slot for slot, layer in current.items() if are_of_others(layer)}
+        was_active = viewer.layers.selection.active in current.values()
+        return self._hold_strokes(
+            [layer for layer in current.values() if is_painted(layer)],
+            self._exchange_layers(viewer, prepared, current, was_active),
+            partial(self._choose_layers, viewer, others, was_active),
+        )
+
+    def _hold_strokes(
+        self,
+        painted: Sequence[OMEZarrLabels],
+        steps: Iterator[None],
+        finish: Callable[[], None],
+    ) -> Iterator[None]:
+        """Exchange the layers; a stroke meanwhile would land in half of a field."""
         self._expected.clear()
-        painted = [x for x in self.current_layers(viewer).values() if is_painted(x)]
-        # A stroke that begins now would land in a field that is half exchanged.
         for layer in painted:
             layer.is_exchanging = True
         try:
-            yield from self._exchange_layers(viewer, prepared)
+            yield from steps
+            with going_on():
+                finish()
         finally:
             for layer in painted:
                 layer.is_exchanging = False
 
     def _exchange_layers(
-        self, viewer: ViewerModel, prepared: PreparedFields
+        self,
+        viewer: ViewerModel,
+        prepared: PreparedFields,
+        current: Mapping[Slot, Layer],
+        was_active: bool,
     ) -> Iterator[None]:
-        current, wanted = self.current_layers(viewer), prepared.layers
-        others = {slot for slot, layer in current.items() if are_of_others(layer)}
+        wanted = prepared.layers
         self._order = tuple(wanted)
-        blank = [slot for slot in current if slot[1] == "image" and slot not in wanted]
         template = next((d for s, d in wanted.items() if s[1] == "image"), None)
-        was_active = viewer.layers.selection.active in current.values()
         for slot in current:
-            # Labels of the next field may have other names, so these layers go.
-            if slot[1] == "labels" and slot not in wanted:
-                self._looks[slot] = look_of(current[slot])
-                self._keep_visibility(slot, current[slot])
-                _leave_labels(current[slot])
-                viewer.layers.remove(current[slot])
-                del self._layers[slot]
-                yield
-        for slot in blank:
-            gone = slot[0] >= len(prepared.groups)
-            # A group that the next field does not have, as one of several acquisitions.
-            if gone or (
-                template and not swap_layer(current[slot], make_empty_channel(template))
-            ):
-                viewer.layers.remove(current[slot])
-                del self._layers[slot]
-            # An empty channel keeps its contrast and colour for fields that have it.
-            elif slot not in self._lacking:
-                self._lacking[slot] = bool(current[slot].visible)
-                # A compared field may have this channel: it stays visible there.
-                viewer.layers.unlink_layers([current[slot]], ("visible",))
-                current[slot].visible = False
+            if slot in wanted:
+                continue
+            # Labels of the next field may have other names, so these layers go; also a
+            # group that it does not have, as one of several acquisitions.
+            empty = slot[1] == "image" and slot[0] < len(prepared.groups)
+            leave = self._empty_channel if empty else self._leave_layer
+            self._show_or_remove(viewer, slot, partial(leave, viewer, slot, template))
             yield
         for slot, data in wanted.items():
-            if slot in self._in_use and not is_overview(data[1]["metadata"]):
-                _hand_on_classes(current.get(slot))
-            self._show_one(viewer, slot, current.get(slot), data)
-            if slot in self._in_use:
-                self._go_on_painting(viewer, slot, was_active, prepared.stored)
+            layer = current.get(slot)
+            with going_on():
+                if slot in self._in_use and not is_overview(data[1]["metadata"]):
+                    hand_on_classes(layer)
+            show = partial(self._show_one, viewer, slot)
+            if not self._show_or_remove(viewer, slot, partial(show, layer, data)):
+                self._show_or_remove(viewer, slot, partial(show, None, data))
+            if slot in self._in_use and slot in self._layers:
+                with going_on():
+                    self._go_on_painting(viewer, slot, was_active, prepared.stored)
             yield
-        self._put_away_others(viewer, others)
-        self._select_first_labels(viewer)
-        self._uncover_leading_image(viewer)
-        self._select_leading_image(viewer)
+        for layer in current.values():
+            # One that could not be removed, or that a new one replaces.
+            if layer not in self._layers.values() and layer in viewer.layers:
+                with going_on():
+                    viewer.layers.remove(layer)
+
+    def _choose_layers(
+        self, viewer: ViewerModel, others: Collection[Slot], was_active: bool
+    ) -> None:
+        """Choose the selected layer, and tools, among those of a field."""
+        call_all(
+            partial(self._put_away_others, viewer, others),
+            partial(self._select_first_labels, viewer),
+            partial(self._uncover_leading_image, viewer),
+            partial(self._select_leading_image, viewer),
+        )
         if was_active and not viewer.layers.selection:
             # The selected labels were removed: the first channel, as on opening.
             ours = set(self.current_layers(viewer).values())
             left = (layer for layer in viewer.layers if layer in ours)
             viewer.layers.selection.active = next(left, None)
+
+    def _show_or_remove(
+        self, viewer: ViewerModel, slot: Slot, show: Callable[[], bool]
+    ) -> bool:
+        """Let the layer of a slot show the next field; where that fails, remove it."""
+        try:
+            if show():
+                return True
+        except Exception as error:  # noqa: BLE001  of napari, of others, or of ours
+            report_unexpected(error)
+        layer = self._layers.pop(slot, None)
+        if layer in viewer.layers:
+            with going_on():
+                viewer.layers.remove(layer)
+        return False
+
+    def _leave_layer(self, viewer: ViewerModel, slot: Slot, _: Any) -> bool:
+        """Prepare the removal of a layer, for which False stands."""
+        if slot[1] == "labels":
+            self._looks[slot] = look_of(self._layers[slot])
+            self._keep_visibility(slot, self._layers[slot])
+            _leave_labels(self._layers[slot])
+        return False
+
+    def _empty_channel(
+        self, viewer: ViewerModel, slot: Slot, template: LayerData | None
+    ) -> bool:
+        """Empty a channel that the next field lacks; False where that is impossible."""
+        layer = self._layers[slot]
+        if template and not swap_layer(layer, make_empty_channel(template)):
+            return False
+        # An empty channel keeps its contrast and colour for fields that have it.
+        if slot not in self._lacking:
+            self._lacking[slot] = bool(layer.visible)
+            # A compared field may have this channel: it stays visible there.
+            viewer.layers.unlink_layers([layer], ("visible",))
+            layer.visible = False
+        return True
 
     def _put_away_others(self, viewer: ViewerModel, before: Collection[Slot]) -> None:
         """Take the tool off labels of others, unless the user took it up for them.
@@ -337,7 +407,7 @@ class LayerSlots:
 
     def _show_one(
         self, viewer: ViewerModel, slot: Slot, old: Layer | None, data: LayerData
-    ) -> None:
+    ) -> bool:
         if old is not None and slot[1] == "image":
             self._rename_layer(slot, old, data)
         visible = (
@@ -353,6 +423,7 @@ class LayerSlots:
             visible = self._lacking.pop(slot)
         if visible is not None:
             self._layers[slot].visible = visible
+        return True
 
     def _decide_visibility(
         self, slot: Slot, old: Layer | None, data: LayerData
@@ -412,7 +483,7 @@ class LayerSlots:
         if labels.is_active and was_active:
             viewer.layers.selection.active = layer
         apply_look(layer, labels.look)
-        _select_same_class(classes, labels)
+        select_same_class(classes, labels)
         if not self._report_other_classes(field_classes, labels.classes):
             self._report_other_keys(classes.items, labels.classes)
 
@@ -468,7 +539,9 @@ class LayerSlots:
         selected = old is not None and old in viewer.layers.selection
         if old is None:
             active = viewer.layers.selection.active
-            viewer.layers.insert(self._find_index(viewer, slot), new)
+            index = self._find_index(viewer, slot)
+            self._layers[slot] = new  # to be removed where this fails
+            viewer.layers.insert(index, new)
             # As another acquisition: the user goes on with the layer in hand.
             if active in self.current_layers(viewer).values() or are_of_others(new):
                 viewer.layers.selection.discard(new)
@@ -476,6 +549,7 @@ class LayerSlots:
         else:
             index = viewer.layers.index(old)
             viewer.layers.remove(old)
+            self._layers[slot] = new
             viewer.layers.insert(index, new)
         apply_look(new, look)
         # napari selects a layer that is inserted.
@@ -519,74 +593,3 @@ def _leave_labels(layer: Layer) -> None:
     """Let what was saved be undone after a return; not while a save runs."""
     if is_painted(layer) and layer.saver is not None and not layer.saver.running:
         layer.saver.leave_field()
-
-
-def _hand_on_classes(layer: Layer | None) -> None:
-    """Drop the journal of new labels without a stroke: their classes go along."""
-    if isinstance(layer, OMEZarrLabels) and layer.saver and layer.saver.is_unpainted:
-        layer.saver.wanted = False
-
-
-def _select_same_class(classes: LayerClasses, labels: LabelsInUse) -> None:
-    """Paint with, and over, the same classes, whose labels may be others here."""
-    value = labels.look.get("selected_label")
-    same = _find_same_class(classes, labels, value)
-    if same and value not in same:
-        classes.select_class(same[0])
-    only_over = labels.look.get("only_over")
-    over = _find_same_class(classes, labels, only_over)
-    if only_over is not None and over and only_over not in over:
-        only_over = over[0]
-    classes.draw_over(only_over)
-
-
-def _find_same_class(
-    classes: LayerClasses, labels: LabelsInUse, value: int | None
-) -> list[int]:
-    """Return the labels here of the class that a label has in the field before."""
-    names = {
-        label_class.name for label_class in labels.classes if label_class.value == value
-    }
-    return [
-        label_class.value for label_class in classes.items if label_class.name in names
-    ]
-
-
-class FieldExtras:
-    """Layers of the user, such as points or results of plugins, each with its field.
-
-    They exist only in memory, so none is removed. Layers that the user opened from a
-    file have a path, and are not among them.
-    """
-
-    def __init__(self) -> None:
-        self._positions: weakref.WeakKeyDictionary[Layer, Position]
-        self._positions = weakref.WeakKeyDictionary()
-        self._hidden: weakref.WeakSet[Layer] = weakref.WeakSet()
-
-    def add_layer(self, layer: Layer, position: Position | None) -> None:
-        """Note a layer that was added while a field is on screen."""
-        if position is not None and layer.source.path is None:
-            self._positions[layer] = position
-
-    def position_of(self, layer: Layer) -> Position | None:
-        """Return the field on which a layer was made; None for any other layer."""
-        return self._positions.get(layer)
-
-    def forget_layers(self, layers: Iterable[Layer]) -> None:
-        """Forget layers that belong to the field itself, or to one beside it."""
-        for layer in layers:
-            self._positions.pop(layer, None)
-
-    def show_those_of(self, viewer: ViewerModel, position: Position | None) -> None:
-        """Show the layers of a field, and hide those of others."""
-        for layer, layer_position in list(self._positions.items()):
-            if layer not in viewer.layers:
-                continue
-            if layer_position == position and layer in self._hidden:
-                layer.visible = True
-                self._hidden.discard(layer)
-            elif layer_position != position and layer.visible:
-                layer.visible = False
-                self._hidden.add(layer)
-                viewer.layers.selection.discard(layer)

@@ -18,9 +18,18 @@ if TYPE_CHECKING:
 
     from napari.layers import Layer
 
+    from napari_ngff.viewer.browsing.field_labels import LabelsInUse
     from napari_ngff.viewer.layer_plan import LayerData
+    from napari_ngff.viewer.painting.layer_classes import LayerClasses
 
-__all__ = ["apply_look", "look_of", "make_empty_channel", "swap_layer"]
+__all__ = [
+    "apply_look",
+    "hand_on_classes",
+    "look_of",
+    "make_empty_channel",
+    "select_same_class",
+    "swap_layer",
+]
 
 LOOK = (
     "name",
@@ -184,3 +193,34 @@ def apply_look(layer: Layer, look: dict[str, Any]) -> None:
     if isinstance(layer, OMEZarrLabels) and "tool" in look:
         # The size in voxels is that at the zoom of the field before.
         layer.take_brush(look["tool"])
+
+
+def hand_on_classes(layer: Layer | None) -> None:
+    """Drop the journal of new labels without a stroke: their classes go along."""
+    if isinstance(layer, OMEZarrLabels) and layer.saver and layer.saver.is_unpainted:
+        layer.saver.wanted = False
+
+
+def select_same_class(classes: LayerClasses, labels: LabelsInUse) -> None:
+    """Paint with, and over, the same classes, whose labels may be others here."""
+    value = labels.look.get("selected_label")
+    same = _find_same_class(classes, labels, value)
+    if same and value not in same:
+        classes.select_class(same[0])
+    only_over = labels.look.get("only_over")
+    over = _find_same_class(classes, labels, only_over)
+    if only_over is not None and over and only_over not in over:
+        only_over = over[0]
+    classes.draw_over(only_over)
+
+
+def _find_same_class(
+    classes: LayerClasses, labels: LabelsInUse, value: int | None
+) -> list[int]:
+    """Return the labels here of the class that a label has in the field before."""
+    names = {
+        label_class.name for label_class in labels.classes if label_class.value == value
+    }
+    return [
+        label_class.value for label_class in classes.items if label_class.name in names
+    ]

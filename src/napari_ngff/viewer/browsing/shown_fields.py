@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import weakref
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
@@ -11,7 +12,10 @@ from napari_ngff.viewer.notices import count_noun, shorten_name
 from napari_ngff.viewer.window import Window
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+    from napari.components import ViewerModel
+    from napari.layers import Layer
 
     from napari_ngff.plate.plate_layout import PlateMap
 
@@ -20,6 +24,7 @@ __all__ = [
     "BrowsingState",
     "DisplayObserver",
     "FieldEntry",
+    "FieldExtras",
     "FieldMove",
     "FieldNotices",
     "FieldStep",
@@ -338,3 +343,43 @@ class FieldNotices:
         Window.current.show_messages(
             tuple(reasons.values()), f"Not compared: {shorten_name(what)}"
         )
+
+
+class FieldExtras:
+    """Layers of the user, such as points or results of plugins, each with its field.
+
+    They exist only in memory, so none is removed. Layers that the user opened from a
+    file have a path, and are not among them.
+    """
+
+    def __init__(self) -> None:
+        self._positions: weakref.WeakKeyDictionary[Layer, Position]
+        self._positions = weakref.WeakKeyDictionary()
+        self._hidden: weakref.WeakSet[Layer] = weakref.WeakSet()
+
+    def add_layer(self, layer: Layer, position: Position | None) -> None:
+        """Note a layer that was added while a field is on screen."""
+        if position is not None and layer.source.path is None:
+            self._positions[layer] = position
+
+    def position_of(self, layer: Layer) -> Position | None:
+        """Return the field on which a layer was made; None for any other layer."""
+        return self._positions.get(layer)
+
+    def forget_layers(self, layers: Iterable[Layer]) -> None:
+        """Forget layers that belong to the field itself, or to one beside it."""
+        for layer in layers:
+            self._positions.pop(layer, None)
+
+    def show_those_of(self, viewer: ViewerModel, position: Position | None) -> None:
+        """Show the layers of a field, and hide those of others."""
+        for layer, layer_position in list(self._positions.items()):
+            if layer not in viewer.layers:
+                continue
+            if layer_position == position and layer in self._hidden:
+                layer.visible = True
+                self._hidden.discard(layer)
+            elif layer_position != position and layer.visible:
+                layer.visible = False
+                self._hidden.add(layer)
+                viewer.layers.selection.discard(layer)

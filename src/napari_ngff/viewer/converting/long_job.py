@@ -66,7 +66,10 @@ class LongJob:
         self.is_running = True
         # Not one of the window's threads, which are few: it may take hours.
         thread = threading.Thread(target=self._run, name="napari-ngff-job", daemon=True)
-        thread.start()
+        try:
+            thread.start()
+        except RuntimeError as error:  # no further thread can be started
+            self._finish(error)
 
     def cancel(self) -> None:
         """Stop it; it ends soon, with an error as its outcome."""

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from napari.layers.labels._labels_constants import Mode
 from napari.utils.notifications import show_warning
 
-from napari_ngff.errors import OMEZarrError
 from napari_ngff.labels.journal import (
     INTERVAL,
     delete_journal,
@@ -24,7 +23,7 @@ from napari_ngff.labels.kept_edits import (
     place_text,
 )
 from napari_ngff.viewer.layer_plan import is_joined, origin_of
-from napari_ngff.viewer.napari_private import is_in_window
+from napari_ngff.viewer.napari_private import calling_all_listeners, is_in_window
 from napari_ngff.viewer.notices import shorten_name
 from napari_ngff.viewer.painting.brush import PAINTING
 from napari_ngff.viewer.painting.label_target import TARGET, image_file
@@ -404,6 +403,7 @@ class EditRecovery:
         Window.current.run_work(
             partial(open_saved, origin_of(image), kept),
             lambda opened: self._restore_opened(viewer, image, kept, opened),
+            partial(self._report_failure, kept),
         )
         return True
 
@@ -443,6 +443,7 @@ class EditRecovery:
         Window.current.run_work(
             partial(_try_to_open, target, kept, order[:2]),
             lambda opened: self._take_over(viewer, target, kept, opened, order[2:]),
+            partial(self._report_failure, kept),
         )
 
     def _take_over(
@@ -463,15 +464,16 @@ class EditRecovery:
             Levels on which the edits are not rasterised yet.
         """
         self._restoring.discard(kept.folder)
-        try:
-            if isinstance(opened, Exception):
-                raise opened
-            journal, drawn = opened
-            target.saver.take_over(journal, drawn)
-        except (BlockingIOError, FileNotFoundError):
+        if isinstance(opened, Exception):
             show_warning(TAKEN.format(kept.name))
             return
-        except (OMEZarrError, OSError, ValueError, KeyError, TypeError) as error:
+        journal, drawn = opened
+        try:
+            with calling_all_listeners():
+                target.saver.take_over(journal, drawn)
+        except Exception as error:  # noqa: BLE001
+            if journal is not target.saver.journal:
+                journal.close()  # else the next try could not open it
             self._report_failure(kept, error)
             return
         _show_restored(viewer, target, journal.content.classes)
@@ -486,6 +488,7 @@ class EditRecovery:
             )
 
     def _report_failure(self, kept: KeptEdits, error: Exception) -> None:
+        self._restoring.discard(kept.folder)
         show_warning(
             f"Not restored: {shorten_name(kept.name)}.\n"
             f"Kept: {count_edits(kept)}. {error}"
@@ -510,19 +513,18 @@ def _try_to_open(
     """Open a journal, and rasterise its edits on some levels; in a worker."""
     try:
         journal = open_journal(layer.saver, kept.folder)
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (BlockingIOError, FileNotFoundError) as error:
         return error
-    edits = journal.content.edits_to_restore
-    # Such edits look at the labels below, which a partial save has changed in the file
-    # already.
-    if journal.content.needs_originals and any(e.depends_on_labels for e in edits):
-        return journal, None  # the pixels that they ask for are put back later
-    try:
-        drawn = layer.canvas.copy_with(edits)
-        _rasterise_levels(drawn, levels)
-    except (OverflowError, OMEZarrError, OSError):  # shown where they are drawn
-        return journal, None
-    return journal, drawn
+    with suppress(Exception):  # shown where they are drawn
+        content, edits = journal.content, journal.content.edits_to_restore
+        # Such edits look at the labels below, which a partial save has changed in the
+        # file already: the pixels that they ask for are put back later.
+        looks = any(edit.depends_on_labels for edit in edits)
+        if not (content.needs_originals and looks):
+            drawn = layer.canvas.copy_with(edits)
+            _rasterise_levels(drawn, levels)
+            return journal, drawn
+    return journal, None
 
 
 def _show_restored(

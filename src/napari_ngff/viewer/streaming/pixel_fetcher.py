@@ -14,7 +14,7 @@ from psygnal import SignalGroup
 from napari_ngff.errors import AGAIN, LOG_IN, OMEZarrError, error_text, remedy_of
 from napari_ngff.store.arrays.boxes import box_shape
 from napari_ngff.store.threads import CORES, MOST, share_work
-from napari_ngff.viewer.unexpected import Signal
+from napari_ngff.viewer.unexpected import Signal, going_on
 from napari_ngff.viewer.window import Window
 
 if TYPE_CHECKING:
@@ -166,8 +166,9 @@ class PixelFetcher:
                 self._read_cell(found)
             except Exception as error:  # noqa: BLE001
                 # Codecs raise whatever they like, and the window waits for all chunks.
-                self._show_failure(found[1], found[2], error)
-                self._note_arrival(found[0], found[1])
+                with going_on():
+                    self._show_failure(found[1], found[2], error)
+                    self._note_arrival(found[0], found[1])
         if not self._readers:
             Window.current.run_in_main(self._show_late)
 
