@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -115,6 +116,41 @@ def test_a_plate_gives_wells_and_fields(folder):
     with pytest.raises(KeyError):
         plate.wells["Z/99"]
     assert type(napari_ngff.open(folder / "plate.ome.zarr" / path)) is napari_ngff.Well
+
+
+@pytest.mark.parametrize("version", ["0.4", "0.5"])
+@pytest.mark.parametrize(
+    ("gone", "expected"),
+    [
+        (["A/1"], ["A/1"]),
+        (["A/2/0"], ["A/2/0"]),
+        (["A/1/1", "A/2"], ["A/1/1", "A/2"]),
+        (["B", "A/1/0"], ["A/1/0", "B/1", "B/2"]),
+    ],
+)
+def test_a_loop_leaves_out_what_is_listed_and_not_there(
+    tmp_path, version, gone, expected
+):
+    path = write_plate(
+        tmp_path / "p.ome.zarr", version, grid=(2, 2), fields=2, shape=(16, 16)
+    )
+    every = [f"{row}/{column}/{n}" for row in "AB" for column in "12" for n in "01"]
+    for one in gone:
+        shutil.rmtree(path / one)
+    plate = napari_ngff.open(path)
+    for _ in range(2):
+        found = [
+            f"{well}/{field}"
+            for well, opened in plate.wells.items()
+            for field, image in opened.fields.items()
+            if image.levels[-1].shape
+        ]
+        there = [one for one in every if not one.startswith(tuple(gone))]
+        assert found == there
+        assert len(plate.wells) == 4
+        named = [problem.where.strip(":") for problem in plate.problems]
+        assert sorted(named) == sorted(expected)
+    assert len(list(plate.wells.values())) == len(dict(plate.wells.items()))
 
 
 def test_a_zarr_group_is_opened(folder):

@@ -9,8 +9,8 @@ These names are imported from `napari_ngff` itself, where `open_ome_zarr` is `op
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, ItemsView, Iterator, Mapping, ValuesView
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -18,7 +18,7 @@ from napari_ngff.errors import NodeNotFoundError, UnsupportedError
 from napari_ngff.metadata.model import GroupKind
 from napari_ngff.store.arrays.lazy_array import ArrayWindow, LazyArray
 from napari_ngff.store.check.visit_groups import check_hierarchy
-from napari_ngff.store.hierarchy.node import Node, open_node
+from napari_ngff.store.hierarchy.node import Node, open_node, unreadable_problem
 from napari_ngff.store.hierarchy.summary import list_branches
 from napari_ngff.store.pyramids.opened_image import open_pyramids
 from napari_ngff.store.pyramids.pyramid import Pyramid, open_pyramid
@@ -48,16 +48,40 @@ MemberT = TypeVar("MemberT")
 
 
 class LazyMembers(Mapping[str, MemberT]):
-    """What a group contains, by path; each is opened when it is asked for."""
+    """What a group lists, by path; each is opened when it is asked for.
 
-    __slots__ = ("_open_member", "_paths")
+    `items` and `values` leave out what is listed and not there: the group has it among
+    its problems then.
+    """
+
+    __slots__ = ("_group", "_open_member", "_paths")
 
     def __init__(
-        self, paths: tuple[str, ...], open_member: Callable[[str], MemberT]
+        self, group: OpenedGroup, open_member: Callable[[str], MemberT]
     ) -> None:
         # A dict for its order and quick look-up; a plate may list thousands of wells.
-        self._paths = dict.fromkeys(paths)
+        self._paths = dict.fromkeys(list_branches(group.node))
+        self._group = group
         self._open_member = open_member
+
+    def items(self) -> ItemsView[str, MemberT]:
+        """Open one after another, by path."""
+        return _FoundItems(self)
+
+    def values(self) -> ValuesView[MemberT]:
+        """Open one after another."""
+        return _FoundValues(self)
+
+    def open_found(self) -> Iterator[tuple[str, MemberT]]:
+        """Open all that are there."""
+        for path in self._paths:
+            try:
+                member = self._open_member(path)
+            except NodeNotFoundError as error:
+                where = self._group.node.location.object_key(path)
+                self._group.absent[where] = unreadable_problem(where, error)
+            else:
+                yield path, member
 
     def __getitem__(self, path: str) -> MemberT:
         # Not opened to find out: a mapping must not read for `in` or `get`.
@@ -76,6 +100,20 @@ class LazyMembers(Mapping[str, MemberT]):
         return f"<{len(self)} paths: {', '.join(list(self)[:6])}>"
 
 
+class _FoundItems(ItemsView[str, MemberT]):
+    _mapping: LazyMembers[MemberT]
+
+    def __iter__(self) -> Iterator[tuple[str, MemberT]]:
+        return self._mapping.open_found()
+
+
+class _FoundValues(ValuesView[MemberT]):
+    _mapping: LazyMembers[MemberT]
+
+    def __iter__(self) -> Iterator[MemberT]:
+        return (member for _, member in self._mapping.open_found())
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class OpenedGroup:
     """A group of an OME-Zarr hierarchy.
@@ -84,9 +122,13 @@ class OpenedGroup:
     ----------
     node
         Its place and its metadata.
+    absent
+        Groups that are listed and were found not to be there, by path; a plate has
+        those of its wells, too.
     """
 
     node: Node
+    absent: dict[str, Problem] = field(default_factory=dict, kw_only=True)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.node}>"
@@ -113,8 +155,13 @@ class OpenedGroup:
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """What is wrong with the metadata of this group; see `check` for all below."""
-        return self.node.problems
+        """What is wrong with the metadata of this group, and what a loop left out.
+
+        See `check` for all below.
+        """
+        own = self.node.location.object_key("")
+        absent = (p for where, p in self.absent.items() if where.startswith(own))
+        return (*self.node.problems, *absent)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -204,7 +251,7 @@ class Well(OpenedGroup):
     def fields(self) -> Mapping[str, Image]:
         """Images of the well, by path."""
         # By what the metadata lists; other folders in a well are not its fields.
-        return LazyMembers(list_branches(self.node), self._open_image)
+        return LazyMembers(self, self._open_image)
 
     def _open_image(self, path: str) -> Image:
         return _open_image(self.node.child(path))
@@ -235,10 +282,10 @@ class Plate(OpenedGroup):
     @property
     def wells(self) -> Mapping[str, Well]:
         """Wells that the plate lists, by path, such as "A/1"."""
-        return LazyMembers(list_branches(self.node), self._open_well)
+        return LazyMembers(self, self._open_well)
 
     def _open_well(self, path: str) -> Well:
-        return Well(self.node.child(path))
+        return Well(self.node.child(path), absent=self.absent)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -248,7 +295,7 @@ class Collection(OpenedGroup):
     @property
     def images(self) -> Mapping[str, Image]:
         """Images by path."""
-        return LazyMembers(list_branches(self.node), self._open_image)
+        return LazyMembers(self, self._open_image)
 
     def _open_image(self, path: str) -> Image:
         # A list of label images has nothing else in it, also where one of them lacks

@@ -51,6 +51,21 @@ def kinds(layers):
     return [kind for _, _, kind in layers]
 
 
+@pytest.mark.parametrize("version", ["0.9.dev1", "0.7", "1.0", "new"])
+@pytest.mark.parametrize("browsed", [False, True])
+def test_a_version_that_is_not_known_is_told(tmp_path, shown, version, browsed):
+    if browsed:
+        path = write_plate(tmp_path / "a.zarr", grid=(1, 1), fields=1, shape=(16, 16))
+    else:
+        path = write_image(tmp_path / "a.zarr", "0.6", shape=(2, 32, 32))
+    document = json.loads((path / "zarr.json").read_text())
+    document["attributes"]["ome"]["version"] = version
+    (path / "zarr.json").write_text(json.dumps(document))
+    assert read_paths(str(path))
+    (message,) = [one for one in shown if version in one]
+    assert "The version must be" in message
+
+
 def test_an_image_and_its_labels_become_layers(image, shown):
     layers = read_paths(str(image))
     assert names(layers)[3:] == ["nuclei", "cells"]

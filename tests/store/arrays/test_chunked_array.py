@@ -241,6 +241,51 @@ def test_fill_value_null_of_v2_is_zero():
     same_everywhere(array, ours)
 
 
+@pytest.mark.parametrize("zarr_format", [2, 3])
+@pytest.mark.parametrize(
+    ("dtype", "stated", "taken"),
+    [
+        ("u1", -1, 255),
+        ("u2", -1, 65535),
+        ("u4", -2, 2**32 - 2),
+        ("u8", -1, 2**64 - 1),
+        ("u1", 256, 0),
+        ("u1", 10**40 + 3, 3),
+        ("i2", 40000, -25536),
+        ("u2", 65535.5, 0),
+        ("i4", "NaN", 0),
+        ("u2", "", 0),
+        ("f4", "", 0.0),
+        ("f8", "none", 0.0),
+        ("u2", [0, 1], 0),
+        ("u2", {"a": 1}, 0),
+    ],
+)
+def test_a_fill_value_that_the_type_cannot_hold(zarr_format, dtype, stated, taken):
+    _, ours, source = make(dtype=dtype, zarr_format=zarr_format, holes=True)
+    key = "a/zarr.json" if zarr_format == 3 else "a/.zarray"
+    stored = ours.read(tuple((0, n) for n in ours.shape))
+    missing = stored == 0
+    document = json.loads(source.get(key))
+    source.put(key, json.dumps(document | {"fill_value": stated}).encode())
+    again = open_array(source, "a")
+    assert again.fill_value == taken
+    assert [repr(stated) in flaw for flaw in again.layout.flaws] == [True]
+    pixels = again.read(tuple((0, n) for n in again.shape))
+    assert_identical(pixels[~missing], stored[~missing])
+    assert (pixels[missing] == taken).any()
+
+
+@pytest.mark.parametrize(("stated", "taken"), [("NAN", np.nan), ("-inf", -np.inf)])
+def test_other_spellings_of_fill_values(stated, taken):
+    _, _, source = make(dtype="f4", holes=True)
+    document = json.loads(source.get("a/zarr.json"))
+    source.put("a/zarr.json", json.dumps(document | {"fill_value": stated}).encode())
+    array = open_array(source, "a")
+    assert array.layout.flaws == ()
+    np.testing.assert_equal(float(array.fill_value), taken)
+
+
 def test_fill_value_given_by_its_bits():
     _, _, source = make(dtype="f4", holes=True)
     document = json.loads(source.get("a/zarr.json"))

@@ -117,8 +117,12 @@ def parse_array(raw: bytes, zarr_format: Literal[2, 3]) -> ArrayLayout:
         # Keys are taken without a look whether they are there: all that can be wrong
         # with a document ends in the two handlers below.
         layout = parse_v3(document) if zarr_format == 3 else parse_v2(document)
-        constants = find_constants(raw)
-        return replace(layout, flaws=layout.flaws + constants) if constants else layout
+        found = find_constants(raw)
+        native, stated = layout.fill_value.dtype, document.get("fill_value")
+        if exact_fill(stated, native) is None:
+            text = f"Its fill value {stated!r} is none of {native}; missing chunks are"
+            found += (f"{text} {layout.fill_value}.",)
+        return replace(layout, flaws=layout.flaws + found) if found else layout
     except KeyError as error:
         raise CorruptDataError(f"has no {error.args[0]!r}") from error
     except (AttributeError, TypeError) as error:
@@ -400,27 +404,43 @@ def parse_index(sharding: JSON, outer: Shape, inner: Shape) -> ShardIndex:
 
 
 def parse_fill(value: Any, dtype: np.dtype[Any]) -> np.generic:
-    """Read the value of missing chunks; null, which v2 allows, means zero.
+    """Read the value of missing chunks.
 
-    Raises
-    ------
-    IndirectError
-        For a value that the data type cannot hold; zarr may know better.
+    Of one that the data type cannot hold, an integer wraps, as in zarr-python 2, and
+    anything else is 0: what is stored can be read all the same.
     """
     native = dtype.newbyteorder("=")
+    exact = exact_fill(value, native)
+    if exact is not None:
+        return exact
+    whole = isinstance(value, int) and native.kind in "iu"
+    bits = np.array([value % 2 ** (8 * native.itemsize) if whole else 0], "u8")
+    filled: np.generic = bits.astype(native)[0]
+    return filled
+
+
+def exact_fill(value: Any, native: np.dtype[Any]) -> np.generic | None:
+    """Read the value of missing chunks; null, which v2 allows, means zero.
+
+    Returns
+    -------
+    numpy.generic or None
+        None for a value that the data type cannot hold.
+    """
     number: Any = value
     try:
-        if isinstance(value, str) and dtype.kind == "f":
+        if isinstance(value, str) and native.kind == "f":
             # Zarr v3: "0x" and the bits of a float, for a NaN other than the usual one.
             if value.startswith("0x"):
-                bits = np.array([int(value, 16)], f"u{dtype.itemsize}")
+                bits = np.array([int(value, 16)], f"u{native.itemsize}")
                 return bits.view(native)[0]  # type: ignore[no-any-return]
-            number = NON_FINITE[value]
+            # Python knows "nan" and "inf", which some write.
+            number = NON_FINITE[value] if value in NON_FINITE else float(value)
         filled: np.generic = native.type(0 if value is None else number)
         # A float rounds 0.1; an integer must hold its value exactly.
-        same = value is None or isinstance(value, str) or dtype.kind == "f"
-        if same or filled == value:
+        same = value is None or isinstance(value, str) or native.kind == "f"
+        if np.ndim(filled) == 0 and (same or filled == value):
             return filled
-    except (KeyError, TypeError, ValueError, OverflowError):
+    except (TypeError, ValueError, OverflowError):
         pass
-    raise IndirectError(f"the fill value {value!r}")
+    return None

@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 
 __all__ = ["arrays_of", "check_ids", "check_label", "check_pyramid", "open_pyramids"]
 
-FLAW = "zarr-metadata"
-"""Code of a deviation from the specification of Zarr itself."""
-
 SINCE = {"level-dtype": 6, "dimension-names": 5}
 UNTIL = {"dimension-names": 5}
 """First and last minor version in which a problem that opening finds breaks a MUST; in
@@ -104,8 +101,6 @@ def check_pyramid(
 
 def _check_array(array: ChunkedArray, minor: int) -> Iterator[Problem]:
     """Compare one array with the rules for how it is stored."""
-    for flaw in array.layout.flaws:
-        yield Problem(FLAW, Severity.ERROR, "", flaw, "It is read.")
     # Names that differ are found when the pyramid is opened; that there are none is an
     # error in 0.5 alone.
     if minor == 5 and array.zarr_format == 3 and array.dimension_names is None:

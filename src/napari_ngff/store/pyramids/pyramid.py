@@ -364,6 +364,10 @@ def _check_arrays(
 ) -> None:
     first = arrays[0]
     for level, array in zip(multiscale.levels, arrays, strict=True):
+        problems += [
+            _level_problem("zarr-metadata", array.path, flaw, "It is read.")
+            for flaw in array.layout.flaws
+        ]
         if array.dtype != first.dtype:
             text = f"Its type is {array.dtype}, that of the first level {first.dtype}."
             problems.append(_level_problem("level-dtype", array.path, text, ""))

@@ -92,10 +92,10 @@ class ReadingNotes:
     annotated: LastAnnotated = field(default_factory=LastAnnotated)
 
     def note_problems(self, problems: Iterable[Problem]) -> None:
-        """Keep problems; of those by which something is not shown also a message."""
+        """Keep problems; with a message where something may be missing or wrong."""
         for problem in problems:
             self.problems.append(problem)
-            if problem.is_loss:
+            if problem.is_loss or problem.code == "version-unknown":
                 self.messages.append(f"{problem.where} {problem.text}".strip(": "))
 
     def note_place(self, node: Node, text: str, consequence: str) -> None:
