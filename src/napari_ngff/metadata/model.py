@@ -64,7 +64,7 @@ class Severity(StrEnum):
 class Consequence(StrEnum):
     """What is not shown because of a problem."""
 
-    # The values are sentences for users. Code asks for a member or `is_loss`, not text.
+    # The values are sentences for users. Code asks for a member, not for text.
 
     IGNORED = "It is ignored."
     LEFT_OUT = "It is left out."
@@ -75,11 +75,6 @@ class Consequence(StrEnum):
     SYSTEMS_LEFT_OUT = (
         "The transformation is left out; its systems may be out of reach."
     )
-
-    @property
-    def is_loss(self) -> bool:
-        """Return whether something of the file is not shown."""
-        return self is not Consequence.IGNORED
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +105,8 @@ class Problem:
     @property
     def is_loss(self) -> bool:
         """Return whether something of the file is not shown because of this problem."""
-        return isinstance(self.consequence, Consequence) and self.consequence.is_loss
+        is_stated = isinstance(self.consequence, Consequence)
+        return is_stated and self.consequence is not Consequence.IGNORED
 
 
 class GroupKind(StrEnum):

@@ -256,14 +256,12 @@ class _AskedSource:
     def get(
         self, key: str, start: int | None = None, length: int | None = None
     ) -> bytes | None:
-        """Read an object or a part of it; see `Source.get`."""
         if key in self._known:
             return self._known[key]
         data: bytes | None = self._ask(key, start, length)
         return data
 
     def list_names(self, prefix: str) -> tuple[str, ...] | None:
-        """Names directly below `prefix`; see `Source.list_names`."""
         names: tuple[str, ...] | None = self._ask(prefix, None, NAMES)
         return names
 
@@ -285,7 +283,6 @@ class _AskedSource:
             self.send(kind, value)
 
     def send(self, kind: str, value: Any) -> None:
-        """Send a message."""
         pickle.dump((kind, value), self._answers)
         self._answers.flush()
 

@@ -302,13 +302,9 @@ class ChunkedArray:
         """
         return cached_chunk(self._objects, cell)
 
-    def has_cached(self, cell: Shape) -> bool:
-        """Return whether a decoded chunk of a remote array is in memory."""
-        return cached_chunk(self._objects, cell) is not None
-
     def read_ahead(self, cell: Shape, on_error: OnError) -> None:
         """Read a chunk of a remote array into `cache`."""
-        if not self.has_cached(cell):
+        if self.cached_chunk(cell) is None:
             self.read(box_of(cell, self.chunks, self.shape), on_error)
 
 

@@ -20,6 +20,7 @@ from napari_ngff.store.arrays.parse_array import (
     name_of,
     parse_array,
 )
+from napari_ngff.store.arrays.stored_objects import DOCUMENTS
 from napari_ngff.store.hierarchy.json_text import dump_like
 from napari_ngff.store.limits import parse_json
 
@@ -187,7 +188,7 @@ def convert_array(
     grid = joined or _choose_grid(layout, region.shape, target, storage)
     changes = _complete_document(document, layout, target)
     if stays and same and region.is_whole(layout.shape) and not changes:
-        documents = {_name_of(zarr_format): raw}
+        documents = {DOCUMENTS[zarr_format]: raw}
         if attributes is not None:
             documents[".zattrs"] = attributes
         return ConvertedArray(documents, True)
@@ -200,7 +201,7 @@ def convert_array(
         documents = {} if attributes is None else {".zattrs": attributes}
         edited = _edit_document(raw, (layout, region, grid), storage, stays)
         text = dump_like(raw.decode(), edited | changes)
-        documents[_name_of(zarr_format)] = text.encode()
+        documents[DOCUMENTS[zarr_format]] = text.encode()
         return ConvertedArray(documents, stays, joins)
     new = codec if stays or joins or storage.codec is None else storage.codec
     made = _make_documents(layout, region.shape, grid, new, target)
@@ -209,7 +210,7 @@ def convert_array(
         made["zarr.json"]["attributes"] = extra
     elif extra:
         made[".zattrs"] = extra
-    documents = {name: _dump(each) for name, each in made.items()}
+    documents = {name: json.dumps(v, indent=2).encode() for name, v in made.items()}
     return ConvertedArray(documents, stays, joins)
 
 
@@ -246,14 +247,6 @@ def _has_whole_chunks(
 def is_regular(document: JSON) -> bool:
     """Return whether all chunks of an array have one shape."""
     return "chunk_grid" not in document or name_of(document["chunk_grid"]) == "regular"
-
-
-def _name_of(zarr_format: int) -> str:
-    return ".zarray" if zarr_format == 2 else "zarr.json"
-
-
-def _dump(document: JSON) -> bytes:
-    return json.dumps(document, indent=2).encode()
 
 
 def _asks_for(
@@ -362,7 +355,8 @@ def _pad(names: tuple[str, ...], shape: Shape) -> tuple[str, ...]:
 
 def _codec_of(document: JSON, layout: ArrayLayout) -> JSON | None:
     """Return the compressor of chunks as of Zarr v3; None where both have none such."""
-    if layout.dtype.kind not in "biuf" or _is_transposed(layout):
+    order = [axis for axis in layout.order if layout.chunks[axis] > 1]
+    if layout.dtype.kind not in "biuf" or order != sorted(order):
         return None
     try:
         if layout.zarr_format == 2:
@@ -382,11 +376,6 @@ def _codec_of(document: JSON, layout: ArrayLayout) -> JSON | None:
         return {"name": name, "configuration": _bare(configuration_of(codecs[1]))}
     except (AttributeError, KeyError, TypeError):
         return None
-
-
-def _is_transposed(layout: ArrayLayout) -> bool:
-    order = [axis for axis in layout.order if layout.chunks[axis] > 1]
-    return order != sorted(order)
 
 
 def _bare(configuration: JSON) -> JSON:
@@ -487,20 +476,6 @@ def _make_v3(layout: ArrayLayout, shape: Shape, grid: _Grid, codec: JSON) -> JSO
     }
 
 
-def _make_v2(layout: ArrayLayout, shape: Shape, chunks: Shape, codec: JSON) -> JSON:
-    return {
-        "zarr_format": 2,
-        "shape": list(shape),
-        "chunks": list(chunks),
-        "dtype": layout.dtype.str,
-        "compressor": _to_numcodecs(codec),
-        "fill_value": _dump_fill(layout),
-        "order": "C",
-        "filters": None,
-        "dimension_separator": "/",
-    }
-
-
 def _is_indirect(raw: bytes, zarr_format: Literal[2, 3]) -> bool:
     """Return whether only zarr-python could encode chunks as this document states."""
     try:
@@ -520,7 +495,18 @@ def _make_documents(
     if codec is None:
         codec = _usual_codec(layout.dtype, target.is_label)
     if target.zarr_format == 2:
-        return {".zarray": _make_v2(layout, shape, grid.chunks, codec)}
+        made = {
+            "zarr_format": 2,
+            "shape": list(shape),
+            "chunks": list(grid.chunks),
+            "dtype": layout.dtype.str,
+            "compressor": _to_numcodecs(codec),
+            "fill_value": _dump_fill(layout),
+            "order": "C",
+            "filters": None,
+            "dimension_separator": "/",
+        }
+        return {".zarray": made}
     made = _make_v3(layout, shape, grid, codec)
     if len(target.names) == len(shape):
         made["dimension_names"] = list(target.names)

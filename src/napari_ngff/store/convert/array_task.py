@@ -123,8 +123,22 @@ class ArrayTask:
         )
 
 
+class _OneUnit:
+    """A task of one unit, without voxels, that depends on nothing."""
+
+    __slots__ = ()
+
+    stage = 0
+    count = 1
+
+    def unit_bytes(self, index: int) -> int:
+        """Return 0: only reading would show a size."""
+        del index
+        return 0
+
+
 @dataclass(frozen=True, slots=True)
-class CopyTask:
+class CopyTask(_OneUnit):
     """Objects that are copied as they are, whatever they hold; one unit.
 
     Attributes
@@ -139,24 +153,9 @@ class CopyTask:
     target: str
     names: tuple[str, ...]
 
-    @property
-    def stage(self) -> int:
-        """Return 0: they depend on nothing."""
-        return 0
-
-    @property
-    def count(self) -> int:
-        """Number of units."""
-        return 1
-
-    def unit_bytes(self, index: int) -> int:
-        """Return 0: only reading would show the size."""
-        del index
-        return 0
-
 
 @dataclass(frozen=True, slots=True)
-class DocumentTask:
+class DocumentTask(_OneUnit):
     """Documents that the plan was made from; one unit, which writes nothing.
 
     Attributes
@@ -171,21 +170,6 @@ class DocumentTask:
     sums: tuple[int, ...]
 
     source = target = ""
-
-    @property
-    def stage(self) -> int:
-        """Return 0: they depend on nothing."""
-        return 0
-
-    @property
-    def count(self) -> int:
-        """Number of units."""
-        return 1
-
-    def unit_bytes(self, index: int) -> int:
-        """Return 0: there are no voxels."""
-        del index
-        return 0
 
 
 def choose_block(

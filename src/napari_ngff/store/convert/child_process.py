@@ -64,7 +64,13 @@ def run_in_child(
     Exception
         Of the work.
     """
-    process = _start_process()
+    process = subprocess.Popen(
+        # -P: modules in the current folder are not imported.
+        [sys.executable, "-P", "-m", __name__],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
+    )
     assert process.stdin is not None
     assert process.stdout is not None
     try:
@@ -76,20 +82,15 @@ def run_in_child(
             follow(value)
             kind, value = _read_message(process.stdout)
     finally:
-        _end_process(process, grace)
+        try:
+            # Its input is closed, which asks it to stop.
+            process.communicate(timeout=grace)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
     if isinstance(value, Exception):
         raise value
     return value
-
-
-def _start_process() -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        # -P: modules in the current folder are not imported.
-        [sys.executable, "-P", "-m", __name__],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
-    )
 
 
 def _read_message(stream: IO[bytes]) -> tuple[str, Any]:
@@ -99,15 +100,6 @@ def _read_message(stream: IO[bytes]) -> tuple[str, Any]:
         msg = "The process that did the work has ended unexpectedly."
         raise OMEZarrError(msg, remedy="Start it again.") from error
     return message
-
-
-def _end_process(process: subprocess.Popen[bytes], grace: float) -> None:
-    """Let it end: its input is closed, which asks it to stop."""
-    try:
-        process.communicate(timeout=grace)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.communicate()
 
 
 class _ChildWork:
@@ -138,7 +130,6 @@ class _ChildWork:
             self.send(STEP, self._step)
 
     def send(self, kind: str, value: Any) -> None:
-        """Send a message."""
         with self._turn, suppress(BrokenPipeError):
             pickle.dump((kind, value), self._stream)
             self._stream.flush()

@@ -324,7 +324,11 @@ def convert_hierarchy(
             result = _finish(node, folder, run, problems)
             return replace(result, notes=notes)
         except BaseException as error:
-            _name_partial(error, folder, run.how_to_resume)
+            note = f"Finished parts stay in {folder.path}; {run.how_to_resume}."
+            if isinstance(error, OMEZarrError):
+                error.remedy = f"{error.remedy} {note}".lstrip()
+            else:
+                error.add_note(note)
             raise
 
 
@@ -415,15 +419,6 @@ def are_nested(one: PurePath, other: PurePath) -> bool:
     return one.is_relative_to(other) or other.is_relative_to(one)
 
 
-def _name_partial(error: BaseException, folder: PartialFolder, how: str) -> None:
-    """Add to an error how to continue."""
-    note = f"Finished parts stay in {folder.path}; {how}."
-    if isinstance(error, OMEZarrError):
-        error.remedy = f"{error.remedy} {note}".lstrip()
-    else:
-        error.add_note(note)
-
-
 def _plan(
     node: Node, request: ConversionRequest, folder: PartialFolder, run: ConversionRun
 ) -> tuple[list[str], tuple[str, ...]]:
@@ -451,15 +446,11 @@ def _write_plan(
     def dump_tasks() -> Iterator[JSON]:
         for number, task in enumerate(plan.list_tasks()):
             run.report_step("plan", number)
-            yield _dump_task(task)
+            yield task.dump() if isinstance(task, ArrayTask) else asdict(task)
 
     folder.write_plan(dump_tasks())
     folder.finish_plan(plan.root)
     return plan.problems, plan.list_notes()
-
-
-def _dump_task(task: Any) -> JSON:
-    return task.dump() if isinstance(task, ArrayTask) else asdict(task)
 
 
 def _list_units(
@@ -570,14 +561,9 @@ def _compare_source(
         count += 1
         changed.append(node.location.source.name)
     if count:
-        raise _make_conflict(node, changed, count)
-
-
-def _make_conflict(node: Node, changed: Sequence[str], count: int) -> ConflictError:
-    """Make the error about files that were changed, of which some are named."""
-    names = ", ".join(changed) + (" and others" if count > len(changed) else "")
-    verb = "was" if count == 1 else "were"
-    return ConflictError(
-        f"{names} {verb} changed while {node} was converted.",
-        remedy="Convert it again when nothing writes there.",
-    )
+        names = ", ".join(changed) + (" and others" if count > len(changed) else "")
+        verb = "was" if count == 1 else "were"
+        raise ConflictError(
+            f"{names} {verb} changed while {node} was converted.",
+            remedy="Convert it again when nothing writes there.",
+        )

@@ -236,7 +236,12 @@ class ConversionPlan:
     ) -> Iterator[ArrayTask | CopyTask]:
         """Plan the groups that a group names; `claimed` gets their paths."""
         change, cropped = around
-        branches = self._list_branches(node, change)
+        # True for fields of vectors.
+        branches = {
+            branch.path.strip("/"): branch.part is VECTORS
+            for branch in branches_of(node, parameters_of(node.attributes))
+        }
+        branches |= {path.strip("/"): False for path in change.labels or ()}
         self._put_between(node, path, [*claimed, *branches])
         wells = change.wells
         for branch, is_field in branches.items():
@@ -261,15 +266,6 @@ class ConversionPlan:
                 labelled = branch == "labels" or node.metadata.labels
                 image = cropped if labelled else None
                 yield from self._visit_group(child, below, image, selection)
-
-    def _list_branches(self, node: Node, change: GroupChange) -> dict[str, bool]:
-        """List the groups that a group names; True for fields of vectors."""
-        parameters = parameters_of(node.attributes)
-        found = {
-            branch.path.strip("/"): branch.part is VECTORS
-            for branch in branches_of(node, parameters)
-        }
-        return found | {path.strip("/"): False for path in change.labels or ()}
 
     def _put_between(self, node: Node, path: str, known: Sequence[str]) -> None:
         """Write the documents of groups between a group and those that it names."""

@@ -225,13 +225,13 @@ def _list_multiscales(
         raise ValueError("Its multiscales are damaged: repair them first.")
     made = []
     for entry, new in zip(usable, change.multiscales, strict=True):
-        plain = alike and (not new.is_cropped or _is_plain(entry))
-        made.append(
-            _keep_entry(entry, new, version)
-            if plain
-            else {k: v for k, v in entry.items() if k not in WRITTEN}
-            | _dump_known(new.place_levels(), version)
-        )
+        if alike and (not new.is_cropped or _is_plain(entry)):
+            made.append(_keep_entry(entry, new, version))
+            continue
+        # "type" and "metadata" of the entry stay as they were written.
+        bare = replace(new.place_levels(), method=None, software=None)
+        kept = {k: v for k, v in entry.items() if k not in WRITTEN}
+        made.append(kept | dump_multiscale(bare, version))
     return made
 
 
@@ -240,12 +240,6 @@ def _has_paths(entry: JSON) -> bool:
     return isinstance(datasets, list) and any(
         isinstance(d, dict) and isinstance(d.get("path"), str) for d in datasets
     )
-
-
-def _dump_known(multiscale: Multiscale, version: Version) -> JSON:
-    # "type" and "metadata" of the entry stay as they were written.
-    bare = replace(multiscale, method=None, software=None)
-    return dump_multiscale(bare, version)
 
 
 def _is_plain(entry: JSON) -> bool:

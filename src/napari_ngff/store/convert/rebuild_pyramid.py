@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.arrays.chunked_array import ChunkedArray
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.store.sources.revision import Revision
-    from napari_ngff.store.write.partial_folder import UnitRecord
     from napari_ngff.store.write.transaction import NewTree, Revisions, Transaction
 
 __all__ = [
@@ -217,11 +216,12 @@ class _Rebuilding:
             for index in range(task.count)
         )
         with sharing_sources(key):
-            run_units(units, run_unit, self._count_unit, self.scheduler)
-
-    def _count_unit(self, unit: WorkUnit, record: UnitRecord) -> None:
-        del record
-        self.count.add_bytes(unit.nbytes)
+            run_units(
+                units,
+                run_unit,
+                lambda unit, _: self.count.add_bytes(unit.nbytes),
+                self.scheduler,
+            )
 
     def _make_documents(
         self, level: RebuiltLevel, finest: ChunkedArray, path: str
@@ -439,19 +439,15 @@ def _halve_levels(
         if coarse == shape:
             text = f"{node} has {number} levels at most: the last is one pixel."
             raise OptionError(text, "levels")
-        path = _free_path(str(number), names)
+        path = str(number)
+        while path in names:
+            path += "-new"
         if number < len(stated):
             path = stated[number].path
         names.add(path)
         shape = coarse
         halved.append(RebuiltLevel(path, coarse, factors, False))
     return halved
-
-
-def _free_path(path: str, taken: set[str]) -> str:
-    while path in taken:
-        path += "-new"
-    return path
 
 
 def _change_levels(

@@ -196,12 +196,18 @@ def run_unit(unit: WorkUnit) -> UnitRecord:
             return unit.done
         written.objects.clear()
     if isinstance(unit.task, CopyTask):
-        keys = source_keys(unit)
-        _copy_objects(unit, [(k, _target_of(unit.task, k)) for k in keys], written)
+        task = unit.task
+        pairs = [
+            (join_key(task.source, name), join_key(task.target, name))
+            for name in task.names
+        ]
+        _copy_objects(unit, pairs, written)
     else:
         opened = _open_task(unit)
         if unit.task.keeps_chunks:
-            _copy_objects(unit, _chunk_pairs(opened, unit), written)
+            cells = cells_in(unit.task.unit_box(unit.index), opened.unit)
+            pairs = [(opened.stored_key(cell), opened.key_of(cell)) for cell in cells]
+            _copy_objects(unit, pairs, written)
         elif unit.task.joins_chunks:
             _join_chunks(opened, unit, written)
         else:
@@ -247,11 +253,6 @@ def source_keys(unit: WorkUnit) -> Iterator[str]:
         yield from map(opened.source_key, opened.source_cells(box))
 
 
-def _target_of(task: CopyTask, key: str) -> str:
-    name = key[len(task.source) :].lstrip("/") if task.source else key
-    return join_key(task.target, name)
-
-
 def _is_intact(unit: WorkUnit, written: _Written) -> bool:
     """Compare what is in the target with the note of an earlier run."""
     target = target_source(unit.target)
@@ -287,15 +288,6 @@ def _sum_object(target: Source, key: str) -> tuple[int, int] | None:
     for part in _read_parts(target, key, revision.size):
         size, crc = size + len(part), zlib.crc32(part, crc)
     return size, crc
-
-
-def _chunk_pairs(opened: OpenedTask, unit: WorkUnit) -> list[tuple[str, str]]:
-    """List the keys of stored objects in the source and in the new array."""
-    assert isinstance(unit.task, ArrayTask)
-    return [
-        (opened.stored_key(cell), opened.key_of(cell))
-        for cell in cells_in(unit.task.unit_box(unit.index), opened.unit)
-    ]
 
 
 def _copy_objects(

@@ -451,7 +451,7 @@ class LevelReduction:
         # Axis by axis: each slice is a view, or makes the next step smaller.
         if self.method == "nearest":
             sampled = block
-            for axis, (steps, span) in enumerate(self._axis_spans(box)):
+            for axis, (steps, span) in enumerate(zip(self.steps, box, strict=True)):
                 ends = steps.block_start(span[1] - 1) + steps.offset
                 # A slice wherever no block is cut off: a view, not a copy.
                 index: Any = slice(None, None, steps.factor)
@@ -462,9 +462,6 @@ class LevelReduction:
             return sampled
         block, lengths, inside = self._pad_blocks(block, box)
         return block_mode(block, lengths, inside)
-
-    def _axis_spans(self, box: Box) -> list[tuple[AxisSteps, tuple[int, int]]]:
-        return list(zip(self.steps, box, strict=True))
 
     def _pad_blocks(
         self, block: Array, box: Box
@@ -481,7 +478,7 @@ class LevelReduction:
         """
         lengths: list[int] = []
         inside: list[Any] = []
-        for axis, (steps, span) in enumerate(self._axis_spans(box)):
+        for axis, (steps, span) in enumerate(zip(self.steps, box, strict=True)):
             # All blocks of the span are whole.
             if steps.factor is not None and steps.block_start(span[1]) <= steps.fine:
                 lengths.append(steps.factor)

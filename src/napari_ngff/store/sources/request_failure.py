@@ -18,7 +18,6 @@ __all__ = [
     "lacks_credentials",
     "may_be_missing",
     "refuses_objects",
-    "wants_login",
 ]
 
 LONGEST_REASON = 200
@@ -64,11 +63,6 @@ def is_locked(error: Exception) -> bool:
     return isinstance(error, PermissionError) or _answer_status(error) in FORBIDDEN
 
 
-def wants_login(error: Exception) -> bool:
-    """Return whether a server does not know who asks (401), whatever is asked for."""
-    return _answer_status(error) == UNAUTHORIZED
-
-
 def may_be_missing(error: Exception) -> bool:
     """Return whether a server may say so of what it does not have.
 
@@ -76,7 +70,8 @@ def may_be_missing(error: Exception) -> bool:
     """
     if isinstance(error, WebPageError) or lacks_credentials(error):
         return True
-    return is_locked(error) and not wants_login(error)
+    # 401: it does not know who asks, whatever is asked for.
+    return is_locked(error) and _answer_status(error) != UNAUTHORIZED
 
 
 def lacks_credentials(error: Exception) -> bool:

@@ -115,13 +115,12 @@ class ServerAccess:
         read
             By a file system.
         """
-        mark = (self.bucket, str(self.files._fs_token))
-        is_open = self.guest_files is not None and mark not in _locked
-        if is_open:
+        if self.is_public:
             try:
                 return await read(self.guest_files)
             except PermissionError:
                 pass
+        mark = (self.bucket, str(self.files._fs_token))
         try:
             content = await read(self.files)
         except FileNotFoundError:
@@ -134,8 +133,7 @@ class ServerAccess:
     def list_names(self, address: str) -> list[str]:
         """List a folder, as `read_bucket` reads."""
         limit = {"timeout": allowed_seconds()} if self.files.async_impl else {}
-        mark = (self.bucket, str(self.files._fs_token))
-        if self.guest_files is not None and self.bucket and mark not in _locked:
+        if self.bucket and self.is_public:
             try:
                 return list(self.guest_files.ls(address, detail=False, **limit))
             except PermissionError:

@@ -374,7 +374,6 @@ class _FolderView(FolderSource, TransactionSource):
     def get(
         self, key: str, start: int | None = None, length: int | None = None
     ) -> bytes | None:
-        """Read an object or a part of it; see `Source.get`."""
         read = super().get
         return self._look_up(key, lambda place: read(place, start, length))
 

@@ -54,28 +54,21 @@ class _WaitingSource(TransactionSource):
 
     @property
     def name(self) -> str:
-        """Path of the hierarchy."""
         return self.transaction.root
 
     @property
     def concurrency(self) -> int:
-        """As for the stored objects."""
         return self.transaction.stored.concurrency
 
     def get(
         self, key: str, start: int | None = None, length: int | None = None
     ) -> bytes | None:
-        """Read an object or a part of it; see `Source.get`."""
         return self.transaction.get(key, start, length)
 
     def find_revision(self, key: str) -> Revision | None:
-        """Return the revision of an object with what waits; see
-        `Source.find_revision`.
-        """
         return self.transaction.readable_revision(key)
 
     def list_names(self, prefix: str) -> tuple[str, ...]:
-        """Names directly below `prefix`, sorted."""
         base = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
         # From all keys below, since neither archives nor buckets have folders.
         keys = self.transaction.list_keys(base.rstrip("/"))

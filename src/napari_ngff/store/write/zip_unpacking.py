@@ -74,14 +74,26 @@ def unpack_hierarchy(
     try:
         keys = list(source.list_keys(""))
         for key in keys:
-            _require_inner_key(source, key)
+            parts = key.split("/")
+            # Out of the folder, or to a drive of Windows.
+            if ".." in parts or "" in parts or "." in parts or ":" in parts[0]:
+                raise CorruptDataError(
+                    f"{source.path} has an entry {key!r}, which leads out of the"
+                    " folder.",
+                    remedy="Get the archive from a source that you trust.",
+                )
         sizes = {key: _entry_size(source, key) for key in keys}
-        count = _count_bytes(sum(sizes.values()), progress)
+        done, total = 0, sum(sizes.values())
+        turn = threading.Lock()
         with NewHierarchy(folder, overwrite=overwrite) as new:
 
             def copy_entry(key: str) -> None:
+                nonlocal done
                 new.put_parts(key, _read_parts(source, key))
-                count(sizes[key])
+                with turn:
+                    done += sizes[key]
+                    if progress is not None:
+                        progress(done, total)
 
             share_work(iter(keys), copy_entry, len(keys), CORES)
     finally:
@@ -89,36 +101,9 @@ def unpack_hierarchy(
     return folder
 
 
-def _require_inner_key(source: ZipSource, key: str) -> None:
-    """Refuse names that lead out of the folder, or to a drive of Windows."""
-    parts = key.split("/")
-    if ".." in parts or "" in parts or "." in parts or ":" in parts[0]:
-        raise CorruptDataError(
-            f"{source.path} has an entry {key!r}, which leads out of the folder.",
-            remedy="Get the archive from a source that you trust.",
-        )
-
-
 def _entry_size(source: ZipSource, key: str) -> int:
     entry = source.archive.find_entry(source.entry_name(key))
     return 0 if entry is None else entry.size
-
-
-def _count_bytes(
-    total: int, progress: Callable[[int, int], None] | None
-) -> Callable[[int], None]:
-    """Make a function that adds bytes and reports the sum."""
-    done = 0
-    turn = threading.Lock()
-
-    def add_bytes(size: int) -> None:
-        nonlocal done
-        with turn:
-            done += size
-            if progress is not None:
-                progress(done, total)
-
-    return add_bytes
 
 
 def _read_parts(source: ZipSource, key: str) -> Iterator[bytes]:

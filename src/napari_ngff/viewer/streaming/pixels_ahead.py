@@ -131,7 +131,7 @@ class AheadReader:
                 return
             array = chunk.level.array
             key = array.token, chunk.cell
-            if key in self._tried or array.has_cached(chunk.cell):
+            if key in self._tried or array.cached_chunk(chunk.cell) is not None:
                 continue
             left -= math.prod(array.chunks) * array.dtype.itemsize
             if left < 0:
