@@ -13,7 +13,7 @@ import struct
 import zlib
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -48,16 +48,6 @@ ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 MOST_COPIED = 2**33  # bytes behind the members of a stream; some seconds of work
 XZ_MEMORY = 2**27  # a stream states the size of its dictionary; preset 9 needs half
 GZIP, ZLIB, RAW_DEFLATE = 31, 15, -15  # wbits of zlib.decompressobj
-
-
-class StreamDecoder(Protocol):
-    """What zlib's, bz2's and lzma's incremental objects have in common."""
-
-    @property
-    def eof(self) -> bool: ...
-    @property
-    def unused_data(self) -> bytes: ...
-    def decompress(self, data: Any, max_length: int, /) -> bytes: ...
 
 
 def require_size(nbytes: int, size: int) -> None:
@@ -128,7 +118,7 @@ def from_lz4(data: Buffer, most: int) -> Buffer:
     return out
 
 
-def from_stream(data: Buffer, most: int, start: Callable[[], StreamDecoder]) -> bytes:
+def from_stream(data: Buffer, most: int, start: Callable[[], Any]) -> bytes:
     """Decode the one or more members of a stream, whose checksums are verified."""
     parts: list[bytes] = []
     total = copied = 0

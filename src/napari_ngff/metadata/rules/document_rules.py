@@ -81,13 +81,6 @@ def differing_versions(home: Cursor) -> Iterator[Cursor]:
     return (version for version in stated if version.value != stated[0].value)
 
 
-def unrepeated_axes(home: Cursor) -> Iterator[Cursor]:
-    """Find ``_ARRAY_DIMENSIONS`` other than the axes of the image (0.3)."""
-    for multiscale in home.at("multiscales").children()[:1]:
-        if multiscale.at("axes").value != home.at("_ARRAY_DIMENSIONS").value:
-            yield home.at("_ARRAY_DIMENSIONS")
-
-
 def stray_systems(home: Cursor) -> Iterator[Cursor]:
     """Find coordinate systems outside of a scene and of multiscales."""
     if home.at("coordinateSystems").is_present and not home.at("scene").is_present:
@@ -186,7 +179,11 @@ DOCUMENT = (
         SHOULD,  # no schema has it, and valid cases lack it
         "In addition, the axes values MUST be repeated in the field _ARRAY_DIMENSIONS "
         "of all scale groups.",
-        unrepeated_axes,
+        lambda home: (
+            home.at("_ARRAY_DIMENSIONS")
+            for multiscale in home.at("multiscales").children()[:1]
+            if multiscale.at("axes").value != home.at("_ARRAY_DIMENSIONS").value
+        ),
         since=3,
         until=3,
     ),

@@ -49,15 +49,6 @@ def bad_steps(place: Cursor) -> Iterator[Cursor]:
             yield step
 
 
-def other_inputs(place: Cursor) -> Iterator[Cursor]:
-    """Find inputs whose path is not that of the dataset."""
-    for step in place.at("coordinateTransformations").children():
-        stated = step.at("input").at("path")
-        # A missing input is reported by another rule.
-        if is_text(stated.value) and stated.value != place.at("path").value:
-            yield stated
-
-
 MULTISCALE = (
     FormatRule(
         "axes-missing",
@@ -194,7 +185,13 @@ DATASET = (
         SHOULD,  # a valid case of the specification breaks it
         "The value of input MUST equal the value of path, implementations should "
         "always treat the value of input as if it were equal to the value of path.",
-        other_inputs,
+        lambda dataset: (
+            step.at("input").at("path")
+            for step in dataset.at("coordinateTransformations").children()
+            # A missing input is reported by another rule.
+            if is_text(step.at("input").at("path").value)
+            and step.at("input").at("path").value != dataset.at("path").value
+        ),
         since=6,
         consequence="The path of the dataset is taken.",
     ),

@@ -64,7 +64,24 @@ class NewArray:
         # are "0.n".
         if Version(version).zarr_format == 2:
             return ".zarray", _dump_json(self._v2_document(Version(version)))
-        return "zarr.json", _dump_json(self._v3_document())
+        unit = self.shards or self.chunks
+        document = {
+            "zarr_format": 3,
+            "node_type": "array",
+            "shape": self.shape,
+            "data_type": self.dtype.name,
+            "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": unit}},
+            "chunk_key_encoding": {
+                "name": "default",
+                "configuration": {"separator": "/"},
+            },
+            "fill_value": 0 if self.dtype.kind in "iu" else 0.0,
+            "codecs": self._list_codecs(),
+            "attributes": {},
+            "dimension_names": self.names,
+            "storage_transformers": [],
+        }
+        return "zarr.json", _dump_json(document)
 
     @property
     def _shuffled(self) -> bool:
@@ -94,25 +111,6 @@ class NewArray:
             "filters": None,
             # 0.2: "chunks are nested" (its changelog); 0.1 had Zarr's usual ".".
             "dimension_separator": "/" if version.has_nested_chunks else ".",
-        }
-
-    def _v3_document(self) -> JSON:
-        unit = self.shards or self.chunks
-        return {
-            "zarr_format": 3,
-            "node_type": "array",
-            "shape": self.shape,
-            "data_type": self.dtype.name,
-            "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": unit}},
-            "chunk_key_encoding": {
-                "name": "default",
-                "configuration": {"separator": "/"},
-            },
-            "fill_value": 0 if self.dtype.kind in "iu" else 0.0,
-            "codecs": self._list_codecs(),
-            "attributes": {},
-            "dimension_names": self.names,
-            "storage_transformers": [],
         }
 
     def _list_codecs(self) -> list[JSON]:

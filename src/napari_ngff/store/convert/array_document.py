@@ -176,14 +176,29 @@ def convert_array(
     document = parse_json(raw)
     same = zarr_format == layout.zarr_format
     codec = _codec_of(document, layout)
-    keeps_bytes = storage.codec in (None, codec) and _has_whole_chunks(
-        document, (layout, region), target, codec
+    # Whether stored objects are chunks in the new format, too.
+    keeps_bytes = (
+        storage.codec in (None, codec)
+        and not target.is_new
+        and (same or (codec is not None and layout.shards is None))
+        and is_regular(document)
+        and region.has_whole_units(layout.shards or layout.chunks, layout.shape)
     )
     joined = None
     if keeps_bytes and (codec is not None or not _is_indirect(raw, layout.zarr_format)):
         joined = _join_grid(layout, region.shape, target, storage)
     joins = joined is not None
-    asks = _asks_for(layout, region.shape, target.names, storage)
+    shape, names = region.shape, target.names
+    # Whether other chunks or shards are asked for.
+    asks = (
+        _differ(storage.chunks, layout.chunks, layout, names)
+        or _differ(storage.shards, layout.shards, layout, names)
+        or (
+            storage.auto_shards
+            and layout.shards is None
+            and shard_shape(shape, layout.chunks, layout.dtype.itemsize) is not None
+        )
+    )
     stays = keeps_bytes and not joins and not asks
     grid = joined or _choose_grid(layout, region.shape, target, storage)
     changes = _complete_document(document, layout, target)
@@ -227,41 +242,9 @@ def _complete_document(
     return changes
 
 
-def _has_whole_chunks(
-    document: JSON,
-    part: tuple[ArrayLayout, ArrayRegion],
-    target: ArrayTarget,
-    codec: JSON | None,
-) -> bool:
-    """Return whether stored objects of an array are chunks in the new format, too."""
-    layout, region = part
-    same = target.zarr_format == layout.zarr_format
-    return (
-        not target.is_new
-        and (same or (codec is not None and layout.shards is None))
-        and is_regular(document)
-        and region.has_whole_units(layout.shards or layout.chunks, layout.shape)
-    )
-
-
 def is_regular(document: JSON) -> bool:
     """Return whether all chunks of an array have one shape."""
     return "chunk_grid" not in document or name_of(document["chunk_grid"]) == "regular"
-
-
-def _asks_for(
-    layout: ArrayLayout, shape: Shape, names: tuple[str, ...], storage: Storage
-) -> bool:
-    """Return whether other chunks or shards are asked for."""
-    return (
-        _differ(storage.chunks, layout.chunks, layout, names)
-        or _differ(storage.shards, layout.shards, layout, names)
-        or (
-            storage.auto_shards
-            and layout.shards is None
-            and shard_shape(shape, layout.chunks, layout.dtype.itemsize) is not None
-        )
-    )
 
 
 def _differ(

@@ -423,17 +423,6 @@ def _plan(
     node: Node, request: ConversionRequest, folder: PartialFolder, run: ConversionRun
 ) -> tuple[list[str], tuple[str, ...]]:
     """Write the plan; returns problems and notes. An error removes the folder."""
-    try:
-        return _write_plan(node, request, folder, run)
-    except BaseException:
-        # Nothing is done yet that could be continued.
-        folder.remove()
-        raise
-
-
-def _write_plan(
-    node: Node, request: ConversionRequest, folder: PartialFolder, run: ConversionRun
-) -> tuple[list[str], tuple[str, ...]]:
     if folder.continues:
         return [], ()
     plan = ConversionPlan(
@@ -448,9 +437,14 @@ def _write_plan(
             run.report_step("plan", number)
             yield task.dump() if isinstance(task, ArrayTask) else asdict(task)
 
-    folder.write_plan(dump_tasks())
-    folder.finish_plan(plan.root)
-    return plan.problems, plan.list_notes()
+    try:
+        folder.write_plan(dump_tasks())
+        folder.finish_plan(plan.root)
+        return plan.problems, plan.list_notes()
+    except BaseException:
+        # Nothing is done yet that could be continued.
+        folder.remove()
+        raise
 
 
 def _list_units(

@@ -495,7 +495,8 @@ def _copy_files(source: str, target: str, names: Iterator[str]) -> Iterator[Copy
 
 
 def _note_documents(log: DocumentLog) -> DocumentTask:
-    noted = list(itertools.islice(log.take_sums(), AT_ONCE))
+    count = min(AT_ONCE, len(log.sums))
+    noted = [log.sums.popitem() for _ in range(count)]
     return DocumentTask(tuple(k for k, _ in noted), tuple(n for _, n in noted))
 
 

@@ -20,7 +20,7 @@ from napari_ngff.store.sources.zip_source import ZipSource
 from napari_ngff.store.threads import share_work
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
     from contextlib import AbstractContextManager
 
     from napari_ngff.store.sources.source import Source
@@ -131,8 +131,3 @@ class DocumentLog(LoggedSource):
     def reading_ahead(self, keys: Sequence[str]) -> AbstractContextManager[None]:
         """Ask a server for objects now; see `reading_ahead` of `read_ahead`."""
         return reading_ahead(self._source, keys)
-
-    def take_sums(self) -> Iterator[tuple[str, int]]:
-        """Yield what was read, and forget it."""
-        while self.sums:
-            yield self.sums.popitem()

@@ -70,7 +70,14 @@ def run_units(
         Where distributed is not installed, or there are no workers.
     """
     if scheduler is None:
-        _run_by_threads(units, work, done)
+        turn = threading.Lock()
+
+        def do_unit(unit: Unit) -> None:
+            result = work(unit)
+            with turn:
+                done(unit, result)
+
+        share_work(units, do_unit, MANY, CORES)
     elif isinstance(scheduler, str) and "://" in scheduler:
         with _connect(scheduler) as client:
             _run_by_client(client, units, work, done)
@@ -78,21 +85,6 @@ def run_units(
         _run_by_client(scheduler, units, work, done)
     else:
         _run_by_dask(scheduler, units, work, done)
-
-
-def _run_by_threads(
-    units: Iterator[Unit],
-    work: Callable[[Unit], Result],
-    done: Callable[[Unit, Result], None],
-) -> None:
-    turn = threading.Lock()
-
-    def do_unit(unit: Unit) -> None:
-        result = work(unit)
-        with turn:
-            done(unit, result)
-
-    share_work(units, do_unit, MANY, CORES)
 
 
 def _run_by_dask(

@@ -12,7 +12,7 @@ import itertools
 import math
 import threading
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -37,18 +37,12 @@ if TYPE_CHECKING:
     from napari_ngff.store.arrays.chunk_layout import Shape
     from napari_ngff.store.arrays.lazy_array import ArraySource
     from napari_ngff.store.arrays.new_array import NewArray
+    from napari_ngff.store.pyramids.level_reduction import LevelReduction
     from napari_ngff.store.write.new_hierarchy import NewHierarchy
 
-__all__ = ["LevelReducer", "MeanReducer", "PyramidWriter", "coarser_shape"]
+__all__ = ["MeanReducer", "PyramidWriter", "coarser_shape"]
 
 Array = npt.NDArray[Any]
-
-
-class LevelReducer(Protocol):
-    """Makes a coarser level from the next finer one."""
-
-    def reduce(self, block: Array, box: Box) -> Array:
-        """Compute a box of the coarser level from the block of the finer one."""
 
 
 def coarser_shape(shape: Shape, factors: Shape) -> Shape:
@@ -147,7 +141,7 @@ class _LevelState:
     new: NewArray
     encoder: ChunkEncoder
     objects: ArrayObjects
-    reducer: LevelReducer | None = None
+    reducer: MeanReducer | LevelReduction | None = None
     factors: Shape = ()
     partial: dict[Shape, tuple[Array, list[int]]] = field(default_factory=dict)
     shards: dict[Shape, dict[Shape, bytes | None]] = field(default_factory=dict)
@@ -188,7 +182,7 @@ class PyramidWriter:
         self,
         draft: NewHierarchy,
         arrays: Sequence[tuple[str, NewArray]],
-        reducers: Sequence[tuple[LevelReducer, Shape]],
+        reducers: Sequence[tuple[MeanReducer | LevelReduction, Shape]],
         version: str,
         tile: Shape,
     ) -> None:

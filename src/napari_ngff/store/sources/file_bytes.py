@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import AccessError, NodeNotFoundError
 from napari_ngff.store.sources.revision import Revision
@@ -14,51 +14,14 @@ from napari_ngff.store.threads import CORES
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["FileBytes", "PositionFile", "Span", "read_into"]
+__all__ = ["PositionFile", "Span", "read_into"]
 
 Span = tuple[int, int]
 """Bytes of a file: the first, and their number."""
 
 
-class FileBytes(Protocol):
-    """A file that is read by position, from many threads at once."""
-
-    @property
-    def name(self) -> str:
-        """Path or address, without its secrets."""
-
-    @property
-    def size(self) -> int:
-        """Number of bytes."""
-
-    @property
-    def revision(self) -> Revision:
-        """State of the file when it was opened."""
-
-    @property
-    def is_pinned(self) -> bool:
-        """Return whether all that is read is of `revision`."""
-
-    @property
-    def concurrency(self) -> int:
-        """Useful number of reads at the same time."""
-
-    @property
-    def damage_remedy(self) -> str:
-        """What to do where the file is damaged."""
-
-    def close(self) -> object:
-        """Close the file; also done when the object is no longer used."""
-
-    def read(self, start: int, length: int) -> bytes:
-        """Read `length` bytes from `start`; fewer only at the end of the file."""
-
-    def read_spans(self, spans: Sequence[Span]) -> list[bytes]:
-        """Read several parts, at once if that takes less time."""
-
-
 class PositionFile:
-    """A file of this computer; see `FileBytes`.
+    """A file of this computer.
 
     Parameters
     ----------
@@ -66,6 +29,21 @@ class PositionFile:
         Of the file.
     handle
         Of the file if it is open.
+
+    Attributes
+    ----------
+    name
+        Path or address, without its secrets.
+    size
+        Number of bytes.
+    revision
+        State of the file when it was opened.
+    is_pinned
+        Whether all that is read is of `revision`.
+    concurrency
+        Useful number of reads at the same time.
+    damage_remedy
+        What to do where the file is damaged.
     """
 
     is_pinned = True

@@ -8,32 +8,18 @@ from __future__ import annotations
 
 import zlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from napari_ngff.store.limits import is_document
 
 if TYPE_CHECKING:
+    from napari_ngff.store.disk_cache import DiskCache
     from napari_ngff.store.sources.server_access import ServerAccess
 
 __all__ = ["KeptBytes", "KeptChunks", "keep_chunks", "kept_chunks_of"]
 
 LARGEST_PART = 1 / 16
 """Of the limit: larger objects would take the place of too many others."""
-
-
-class KeptFiles(Protocol):
-    """Where bytes are kept by name; see `DiskCache`."""
-
-    limit: int
-
-    def load(self, name: str) -> bytes | None:
-        """Read an entry; None where there is none."""
-
-    def note_use(self, name: str) -> None:
-        """Remember that an entry was of use."""
-
-    def keep(self, name: str, *parts: bytes | memoryview) -> None:
-        """Write an entry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +41,7 @@ class KeptChunks:
         Whether also what is read with a login.
     """
 
-    def __init__(self, files: KeptFiles, *, keeps_private: bool) -> None:
+    def __init__(self, files: DiskCache, *, keeps_private: bool) -> None:
         self._files = files
         self._keeps_private = keeps_private
 

@@ -20,6 +20,7 @@ from napari_ngff.errors import (
 )
 from napari_ngff.store.limits import allowed_chunk
 from napari_ngff.store.lru_cache import ByteCache
+from napari_ngff.store.sources.file_bytes import PositionFile
 from napari_ngff.store.sources.kept_chunks import KeptBytes
 from napari_ngff.store.sources.revision import Revision
 from napari_ngff.store.threads import share_work
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from napari_ngff.store.sources.remote_source import RemoteSource
 
 __all__ = [
+    "FileBytes",
     "JoinedReads",
     "RemoteFile",
 ]
@@ -190,7 +192,7 @@ NO_PARTS = "Download the file and open it, or have it unpacked on the server."
 
 
 class RemoteFile:
-    """A file on a server; see `FileBytes`.
+    """A file on a server, with what a `PositionFile` has.
 
     All that is read is of the version that the file had when it was opened, by its ETag
     or by the time of its last change. A server that sends no parts of files is asked
@@ -415,3 +417,7 @@ def group_spans(spans: Sequence[Span], numbers: Sequence[int]) -> list[list[int]
             groups.append([number])
         is_open = spans[number][1] <= HEADER
     return groups
+
+
+FileBytes = PositionFile | RemoteFile
+"""A file that is read by position, from many threads at once."""

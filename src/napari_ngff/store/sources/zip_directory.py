@@ -17,7 +17,7 @@ from napari_ngff.store.limits import is_document
 from napari_ngff.store.sources.file_bytes import PositionFile
 
 if TYPE_CHECKING:
-    from napari_ngff.store.sources.file_bytes import FileBytes
+    from napari_ngff.store.sources.remote_file import FileBytes
 
 __all__ = ["ZipArchive", "ZipEntry"]
 

@@ -25,10 +25,10 @@ from napari_ngff.store.sources.revision import Revision
 from napari_ngff.store.sources.server_access import LATE, allowed_seconds
 from napari_ngff.store.threads import share_work
 from napari_ngff.store.write.label_list_watch import announce_lists
+from napari_ngff.store.write.transaction import conflict_text
 from napari_ngff.store.write.waiting_transaction import (
     WaitingTransaction,
     WaitingTree,
-    conflict_text,
 )
 from napari_ngff.store.write.writer_token import SUFFIX, is_dead, new_token
 
@@ -332,7 +332,7 @@ class ObjectTransaction(WaitingTransaction):
         # Chunks, documents from the innermost, removed documents from the outermost,
         # and chunks of removed arrays.
         gone = {
-            _parent_folder(key)
+            key.rpartition("/")[0]
             for key, staged in self._staged.items()
             if staged is None and _is_document(key)
         }
@@ -370,10 +370,6 @@ def revision_of(data: bytes) -> Revision:
 
 def _is_document(key: str) -> bool:
     return key.rpartition("/")[2] in DOCUMENTS
-
-
-def _parent_folder(key: str) -> str:
-    return key.rpartition("/")[0]
 
 
 def _error_code(error: OSError) -> str:

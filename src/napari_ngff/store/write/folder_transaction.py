@@ -31,7 +31,11 @@ from napari_ngff.store.write.replace_file import (
     write_aside,
 )
 from napari_ngff.store.write.replace_tree import TreeReplacement, recover_trees
-from napari_ngff.store.write.transaction import NOTHING, TransactionSource
+from napari_ngff.store.write.transaction import (
+    NOTHING,
+    TransactionSource,
+    conflict_text,
+)
 from napari_ngff.store.write.writer_token import is_left, new_token
 
 if TYPE_CHECKING:
@@ -129,7 +133,7 @@ class FolderTransaction:
     def expect_revision(self, key: str, revision: Revision | None) -> None:
         """Replace an object only if it still has this revision then."""
         if self.find_revision(key) != revision:
-            raise ConflictError(_conflict_text(self.find_path(key)))
+            raise ConflictError(conflict_text(self.find_path(key)))
         with self._lock:
             if key not in self._waiting:
                 self._expected[key] = revision
@@ -212,7 +216,7 @@ class FolderTransaction:
             # False is "any revision", None is "no file".
             expected = self._expected.pop(key, False)
         if not replace_file(path, data, expected):
-            raise ConflictError(_conflict_text(path))
+            raise ConflictError(conflict_text(path))
         announce_lists(self.root, [key])
 
     def remove_below(self, path: str) -> None:
@@ -324,7 +328,7 @@ class FolderTransaction:
             if self._waiting.get(key) is file:
                 del self._waiting[key]
                 self._remove_aside(file)
-                self._conflicts.append(_conflict_text(self.find_path(key)))
+                self._conflicts.append(conflict_text(self.find_path(key)))
 
     def _flush_waiting(self, key: str, aside: str) -> None:
         # If another program removed the file, `_place_object` reports it.
@@ -348,7 +352,7 @@ class FolderTransaction:
             del self._waiting[key]
             # Collected: one object that others changed must not keep back the rest.
             if taken:
-                self._conflicts.append(_conflict_text(path))
+                self._conflicts.append(conflict_text(path))
 
 
 class _FolderView(FolderSource, TransactionSource):
@@ -462,12 +466,6 @@ class RedirectedTree:
             self._transaction.remove_below(self.key)
             del self._transaction.redirected[self.key]
         self._tree.close()
-
-
-def _conflict_text(path: str) -> str:
-    return (
-        f"{path} was changed by another program since it was read. It is left as it is."
-    )
 
 
 def _call_all(calls: Iterable[Callable[[], None]]) -> None:

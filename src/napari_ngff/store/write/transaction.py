@@ -28,6 +28,7 @@ __all__ = [
     "Secure",
     "Transaction",
     "TransactionSource",
+    "conflict_text",
     "replace_unchanged",
     "require_revisions",
 ]
@@ -313,3 +314,11 @@ def replace_unchanged(
             except ConflictError:
                 if not tries_left:
                     raise
+
+
+def conflict_text(place: str) -> str:
+    """Return the text of a conflict over an object."""
+    return (
+        f"{place} was changed by another program since it was read. It is left as it"
+        " is."
+    )

@@ -11,7 +11,11 @@ from napari_ngff.errors import ConflictError
 from napari_ngff.store.hierarchy.consolidated import update_copies
 from napari_ngff.store.sources.zip_source import clip_range
 from napari_ngff.store.write.staged_objects import StagedObject, StagingFile
-from napari_ngff.store.write.transaction import NOTHING, TransactionSource
+from napari_ngff.store.write.transaction import (
+    NOTHING,
+    TransactionSource,
+    conflict_text,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -21,7 +25,7 @@ if TYPE_CHECKING:
     from napari_ngff.store.sources.revision import Revision
     from napari_ngff.store.write.transaction import GoesOn, Revisions, Secure
 
-__all__ = ["WaitingTransaction", "WaitingTree", "conflict_text"]
+__all__ = ["WaitingTransaction", "WaitingTree"]
 
 
 class StoredObjects(Protocol):
@@ -345,11 +349,3 @@ class WaitingTransaction(ABC):
                 waiting.clear()
             # A new file: the old one disappears when the last reader of it has ended.
             self._stage = StagingFile(self.folder)
-
-
-def conflict_text(place: str) -> str:
-    """Return the text of a conflict over an object."""
-    return (
-        f"{place} was changed by another program since it was read. It is left as it"
-        " is."
-    )
