@@ -272,3 +272,20 @@ def test_edits_are_restored_by_the_next_try_whatever_fails(tmp_path, told, every
         restoring.show()  # kept again, as it is not saved
         restoring.restore()
         assert restoring.is_restored, error
+
+
+def test_a_journal_that_cannot_be_restored_is_kept(tmp_path, told, monkeypatch):
+    restoring = Restoring(write_image(tmp_path / "cells.ome.zarr", shape=(32, 32)))
+    restoring.paint()
+
+    def fail(*_):
+        raise LookupError("restored")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(restoring.labels()), "restore_edits", fail)
+        restoring.restore()
+    restoring.labels().saver.save()  # says why it cannot, and loses nothing
+    restoring.viewer.layers.remove(restoring.labels())
+    restoring.show()
+    restoring.restore()
+    assert restoring.is_restored

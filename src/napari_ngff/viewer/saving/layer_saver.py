@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from napari_ngff.metadata.model import LabelInfo
     from napari_ngff.viewer.saving.layer_description import LayerDescription
 
-__all__ = ["Finish", "LayerSaver"]
-
 Finish = Callable[[], None]
 
 COPY = (
@@ -213,8 +211,7 @@ class LayerSaver(SaverSignals):
         ------
         UnsupportedError
             Where the layer has edits of its own and the kept ones need the original
-            blocks, or where it shows something else by now. The journal is left as it
-            was.
+            blocks, or where it shows something else. The journal is left as it was.
         """
         layer, content = self._layer(), journal.content
         # Also a saved stroke that was undone: it would come back with the file.
@@ -251,7 +248,12 @@ class LayerSaver(SaverSignals):
         # Saved edits are among these for the blocks' sake: undo ends before them, as it
         # does where the file alone has them.
         lasting = max(content.saved_count, content.lasting)
-        layer.restore_edits(content.edits, drawn, lasting)
+        try:
+            layer.restore_edits(content.edits, drawn, lasting)
+        except BaseException:
+            self._released = True  # a layer without its edits would delete it
+            journal.close()
+            raise
         journal.note_restored()
         if self.writer is not None:
             self.writer.adopt_journal(content)

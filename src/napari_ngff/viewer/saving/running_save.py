@@ -25,7 +25,7 @@ __all__ = ["RELEASED", "REOPEN", "RunningSave"]
 OFTEN = 10
 """Times a second that the progress of a save is emitted."""
 
-RELEASED = "Its layer was removed, and its edits were kept for later or discarded."
+RELEASED = "This layer has its edits no more: they were kept for later or discarded."
 
 REOPEN = "Open the labels again, or choose Layers ▸ Annotate ▸ Restore edits…."
 
