@@ -242,3 +242,31 @@ def test_info_lists_a_folder_as_the_window_does(capsys, image, tmp_path):
 
 def test_info_gives_times_as_frames(capsys, image):
     assert "size     t 2 x " in run(capsys, "info", image)[1]
+
+
+@pytest.mark.parametrize("version", ["0.x", "1.0-dev", None])
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"type": "collection", "nodes": [{"type": "multiscale", "path": "./0"}]},
+        {"type": "multiscale", "name": "a"},
+        {"nodes": []},
+    ],
+)
+def test_drafts_of_1_0_are_refused(tmp_path, capsys, content, version):
+    stated = {} if version is None else {"version": version}
+    attributes = {"ome": stated | content}
+    folder = tmp_path / "a.zarr"
+    folder.mkdir()
+    group = {"zarr_format": 3, "node_type": "group", "attributes": attributes}
+    (folder / "zarr.json").write_text(json.dumps(group))
+    alone = tmp_path / "collection.json"
+    alone.write_text(json.dumps(attributes))
+    copy = tmp_path / "b.zarr"
+    calls = [["info", folder], ["check", folder], ["check", alone], ["tree", folder]]
+    for call in [*calls, ["convert", folder, copy]]:
+        assert main(list(map(str, call))) == 1, call
+        written = " ".join("".join(capsys.readouterr()).split())
+        assert "draft of OME-Zarr 1.0" in written
+        assert "not supported" in written
+    assert not copy.exists()

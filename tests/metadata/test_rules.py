@@ -234,6 +234,8 @@ BAD = [
     ("version-unknown", image_4(version="foo")),
     ("version-unknown", {"ome": {"version": 0.5, "labels": []}}),
     ("version-draft", image_6(version="0.6.dev3")),
+    ("version-unsupported", {"ome": {"version": "0.x", "type": "collection"}}),
+    ("version-unsupported", {"ome": {"type": "multiscale", "nodes": []}}),
     ("version-differs", plate("0.4") | image_4(version="0.3")),
     ("version-differs", image_5(others={"image-label": {"version": "0.4"}})),
     ("version-zarr-format", image_4(version="0.5")),

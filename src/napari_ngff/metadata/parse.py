@@ -39,6 +39,9 @@ __all__ = [
     "parse_well",
 ]
 
+DRAFT = "It is a draft of OME-Zarr 1.0 (RFC-8), which is not supported."
+"""Of metadata with "type" or "nodes", and nothing of another version."""
+
 
 def parse_plate(plate: Cursor, minor: int) -> PlateMetadata | None:
     """Read a ``plate`` object; None where there is none.
@@ -264,6 +267,8 @@ def parse_attributes(attributes: object, zarr_format: int) -> GroupMetadata:
         # program's.
         text = home.at("version").read_text() if home.where else None
         version = None if text is None else Version(text)
+        if home.where and (home.at("type").is_present or home.at("nodes").is_present):
+            home.report_error("version-unsupported", DRAFT, Consequence.LEFT_OUT)
         return GroupMetadata(version, problems=tuple(problems))
     stated, minor = find_version(home, zarr_format)
     return GroupMetadata(

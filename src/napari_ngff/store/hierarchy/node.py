@@ -18,6 +18,7 @@ from napari_ngff.errors import (
     NodeNotFoundError,
     NotOMEZarrError,
     OMEZarrError,
+    UnsupportedError,
 )
 from napari_ngff.metadata.model import (
     JSON,
@@ -563,6 +564,10 @@ def _make_node(
         for flaw in flaws
     )
     metadata = parse_attributes(attributes, zarr_format)
+    for problem in metadata.problems:
+        if problem.code == "version-unsupported":
+            msg = f"{location} cannot be read. {problem.text}"
+            raise UnsupportedError(msg, remedy="Open an image of 0.1 to 0.6 in it.")
     if cut:
         metadata = replace(metadata, problems=(*cut, *metadata.problems))
     kept = attributes if isinstance(attributes, dict) else {}
