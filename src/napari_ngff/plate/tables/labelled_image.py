@@ -23,7 +23,7 @@ from napari_ngff.store.number_noise import drop_noise
 from napari_ngff.store.pyramids.pyramid import open_pyramid
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from napari_ngff.metadata.model import Axis
     from napari_ngff.store.arrays.boxes import Box
@@ -139,20 +139,11 @@ class LabelledImage:
             Where a chunk cannot be read.
         """
         labels = self._read_labels(box)
-        # Background alone: the image need not be read.
-        channels = self._read_channels(box) if labels.any() else ()
+        # Background alone: the image need not be read, and no value of it counts.
+        channels: Any = [labels] * len(self.names)
+        if labels.any():
+            channels = self._read_channels(box)
         statistics = statistics_of_block(labels, channels, [start for start, _ in box])
-        if not len(statistics.labels):
-            # With as many columns as others, so that they can be added up.
-            empty = np.empty((0, len(self.names)))
-            statistics = LabelStatistics(
-                statistics.labels,
-                statistics.counts,
-                statistics.moments,
-                empty,
-                empty,
-                empty,
-            )
         return tuple(box[i][0] for i in self.outer_axes), statistics
 
     def _read_labels(self, box: Box) -> Any:
@@ -169,8 +160,8 @@ class LabelledImage:
                 spans[self.channel] = number, number + 1
             yield ArrayWindow(self.image, self.order, tuple(spans)).read(box)
 
-    def tabulate_parts(self, parts: Mapping[Outer, LabelStatistics]) -> Any:
-        """Make a table of measured blocks.
+    def tabulate_blocks(self, blocks: Iterable[tuple[Outer, LabelStatistics]]) -> Any:
+        """Make a table of what `measure_block` gave.
 
         Returns
         -------
@@ -185,6 +176,11 @@ class LabelledImage:
         """
         import pandas as pd
 
+        # By time point: a label of the same id there is another object.
+        parts: dict[Outer, LabelStatistics] = {}
+        for outer, statistics in blocks:
+            known = [parts[outer]] if outer in parts else []
+            parts[outer] = add_up([*known, statistics])
         frames = [self._make_rows(outer, parts[outer]) for outer in sorted(parts)]
         frame = pd.concat(frames, ignore_index=True)
         frame.attrs[SIZE_NOTE] = self._describe_size()
@@ -249,26 +245,17 @@ class LabelledImage:
         return pd.DataFrame(columns)
 
     def measure_all(self) -> Any:
-        """Measure all blocks, one after another; see `tabulate_parts`."""
-        parts: dict[Outer, LabelStatistics] = {}
-        for box in self.list_blocks():
-            outer, statistics = self.measure_block(box)
-            parts[outer] = (
-                add_up([parts[outer], statistics]) if outer in parts else statistics
-            )
-        return self.tabulate_parts(parts)
+        """Measure all blocks, one after another; see `tabulate_blocks`."""
+        return self.tabulate_blocks(map(self.measure_block, self.list_blocks()))
 
     def count_labels(self) -> Any:
         """Count the labels: a pandas.DataFrame of one row, its column "labels"."""
         import pandas as pd
 
-        ids: set[int] = set()
+        ids = {0}
         for box in self.list_blocks():
-            labels = statistics_of_block(
-                self._read_labels(box), (), [0] * len(box)
-            ).labels
-            ids.update(labels.tolist())
-        return pd.DataFrame({"labels": [len(ids)]})
+            ids.update(pd.unique(self._read_labels(box).ravel()).tolist())
+        return pd.DataFrame({"labels": [len(ids) - 1]})
 
 
 def open_labelled(node: Node, label: str | Node) -> LabelledImage:

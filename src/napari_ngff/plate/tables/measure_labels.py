@@ -6,7 +6,7 @@ and only tables of finished fields are kept in memory.
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from itertools import islice
@@ -31,7 +31,6 @@ from napari_ngff.plate.tables.labelled_image import (
     open_labelled,
 )
 from napari_ngff.plate.tables.row_places import read_acquisitions
-from napari_ngff.plate.tables.statistics import add_up
 from napari_ngff.plate.tables.table import ACQUISITION, FIELD, LABEL, WELL, well_key
 from napari_ngff.store.hierarchy.node import read_node
 from napari_ngff.store.threads import CORES
@@ -39,7 +38,6 @@ from napari_ngff.store.threads import CORES
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from napari_ngff.plate.tables.statistics import LabelStatistics
     from napari_ngff.plate.tables.table import WellTable
     from napari_ngff.store.hierarchy.location import Location
     from napari_ngff.store.hierarchy.node import Node
@@ -64,6 +62,9 @@ NO_CLUSTER = (
 )
 AXIS_WORDS = {"t": "timepoint", "time": "timepoint"}
 """What one index on an axis is called, by the name of the axis."""
+
+LISTS = (GroupKind.PLATE, GroupKind.WELL, GroupKind.COLLECTION, GroupKind.SCENE)
+"""What has fields."""
 
 WAIT = 10
 """Seconds to wait for a scheduler."""
@@ -97,7 +98,7 @@ class MeasureResult:
     Attributes
     ----------
     frame
-        A pandas.DataFrame as `LabelledImage.tabulate_parts` gives, behind `WELL` (the
+        A pandas.DataFrame as `LabelledImage.tabulate_blocks` gives, behind `WELL` (the
         name of the well, "B03"), `FIELD` and `ACQUISITION` where there are any.
     problems
         Why fields are left out, each with its place.
@@ -277,19 +278,13 @@ def measure(
         Where the only image, or the scheduler, cannot be read.
     """
     keeps_going = goes_on or (lambda done, total: True)
-    with _open_compute(scheduler) as (compute, batch):
-        if node.kind in (
-            GroupKind.PLATE,
-            GroupKind.WELL,
-            GroupKind.COLLECTION,
-            GroupKind.SCENE,
-        ):
-            chosen, lost = _list_fields(node, wells) if places is None else (places, ())
-            run = _MeasureRun(compute, batch, keeps_going, task)
-            return _measure_fields(node, label, chosen, lost, run)
-        return _measure_image(
-            node, label, _MeasureRun(compute, batch, keeps_going, task)
-        )
+    with suppress(GivenUpError), _open_compute(scheduler) as (compute, batch):
+        run = _MeasureRun(compute, batch, keeps_going, task)
+        if node.kind not in LISTS:
+            return _measure_image(node, label, run)
+        chosen, lost = _list_fields(node, wells) if places is None else (places, ())
+        return _measure_fields(node, label, chosen, lost, run)
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,18 +295,18 @@ class _MeasureRun:
     task: Callable[..., Any]
 
     def yield_results(self, tasks: Iterable[Any], total: int) -> Iterator[Any]:
-        """Yield the results of tasks in order; ends with `GIVEN_UP` if cancelled."""
+        """Yield the results of tasks in order; raises `GivenUpError` if cancelled."""
         waiting, done = iter(tasks), 0
         # A batch at a time, so that it can be given up in between.
         while part := list(islice(waiting, self.batch)):
             yield from self.compute(part)
             done += len(part)
-            if not self.goes_on(done, total):
-                yield GIVEN_UP
-                return
+            if not self.goes_on(done, total) and done < total:
+                raise GivenUpError
 
 
-GIVEN_UP = object()
+class GivenUpError(Exception):
+    """Measuring was given up, which is no failure."""
 
 
 @contextmanager
@@ -357,25 +352,15 @@ def _open_compute(
         yield compute_on_cluster, threads * PER_WORKER
 
 
-def _measure_image(
-    node: Node, label: str | Node, run: _MeasureRun
-) -> MeasureResult | None:
+def _measure_image(node: Node, label: str | Node, run: _MeasureRun) -> MeasureResult:
     from dask.delayed import delayed
 
     image = open_labelled(node, label)
     boxes = list(image.list_blocks())
     # Not pure: dask would hash the image for the name of each task.
     step = delayed(LabelledImage.measure_block, pure=False)
-    parts: dict[tuple[int, ...], LabelStatistics] = {}
-    for result in run.yield_results((step(image, box) for box in boxes), len(boxes)):
-        if result is GIVEN_UP:
-            return None
-        outer, statistics = result
-        # By time point: a label of the same id there is another object.
-        parts[outer] = (
-            add_up([parts[outer], statistics]) if outer in parts else statistics
-        )
-    return MeasureResult(image.tabulate_parts(parts))
+    blocks = run.yield_results((step(image, box) for box in boxes), len(boxes))
+    return MeasureResult(image.tabulate_blocks(blocks))
 
 
 def _measure_fields(
@@ -384,7 +369,7 @@ def _measure_fields(
     places: Sequence[FieldPath],
     lost: Sequence[str],
     run: _MeasureRun,
-) -> MeasureResult | None:
+) -> MeasureResult:
     from dask.delayed import delayed
 
     step = delayed(run.task, pure=False)
@@ -398,10 +383,7 @@ def _measure_fields(
     frames, problems, without = [], [*lost], 0
     empty: list[tuple[str, str, str]] = []
     results = run.yield_results(tasks, len(places))
-    # Not strict: one more result says that it was given up.
-    for result, field in zip(results, places, strict=False):
-        if result is GIVEN_UP:
-            return None
+    for result, field in zip(results, places, strict=True):
         if result is None:
             without += 1
         elif isinstance(result, str):

@@ -15,10 +15,6 @@ __all__ = ["LabelStatistics", "add_up", "statistics_of_block"]
 
 Floats = npt.NDArray[np.float64]
 
-DENSE = 4
-"""Largest id, relative to the number of voxels, up to which ids are counted in a table;
-larger ones are sorted, which takes longer but less memory."""
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LabelStatistics:
@@ -118,17 +114,12 @@ def add_up(parts: Sequence[LabelStatistics]) -> LabelStatistics:
 
 def _rows_of(values: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     """Find the ids among values, and for each value the row of its id."""
+    import pandas as pd
+
     # uint64 stays: float64, which NumPy makes of both, does not hold all ids.
     wide = values if values.dtype == np.uint64 else values.astype(np.int64)
-    if not len(wide):
-        return wide, np.zeros(0, np.intp)
-    if wide.min() < 0 or wide.max() > DENSE * len(wide):
-        ids, rows = np.unique(wide, return_inverse=True)
-        return ids, rows.reshape(-1)
-    # A table of all ids up to the largest, and their rows without the unused ones.
-    small = wide.astype(np.intp)
-    is_used = np.bincount(small) > 0
-    return np.flatnonzero(is_used).astype(wide.dtype), (np.cumsum(is_used) - 1)[small]
+    rows, ids = pd.factorize(wide, sort=True)
+    return ids, rows
 
 
 def _stack_columns(columns: list[Floats], size: int) -> Floats:
