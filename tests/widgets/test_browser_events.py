@@ -185,7 +185,8 @@ def test_enter_selects_what_the_filter_leaves(viewer, dock, qtbot):
     line = dock.controls.filter
     QTest.keyClicks(line, "B A1")
     QTest.keyClick(line, Qt.Key.Key_Return)
-    assert set(dock.map.selected()) == {"A/1", "B/1", "B/2", "B/3", "B/4"}
+    wells = {"A/1", "B/1", "B/2", "B/3", "B/4"}
+    qtbot.waitUntil(lambda: set(dock.map.selected()) == wells, timeout=PATIENCE)
     QTest.mouseClick(dock.controls.buttons[CanvasMode.SELECTED], LEFT)
     qtbot.waitUntil(lambda: len(dock.browser().shown_wells) == 5, timeout=PATIENCE)
 

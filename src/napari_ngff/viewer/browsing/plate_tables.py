@@ -321,8 +321,7 @@ class PlateTables:
             columns = *table.numeric_columns, *table.columns, None
             joined = replace(joined, column=columns[0])
         self.message = ""
-        self._show(replace(joined, log=None))
-        self._follow_layers()
+        self._follow_layers(replace(joined, log=None))
 
     def color_by(self, column: TableColumn | None, how: str | None = None) -> None:
         """Colour the map by a column, whose table is chosen, or show thumbnails.
@@ -343,8 +342,7 @@ class PlateTables:
             joined = replace(
                 joined, column=column.name, chosen=chosen, ways=ways, log=log
             )
-        self._show(joined)
-        self._follow_layers()
+        self._follow_layers(joined)
 
     def scale_by_log(self, log: bool | None) -> None:
         """Choose a logarithmic scale or not; None for what suits the numbers."""
@@ -387,11 +385,16 @@ class PlateTables:
 
     # Layers.
 
-    def _follow_layers(self) -> None:
+    def _follow_layers(self, joined: JoinedTables | None = None) -> None:
         """Follow what is on screen: acquisitions, labels and classes.
 
         Rows of a table are features of the labels. Labels on screen that were not found
         before are offered from now on.
+
+        Parameters
+        ----------
+        joined
+            Tables with another choice, which is shown.
         """
         viewer, browser, before = self._viewer(), self.browser, self.joined
         plate, runs = browser.node.metadata.plate, browser.chosen_acquisitions
@@ -406,12 +409,15 @@ class PlateTables:
             if isinstance(layer, OMEZarrLabels):
                 items = classes_of_layer(layer).items
                 colors |= {known.name: known.color[:3] for known in items}
-        seen = shown, hidden, colors
-        if seen != (before.shown, before.hidden, before.class_colors):
-            self._show(replace(before, shown=shown, hidden=hidden, class_colors=colors))
-        join_table(viewer, browser, before.find_objects())
+        self.joined = replace(
+            joined or before, shown=shown, hidden=hidden, class_colors=colors
+        )
+        join_table(viewer, browser, self.joined.find_objects())
         browser.offer_labels(names_shown(viewer, browser))
         self._check_strokes()
+        known = before.shown, before.hidden, before.class_colors
+        if joined is not None or known != (shown, hidden, colors):
+            self._show(self.joined)
 
     def _check_strokes(self, _: Any = None) -> None:
         """Find out whether the chosen table lacks strokes."""
