@@ -311,7 +311,7 @@ def test_numcodecs_in_v3(codec, configuration):
         source.put(key, encoder.encode(source.get(key)))
     again = open_array(source, "a")
     assert again.direct
-    assert again.codecs == ("bytes", codec)
+    assert again.layout.codecs == ("bytes", codec)
     assert_identical(again[...], values)
 
 
@@ -913,9 +913,9 @@ def test_names_of_older_examples(name):
 
 def test_dimension_names():
     _, ours, _ = make(dimension_names=("y", None))
-    assert ours.dimension_names == ("y", None)
+    assert ours.layout.dimension_names == ("y", None)
     _, ours, _ = make()
-    assert ours.dimension_names is None
+    assert ours.layout.dimension_names is None
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert "memory/a" in repr(ours)

@@ -291,4 +291,4 @@ def test_raw_of_n5_is_no_compressor(tmp_path):
     (tmp_path / "a/.zarray").write_text(json.dumps(document))
     array = open_array(FolderSource(tmp_path), "a")
     np.testing.assert_array_equal(np.asarray(array), values)
-    assert array.codecs == ()
+    assert array.layout.codecs == ()

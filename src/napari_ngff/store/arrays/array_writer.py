@@ -398,7 +398,8 @@ def require_encodable(array: ChunkedArray) -> None:
         With its codecs.
     """
     if not array.direct:
-        msg = f"{array} can only be read (codecs: {', '.join(array.codecs)})."
+        names = ", ".join(array.layout.codecs)
+        msg = f"{array} can only be read (codecs: {names})."
         raise UnsupportedError(msg, remedy="Convert it, with --codec zstd.")
 
 

@@ -175,16 +175,6 @@ class ChunkedArray:
         return self.layout.zarr_format
 
     @property
-    def dimension_names(self) -> tuple[str | None, ...] | None:
-        """Zarr v3's names of the axes, or None."""
-        return self.layout.dimension_names
-
-    @property
-    def codecs(self) -> tuple[str, ...]:
-        """Names of the codecs in encoding order."""
-        return self.layout.codecs
-
-    @property
     def direct(self) -> bool:
         """Return whether chunks are decoded here, not by zarr-python."""
         return self._objects.reader is None

@@ -90,11 +90,18 @@ class ZarrReader:
             raise
         # zarr and the codecs it finds among the installed packages raise anything.
         except Exception as error:
+            used = " ".join((reason, *names))
+            packages = [found for word, found in PACKAGES.items() if word in used]
+            remedy = (
+                "Write it again in common types and codecs, such as uint16 and zstd."
+            )
+            if packages:
+                remedy = f"Run: pip install {packages[0]}"
             raise UnsupportedError(
                 f"Cannot decode the array {path or '/'} in {source.name}: it uses"
                 f" {reason} (codecs: {', '.join(names) or 'none'}), which zarr"
                 f" {zarr.__version__} does not read: {str(error).rstrip('.')}.",
-                remedy=find_remedy(" ".join((reason, *names))),
+                remedy=remedy,
             ) from error
         self.layout = describe_layout(array, raw, names)
 
@@ -126,14 +133,6 @@ class ZarrReader:
         except ExcessError as error:
             self._excess += 1
             raise CorruptDataError(f"{names}: {error}") from error
-
-
-def find_remedy(used: str) -> str:
-    """Return how an array can be read, by the names of what it uses."""
-    for word, packages in PACKAGES.items():
-        if word in used:
-            return f"Run: pip install {packages}"
-    return "Write it again in common types and codecs, such as uint16 and zstd."
 
 
 def read_box(

@@ -125,7 +125,12 @@ def branches_of(node: Node, parameters: Iterable[JSON]) -> list[NamedBranch]:
     `parameters` are the group's `parameters_of`.
     """
     metadata = node.metadata
-    branches = [*below_screen(node), *below_image(node)]
+    branches = [*below_screen(node)]
+    if metadata.image is not None:
+        for multiscale in metadata.image.multiscales:
+            branches += link_targets(multiscale.links)
+        if metadata.image.label is None:
+            branches.append(NamedBranch("labels", OPTIONAL))
     if metadata.labels is not None:
         branches += [NamedBranch(path, LABEL) for path in metadata.labels]
     if metadata.scene is not None:
@@ -155,16 +160,6 @@ def below_screen(node: Node) -> Iterator[NamedBranch]:
         yield from (NamedBranch(path, SERIES) for path in node.series())
     if metadata.well is not None:
         yield from (NamedBranch(field.path, FIELD) for field in metadata.well.fields)
-
-
-def below_image(node: Node) -> Iterator[NamedBranch]:
-    """List the labels of an image, and what it links to."""
-    image = node.metadata.image
-    if image is not None:
-        for multiscale in image.multiscales:
-            yield from link_targets(multiscale.links)
-        if image.label is None:
-            yield NamedBranch("labels", OPTIONAL)
 
 
 def well_of(plate: PlateMetadata) -> Callable[[Node], Iterator[Problem]]:

@@ -103,7 +103,7 @@ def _check_array(array: ChunkedArray, minor: int) -> Iterator[Problem]:
     """Compare one array with the rules for how it is stored."""
     # Names that differ are found when the pyramid is opened; that there are none is an
     # error in 0.5 alone.
-    if minor == 5 and array.zarr_format == 3 and array.dimension_names is None:
+    if minor == 5 and array.zarr_format == 3 and array.layout.dimension_names is None:
         text = (
             '"The dimension_names attribute in the zarr.json of the Zarr array of a'
             ' multiscale level MUST match the names in the axes metadata." Here'

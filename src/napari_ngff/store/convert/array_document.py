@@ -441,24 +441,6 @@ def _regular_grid(shape: Shape) -> JSON:
     return {"name": "regular", "configuration": {"chunk_shape": list(shape)}}
 
 
-def _make_v3(layout: ArrayLayout, shape: Shape, grid: _Grid, codec: JSON) -> JSON:
-    codecs = _chunk_codecs(layout, codec)
-    if grid.shards is not None:
-        codecs = [_shard_codec(grid.chunks, codecs)]
-    return {
-        "zarr_format": 3,
-        "node_type": "array",
-        "shape": list(shape),
-        "data_type": layout.dtype.name,
-        "chunk_grid": _regular_grid(grid.shards or grid.chunks),
-        "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
-        "fill_value": _dump_fill(layout),
-        "codecs": codecs,
-        "attributes": {},
-        "storage_transformers": [],
-    }
-
-
 def _is_indirect(raw: bytes, zarr_format: Literal[2, 3]) -> bool:
     """Return whether only zarr-python could encode chunks as this document states."""
     try:
@@ -490,7 +472,21 @@ def _make_documents(
             "dimension_separator": "/",
         }
         return {".zarray": made}
-    made = _make_v3(layout, shape, grid, codec)
+    codecs = _chunk_codecs(layout, codec)
+    if grid.shards is not None:
+        codecs = [_shard_codec(grid.chunks, codecs)]
+    made = {
+        "zarr_format": 3,
+        "node_type": "array",
+        "shape": list(shape),
+        "data_type": layout.dtype.name,
+        "chunk_grid": _regular_grid(grid.shards or grid.chunks),
+        "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
+        "fill_value": _dump_fill(layout),
+        "codecs": codecs,
+        "attributes": {},
+        "storage_transformers": [],
+    }
     if len(target.names) == len(shape):
         made["dimension_names"] = list(target.names)
     return {"zarr.json": made}

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
-from napari_ngff.store.arrays.boxes import cells_in
 from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.arrays.encoding import ChunkEncoder
 from napari_ngff.store.arrays.stored_objects import DOCUMENTS, ArrayObjects, join_key
@@ -99,12 +98,6 @@ class OpenedTask:
         for i, index in enumerate(region.indices[slice(*box[axis])]):
             part = (slice(None),) * axis + (slice(i, i + 1),)
             yield part, (*moved[:axis], (index, index + 1), *moved[axis + 1 :])
-
-    def source_cells(self, box: Box) -> Iterator[Shape]:
-        """Yield the positions of the stored objects of the source that a box needs."""
-        unit = self.source.shards or self.source.chunks
-        for _, moved in self.source_boxes(box):
-            yield from cells_in(moved, unit)
 
     def stored_key(self, cell: Shape) -> str:
         """Return the key in the source of what is cell of the new array: a stored

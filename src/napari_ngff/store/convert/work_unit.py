@@ -250,7 +250,9 @@ def source_keys(unit: WorkUnit) -> Iterator[str]:
     else:
         opened = _open_task(unit)
         box = task.unit_box(unit.index)
-        yield from map(opened.source_key, opened.source_cells(box))
+        stored = opened.source.shards or opened.source.chunks
+        for _, moved in opened.source_boxes(box):
+            yield from map(opened.source_key, cells_in(moved, stored))
 
 
 def _is_intact(unit: WorkUnit, written: _Written) -> bool:

@@ -124,7 +124,7 @@ def _describe_image(
                 "chunks": list(array.chunks),
                 "shards": list(array.shards) if array.shards else None,
                 "dtype": str(array.dtype),
-                "codecs": list(array.codecs),
+                "codecs": list(array.layout.codecs),
                 "scale": list(level.scale),
                 "translation": list(level.translation),
             }

@@ -288,8 +288,17 @@ def _fit_axes(
         msg = f"{node}: the array {array.path} has {ndim} axes and no metadata of them."
         raise UnsupportedError(msg)
     problems.append(_level_problem("axes-count", array.path, text, taken))
+    # Scale and translation are cut, or extended, to the number of axes.
     return fitted, [
-        (_fit_level(level, ndim), level_array) for level, level_array in usable
+        (
+            Level(
+                level.path,
+                ((1.0,) * ndim + level.scale)[-ndim:],
+                ((0.0,) * ndim + level.translation)[-ndim:],
+            ),
+            level_array,
+        )
+        for level, level_array in usable
     ]
 
 
@@ -306,12 +315,6 @@ def _keep_two_axes(
     return tuple(
         replace(axis, type=None) if axis.type == "channel" else axis for axis in axes
     )
-
-
-def _fit_level(level: Level, ndim: int) -> Level:
-    """Cut or extend scale and translation of a level to the number of axes."""
-    scale = ((1.0,) * ndim + level.scale)[-ndim:]
-    return Level(level.path, scale, ((0.0,) * ndim + level.translation)[-ndim:])
 
 
 def _sort_levels(
@@ -371,7 +374,7 @@ def _check_arrays(
         if array.dtype != first.dtype:
             text = f"Its type is {array.dtype}, that of the first level {first.dtype}."
             problems.append(_level_problem("level-dtype", array.path, text, ""))
-        names = array.dimension_names
+        names = array.layout.dimension_names
         if names is not None and names != multiscale.axis_names:
             text = (
                 f"Its dimension_names {list(names)} 'MUST match the names in the axes"

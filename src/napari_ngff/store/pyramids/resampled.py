@@ -301,8 +301,12 @@ def resample_pyramid(
     axes_kept = tuple(
         i for i, a in enumerate(bent.axes) if places is None or a.type != "channel"
     )
-    all_leading = leading_axes(smooth_fields(bent.pull), bent.grid, finest_places)
-    leading = [all_leading[i] for i in axes_kept]
+    # For each displayed axis, the source's axis that changes most along it.
+    half = (np.array(bent.grid.shape) - 1) / 2
+    middle = np.array(bent.grid.origin) + np.array(bent.grid.step) * half
+    slopes = abs(slopes_at(smooth_fields(bent.pull), middle[None], finest_places)[0])
+    columns = [slopes[:, i] for i in axes_kept]
+    leading = [int(each.argmax()) if each.any() else None for each in columns]
     grid = bent.grid.select_axes(axes_kept)
     levels, sources = [], []
     for level, source in zip(pyramid.multiscale.levels, pyramid.levels, strict=True):
@@ -356,16 +360,6 @@ def coarser_shape(
     return tuple(max(1, round(n / f)) for n, f in zip(grid.shape, factors, strict=True))
 
 
-def leading_axes(
-    pull: Transformation, grid: SampleGrid, places: Sequence[PlacedAxis]
-) -> list[int | None]:
-    """Find for each displayed axis the source's axis that changes most along it."""
-    half = (np.array(grid.shape) - 1) / 2
-    middle = np.array(grid.origin) + np.array(grid.step) * half
-    slopes = abs(slopes_at(pull, middle[None], places)[0])
-    return [int(column.argmax()) if column.any() else None for column in slopes.T]
-
-
 def slopes_at(
     pull: Transformation, points: Points, places: Sequence[PlacedAxis]
 ) -> np.ndarray[Any, Any]:
@@ -407,7 +401,12 @@ def resampled_grid(
     if len(shape) != ndim:
         msg = f"An image of {len(shape)} axes cannot be bent into {ndim}."
         raise UnsupportedError(msg)
-    candidates = invert_samples(pull, level, shape)
+    corners = np.array([(0.0,) * ndim, tuple(n - 1.0 for n in shape)])
+    ends = corners * np.array(level.scale) + np.array(level.translation)
+    # A scale may be negative, so the ends are not always in order.
+    samples = make_lattice(ends.min(axis=0), ends.max(axis=0), SAMPLES.get(ndim, 4))
+    # Only these few points are inverted; blocks are computed by `pull` itself.
+    candidates = Inverse(pull).apply(samples)
     points = candidates[np.isfinite(candidates).all(axis=1)]
     if not len(points):
         msg = "The image is nowhere in that coordinate system."
@@ -427,19 +426,6 @@ def resampled_grid(
     # Both ends are voxels; the small number keeps rounding from losing the last one.
     counts = [max(1, math.floor(n + 1e-6) + 1) for n in (high - low) / step]
     return SampleGrid(tuple(low.tolist()), tuple(step.tolist()), tuple(counts))
-
-
-def invert_samples(
-    pull: Transformation, level: Level, shape: tuple[int, ...]
-) -> Points:
-    """Find the displayed points that lead to samples of an image; NaN for none."""
-    ndim = len(shape)
-    corners = np.array([(0.0,) * ndim, tuple(n - 1.0 for n in shape)])
-    ends = corners * np.array(level.scale) + np.array(level.translation)
-    # A scale may be negative, so the ends are not always in order.
-    samples = make_lattice(ends.min(axis=0), ends.max(axis=0), SAMPLES.get(ndim, 4))
-    # Only these few points are inverted; blocks are computed by `pull` itself.
-    return Inverse(pull).apply(samples)
 
 
 def domain_of(pull: Transformation) -> tuple[Points, Points] | None:

@@ -271,7 +271,7 @@ def facts_of_array(array: ChunkedArray) -> list[tuple[str, str]]:
     ]
     if shards is not None:
         facts.append(("Shards", _sizes_text(shards)))
-    facts.append(("Codecs", ", ".join(array.codecs) or "none"))
+    facts.append(("Codecs", ", ".join(array.layout.codecs) or "none"))
     facts.append(("Size", _on_disk([array])))
     return facts
 
