@@ -1,11 +1,11 @@
-"""Docks of ours side by side: each has the room that it needs."""
+"""Docks of ours are tabs beside each other, with the room that they need."""
 
 from __future__ import annotations
 
 import pytest
-from qtpy.QtCore import QPoint, Qt
+from qtpy.QtCore import Qt
 from qtpy.QtTest import QTest
-from qtpy.QtWidgets import QMainWindow, QTabBar
+from qtpy.QtWidgets import QMainWindow
 
 from mouse import canvas, pump, until
 from napari_ngff.viewer.painting.new_labels import new_labels
@@ -54,7 +54,7 @@ def begin_round(viewer, dock):
 
 @pytest.mark.default_cases("size0")
 @pytest.mark.parametrize("size", [(1366, 768), (1200, 900), (1600, 1000)])
-def test_a_window_too_low_for_both_gets_tabs_with_all_that_annotating_needs(
+def test_docks_of_ours_are_tabs_and_show_all_that_annotating_needs(
     viewer, tmp_path, size
 ):
     browser = open_plate(viewer, tmp_path, *size)
@@ -131,25 +131,6 @@ def test_keys_do_nothing_in_a_dock_behind_another_tab(viewer, tmp_path):
 
 
 @pytest.mark.long
-def test_tabs_say_which_is_which(viewer, tmp_path):
-    open_plate(viewer, tmp_path, 1200, 900)
-    dock = open_dock(viewer)
-
-    def tabs():
-        bars = dock.window().findChildren(QTabBar)
-        bars = [bar for bar in bars if bar.parent() == bar.window()]
-        return [bar for bar in bars if bar.isVisible() and bar.count() == 2]
-
-    until(tabs)
-    (bar,) = tabs()
-    texts = {bar.tabText(number) for number in range(2)}
-    assert texts == {"Plate browser", "Annotate"}
-    for number in range(2):
-        room = bar.tabRect(number).width()
-        assert room > bar.fontMetrics().horizontalAdvance(bar.tabText(number))
-
-
-@pytest.mark.long
 def test_the_button_and_the_menu_show_the_same_dock(viewer, tmp_path):
     browser = open_plate(viewer, tmp_path, 1200, 900)
     QTest.mouseClick(browser.annotate, Qt.MouseButton.LeftButton)
@@ -163,16 +144,6 @@ def test_the_button_and_the_menu_show_the_same_dock(viewer, tmp_path):
     pump(200)
     assert sorted(viewer.window.dock_widgets) == names
     assert not seen(dock)  # the menu has hidden it
-
-
-@pytest.mark.long
-def test_a_high_window_shows_both(viewer, tmp_path):
-    browser = open_plate(viewer, tmp_path, 1400, 1600)
-    dock = open_dock(viewer)
-    assert seen(dock)
-    assert seen(browser)
-    above = browser.mapToGlobal(QPoint(0, browser.height())).y()
-    assert above <= dock.mapToGlobal(QPoint(0, 0)).y()
 
 
 def test_a_dock_of_another_plugin_leaves_the_map_room(viewer, tmp_path):
@@ -197,15 +168,6 @@ def test_a_dock_stays_where_the_user_puts_it(viewer, tmp_path):
     assert window.dockWidgetArea(dock.parent()) == Qt.DockWidgetArea.LeftDockWidgetArea
     assert seen(dock)
     assert seen(browser)
-
-
-@pytest.mark.long
-def test_a_size_that_is_asked_for_meanwhile_stays(viewer, tmp_path):
-    open_plate(viewer, tmp_path, 1000, 750)
-    _, dock = viewer.window.add_plugin_dock_widget("napari-ngff", ANNOTATE)
-    viewer.window.resize(1300, 900)
-    pump(400)
-    assert (dock.window().width(), dock.window().height()) == (1300, 900)
 
 
 @pytest.mark.long

@@ -41,7 +41,7 @@ def test_the_form_offers_the_image_and_files_beside_it(viewer, folder, tmp_path)
     form = show_new_labels(viewer)
     assert form.where.value is False
     assert list(form.where.choices) == [False, True, ""]
-    form.more.native.click()
+    form.more.toggleButton().click()
     assert not form.folder.visible
     form.where.value = True
     form.create_labels()
@@ -53,7 +53,7 @@ def test_the_form_offers_the_image_and_files_beside_it(viewer, folder, tmp_path)
     assert label.metadata.image.label.source == "../../cells.ome.zarr"
 
     form = show_new_labels(viewer)
-    form.more.native.click()
+    form.more.toggleButton().click()
     form.where.value = ""
     pump(50)
     assert form.folder.visible

@@ -11,14 +11,10 @@ from qtpy.QtWidgets import QDialog, QPushButton, QVBoxLayout, QWidget
 from napari_ngff.viewer.napari_private import qt_window_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from magicgui.widgets import Container, PushButton
-    from magicgui.widgets import Widget as FormWidget
+    from magicgui.widgets import Container
 
 __all__ = [
     "FormDialog",
-    "MoreOptions",
     "close_form",
     "is_window_open",
     "main_window",
@@ -95,35 +91,6 @@ class FormDialog(QDialog):
             # Labels that wrap want more height in less width; -1 without such labels.
             high = layout.totalHeightForWidth(self.width())
             self.resize(self.width(), high if high > 0 else layout.sizeHint().height())
-
-
-class MoreOptions:
-    """Folds rows of a form away, behind a button.
-
-    Parameters
-    ----------
-    button
-        Shows them, and hides them again.
-    rows
-        Of the form.
-    """
-
-    def __init__(self, button: PushButton, rows: Sequence[FormWidget]) -> None:
-        self._button, self._rows = button, rows
-        self.is_open = False
-        button.native.setFlat(True)
-        button.changed.connect(self.toggle_rows)
-        self._show_rows()
-
-    def toggle_rows(self) -> None:
-        """Show the rows, or hide them."""
-        self.is_open = not self.is_open
-        self._show_rows()
-
-    def _show_rows(self) -> None:
-        self._button.text = "▾ Fewer options" if self.is_open else "▸ More options"
-        for row in self._rows:
-            row.visible = self.is_open
 
 
 def main_window(viewer: Any) -> QWidget:

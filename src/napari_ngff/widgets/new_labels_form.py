@@ -14,6 +14,7 @@ from magicgui.widgets import (
     PushButton,
 )
 from qtpy.compat import isalive
+from superqt import QCollapsible
 
 from napari_ngff.errors import UnsupportedError
 from napari_ngff.viewer.images_to_label import (
@@ -40,7 +41,6 @@ from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.dialogs import ask_name
 from napari_ngff.widgets.form_dialog import (
     FormDialog,
-    MoreOptions,
     close_form,
     shown_form,
 )
@@ -87,14 +87,21 @@ class NewLabelsForm(Container):  # type: ignore[type-arg]
         self.folder = FileEdit(
             label="Folder", mode=FileDialogMode.EXISTING_DIRECTORY, nullable=True
         )
-        self.more = PushButton(text="More options")
+        self.more = QCollapsible("More options")
+        self.more.setDuration(0)
         self.button = PushButton(text="Create")
         self.status = Label(value="")
         wrap_label(self.status)
-        rows = [self.image, self.well, self.field, self.called, self.more]
-        options = [self.level, self.dtype, self.where, self.folder]
-        super().__init__(widgets=[*rows, *options, self.button, self.status])
-        self.folded = MoreOptions(self.more, options)
+        rows = [self.image, self.well, self.field, self.called]
+        super().__init__(widgets=[*rows, self.button, self.status])
+        self._options = Container(
+            widgets=[self.level, self.dtype, self.where, self.folder]
+        )
+        self.more.addWidget(self._options.native)
+        # Else Tab leads to rows that are folded away.
+        self.more.content().hide()
+        self.more.toggled.connect(self.more.content().setVisible)
+        self.native.layout().insertWidget(len(rows), self.more)
         ThemeFollower(self.native, viewer)
         self._connect_signals()
         self.choose_image(viewer.layers.selection.active)
@@ -102,7 +109,6 @@ class NewLabelsForm(Container):  # type: ignore[type-arg]
 
     def _connect_signals(self) -> None:
         self.where.changed.connect(self._on_options)
-        self.more.changed.connect(self._on_options)
         self.image.changed.connect(self._on_image)
         self.well.changed.connect(self._on_well)
         self.button.changed.connect(self.create_labels)
@@ -155,9 +161,10 @@ class NewLabelsForm(Container):  # type: ignore[type-arg]
         return [] if browser is None else well_choices(browser)
 
     def _on_options(self, _: Any = None) -> None:
-        is_open = self.folded.is_open
-        self.where.visible = is_open and bool(self.where.choices)
-        self.folder.visible = is_open and self.where.value == ""
+        self.where.visible = bool(self.where.choices)
+        self.folder.visible = self.where.value == ""
+        if self.more.isExpanded():
+            self.more.expand(animate=False)  # as high as its rows are now
         self._describe_home()
 
     def _describe_home(self) -> None:
@@ -194,7 +201,7 @@ class NewLabelsForm(Container):  # type: ignore[type-arg]
         self.well.visible = browser is not None and bool(browser.map.wells)
         self.field.visible = False
         # These are options of a field, which is chosen only below.
-        self.more.visible = browser is None
+        self.more.setVisible(browser is None)
         self._on_options()
         problem = "Open an image first."
         if browser is not None:

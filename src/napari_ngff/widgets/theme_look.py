@@ -10,12 +10,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from qtpy.compat import isalive
-from qtpy.QtCore import QEvent, QObject
-from qtpy.QtWidgets import QComboBox, QSizePolicy, QWidget
+from qtpy.QtCore import QObject
+from qtpy.QtWidgets import QSizePolicy
 
 from napari_ngff.viewer import settings
 from napari_ngff.widgets.colors import ThemeColors, mix_colors
-from napari_ngff.widgets.event_watcher import EventWatcher
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -77,7 +76,6 @@ class ThemeFollower(QObject):
             # event does, and themes rarely change (napari 0.9).
             emitter.disconnect(self)
             emitter.connect(self._follow_theme)
-        ComboPopups(widget)
         self._follow_theme()
 
     def _follow_theme(self, _: Any = None) -> None:
@@ -105,35 +103,3 @@ def wrap_label(label: Label) -> None:
     usual = QSizePolicy.Policy.Preferred
     label.native.setWordWrap(True)
     label.native.setSizePolicy(usual, usual)
-
-
-class ComboPopups(EventWatcher):
-    """Keeps popups of combo boxes from getting a style while their dock closes.
-
-    To close a dock, napari first takes the widget out of its window, so that all in it
-    gets another style. What the popup of a combo box looks up then, Qt never forgets: a
-    kilobyte for each box, in a memory page of its own (Qt 6.11).
-
-    Parameters
-    ----------
-    widget
-        What a dock holds.
-    """
-
-    def __init__(self, widget: QWidget) -> None:
-        super().__init__(widget)
-        self._widget = widget
-        widget.installEventFilter(self)
-
-    def watchEvent(self, watched: QObject, event: QEvent) -> bool:
-        """Drop the events by which popups outside of a window get a new style."""
-        kind = event.type()
-        if watched is not self._widget:
-            return kind == QEvent.Type.StyleChange and self._widget.parent() is None
-        if kind == QEvent.Type.ParentAboutToChange and self._widget.parent():
-            for box in self._widget.findChildren(QComboBox):
-                view = box.view()
-                popup = view.parentWidget() if view is not None else None
-                if popup is not None:
-                    popup.installEventFilter(self)
-        return False

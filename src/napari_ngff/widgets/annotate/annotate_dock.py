@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from qtpy.compat import isalive
-from qtpy.QtCore import QSignalBlocker, QSize, Qt, QTimer, QUrl, Signal  # type: ignore[attr-defined]
+from qtpy.QtCore import QSignalBlocker, Qt, QTimer, QUrl, Signal  # type: ignore[attr-defined]
 from qtpy.QtGui import QDesktopServices
 from qtpy.QtWidgets import (
     QCheckBox,
@@ -20,11 +20,11 @@ from qtpy.QtWidgets import (
     QProgressBar,
     QPushButton,
     QScrollArea,
-    QSizePolicy,
     QTabWidget,
     QVBoxLayout,
     QWidget,
 )
+from superqt import QElidingLabel
 
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.labels.label_classes import STATES
@@ -40,12 +40,12 @@ from napari_ngff.widgets.annotate.object_page import ObjectPage
 from napari_ngff.widgets.annotate.region_form import RegionForm
 from napari_ngff.widgets.browser.host import show_browser
 from napari_ngff.widgets.canvas_keys import leave_space_key
-from napari_ngff.widgets.docking import DockPlacement, starting_width
+from napari_ngff.widgets.docking import place_dock
 from napari_ngff.widgets.installation import install_widgets
+from napari_ngff.widgets.narrow_controls import wrapping_row
 from napari_ngff.widgets.new_labels_form import show_new_labels
 from napari_ngff.widgets.saving.save_controls import SaveControls
 from napari_ngff.widgets.theme_look import ThemeFollower
-from napari_ngff.widgets.wrapping_row import WrappingRow
 
 if TYPE_CHECKING:
     from napari.components import ViewerModel
@@ -114,16 +114,16 @@ class RoundBar(QGroupBox):
         self._on_browsing(session_of(viewer).browser)
 
     def _build_layout(self) -> None:
-        layout, way, how = QVBoxLayout(self), WrappingRow(), WrappingRow()
+        layout, way = QVBoxLayout(self), QHBoxLayout()
         # The name of the field gets the room, so the arrows stay where they are.
-        way.addGroup(self.previous, self.place, self.next, grows=self.place)
-        way.addGroup(self.todo, self.browse)
+        way.addWidget(self.previous)
+        way.addWidget(self.place, 1)
+        way.addWidget(self.next)
         self.place.setWordWrap(True)
-        how.addGroup(self.state, grows=self.state)
-        how.addGroup(self.autosave)
         layout.addWidget(self.begin)
         layout.addLayout(way)
-        layout.addLayout(how)
+        layout.addLayout(wrapping_row(self.todo, self.browse))
+        layout.addLayout(wrapping_row(self.state, self.autosave))
         layout.addWidget(self.bar)
 
     def _connect_signals(self) -> None:
@@ -300,8 +300,6 @@ class VolumePage(QWidget):
 
 NOTHING = "Select labels of an OME-Zarr, or make new ones."
 AUTOSAVE_MINUTES = 5
-LINES = 36
-"""Lines of text as high as the dock with six classes and the bar of fields."""
 
 
 class AnnotateDock(QWidget):
@@ -338,17 +336,10 @@ class AnnotateDock(QWidget):
         self._connect_signals()
         self._on_settings()
         self._follow_selection()
-        DockPlacement(self)
+        place_dock(napari_viewer, self)
         ThemeFollower(self, napari_viewer)
         # A report of two lines must not move the buttons under the mouse.
         self.status.setMinimumHeight(2 * self.fontMetrics().lineSpacing())
-
-    def sizeHint(self) -> QSize:
-        """Leave room for classes and the bar of fields, which may come later."""
-        hint = super().sizeHint()
-        lines = LINES * self.fontMetrics().lineSpacing()
-        width = max(self.minimumSizeHint().width(), starting_width(self, hint.width()))
-        return QSize(width, max(hint.height(), lines))
 
     def showVolume(self) -> None:
         """Bring the page about 3D to the front."""
@@ -457,8 +448,10 @@ class AnnotateDock(QWidget):
             return
         layer = self._layer
         self._on_name()  # with the field
-        self.path.setPath("" if layer is None else file_text(layer))
-        self.path.setFolder("" if layer is None else folder_of(layer))
+        if layer is None:
+            self.path.setPath("", "")
+        else:
+            self.path.setPath(file_text(layer), folder_of(layer))
         if layer is not None and layer.saver is not None:
             # The saver changes with the field, so each look connects the one of now.
             layer.saver.saved.connect(self._show_place, unique=True)
@@ -488,51 +481,23 @@ class AnnotateDock(QWidget):
         self.autosave.setText(f"Save every {minutes or AUTOSAVE_MINUTES} min")
 
 
-class PathLabel(QLabel):
+class PathLabel(QElidingLabel):
     """The end of a path, with the field and the labels; a click shows its folder."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._path = self._folder = ""
-        # A long path would otherwise set the least width of the dock.
-        self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        self._folder = ""
+        self.setElideMode(Qt.TextElideMode.ElideLeft)
         self.setAccessibleName("Where the labels are saved")
 
-    def setPath(self, path: str) -> None:
-        """Show another path."""
-        self._path = path
-        self.setVisible(bool(path))
-        self._elide_path()
-
-    def setFolder(self, folder: str) -> None:
-        """Show another folder at a click; none without one."""
+    def setPath(self, path: str, folder: str) -> None:
+        """Show another path; a click shows the folder, if there is one."""
         self._folder = folder
-        self.setToolTip(
-            f"{self._path}\nClick to show the folder." if folder else self._path
-        )
-        shape = (
-            Qt.CursorShape.PointingHandCursor if folder else Qt.CursorShape.ArrowCursor
-        )
-        self.setCursor(shape)
-
-    def resizeEvent(self, event: Any) -> None:
-        """Cut the path to the new width."""
-        self._elide_path()
-        super().resizeEvent(event)
-
-    def changeEvent(self, event: Any) -> None:
-        """Cut the path again when letters have another size."""
-        super().changeEvent(event)
-        if event.type() in (event.Type.FontChange, event.Type.StyleChange):
-            self._elide_path()
+        self.setText(path)
+        self.setVisible(bool(path))
+        self.setToolTip(f"{path}\nClick to show the folder." if folder else path)
 
     def mouseReleaseEvent(self, event: Any) -> None:
         """Show the folder in the system's file manager."""
         if self._folder:
             QDesktopServices.openUrl(QUrl.fromLocalFile(self._folder))
-
-    def _elide_path(self) -> None:
-        mode, metrics = Qt.TextElideMode.ElideLeft, self.fontMetrics()
-        # The stylesheet leaves a margin, which `width` includes.
-        room = self.width() - metrics.averageCharWidth()
-        self.setText(metrics.elidedText(self._path, mode, room))

@@ -32,7 +32,8 @@ from napari_ngff.viewer.bridge.merge_result import (
 from napari_ngff.viewer.bridge.regions import level_shapes
 from napari_ngff.viewer.notices import count_noun
 from napari_ngff.viewer.painting.drawings import shapes_to_labels
-from napari_ngff.widgets.annotate.region_form import RegionForm, choice_box
+from napari_ngff.widgets.annotate.region_form import RegionForm
+from napari_ngff.widgets.narrow_controls import choice_box
 from napari_ngff.widgets.widget_tasks import WidgetTasks
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ from qtpy.compat import isalive
 from qtpy.QtCore import QSignalBlocker, Qt, Signal  # type: ignore[attr-defined]
 from qtpy.QtWidgets import (
     QCheckBox,
+    QHBoxLayout,
     QLabel,
     QListWidget,
     QListWidgetItem,
@@ -33,8 +34,8 @@ from napari_ngff.viewer.painting.object_edits import (
     show_region,
 )
 from napari_ngff.widgets.canvas_keys import CanvasKeys
+from napari_ngff.widgets.narrow_controls import wrapping_row
 from napari_ngff.widgets.widget_tasks import WidgetTasks
-from napari_ngff.widgets.wrapping_row import WrappingRow
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -107,18 +108,13 @@ class ObjectPage(QWidget):
         label.setBuddy(self.id)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 4, 0, 0)
-        row = WrappingRow()
-        row.addGroup(label, self.id, grows=self.id)
-        row.addGroup(self.jump)
+        row = QHBoxLayout()
+        row.addWidget(label)
+        row.addWidget(self.id, 1)
+        row.addWidget(self.jump)
         layout.addLayout(row)
-        for buttons in (
-            (self.previous, self.next, self.unused),
-            (self.join, self.cut),
-        ):
-            row = WrappingRow()
-            for button in buttons:
-                row.addGroup(button)
-            layout.addLayout(row)
+        layout.addLayout(wrapping_row(self.previous, self.next, self.unused))
+        layout.addLayout(wrapping_row(self.join, self.cut))
         layout.addWidget(self.show_only)
         layout.addWidget(self.list, 1)
 

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from qtpy.compat import isalive
 from qtpy.QtCore import QSignalBlocker, QTimer, Signal  # type: ignore[attr-defined]
-from qtpy.QtWidgets import QComboBox, QFormLayout, QLabel, QWidget
+from qtpy.QtWidgets import QFormLayout, QLabel, QWidget
 
 from napari_ngff.viewer.bridge.handover import REGIONS, RegionHandover, list_sources
 from napari_ngff.viewer.bridge.regions import level_shapes
+from napari_ngff.widgets.narrow_controls import choice_box
 from napari_ngff.widgets.widget_tasks import WidgetTasks
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     Plan = Callable[[Any, Any, Any, int], RegionHandover]
 
-__all__ = ["RegionForm", "choice_box"]
+__all__ = ["RegionForm"]
 
 SETTLED = 300
 """Milliseconds for which the view rests before the region is measured again."""
@@ -154,19 +155,6 @@ class RegionForm(QWidget):
                 done(layers)
 
         self._tasks.start_task("take", read_or_explain, hand_over)
-
-
-def choice_box(parent: QWidget, name: str, tip: str) -> QComboBox:
-    """Make a box of choices whose width does not widen the dock."""
-    box = QComboBox(parent)
-    box.setAccessibleName(name)
-    box.setToolTip(tip)
-    box.setSizeAdjustPolicy(
-        QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
-    )
-    # By default a box is as wide as its longest entry, and so would be the dock.
-    box.setMinimumContentsLength(10)
-    return box
 
 
 def size_text(nbytes: int) -> str:

@@ -31,8 +31,8 @@ from napari_ngff.widgets.canvas_keys import leave_space_key
 from napari_ngff.widgets.docking import (
     ANNOTATE,
     INSPECTOR,
-    DockPlacement,
     bring_forward,
+    place_dock,
     show_dock,
 )
 from napari_ngff.widgets.installation import install_widgets
@@ -80,7 +80,7 @@ class BrowserDock(BrowserPanel):
         leave_space_key(self)
         self._connect_signals()
         self._follow_viewer()
-        DockPlacement(self)
+        place_dock(napari_viewer, self)
         ThemeFollower(self, napari_viewer, self.setColors)
 
     def _connect_signals(self) -> None:

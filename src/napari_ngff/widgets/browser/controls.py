@@ -5,8 +5,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from qtpy.QtCore import QEvent, QObject, Qt, QTimer, Signal  # type: ignore[attr-defined]
-from qtpy.QtGui import QAction, QHelpEvent  # type: ignore[attr-defined]
+from qtpy.QtCore import QObject, Qt, QTimer, Signal  # type: ignore[attr-defined]
+from qtpy.QtGui import QAction  # type: ignore[attr-defined]
 from qtpy.QtWidgets import (
     QApplication,
     QButtonGroup,
@@ -16,23 +16,16 @@ from qtpy.QtWidgets import (
     QLineEdit,
     QMenu,
     QPushButton,
-    QSizePolicy,
-    QStyle,
-    QStyleOptionComboBox,
-    QStylePainter,
-    QToolTip,
     QVBoxLayout,
     QWidget,
 )
 
 from napari_ngff.metadata.model import GroupKind
 from napari_ngff.plate.plate_layout import GEOMETRIES
-from napari_ngff.widgets.wrapping_row import WrappingRow
+from napari_ngff.widgets.narrow_controls import choice_box
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from qtpy.QtGui import QPaintEvent
 
     from napari_ngff.metadata.model import Acquisition
     from napari_ngff.viewer.browsing.browser import Browser
@@ -40,79 +33,10 @@ if TYPE_CHECKING:
 __all__ = [
     "BrowserControls",
     "CanvasMode",
-    "ChoiceBox",
     "WaitingClick",
     "make_caption",
     "mode_of",
 ]
-
-
-MOST_ITEMS = 40
-"""Entries that are visible without scrolling."""
-
-LEAST_LETTERS = 8
-"""Letters of an entry that are visible in the narrowest box."""
-
-PAD = 24
-"""Pixels beside an entry, also for a scroll bar."""
-
-
-class ChoiceBox(QComboBox):
-    """Opens a list as wide as its longest entry, and as long as there is room."""
-
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setMaxVisibleItems(MOST_ITEMS)
-
-    def allowNarrow(self) -> None:
-        """Let the box be narrower than its longest entry."""
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        policy = self.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
-        self.setSizeAdjustPolicy(policy)
-        self.setMinimumContentsLength(LEAST_LETTERS)
-
-    def paintEvent(self, event: QPaintEvent | None) -> None:
-        """Draw the box, with an ellipsis where its entry is cut."""
-        painter, option = QStylePainter(self), QStyleOptionComboBox()
-        self.initStyleOption(option)
-        option.currentText = self._elided_text()
-        painter.drawComplexControl(QStyle.ComplexControl.CC_ComboBox, option)
-        painter.drawControl(QStyle.ControlElement.CE_ComboBoxLabel, option)
-        painter.end()
-
-    def event(self, event: QEvent | None) -> bool:
-        """Begin the tool tip with the entry, if it is cut."""
-        # `QHelpEvent` is also the class of other kinds.
-        if (
-            isinstance(event, QHelpEvent)
-            and event.type() == QEvent.Type.ToolTip
-            and self._elided_text() != self.currentText()
-        ):
-            tip = f"{self.currentText()}\n{self.toolTip()}".strip()
-            QToolTip.showText(event.globalPos(), tip, self)
-            return True
-        return super().event(event)
-
-    def _elided_text(self) -> str:
-        option, style = QStyleOptionComboBox(), self.style()
-        assert style is not None
-        self.initStyleOption(option)
-        control, part = (
-            QStyle.ComplexControl.CC_ComboBox,
-            QStyle.SubControl.SC_ComboBoxEditField,
-        )
-        room = style.subControlRect(control, option, part, self).width()
-        end = Qt.TextElideMode.ElideRight
-        return self.fontMetrics().elidedText(self.currentText(), end, room)
-
-    def showPopup(self) -> None:
-        """Open the list."""
-        view = self.view()
-        if view is not None:
-            wide = view.sizeHintForColumn(0) + PAD
-            # Qt makes the list as wide as the box, and cuts longer entries.
-            view.setMinimumWidth(max(self.width(), wide))
-        super().showPopup()
 
 
 class CanvasMode(StrEnum):
@@ -186,7 +110,7 @@ class BrowserControls(QWidget):
         self.filter.setAcceptDrops(False)
         self.filter.textChanged.connect(self.filter_changed)
         self.filter.returnPressed.connect(self.filter_applied)
-        self.geometry_box = ChoiceBox(self)
+        self.geometry_box = QComboBox(self)
         self.geometry_box.setAccessibleName("Layout")
         self.geometry_box.setToolTip("Number of wells of the plate")
         self.geometry_box.addItem("auto", None)
@@ -198,10 +122,7 @@ class BrowserControls(QWidget):
         self.acquisitions.setToolTip("Several are shown as layers of their own.")
         self.menu = QMenu(self.acquisitions)
         self.acquisitions.setMenu(self.menu)
-        self.labels = ChoiceBox(self)
-        self.labels.setAccessibleName("Labels")
-        self.labels.setToolTip("Labels shown on overviews")
-        self.labels.allowNarrow()
+        self.labels = choice_box(self, "Labels", "Labels shown on overviews")
         self.labels.activated.connect(self._on_labels)
         # Not by a click: arrows shall keep stepping from well to well.
         for widget in (*self.buttons.values(), self.geometry_box, self.labels):
@@ -231,15 +152,15 @@ class BrowserControls(QWidget):
         self.geometry_caption = make_caption("Layout:", self.geometry_box, self)
         self.run_caption = make_caption("Acquisition:", self.acquisitions, self)
         self.labels_caption = make_caption("Labels:", self.labels, self)
-        for groups in (
-            ((self.filter,), (self.geometry_caption, self.geometry_box)),
-            ((self.run_caption, self.acquisitions), (self.labels_caption, self.labels)),
+        for widgets in (
+            (self.filter, self.geometry_caption, self.geometry_box),
+            (self.run_caption, self.acquisitions, self.labels_caption, self.labels),
         ):
-            line = WrappingRow()
+            line = QHBoxLayout()
             line.setSpacing(4)
-            for group in groups:
-                growing = {self.filter, self.acquisitions, self.labels}
-                line.addGroup(*group, grows=next(iter(growing & {*group}), None))
+            for widget in widgets:
+                grows = widget in (self.filter, self.acquisitions, self.labels)
+                line.addWidget(widget, int(grows))
             layout.addLayout(line)
 
     def setMode(

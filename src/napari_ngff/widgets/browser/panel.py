@@ -6,7 +6,7 @@ import weakref
 from typing import TYPE_CHECKING
 
 from qtpy.compat import isalive
-from qtpy.QtCore import QObject, QSize, Qt, QTimer, Signal  # type: ignore[attr-defined]
+from qtpy.QtCore import QObject, Qt, QTimer, Signal  # type: ignore[attr-defined]
 from qtpy.QtGui import QImage
 from qtpy.QtWidgets import (
     QApplication,
@@ -28,7 +28,6 @@ from napari_ngff.widgets.browser.controls import BrowserControls
 from napari_ngff.widgets.browser.plate_map import PlateMapView
 from napari_ngff.widgets.browser.table_bar import TableBar, is_table
 from napari_ngff.widgets.browser.well_view import WellView
-from napari_ngff.widgets.docking import starting_width
 from napari_ngff.widgets.drop_target import DropTarget
 from napari_ngff.widgets.workers import main_calls
 
@@ -250,9 +249,6 @@ def image_of(thumbnail: WellThumbnail) -> QImage | None:
     return image.convertToFormat(QImage.Format.Format_RGB32)
 
 
-WIDTHS = {12: 400, 48: 560}
-"""Width of a panel by its greatest number of columns of wells, in pixels."""
-
 PATIENCE = 200
 """Milliseconds of reading before a progress bar is shown."""
 
@@ -317,14 +313,6 @@ class BrowserPanel(DropTarget):
         layout.addWidget(self.splitter, 1)
         layout.addLayout(busy)
         layout.addWidget(self.status)
-
-    def sizeHint(self) -> QSize:
-        """Return a width for all columns, or less if the canvas would be too small."""
-        columns = len(self.map.state.map.columns)
-        width = next((w for most, w in WIDTHS.items() if columns <= most), WIDTHS[48])
-        # A quarter for small plates, else a third: the canvas needs the rest.
-        share = 1 / 4 if columns <= min(WIDTHS) else 1 / 3
-        return QSize(starting_width(self, width, share), 640)
 
     def clear(self) -> None:
         """Show nothing."""

@@ -170,8 +170,8 @@ class MapSurface(QAbstractScrollArea):
         )
 
     def sizeHint(self) -> QSize:
-        """Wide enough for 24 columns of small pictures."""
-        return QSize(420, 300)
+        """Wide enough for 24 columns of small pictures, beside a canvas."""
+        return QSize(320, 300)
 
     def minimumSizeHint(self) -> QSize:
         """Leave room for the widgets above and below."""

@@ -8,6 +8,7 @@ from qtpy.QtCore import QEvent, QObject, Qt
 from qtpy.QtGui import QAction  # type: ignore[attr-defined]
 from qtpy.QtWidgets import (
     QCheckBox,
+    QComboBox,
     QHBoxLayout,
     QLabel,
     QMenu,
@@ -24,10 +25,10 @@ from napari_ngff.viewer.browsing.joined_tables import TableView
 from napari_ngff.viewer.browsing.plate_tables import PlateTables
 from napari_ngff.viewer.browsing.table_offers import MeasureScope
 from napari_ngff.viewer.napari_private import qt_viewer_of
-from napari_ngff.widgets.browser.controls import ChoiceBox, make_caption
+from napari_ngff.widgets.browser.controls import make_caption
 from napari_ngff.widgets.dialogs import ask_table_file, ask_table_to_load
 from napari_ngff.widgets.event_watcher import EventWatcher
-from napari_ngff.widgets.wrapping_row import WrappingRow
+from napari_ngff.widgets.narrow_controls import choice_box
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -67,12 +68,13 @@ class TableBar(QWidget):
         super().__init__(parent)
         self._map, self._controls = plate_map, controls
         self._tables: PlateTables | None = None
-        self.table = ChoiceBox(self)
+        tip = "Tables that were loaded or found; numbers of labels"
+        self.table = choice_box(self, "Table", tip)
         self.load_button = QPushButton("Load…", self)
         self.measure = QPushButton("Measure", self)
         self.menu = QMenu(self.measure)
-        self.column = ChoiceBox(self)
-        self.how = ChoiceBox(self)
+        self.column = choice_box(self, "Colour by", "Column that colours the map")
+        self.how = QComboBox(self)
         self.log = QCheckBox("log", self)
         self.save_button = QPushButton("Save…", self)
         self.progress = QProgressBar(self)
@@ -84,18 +86,14 @@ class TableBar(QWidget):
         self._show_tables()
 
     def _name_controls(self) -> None:
-        self.table.setAccessibleName("Table")
-        self.table.setToolTip("Tables that were loaded or found; numbers of labels")
         self.load_button.setToolTip(
             "Load a table: CSV or Parquet with a column 'well', or 'row' and 'column'"
         )
         self.save_button.setToolTip("Save the chosen table as CSV or Parquet")
         self.measure.setToolTip("Size, place and intensities of labels")
         self.measure.setMenu(self.menu)
-        self.column.setAccessibleName("Colour by")
-        self.column.setToolTip("Column that colours the map")
         self.how.setAccessibleName("Value of a well")
-        self.how.setSizeAdjustPolicy(ChoiceBox.SizeAdjustPolicy.AdjustToContents)
+        self.how.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
         self.how.setToolTip("How the rows of a well become one value")
         self.log.setToolTip(
             "Logarithmic colours. Set automatically for positive numbers that span"
@@ -105,9 +103,6 @@ class TableBar(QWidget):
         self.progress.setMaximumHeight(6)
         self.progress.setTextVisible(False)
         self.note.setWordWrap(True)
-        for box in (self.table, self.column):
-            # By default a box, and so the dock, is as wide as the longest title.
-            box.allowNarrow()
         for widget in (self.load_button, self.measure, self.save_button):
             widget.setSizePolicy(QSizePolicy.Policy.Minimum, QSizePolicy.Policy.Fixed)
 
@@ -120,10 +115,12 @@ class TableBar(QWidget):
             (self.table, self.table_caption, (self.load_button, self.measure)),
             (self.column, self.column_caption, (self.how, self.log)),
         ):
-            row = WrappingRow()
+            row = QHBoxLayout()
             row.setSpacing(2)
-            row.addGroup(caption, box, grows=box)
-            row.addGroup(*more)
+            row.addWidget(caption)
+            row.addWidget(box, 1)
+            for other in more:
+                row.addWidget(other)
             layout.addLayout(row)
         for first, button in (
             # Not in the row of Measure, which would move when Save… appears: the second
@@ -299,7 +296,7 @@ class TableBar(QWidget):
 
 
 def fill_box(
-    box: ChoiceBox, titles: Mapping[Any, str], chosen: Any, nothing: str = ""
+    box: QComboBox, titles: Mapping[Any, str], chosen: Any, nothing: str = ""
 ) -> None:
     """Offer choices by their titles, below one for nothing, and show the chosen one."""
     box.clear()

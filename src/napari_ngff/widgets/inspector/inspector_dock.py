@@ -7,7 +7,7 @@ from threading import Event
 from typing import TYPE_CHECKING, Any
 
 from qtpy.compat import isalive
-from qtpy.QtCore import QModelIndex, QSize, Qt
+from qtpy.QtCore import QModelIndex, Qt
 from qtpy.QtGui import QGuiApplication, QKeySequence, QShortcut  # type: ignore[attr-defined]
 from qtpy.QtWidgets import (
     QHeaderView,
@@ -43,7 +43,7 @@ from napari_ngff.viewer.session import session_of
 from napari_ngff.viewer.unexpected import attempt_work
 from napari_ngff.viewer.window import Window
 from napari_ngff.widgets.dialogs import ask_question
-from napari_ngff.widgets.docking import DockPlacement, starting_width
+from napari_ngff.widgets.docking import place_dock
 from napari_ngff.widgets.drop_target import DropTarget
 from napari_ngff.widgets.inspector.hierarchy import HierarchyModel
 from napari_ngff.widgets.inspector.pages import (
@@ -54,10 +54,10 @@ from napari_ngff.widgets.inspector.pages import (
 )
 from napari_ngff.widgets.inspector.system_chooser import SystemChooser
 from napari_ngff.widgets.installation import install_widgets
+from napari_ngff.widgets.narrow_controls import wrapping_row
 from napari_ngff.widgets.status_signs import problem_sign_of
 from napari_ngff.widgets.theme_look import ThemeFollower
 from napari_ngff.widgets.widget_tasks import alive_check
-from napari_ngff.widgets.wrapping_row import WrappingRow
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -110,7 +110,7 @@ class Inspector(DropTarget):
         self._build_layout()
         self._connect_signals()
         self._follow_selection()
-        DockPlacement(self)
+        place_dock(napari_viewer, self)
         ThemeFollower(self, napari_viewer)
 
     def _build_layout(self) -> None:
@@ -143,7 +143,7 @@ class Inspector(DropTarget):
         layout.addWidget(self.chooser)
         layout.addWidget(splitter, 1)
         buttons = self.open, self.check, self.reload, self.copyPath, self.undo
-        layout.addLayout(in_row(*buttons))
+        layout.addLayout(wrapping_row(*buttons))
         layout.addWidget(self.status)
         self._enable_buttons(False)
 
@@ -170,10 +170,6 @@ class Inspector(DropTarget):
         self.copyPath.clicked.connect(self._copy_path)
         self._viewer.layers.selection.events.active.connect(self._follow_selection)
         self._saved_lists = SavedLists(self._refresh_labels)
-
-    def sizeHint(self) -> QSize:
-        """Leave room for sentences."""
-        return QSize(starting_width(self, 460), 640)
 
     # --- what others let it show
 
@@ -459,11 +455,3 @@ class Inspector(DropTarget):
 
 
 CHECK, STOP = "Check &all below", "Stop checkin&g"
-
-
-def in_row(*widgets: QWidget) -> WrappingRow:
-    """Put widgets side by side."""
-    layout = WrappingRow()
-    for widget in widgets:
-        layout.addGroup(widget)
-    return layout

@@ -11,6 +11,7 @@ from qtpy.QtWidgets import (
     QDialog,
     QDialogButtonBox,
     QFormLayout,
+    QHBoxLayout,
     QLabel,
     QLineEdit,
     QPushButton,
@@ -23,7 +24,7 @@ from napari_ngff.viewer.inspecting.inspection import homes_of, is_named
 from napari_ngff.viewer.placing.system_views import system_name
 from napari_ngff.viewer.placing.user_alignment import is_movable
 from napari_ngff.viewer.session import session_of
-from napari_ngff.widgets.wrapping_row import WrappingRow
+from napari_ngff.widgets.narrow_controls import choice_box
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,24 +52,19 @@ class SystemChooser(QWidget):
         self._viewer = viewer
         self._session = session_of(viewer)
         self._systems: list[Reference] = []
-        self.systems = QComboBox(self)
-        self.systems.setAccessibleName("Coordinate system")
-        self.systems.setToolTip("Shows all layers that can be in a coordinate system.")
-        self.systems.setSizeAdjustPolicy(
-            QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
-        )
-        # By default a box is as wide as its longest name, and so would be the dock.
-        self.systems.setMinimumContentsLength(12)
+        tip = "Shows all layers that can be in a coordinate system."
+        self.systems = choice_box(self, "Coordinate system", tip)
         self.save = QPushButton("Save transform…", self)
         self.save.setToolTip(
             "Writes where the active layer was moved to into its file."
         )
         label = QLabel("S&ystem", self)
         label.setBuddy(self.systems)
-        layout = WrappingRow()
-        layout.addGroup(label, self.systems, grows=self.systems)
-        layout.addGroup(self.save)
-        self.setLayout(layout)
+        layout = QHBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addWidget(label)
+        layout.addWidget(self.systems, 1)
+        layout.addWidget(self.save)
         self.systems.activated.connect(self._on_chosen)
         self.save.clicked.connect(self.saveTransform)
         # Layers come and go one by one: list the systems once for all of them.
