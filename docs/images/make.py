@@ -490,30 +490,37 @@ def annotate_light(folder: Path) -> None:
 
 
 def bridge(folder: Path) -> None:
-    """Draw a region taken out of an image, with labels that were found in it."""
+    """Draw the form for other plugins, with labels that were found in a region."""
+    from PIL import Image
     from scipy import ndimage
 
     from napari_ngff.viewer.samples import write_image
+    from napari_ngff.widgets.annotate.bridge_form import show_bridge_form
 
     viewer = open_sample(write_image(folder / "cells.ome.zarr"))
-    dock = open_annotate(viewer)
     for layer in viewer.layers[1:]:
         layer.visible = layer.name == "cells"
     viewer.layers["cells"].opacity = 0.3
     viewer.layers.selection.active = viewer.layers["cells"]
-    dock.tabs.setCurrentIndex(2)
     viewer.reset_view()
     viewer.scene.camera.zoom *= 2.5
+    form = show_bridge_form(viewer)
     wait(0.5)
-    dock.bridge.extractRegion()
-    while "added" not in dock.status.text():
+    form.extractRegion()
+    while "added" not in form.status.text():
         wait(0.1)
     work = viewer.layers[-2]
     found = ndimage.label(work.data > work.data.mean() + work.data.std())[0]
     place = {"scale": work.scale, "translate": work.translate, "units": work.units}
     viewer.add_labels(found, name="found", **place)
-    viewer.scene.camera.zoom /= 1.8
-    save(viewer, "bridge", "cells")
+    viewer.layers.selection.active = viewer.layers["cells"]
+    wait(0.5)
+    file, dialog = folder / "dialog.png", form.window()
+    assert dialog is not None
+    dialog.grab().save(str(file))
+    viewer.close()
+    wait(0.2)
+    write(Image.open(file).convert("RGB"), "bridge")
 
 
 def session(folder: Path, theme: str = "dark") -> None:
@@ -556,23 +563,18 @@ def journeys(folder: Path) -> None:
 
 
 def volume(folder: Path) -> None:
-    """Draw a part of a stack in 3D, with the page that it was chosen on."""
-    from napari_ngff.plugin import view_region
+    """Draw a part of a stack in 3D."""
     from napari_ngff.viewer.samples import write_stack
+    from napari_ngff.widgets.annotate.volume_form import show_volume_form
 
     viewer = open_sample(write_stack(folder / "spheroid.ome.zarr"))
     viewer.layers.selection.active = viewer.layers[0]
     for layer in viewer.layers[2:]:
         layer.visible = False
     viewer.scene.camera.zoom *= 1.6
-    view_region(viewer)
+    form = show_volume_form(viewer)
     wait(1)
-    page = next(
-        one.volume
-        for name, one in viewer.window.dock_widgets.items()
-        if "Annotate" in name
-    )
-    page.viewVolume()
+    form.viewVolume()
     while viewer.dims.ndisplay == 2:
         wait(0.1)
     viewer.scene.camera.angles = (10, -25, 50)

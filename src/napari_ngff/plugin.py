@@ -22,10 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "convert_files",
-    "edit_copy",
-    "forget_logins",
     "get_reader",
-    "make_default_reader",
     "measure_labels",
     "new_labels",
     "open_url",
@@ -234,14 +231,6 @@ def new_labels(viewer: Viewer) -> None:
     show_new_labels(viewer)
 
 
-def edit_copy(viewer: Viewer) -> None:
-    """Copy the active, read-only labels beside their image, and paint on the copy."""
-    from napari_ngff.viewer.saving.sidecars import edit_copy as start
-
-    use_workers()
-    start(viewer)
-
-
 def restore_edits(viewer: Viewer) -> None:
     """Offer edits of the open images that were kept, such as by *Later*."""
     from napari_ngff.viewer.session import session_of
@@ -260,10 +249,18 @@ def show_more_channels(viewer: Viewer) -> None:
 
 def view_region(viewer: Viewer) -> None:
     """Choose a region and a level, and view it in 3D."""
-    from napari_ngff.widgets.docking import ANNOTATE, show_dock
+    from napari_ngff.widgets.annotate.volume_form import show_volume_form
 
     use_workers()
-    show_dock(viewer, ANNOTATE).showVolume()
+    show_volume_form(viewer)
+
+
+def work_with_plugins(viewer: Viewer) -> None:
+    """Extract a region for other plugins, and merge their results."""
+    from napari_ngff.widgets.annotate.bridge_form import show_bridge_form
+
+    use_workers()
+    show_bridge_form(viewer)
 
 
 def measure_labels(viewer: Viewer) -> None:
@@ -272,57 +269,6 @@ def measure_labels(viewer: Viewer) -> None:
 
     use_workers()
     show_measure_form(viewer)
-
-
-def make_default_reader() -> None:
-    """Ask, and then let napari open OME-Zarr without asking."""
-    from napari_ngff.widgets.forms import ask_default_reader
-
-    ask_default_reader()
-
-
-def clear_caches() -> None:
-    """Delete what is kept on disk of images, and show how much that was."""
-    from napari.utils.notifications import show_info
-
-    from napari_ngff.plate.previews.preview_cache import clear_previews
-    from napari_ngff.viewer.settings import clear_disk_cache
-    from napari_ngff.viewer.window import Window
-
-    use_workers()
-    Window.current.run_work(
-        lambda: clear_previews() + clear_disk_cache(),
-        lambda freed: show_info(f"{freed / 1e6:.1f} MB are deleted."),
-    )
-
-
-def forget_logins() -> None:
-    """Forget all logins, those in the keychain too, and the addresses of the form."""
-    from napari.utils.notifications import show_info
-
-    from napari_ngff.store.sources.server_logins import (
-        forget_kept_logins,
-        forget_secrets,
-    )
-    from napari_ngff.store.sources.server_logins import forget_logins as forget
-    from napari_ngff.viewer.settings import forget_addresses
-    from napari_ngff.viewer.unexpected import attempt_work
-    from napari_ngff.viewer.window import Window
-
-    def forget_kept() -> None:
-        forget_addresses()
-        forget_kept_logins()
-
-    def report_result(failure: str | None) -> None:
-        if failure is None:
-            show_info("Logins and addresses are forgotten.")
-        else:
-            Window.current.show_messages((failure,), "Some logins are not forgotten.")
-
-    use_workers()
-    forget()
-    forget_secrets()
-    Window.current.run_work(partial(attempt_work, forget_kept), report_result)
 
 
 def sample_cells() -> list[LayerData]:

@@ -85,7 +85,7 @@ def test_labels_and_classes_are_in_every_field_and_on_the_disk(viewer, root):
 
 @pytest.mark.parametrize("saves", [True, False])
 def test_a_field_that_is_done_is_saved(viewer, root, saves):
-    settings.set_saves_when_moving_on(saves)
+    settings.set_preference("moving_on", saves)
     found = begin(viewer, root)
     paint(found, 7)
     found.switch_state("flagged")
@@ -93,7 +93,7 @@ def test_a_field_that_is_done_is_saved(viewer, root, saves):
     found.switch_state("done")
     assert found.layer.unsaved != saves
     assert found.state == "done"
-    settings.set_saves_when_moving_on(True)
+    settings.set_preference("moving_on", True)
     found.browser.step_field(1)
     assert FieldStates(open_node(root)).state_of("A/1/0") == "done"
     stored = zarr.open_array(root / "A/1/0/labels/cells/0", mode="r")

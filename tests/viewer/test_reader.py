@@ -261,7 +261,7 @@ def test_labels_that_are_no_integers_are_shown_and_can_be_copied(
     for message, name in zip(shown, stated, strict=True):
         assert f"nuclei holds {name}, not integers. It is shown rounded" in message
     assert not layer.editable
-    assert "Edit a copy of labels" in layer.read_only
+    assert "Edit a copy" in layer.read_only
     copy = edit_copy(viewer, layer).made
     np.testing.assert_array_equal(np.asarray(copy.data[0])[0, :2, :4], rounded)
     copy.paint((0, 40, 40), 9)

@@ -274,13 +274,13 @@ def test_painted_labels_are_saved_as_they_are_shown(tmp_path):
 
 def test_preferences_count(tmp_path):
     layer = Image(pixels(shape=(600, 1200)), name="one")
-    settings.set_version_to_write("0.6")
-    settings.set_shards_to_write(True)
+    settings.set_preference("version", "0.6")
+    settings.set_preference("shards", True)
     try:
         path = write(tmp_path / "a", [layer])
     finally:
-        settings.set_version_to_write("0.5")
-        settings.set_shards_to_write(False)
+        settings.set_preference("version", "0.5")
+        settings.set_preference("shards", False)
     assert zarr.open_group(path, mode="r").attrs["ome"]["version"] == "0.6"
     assert zarr.open_array(path / "0", mode="r").shards == (1024, 1536)
     np.testing.assert_array_equal(finest(opened(path)[0]), layer.data)

@@ -303,7 +303,6 @@ def test_the_dock_follows_the_labels_that_are_selected(viewer, dock, labels):
     viewer.layers.remove(labels)
     pump()
     assert "make new ones" in dock.title.text()
-    assert dock.saving is None
     assert not dock.classes.buttons["Add class"].isEnabled()
     assert dock.make.isEnabled()
 
@@ -436,7 +435,7 @@ def click_link(label, is_done):
 @pytest.mark.long
 def test_everything_is_reached_and_reported_without_a_mouse(viewer, dock, labels):
     camera(viewer)
-    for page in (dock.classes, dock.objects, dock.bridge, dock.round):
+    for page in (dock.classes, dock.objects, dock.round):
         for button in page.findChildren(type(dock.make)):
             assert button.toolTip(), button.text()
             assert button.focusPolicy() & Qt.FocusPolicy.TabFocus, button.text()

@@ -1,4 +1,4 @@
-"""Objects and other plugins in the annotate dock, in a window."""
+"""Objects in the annotate dock, and the form for other plugins, in a window."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from napari_ngff.viewer.bridge.work_region import WORK
 from napari_ngff.viewer.painting.layer_classes import classes_of_layer
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.samples import write_image
+from napari_ngff.widgets.annotate.bridge_form import show_bridge_form
 from painting import Empty
 
 LEFT = Qt.MouseButton.LeftButton
@@ -184,9 +185,8 @@ def test_objects_that_were_chosen_are_listed_and_gone_to(viewer, dock, labels):
 
 @pytest.mark.long
 def test_work_here_and_merge(viewer, dock, labels):
-    dock.tabs.setCurrentIndex(2)
+    page = show_bridge_form(viewer)
     pump()
-    page = dock.bridge
     assert "2 layers" in page.form.memory.text()
     assert "MiB" in page.form.memory.text()
     before = page.form.memory.text()
@@ -211,7 +211,7 @@ def test_work_here_and_merge(viewer, dock, labels):
     page.how.setCurrentIndex(list(HOW).index("add"))
     viewer.layers.selection.active = image
     press(page.put)
-    until(lambda: "is merged" in dock.status.text())
+    until(lambda: "is merged" in page.status.text())
     (_, _), (top, _), (left, _) = work.metadata[WORK].box
     assert voxel(labels, top + 10, left + 20) == 10
     assert voxel(labels, top + 9, left + 20) == 0
@@ -222,33 +222,33 @@ def test_work_here_and_merge(viewer, dock, labels):
 
 @pytest.mark.long
 def test_the_memory_shown_follows_the_view(viewer, dock, labels):
-    dock.tabs.setCurrentIndex(2)
+    page = show_bridge_form(viewer)
     pump()
-    before = dock.bridge.form.memory.text()
+    before = page.form.memory.text()
     viewer.scene.camera.zoom *= 8
-    until(lambda: dock.bridge.form.memory.text() != before)
-    assert "KiB" in dock.bridge.form.memory.text()
+    until(lambda: page.form.memory.text() != before)
+    assert "KiB" in page.form.memory.text()
 
 
 @pytest.mark.long
 def test_what_cannot_be_merged_is_reported(viewer, dock, labels):
-    dock.tabs.setCurrentIndex(2)
+    page = show_bridge_form(viewer)
     viewer.add_labels(np.ones((3, 3), "u1"), translate=(1e6, 1e6), name="far")
     viewer.layers.selection.active = labels
     pump()
-    dock.bridge.result.setCurrentText("far")
-    press(dock.bridge.put)
-    until(lambda: "Not merged" in dock.status.text())
-    assert dock.bridge.put.isEnabled()
+    page.result.setCurrentText("far")
+    press(page.put)
+    until(lambda: "Not merged" in page.status.text())
+    assert page.put.isEnabled()
 
 
 @pytest.mark.long
 def test_shapes_become_labels(viewer, dock, labels):
-    dock.tabs.setCurrentIndex(2)
+    page = show_bridge_form(viewer)
     corners = [world(labels, y, x) for y, x in ((100, 100), (100, 150), (150, 150))]
     viewer.add_shapes([np.array(corners)], shape_type="polygon")
-    press(dock.bridge.shapes)
-    assert dock.status.text() == "Painted 1 shape. Ctrl+Z undoes it."
+    press(page.shapes)
+    assert page.status.text() == "Painted 1 shape. Ctrl+Z undoes it."
     assert voxel(labels, 110, 140) == 8
     type_key(canvas(viewer).native, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
     assert voxel(labels, 110, 140) == 0
@@ -258,8 +258,8 @@ def test_shapes_become_labels(viewer, dock, labels):
 def test_labels_are_exported_with_what_is_not_saved(
     viewer, dock, labels, tmp_path, monkeypatch
 ):
-    dock.tabs.setCurrentIndex(2)
-    box, asked_for = dock.bridge.export, []
+    page = show_bridge_form(viewer)
+    box, asked_for = page.export, []
     for button, name in ((box.outlines, "out.geojson"), (box.boxes, "out.csv")):
         monkeypatch.setattr(
             QFileDialog,
@@ -269,9 +269,9 @@ def test_labels_are_exported_with_what_is_not_saved(
             ),
         )
         press(button)
-        until(lambda: "written to" in dock.status.text())
+        until(lambda: "written to" in page.status.text())
         assert box.outlines.isEnabled()
-        dock.status.setText("")
+        page.status.setText("")
     assert asked_for == [f"{labels.name}.geojson", f"{labels.name}.csv"]
     found = json.loads((tmp_path / "out.geojson").read_text())["features"]
     assert sorted(one["properties"]["name"] for one in found) == ["5", "7"]

@@ -45,7 +45,7 @@ from napari_ngff.widgets.form_dialog import close_form
 from napari_ngff.widgets.new_labels_form import show_new_labels
 
 THEMES = "dark", "light"
-PAGES = 4
+PAGES = 2
 
 
 @pytest.fixture

@@ -6,13 +6,12 @@ import pytest
 from napari.settings import get_settings
 from qtpy.QtCore import QEventLoop, Qt, QTimer
 from qtpy.QtTest import QTest
-from qtpy.QtWidgets import QMessageBox
 
 from mouse import pump, until
 from napari_ngff.plugin import use_workers
 from napari_ngff.viewer.samples import write_image
 from napari_ngff.viewer.settings import is_default_reader
-from napari_ngff.widgets.forms import DefaultReaderOffer, ask_default_reader
+from napari_ngff.widgets.forms import DefaultReaderOffer
 
 
 @pytest.fixture
@@ -65,17 +64,3 @@ def test_a_script_gets_no_offer(viewer, path):
     get_settings().plugins.extension2reader = {}
     viewer.open(str(path), plugin="napari-ngff")
     assert offers(viewer) == []
-
-
-def test_the_menu_explains_what_it_asks(viewer, monkeypatch):
-    asked = []
-
-    def answer(_parent, _title, text):
-        asked.append(text)
-        return QMessageBox.StandardButton.Yes
-
-    get_settings().plugins.extension2reader = {}
-    monkeypatch.setattr(QMessageBox, "question", answer)
-    assert ask_default_reader()
-    assert "Preferences ▸ Plugins, where it can be changed" in asked[0]
-    assert is_default_reader()

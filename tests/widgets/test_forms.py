@@ -6,20 +6,17 @@ import functools
 import gc
 import threading
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from napari._app_model import get_app_model
-from napari._qt.dialogs.qt_reader_dialog import QtReaderDialog
 from qtpy.QtCore import Qt, QThreadPool
 from qtpy.QtTest import QTest
-from qtpy.QtWidgets import QApplication, QMessageBox
+from qtpy.QtWidgets import QApplication
 
 from mouse import pump, until
 from napari_ngff.viewer import session
 from napari_ngff.viewer.samples import write_image
-from napari_ngff.viewer.settings import is_default_reader
 from napari_ngff.widgets.annotate.measure_form import MeasureForm
 from napari_ngff.widgets.form_dialog import shown_form
 from napari_ngff.widgets.forms import TITLE, UrlForm
@@ -162,44 +159,9 @@ def test_viewer_keeps_its_session_when_the_form_is_gone(
     assert before._viewer() is viewer
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("answer", ["Yes", "No"])
-def test_default_reader_is_set_on_consent_alone(
-    viewer: Viewer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, answer: str
-) -> None:
-    from napari.settings import get_settings
-
-    get_settings().plugins.extension2reader = {"*.tif": "napari"}
-    questions: list[str] = []
-
-    def reply(parent: Any, title: str, text: str, *_: Any) -> Any:
-        questions.append(text)
-        return QMessageBox.StandardButton[answer]
-
-    monkeypatch.setattr(QMessageBox, "question", reply)
-    asked: list[QtReaderDialog] = []
-
-    def choose(dialog: QtReaderDialog) -> tuple[str, bool]:
-        asked.append(dialog)
-        dialog.deleteLater()
-        return "", False
-
-    monkeypatch.setattr(QtReaderDialog, "get_user_choices", choose)
-    trigger(viewer, "Make default reader… (OME-Zarr)")
-    assert len(questions) == 1
-    assert is_default_reader() == (answer == "Yes")
-    assert get_settings().plugins.extension2reader["*.tif"] == "napari"
-
-    where = write_image(tmp_path / "x.ome.zarr", shape=(64, 64))
-    viewer.window._qt_viewer._qt_open([str(where)], stack=False)
-    assert len(asked) == (answer == "No")
-    assert len(viewer.layers) == (5 if answer == "Yes" else 0)
-    asked.clear()
-
-
 def test_commands_are_in_the_palette(viewer: Viewer) -> None:
     commands = {command for command, _ in get_app_model().commands}
-    assert {"napari-ngff.open_url", "napari-ngff.make_default"} <= commands
+    assert {"napari-ngff.open_url", "napari-ngff.convert"} <= commands
 
 
 def test_window_may_be_closed_while_the_form_reads(

@@ -227,23 +227,22 @@ def test_the_padlock_is_beside_save_and_holds_in_each_field(viewer, plate):
     before = bytes_of(plate)
     desk = Desk(viewer, plate)
     desk.click_well("A/1")
-    dock = desk.annotate()
     nuclei = desk.labels("nuclei")
     viewer.layers.selection.active = nuclei
     nuclei.mode = "paint"
     pump(50)
     controls = viewer.window._qt_viewer.controls.widgets[nuclei].saving
     tick(controls.padlock)
-    assert dock.saving.padlock.isChecked()
+    assert controls.padlock.isChecked()
     assert (nuclei.mode, nuclei.editable) == ("pan_zoom", False)
     for _ in range(2):
         nuclei.mode = "paint"
         desk.stroke()
         assert not nuclei.canvas.edits
         desk.go_on()
-        assert dock.saving.padlock.isChecked()
+        assert controls.padlock.isChecked()
     assert bytes_of(plate) == before
-    tick(dock.saving.padlock)
+    tick(controls.padlock)
     assert not controls.padlock.isChecked()
     nuclei.mode = "paint"
     desk.stroke()

@@ -13,7 +13,7 @@ from qtpy.QtWidgets import QDialogButtonBox, QLineEdit
 from locked_server import NoKeyringError, serving_locked
 from mouse import pump, until
 from napari_ngff.errors import LoginNeededError
-from napari_ngff.plugin import forget_logins, use_workers
+from napari_ngff.plugin import use_workers
 from napari_ngff.store.sources import remote_source as remote
 from napari_ngff.store.sources import server_logins
 from napari_ngff.store.sources.server_logins import (
@@ -159,7 +159,7 @@ def test_user_and_password_are_kept_in_the_keychain(viewer, server, keychain):
     drop(viewer, server.url)
     press(wait_for_dialog(viewer), "Cancel")
     note_address(server.url)
-    forget_logins()
+    show_open_url(viewer).forget_button.native.click()
     until(lambda: not keychain)
     assert find_login(server.url) is None
     assert recent_addresses() == []
@@ -289,6 +289,6 @@ def test_a_keychain_that_fails_is_reported(
     open_with(dialog, token=TOKEN)
     until(lambda: "The login is not kept." in [first for first, *_ in reported])
     until(lambda: len(viewer.layers) == 3)
-    forget_logins()
+    show_open_url(viewer).forget_button.native.click()
     until(lambda: "Some logins are not forgotten." in [first for first, *_ in reported])
     assert TOKEN not in repr(reported)

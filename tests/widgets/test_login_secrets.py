@@ -20,7 +20,7 @@ from mouse import pump, until
 from napari_ngff import convert
 from napari_ngff.cli import main
 from napari_ngff.errors import OMEZarrError
-from napari_ngff.plugin import edit_copy, use_workers
+from napari_ngff.plugin import use_workers
 from napari_ngff.store.arrays.region_read import cache
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.store.sources import remote_source as remote
@@ -31,6 +31,7 @@ from napari_ngff.store.sources.server_logins import (
     set_login,
 )
 from napari_ngff.viewer.browsing.positions import Position
+from napari_ngff.viewer.saving.sidecars import edit_copy
 from napari_ngff.viewer.settings import recent_addresses
 from napari_ngff.viewer.streaming import outage_watch, streamed_view
 from napari_ngff.viewer.streaming.streamed_levels import fetcher

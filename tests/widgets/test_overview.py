@@ -171,7 +171,7 @@ def test_the_menu_of_the_canvas(viewer, dock):
     texts = list(entries(dock))
     assert texts[0].startswith("Open ")
     assert "field 1" in texts[0]
-    assert texts[1:] == ["Compare", "Measure", "Inspect", "Copy name"]
+    assert texts[1:] == ["Compare", "Inspect", "Copy name"]
     choose(dock, "Copy name")
     copied = QGuiApplication.clipboard().text()
     assert texts[0] == f"Open {copied}"

@@ -401,7 +401,7 @@ def slow_reads(monkeypatch):
     monkeypatch.setattr(volume_slicing, "DRAWN_AT_ONCE", 1 << 13)
     monkeypatch.setattr(kept_planes, "PLANE_BYTES", 1 << 14)
     yield
-    plugin_settings.set_volume_memory(0)
+    plugin_settings.set_preference("volume_memory", 0)
 
 
 @contextmanager
@@ -439,7 +439,7 @@ def opened(viewer, place, root):
 
 def walk_often(viewer, place, root, examples, legs):
     """Walk at random, come to rest some times, and compare each picture then."""
-    plugin_settings.set_volume_memory(place.memory)
+    plugin_settings.set_preference("volume_memory", place.memory)
     viewer.window.resize(800, 560)  # drawn sooner
 
     @settings(

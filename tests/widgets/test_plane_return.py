@@ -8,12 +8,11 @@ from qtpy.QtCore import Qt
 from qtpy.QtTest import QTest
 
 from mouse import CONTROL, LEFT, canvas, click, drag, pump, turn_wheel, until
-from napari_ngff import plugin
 from napari_ngff.viewer.bridge.volume_layers import is_volume
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.samples import write_stack
 from napari_ngff.viewer.streaming.streamed_levels import are_pixels_coming
-from napari_ngff.widgets.docking import ANNOTATE, full_name
+from napari_ngff.widgets.annotate.volume_form import show_volume_form
 
 SHAPE = 16, 96, 96
 SECTION = 10
@@ -57,9 +56,8 @@ def press_dock(viewer):
     if viewer.dims.ndisplay == 3:
         press_button(viewer)
         return
-    plugin.view_region(viewer)
+    page = show_volume_form(viewer)
     pump(300)
-    page = viewer.window.dock_widgets[full_name(ANNOTATE)].volume
     until(page.button.isEnabled)
     QTest.mouseClick(page.button, LEFT)
     until(lambda: any(map(is_volume, viewer.layers)))

@@ -22,7 +22,7 @@ def page(viewer):
     dialog._list.setCurrentRow(names.index("OME-Zarr"))
     pump(100)
     yield dialog._stack.currentWidget()
-    settings.set_saves_when_moving_on(True)
+    settings.set_preference("moving_on", True)
     dialog.close()
 
 

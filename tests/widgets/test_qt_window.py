@@ -425,7 +425,7 @@ def menu_texts(actions: Iterable[Any]) -> list[str]:
 def test_commands_stand_in_the_file_menu(viewer: Viewer) -> None:
     texts = menu_texts(viewer.window.file_menu.actions())
     assert "Open URL… (OME-Zarr)" in texts
-    assert "Make default reader… (OME-Zarr)" in texts
+    assert "Convert OME-Zarr… (OME-Zarr)" in texts
     assert "24-well plate" in texts
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from mouse import pump, until
-from napari_ngff.plugin import edit_copy, use_workers
+from napari_ngff.plugin import use_workers
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.viewer.samples import write_image
 from napari_ngff.widgets.new_labels_form import show_new_labels
@@ -84,14 +84,14 @@ def address(folder):
 
 
 @pytest.mark.long
-def test_read_only_labels_are_copied_by_the_menu(viewer, address):
+def test_read_only_labels_are_copied_by_the_button(viewer, address):
     opened(viewer, address)
     form = show_new_labels(viewer)
     assert list(form.where.choices) == [True, ""]
     layer = viewer.layers["nuclei"]
     assert not layer.editable
     viewer.layers.selection.active = layer
-    edit_copy(viewer)
+    viewer.window._qt_viewer.controls.widgets[layer].saving.copy_button.click()
     until(lambda: viewer.layers["nuclei"] is not layer)
     made = viewer.layers["nuclei"]
     assert viewer.layers.selection.active is made

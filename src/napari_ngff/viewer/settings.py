@@ -10,11 +10,13 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from napari_ngff.addresses import MARK, public_address
+from napari_ngff.plate.previews.preview_cache import clear_previews
 from napari_ngff.store.data_folder import data_folder
 from napari_ngff.store.disk_cache import DiskCache, cache_folder
 from napari_ngff.store.sources.kept_chunks import KeptChunks, keep_chunks
 from napari_ngff.store.write.shared_document import SharedDocument
 from napari_ngff.viewer.unexpected import GuardedSignal
+from napari_ngff.viewer.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,7 +27,6 @@ __all__ = [
     "apply_disk_cache",
     "autosave_minutes",
     "changed",
-    "clear_disk_cache",
     "forget_addresses",
     "is_default_offered",
     "is_default_reader",
@@ -38,12 +39,7 @@ __all__ = [
     "note_tool",
     "recent_addresses",
     "saves_when_moving_on",
-    "set_autosave_minutes",
-    "set_disk_cache",
-    "set_saves_when_moving_on",
-    "set_shards_to_write",
-    "set_version_to_write",
-    "set_volume_memory",
+    "set_preference",
     "shards_to_write",
     "version_to_write",
     "volume_memory",
@@ -171,25 +167,9 @@ def version_to_write() -> str:
     return str(_get_setting("version"))
 
 
-def set_version_to_write(version: str) -> None:
-    """Set the version of new files.
-
-    Raises
-    ------
-    ValueError
-        Where it is none of the three.
-    """
-    _set_setting("version", version)
-
-
 def shards_to_write() -> bool:
     """Return whether new files of 0.5 or newer join chunks into shards."""
     return bool(_get_setting("shards"))
-
-
-def set_shards_to_write(shards: bool) -> None:
-    """Set whether new files join chunks into shards."""
-    _set_setting("shards", shards)
 
 
 def autosave_minutes() -> int:
@@ -197,25 +177,9 @@ def autosave_minutes() -> int:
     return int(_get_setting("autosave"))
 
 
-def set_autosave_minutes(minutes: int) -> None:
-    """Set the minutes between two saves.
-
-    Raises
-    ------
-    ValueError
-        Where they are not 0 to 120.
-    """
-    _set_setting("autosave", minutes)
-
-
 def saves_when_moving_on() -> bool:
     """Return whether labels are saved without asking before another field is shown."""
     return bool(_get_setting("moving_on"))
-
-
-def set_saves_when_moving_on(saves: bool) -> None:
-    """Set whether labels are saved without asking; else the user is asked each time."""
-    _set_setting("moving_on", saves)
 
 
 def volume_memory() -> int:
@@ -223,39 +187,10 @@ def volume_memory() -> int:
     return int(_get_setting("volume_memory"))
 
 
-def set_volume_memory(mebibytes: int) -> None:
-    """Set the MiB that volumes in 3D may take.
-
-    Raises
-    ------
-    ValueError
-        Where they are not 0 to 65536.
-    """
-    _set_setting("volume_memory", mebibytes)
-
-
-def set_disk_cache(mebibytes: int, *, keeps_private: bool = False) -> None:
-    """Set the MiB of chunks of servers that are kept on this disk.
-
-    Parameters
-    ----------
-    mebibytes
-        0 for none.
-    keeps_private
-        Whether also of what is read with a login.
-
-    Raises
-    ------
-    ValueError
-        Where they are not 0 to 1048576.
-    """
-    _set_setting("disk_cache", mebibytes)
-    _set_setting("disk_cache_private", keeps_private)
-
-
-def clear_disk_cache() -> int:
-    """Delete all chunks that are kept on this disk; return the bytes freed."""
-    return _disk_cache(0).clear()
+def _clear_caches() -> None:
+    """Delete all chunks of servers and thumbnails that are kept on this disk."""
+    clear_previews()
+    _disk_cache(0).clear()
 
 
 def apply_disk_cache() -> None:
@@ -289,7 +224,14 @@ def _get_setting(name: str) -> Any:
     return DEFAULTS[name] if group is None else getattr(group, name)
 
 
-def _set_setting(name: str, value: Any) -> None:
+def set_preference(name: str, value: Any) -> None:
+    """Set a preference by its name, a key of `DEFAULTS`, as the dialog does.
+
+    Raises
+    ------
+    ValueError
+        Where the manifest does not allow the value, or the plugin is disabled.
+    """
     group = _settings_group(name)
     if group is None:
         msg = f"{PLUGIN} is disabled in napari: its preferences cannot be changed."
@@ -323,4 +265,6 @@ def _settings_group(name: str) -> Any:
 def _emit_change(event: Any) -> None:
     if event.type in ("disk_cache", "disk_cache_private"):
         apply_disk_cache()
+        if event.type == "disk_cache" and not event.value:
+            Window.current.run_work(_clear_caches, lambda _: None)
     changed.emit(event.type, event.value)

@@ -1,19 +1,18 @@
-"""Small forms: open an address, become the default reader."""
+"""Opens an address, and offers to become the default reader."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from magicgui.widgets import Container, Label, LineEdit, PushButton
 from qtpy.compat import isalive
 from qtpy.QtWidgets import (
-    QApplication,
     QComboBox,
     QFrame,
     QHBoxLayout,
     QLabel,
     QMainWindow,
-    QMessageBox,
     QPushButton,
 )
 
@@ -21,17 +20,25 @@ from napari_ngff.errors import OMEZarrError, error_text
 from napari_ngff.store.hierarchy.data_link import data_address
 from napari_ngff.store.hierarchy.location import is_url
 from napari_ngff.store.hierarchy.node import open_node
-from napari_ngff.store.sources.server_logins import find_login, server_of
+from napari_ngff.store.sources.server_logins import (
+    find_login,
+    forget_kept_logins,
+    forget_logins,
+    forget_secrets,
+    server_of,
+)
 from napari_ngff.viewer.notices import last_part, shorten_name
 from napari_ngff.viewer.reader import read_node
 from napari_ngff.viewer.session import session_of
 from napari_ngff.viewer.settings import (
+    forget_addresses,
     is_default_offered,
     is_default_reader,
     make_default_reader,
     note_default_offered,
     recent_addresses,
 )
+from napari_ngff.viewer.unexpected import attempt_work
 from napari_ngff.viewer.window import Window
 from napari_ngff.widgets.form_dialog import (
     FormDialog,
@@ -51,19 +58,12 @@ if TYPE_CHECKING:
 __all__ = [
     "DefaultReaderOffer",
     "UrlForm",
-    "ask_default_reader",
     "offer_default_reader",
     "show_open_url",
 ]
 
 TITLE = "Open URL"
 HINT = "https://…/image.ome.zarr"
-
-QUESTION = (
-    "Open folders and files that end in .zarr or .ozx with OME-Zarr from now on,"
-    " without asking?\n\nOther zarr files are opened by napari's own reader. This"
-    " is kept in Preferences ▸ Plugins, where it can be changed."
-)
 
 
 class UrlForm(Container):  # type: ignore[type-arg]
@@ -84,12 +84,20 @@ class UrlForm(Container):  # type: ignore[type-arg]
         self.status = Label(value="")
         wrap_label(self.status)
         self._opening: RemoteOpening | None = None
-        buttons = [self.button, self.login_button, self.cancel_button]
+        self.forget_button = PushButton(text="Forget logins and addresses")
+        self.forget_button.tooltip = "Also those of the keychain"
+        buttons = [
+            self.button,
+            self.login_button,
+            self.forget_button,
+            self.cancel_button,
+        ]
         super().__init__(widgets=[self.address, *buttons, self.status])
         self.recent = self._list_recent()
         ThemeFollower(self.native, viewer)
         self.button.changed.connect(self.open_address)
         self.login_button.changed.connect(self.log_in)
+        self.forget_button.changed.connect(self.forget_all)
         self.cancel_button.changed.connect(self.cancel_opening)
 
     def _list_recent(self) -> QComboBox:
@@ -130,6 +138,22 @@ class UrlForm(Container):  # type: ignore[type-arg]
             return
         server = server_of(url)
         ask_login(self._viewer, server, self._open_with_login, find_login(server))
+
+    def forget_all(self) -> None:
+        """Forget all logins, those in the keychain too, and the recent addresses."""
+        forget_logins()
+        forget_secrets()
+        self.recent.clear()
+        self.recent.hide()
+        work = partial(attempt_work, forget_kept)
+        Window.current.run_work(work, self._show_forgotten)
+
+    def _show_forgotten(self, failure: str | None) -> None:
+        if failure is not None:
+            title = "Some logins are not forgotten."
+            Window.current.show_messages((failure,), title)
+        elif self._is_alive():
+            self.status.value = "Logins and addresses are forgotten."
 
     def _open_with_login(self, answer: LoginAnswer | None) -> None:
         if answer is not None and self._is_alive():
@@ -183,6 +207,12 @@ class UrlForm(Container):  # type: ignore[type-arg]
         return bool(isalive(self.native))  # type: ignore[no-untyped-call]
 
 
+def forget_kept() -> None:
+    """Forget what is kept on the disk of logins and addresses; this may take long."""
+    forget_addresses()
+    forget_kept_logins()
+
+
 def show_open_url(viewer: Viewer) -> UrlForm:
     """Show the form in a dialog; if it is open already, that one."""
     viewer = getattr(viewer, "__wrapped__", viewer)
@@ -194,21 +224,10 @@ def show_open_url(viewer: Viewer) -> UrlForm:
     return form
 
 
-def ask_default_reader() -> bool:
-    """Ask whether to become the default reader; return whether it is one now."""
-    if not is_default_reader():
-        parent = QApplication.activeWindow()
-        answer = QMessageBox.question(parent, "OME-Zarr", QUESTION)
-        if answer != QMessageBox.StandardButton.Yes:
-            return False
-        make_default_reader()
-    return True
-
-
 OFFER = "Always open OME-Zarr with this plugin?"
 TIP = (
     "For folders, files and addresses that contain .zarr, and for .ozx. Later in"
-    " Preferences ▸ Plugins, or by File ▸ IO Utilities ▸ Make default reader…"
+    " Preferences ▸ Plugins."
 )
 
 

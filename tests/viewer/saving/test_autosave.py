@@ -13,7 +13,7 @@ from napari_ngff.viewer.painting.painted_layers import as_layer
 from napari_ngff.viewer.samples import write_image
 from napari_ngff.viewer.saving import autosave as module
 from napari_ngff.viewer.saving.autosave import AutoSaver
-from napari_ngff.viewer.settings import set_autosave_minutes
+from napari_ngff.viewer.settings import set_preference
 from napari_ngff.viewer.window import Window
 
 
@@ -31,9 +31,9 @@ def viewer(folder, monkeypatch):
         model.add_layer(as_layer(layer) if isinstance(layer, tuple) else layer)
     # Windows that other tests have opened save in workers, and so would we.
     monkeypatch.setattr(Window, "current", Window())
-    set_autosave_minutes(5)
+    set_preference("autosave", 5)
     yield model
-    set_autosave_minutes(0)
+    set_preference("autosave", 0)
 
 
 def stored(folder, name="nuclei"):
@@ -61,7 +61,7 @@ def test_what_is_unsaved_for_so_long_is_saved(viewer, folder, reported):
 
 
 def test_nothing_happens_where_it_is_off(viewer):
-    set_autosave_minutes(0)
+    set_preference("autosave", 0)
     layer, autosave = viewer.layers["nuclei"], AutoSaver(viewer)
     layer.paint((0, 20, 20), 77)
     autosave.save_due(0)

@@ -13,7 +13,6 @@ from mouse import pump, until
 from napari_ngff.labels.label_classes import classes_of
 from napari_ngff.labels.label_metadata import read_label_info
 from napari_ngff.store.hierarchy.node import open_node
-from napari_ngff.viewer import settings
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.samples import write_plate
 from napari_ngff.viewer.session import session_of
@@ -49,24 +48,6 @@ def go(bar, button):
     )
     pump()
     return bar.annotation.current_key
-
-
-@pytest.mark.long
-def test_saving_when_moving_on_is_offered_before_all_fields_are_annotated(
-    viewer, tmp_path
-):
-    path = write_plate(tmp_path / "p.ome.zarr", grid=(1, 1), fields=2, shape=(32, 32))
-    viewer.open(str(path), plugin="napari-ngff")
-    _, dock = viewer.window.add_plugin_dock_widget("napari-ngff", "Annotate")
-    bar = dock.round
-    pump()
-    assert bar.annotation is None
-    assert bar.autosave.isVisible()
-    assert bar.autosave.isChecked()
-    QTest.mouseClick(bar.autosave, LEFT, pos=QPoint(8, bar.autosave.height() // 2))
-    assert not settings.saves_when_moving_on()
-    settings.set_saves_when_moving_on(True)  # in the preferences
-    assert bar.autosave.isChecked()
 
 
 def test_fields_are_stepped_through_before_all_are_annotated(viewer, tmp_path):

@@ -46,7 +46,7 @@ __all__ = [
 
 OVERVIEW = "plate overview, open a field to paint."
 
-COPY = "To paint on a copy in a sidecar, use Layers ▸ Annotate ▸ Edit a copy of labels."
+COPY = "To paint on a copy in a sidecar, use Edit a copy in the layer controls."
 """Ends the reason of labels that can be copied."""
 
 

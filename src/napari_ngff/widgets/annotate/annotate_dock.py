@@ -1,4 +1,4 @@
-"""The annotate dock: classes, objects and tools of the selected labels, and saving.
+"""The annotate dock: classes and objects of the selected labels.
 
 Its bar leads from field to field, and shows the state of each field's annotation.
 """
@@ -11,7 +11,6 @@ from qtpy.compat import isalive
 from qtpy.QtCore import QSignalBlocker, Qt, QTimer, QUrl, Signal  # type: ignore[attr-defined]
 from qtpy.QtGui import QDesktopServices
 from qtpy.QtWidgets import (
-    QCheckBox,
     QComboBox,
     QFrame,
     QGroupBox,
@@ -28,23 +27,18 @@ from superqt import QElidingLabel
 
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.labels.label_classes import STATES
-from napari_ngff.viewer import settings
-from napari_ngff.viewer.bridge.view_volume import plan_volume, show_volume
 from napari_ngff.viewer.browsing.annotation import begin_annotation, labels_in_hand
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.saving.sidecars import file_text, folder_of
 from napari_ngff.viewer.session import session_of
-from napari_ngff.widgets.annotate.bridge_page import BridgePage
 from napari_ngff.widgets.annotate.class_page import ClassPage
 from napari_ngff.widgets.annotate.object_page import ObjectPage
-from napari_ngff.widgets.annotate.region_form import RegionForm
 from napari_ngff.widgets.browser.host import show_browser
 from napari_ngff.widgets.canvas_keys import leave_space_key
 from napari_ngff.widgets.docking import place_dock
 from napari_ngff.widgets.installation import install_widgets
 from napari_ngff.widgets.narrow_controls import wrapping_row
 from napari_ngff.widgets.new_labels_form import show_new_labels
-from napari_ngff.widgets.saving.save_controls import SaveControls
 from napari_ngff.widgets.theme_look import ThemeFollower
 
 if TYPE_CHECKING:
@@ -57,7 +51,6 @@ if TYPE_CHECKING:
 __all__ = [
     "AnnotateDock",
     "RoundBar",
-    "VolumePage",
 ]
 
 
@@ -99,12 +92,6 @@ class RoundBar(QGroupBox):
             "State of this field, saved in a file next to the plate.\n"
             "Shift+D: done. Shift+F: flagged."
         )
-        self.autosave = QCheckBox("Save when moving on", self)
-        self.autosave.setChecked(settings.saves_when_moving_on())
-        self.autosave.setToolTip(
-            "Labels are saved before another field is shown, whether you annotate all"
-            " fields or not.\nIf off, you are asked each time."
-        )
         self.place = QLabel(self)
         self.bar = QProgressBar(self)
         self.bar.setFormat("%v of %m done")
@@ -122,8 +109,7 @@ class RoundBar(QGroupBox):
         self.place.setWordWrap(True)
         layout.addWidget(self.begin)
         layout.addLayout(way)
-        layout.addLayout(wrapping_row(self.todo, self.browse))
-        layout.addLayout(wrapping_row(self.state, self.autosave))
+        layout.addLayout(wrapping_row(self.todo, self.browse, self.state))
         layout.addWidget(self.bar)
 
     def _connect_signals(self) -> None:
@@ -134,10 +120,8 @@ class RoundBar(QGroupBox):
         self.browse.clicked.connect(self._on_browse)
         # `activated` is the user alone; the box also changes with each field.
         self.state.activated.connect(self._on_state)
-        self.autosave.toggled.connect(self._on_autosave)
         session_of(self._viewer).browsing.connect(self._on_browsing)
         self._viewer.layers.selection.events.active.connect(self._on_selected)
-        settings.changed.connect(self._on_settings)
 
     def _on_browsing(self, browser: Any = None) -> None:
         # A round belongs to one plate; another plate ends it.
@@ -231,75 +215,8 @@ class RoundBar(QGroupBox):
         if self.annotation is not None:
             self.annotation.set_state(STATES[index])
 
-    def _on_settings(self, _: str = "", value: Any = None) -> None:
-        if isalive(self):  # type: ignore[no-untyped-call]
-            self.autosave.setChecked(settings.saves_when_moving_on())
-
-    def _on_autosave(self, on: bool) -> None:
-        if on != settings.saves_when_moving_on():
-            settings.set_saves_when_moving_on(on)
-
-
-HINT = "Shows visible images and selected labels as a volume. Return to 2D to go back."
-
-
-class VolumePage(QWidget):
-    """Chooses a region and a level, and shows them as a volume."""
-
-    reported = Signal(str)
-    """Emitted with the result, for the user."""
-
-    def __init__(self, viewer: ViewerModel, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self._viewer = viewer
-        self._is_shown = False
-        self.form = RegionForm(viewer, plan_volume, self)
-        self.form.region.setToolTip("Which part is shown in 3D.")
-        self.button = QPushButton("View &in 3D", self)
-        self.button.setToolTip("Reads the region at this level, and shows it in 3D.")
-        hint = QLabel(HINT, self)
-        hint.setWordWrap(True)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 4, 0, 0)
-        layout.addWidget(self.form)
-        layout.addWidget(self.form.memory)
-        layout.addWidget(self.button)
-        layout.addWidget(hint)
-        layout.addStretch(1)
-        self.form.possible.connect(self.button.setEnabled)
-        self.form.reported.connect(self.reported)
-        self.button.clicked.connect(self.viewVolume)
-        layers, dims = viewer.layers.events, viewer.dims.events
-        # napari holds methods weakly, so a dock that is closed needs no disconnecting.
-        for event in (layers.inserted, layers.removed, dims.ndisplay):
-            event.connect(self.refreshForm)
-        dims.ndisplay.connect(self._on_display)
-
-    def refreshForm(self, event: Any = None) -> None:
-        """Update the choices to the layers there are."""
-        # A page behind another tab is refreshed by `showEvent` of its form.
-        if self.isVisible():
-            self.form.refreshLevels()
-            self.form.measureRegion()
-
-    def viewVolume(self) -> None:
-        """Read the region in a worker, and show it in 3D."""
-        self.form.readRegion(self._show_volume)
-
-    def _show_volume(self, layers: Any) -> None:
-        volume = show_volume(self._viewer, layers)
-        number = "1 layer is" if len(volume) == 1 else f"{len(volume)} layers are"
-        self._is_shown = True
-        self.reported.emit(f"{number} shown in 3D.")
-
-    def _on_display(self, event: Any = None) -> None:
-        if self._is_shown and self._viewer.dims.ndisplay == 2:
-            self._is_shown = False
-            self.reported.emit("Back in 2D: the earlier layers are shown again.")
-
 
 NOTHING = "Select labels of an OME-Zarr, or make new ones."
-AUTOSAVE_MINUTES = 5
 
 
 class AnnotateDock(QWidget):
@@ -317,33 +234,21 @@ class AnnotateDock(QWidget):
         self._layer: OMEZarrLabels | None = None
         self.title = QLabel(NOTHING, self)
         self.path = PathLabel(self)
-        self.saving: SaveControls | None = None
-        self.autosave = QCheckBox("Save every 5 min", self)
-        self.autosave.setToolTip(
-            "Saves automatically; the preferences set the minutes."
-        )
         self.make = QPushButton("New la&bels…", self)
         self.make.setToolTip("Empty labels for an image, painted on at once.")
         self.classes = ClassPage(self._viewer, self)
         self.objects = ObjectPage(napari_viewer, self)
-        self.bridge = BridgePage(napari_viewer, self)
-        self.volume = VolumePage(napari_viewer, self)
         self.tabs = QTabWidget(self)
         self.round = RoundBar(napari_viewer, self)
         self.status = QLabel(self)
         self._build_layout()
         leave_space_key(self)
         self._connect_signals()
-        self._on_settings()
         self._follow_selection()
         place_dock(napari_viewer, self)
         ThemeFollower(self, napari_viewer)
         # A report of two lines must not move the buttons under the mouse.
         self.status.setMinimumHeight(2 * self.fontMetrics().lineSpacing())
-
-    def showVolume(self) -> None:
-        """Bring the page about 3D to the front."""
-        self.tabs.setCurrentIndex(self.tabs.count() - 1)
 
     def showReport(self, text: str) -> None:
         """Show what happened; Tab goes there only while there is a link."""
@@ -358,13 +263,7 @@ class AnnotateDock(QWidget):
         self.title.setWordWrap(True)
         self.status.setWordWrap(True)
         self.showReport("")
-        pages = (
-            (self.classes, "Classes"),
-            (self.objects, "Objects"),
-            (self.bridge, "Other plugins"),
-            (self.volume, "3D"),
-        )
-        for page, title in pages:
+        for page, title in ((self.classes, "Classes"), (self.objects, "Objects")):
             # Beside a browser there may be little room.
             area = QScrollArea(self)
             area.setFrameShape(QFrame.Shape.NoFrame)
@@ -373,15 +272,11 @@ class AnnotateDock(QWidget):
             area.setWidget(page)
             self.tabs.addTab(area, title)
         row = QHBoxLayout()
+        row.addWidget(self.title, 1)
         row.addWidget(self.make)
-        row.addWidget(self.autosave)
-        row.addStretch(1)
-        self._head = QVBoxLayout()
-        self._head.addWidget(self.title)
-        self._head.addWidget(self.path)
         layout = QVBoxLayout(self)
-        layout.addLayout(self._head)
         layout.addLayout(row)
+        layout.addWidget(self.path)
         layout.addWidget(self.tabs, 1)
         layout.addWidget(self.round)
         layout.addWidget(self.status)
@@ -389,14 +284,7 @@ class AnnotateDock(QWidget):
     def _connect_signals(self) -> None:
         # No lambdas: Qt would keep what they hold, and so this dock, for ever.
         self.make.clicked.connect(self._on_make)
-        self.autosave.toggled.connect(self._on_autosave)
-        for page in (
-            self.classes,
-            self.objects,
-            self.bridge,
-            self.volume,
-            self.round,
-        ):
+        for page in (self.classes, self.objects, self.round):
             page.reported.connect(self.showReport)
         self.status.linkActivated.connect(self.classes.followLink)
         # What was said about one page would stay under the others for minutes.
@@ -404,7 +292,6 @@ class AnnotateDock(QWidget):
         self._viewer.layers.selection.events.active.connect(self._follow_selection)
         # Labels are deselected before they are gone.
         self._viewer.layers.events.removed.connect(self._follow_selection)
-        settings.changed.connect(self._on_settings)
 
     def _follow_selection(self, event: Any = None) -> None:
         """Show the selected labels; they stay while a layer of another kind is."""
@@ -420,23 +307,14 @@ class AnnotateDock(QWidget):
             self._layer.events.name.disconnect(self._on_name)
             self._layer.events.data.disconnect(self._on_data)
         self._layer = layer
-        if self.saving is not None:
-            self._head.removeWidget(self.saving)
-            # `deleteLater` waits for the event loop; until then it would be drawn.
-            self.saving.hide()
-            self.saving.deleteLater()
-            self.saving = None
         self._on_name()
         self._show_place()
         if layer is not None:
             layer.events.name.connect(self._on_name)
             layer.events.data.connect(self._on_data)
-            self.saving = SaveControls(layer, self)
-            self._head.insertWidget(1, self.saving)
         self.showReport("")
-        # The page about 3D looks up the layers itself.
-        for page in (self.classes, self.objects, self.bridge):
-            page.setLayer(layer)
+        self.classes.setLayer(layer)
+        self.objects.setLayer(layer)
 
     def _on_data(self, event: Any = None) -> None:
         # The layer shows labels of another field, and gets their saver only after this.
@@ -467,18 +345,6 @@ class AnnotateDock(QWidget):
         font = self.title.font()
         font.setBold(layer is not None)
         self.title.setFont(font)
-
-    def _on_autosave(self, on: bool) -> None:
-        # Also emitted where the box follows the preferences: their minutes stay then.
-        if on != (settings.autosave_minutes() > 0):
-            settings.set_autosave_minutes(AUTOSAVE_MINUTES if on else 0)
-
-    def _on_settings(self, *_: Any) -> None:
-        if not isalive(self):  # type: ignore[no-untyped-call]
-            return
-        minutes = settings.autosave_minutes()
-        self.autosave.setChecked(minutes > 0)
-        self.autosave.setText(f"Save every {minutes or AUTOSAVE_MINUTES} min")
 
 
 class PathLabel(QElidingLabel):

@@ -17,7 +17,6 @@ from napari_ngff.store.hierarchy.image_folder import BROWSED, find_images
 from napari_ngff.viewer.browsing.browser import WellFields
 from napari_ngff.viewer.browsing.canvas_controls import FIELD_KEYS
 from napari_ngff.viewer.browsing.positions import Position, key_of
-from napari_ngff.viewer.browsing.table_offers import MeasureScope
 from napari_ngff.viewer.inspecting.inspection import node_of
 from napari_ngff.viewer.napari_private import qt_viewer_of
 from napari_ngff.viewer.notices import shorten_message
@@ -93,7 +92,6 @@ class BrowserDock(BrowserPanel):
         self.map.menu_wanted.connect(self._on_map_menu)
         self._menu.open_chosen.connect(self._on_open)
         self._menu.compare_chosen.connect(self._on_compare)
-        self._menu.measure_chosen.connect(self._on_measure)
         self._menu.inspect_chosen.connect(self._on_inspect)
         self._menu.copy_chosen.connect(self._on_copy)
         self.map.stepped.connect(self.stepWell)
@@ -302,14 +300,13 @@ class BrowserDock(BrowserPanel):
 
     def _on_menu(self, position: Position) -> None:
         """Open the menu of a well or a field."""
-        browser, tables = self._browser, self.tables.tables()
+        browser = self._browser
         if browser is None or not isalive(self):  # type: ignore[no-untyped-call]
             return
         self._asked = position
-        labels = tables.labels if tables is not None and position.well else ()
         compared = any(self._is_asked(pinned) for pinned in browser.pinned_fields)
         name = browser.name_field(position)
-        self._menu.show_actions(name, labels, is_compared=compared)
+        self._menu.show_actions(name, is_compared=compared)
 
     def _is_asked(self, other: Position) -> bool:
         asked = self._asked
@@ -323,11 +320,6 @@ class BrowserDock(BrowserPanel):
     def _on_compare(self) -> None:
         if self._browser is not None:
             self._browser.toggle_pin(self._asked.well, self._asked.field or None)
-
-    def _on_measure(self, label: str) -> None:
-        tables = self.tables.tables()
-        if tables is not None and self._asked.well is not None:
-            tables.measure_labels(label, MeasureScope.SELECTED, [self._asked.well])
 
     def _on_inspect(self) -> None:
         browser, asked = self._browser, self._asked

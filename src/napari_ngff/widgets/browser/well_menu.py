@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from qtpy.QtCore import Signal  # type: ignore[attr-defined]
 from qtpy.QtGui import QAction, QCursor  # type: ignore[attr-defined]
 from qtpy.QtWidgets import QMenu, QWidget
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 __all__ = ["WellMenu"]
 
@@ -19,58 +14,40 @@ class WellMenu(QMenu):
 
     open_chosen = Signal()
     compare_chosen = Signal()
-    measure_chosen = Signal(str)
-    """Name of the labels."""
     inspect_chosen = Signal()
     copy_chosen = Signal()
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
-        self._measure = QMenu("Measure", self)
         self.triggered.connect(self._on_triggered)
 
-    def show_actions(
-        self, name: str, labels: Sequence[str], *, is_compared: bool
-    ) -> None:
+    def show_actions(self, name: str, *, is_compared: bool) -> None:
         """Open the menu at the mouse.
 
         Parameters
         ----------
         name
             Of the place.
-        labels
-            Names of labels that can be measured there.
         is_compared
             Whether it is shown for comparison already.
         """
         self.clear()
-        self._measure.clear()
         self._add_action(f"Open {name}", "open")
         self._add_action("Stop comparing" if is_compared else "Compare", "compare")
-        for label in labels:
-            action = QAction(label, self._measure)
-            action.setData(("measure", label))
-            self._measure.addAction(action)
-        if labels:
-            self.addMenu(self._measure)
         self._add_action("Inspect", "inspect")
         self._add_action("Copy name", "copy")
         self.popup(QCursor.pos())
 
     def _add_action(self, text: str, what: str) -> None:
         action = QAction(text, self)
-        action.setData((what, ""))
+        action.setData(what)
         self.addAction(action)
 
     def _on_triggered(self, action: QAction) -> None:
-        what, label = action.data()
-        if what == "measure":
-            self.measure_chosen.emit(label)
-            return
         chosen = {
             "open": self.open_chosen,
             "compare": self.compare_chosen,
             "inspect": self.inspect_chosen,
             "copy": self.copy_chosen,
         }
-        chosen[what].emit()
+        chosen[action.data()].emit()

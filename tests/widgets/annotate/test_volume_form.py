@@ -16,8 +16,7 @@ from napari_ngff.viewer.bridge.handover import hand_over
 from napari_ngff.viewer.bridge.volume_layers import is_volume
 from napari_ngff.viewer.samples import write_stack
 from napari_ngff.viewer.volumes.texture_budget import TextureBudget
-from napari_ngff.widgets.annotate.annotate_dock import VolumePage
-from napari_ngff.widgets.docking import ANNOTATE, full_name
+from napari_ngff.widgets.annotate.volume_form import VolumeForm, show_volume_form
 
 
 @pytest.fixture
@@ -26,9 +25,9 @@ def page(viewer, tmp_path):
     pump(300)
     plugin.view_region(viewer)
     pump(300)
-    dock = viewer.window.dock_widgets[full_name(ANNOTATE)]
-    assert dock.volume.isVisible()
-    return dock.volume
+    form = show_volume_form(viewer)
+    assert form.isVisible()
+    return form
 
 
 def choose(box, number):
@@ -45,17 +44,13 @@ def test_the_report_ends_with_the_volume(qtbot):
     pixels = np.zeros((4, 16, 16), "u1")
     levels = [pixels, pixels[:, ::2, ::2]]
     layer = viewer.add_image(levels, multiscale=True, name="dapi")
-    page, reports = VolumePage(viewer), []
+    page = VolumeForm(viewer)
     qtbot.addWidget(page)
-    page.reported.connect(reports.append)
     region = ((0, 4), (0, 16), (0, 16))
     page._show_volume(hand_over([layer], region, 0).read_region())
-    assert reports == ["1 layer is shown in 3D."]
+    assert page.status.text() == "1 layer is shown in 3D."
     viewer.dims.ndisplay = 2
-    assert reports[1:] == ["Back in 2D: the earlier layers are shown again."]
-    viewer.dims.ndisplay = 3
-    viewer.dims.ndisplay = 2
-    assert len(reports) == 2
+    assert page.status.text() == "Back in 2D: the earlier layers are shown again."
 
 
 @pytest.mark.long

@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
+from qtpy.compat import isalive
 from qtpy.QtCore import QSignalBlocker, Signal  # type: ignore[attr-defined]
 from qtpy.QtWidgets import (
     QComboBox,
@@ -15,6 +16,7 @@ from qtpy.QtWidgets import (
     QFormLayout,
     QGroupBox,
     QHBoxLayout,
+    QLabel,
     QProgressBar,
     QPushButton,
     QVBoxLayout,
@@ -32,8 +34,11 @@ from napari_ngff.viewer.bridge.merge_result import (
 from napari_ngff.viewer.bridge.regions import level_shapes
 from napari_ngff.viewer.notices import count_noun
 from napari_ngff.viewer.painting.drawings import shapes_to_labels
+from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.widgets.annotate.region_form import RegionForm
+from napari_ngff.widgets.form_dialog import FormDialog, shown_form
 from napari_ngff.widgets.narrow_controls import choice_box
+from napari_ngff.widgets.theme_look import ThemeFollower
 from napari_ngff.widgets.widget_tasks import WidgetTasks
 
 if TYPE_CHECKING:
@@ -41,15 +46,17 @@ if TYPE_CHECKING:
 
     from napari.components import ViewerModel
     from napari.layers import Layer
+    from napari.viewer import Viewer
 
-    from napari_ngff.viewer.painting.paint import OMEZarrLabels
 
 __all__ = [
-    "BridgePage",
+    "BridgeForm",
     "ExportBox",
+    "show_bridge_form",
 ]
 
 
+TITLE = "Work with other plugins"
 GEOJSON, TABLE = "GeoJSON (*.geojson)", "Table (*.csv)"
 
 
@@ -147,16 +154,15 @@ class ExportBox(QGroupBox):
         self.reported.emit(str(message))
 
 
-class BridgePage(QWidget):
+class BridgeForm(QWidget):
     """Hands regions to other plugins, and merges their results into labels."""
-
-    reported = Signal(str)
-    """Emitted with the result of an action, for the user."""
 
     def __init__(self, viewer: ViewerModel, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._viewer = viewer
         self._layer: OMEZarrLabels | None = None
+        self.status = QLabel(self)
+        self.status.setWordWrap(True)
         self._tasks = WidgetTasks(self)
         self.form = RegionForm(viewer, plan_handover, self)
         self.take = QPushButton("Extract", self)
@@ -175,10 +181,11 @@ class BridgePage(QWidget):
             " the selected ones."
         )
         self.export = ExportBox(self)
-        self.export.reported.connect(self.reported)
+        self.export.reported.connect(self.status.setText)
         self._build_layout()
         self._connect_signals()
         self.setLayer(None)
+        self._follow_selection()
 
     def _build_layout(self) -> None:
         out, back = (
@@ -195,34 +202,48 @@ class BridgePage(QWidget):
         form.addRow(self.put)
         form.addRow(self.shapes)
         layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 4, 0, 0)
+        layout.setContentsMargins(0, 0, 0, 0)
         layout.addWidget(out)
         layout.addWidget(back)
         layout.addWidget(self.export)
-        layout.addStretch(1)
+        layout.addWidget(self.status)
 
     def _connect_signals(self) -> None:
         self.form.possible.connect(self.take.setEnabled)
-        self.form.reported.connect(self.reported)
+        self.form.reported.connect(self.status.setText)
         self.take.clicked.connect(self.extractRegion)
         self.put.clicked.connect(self.mergeResult)
         self.shapes.clicked.connect(self.paintShapes)
         layers = self._viewer.layers.events
         layers.inserted.connect(self.refreshChoices)
-        layers.removed.connect(self.refreshChoices)
+        layers.removed.connect(self._follow_selection)
+        self._viewer.layers.selection.events.active.connect(self._follow_selection)
+
+    def _follow_selection(self, event: Any = None) -> None:
+        """Merge into the selected labels; they stay while another layer is selected."""
+        if not isalive(self):  # type: ignore[no-untyped-call]
+            return
+        layers = self._viewer.layers
+        kept = self._layer if self._layer in layers else None
+        active = layers.selection.active
+        self.setLayer(active if isinstance(active, OMEZarrLabels) else kept)
 
     def setLayer(self, layer: OMEZarrLabels | None) -> None:
         """Merge into other labels, and export them."""
-        if self._layer is not None:
-            self._layer.events.editable.disconnect(self.refreshChoices)
-        self._layer = layer
-        if layer is not None:
-            layer.events.editable.connect(self.refreshChoices)
-        self.export.setLayer(layer)
+        if layer is not self._layer:
+            if self._layer is not None:
+                self._layer.events.editable.disconnect(self.refreshChoices)
+            self._layer = layer
+            if layer is not None:
+                layer.events.editable.connect(self.refreshChoices)
+            self.export.setLayer(layer)
         self.refreshChoices()
 
     def refreshChoices(self, event: Any = None) -> None:
         """Update the levels, and the results that can be merged."""
+        # napari calls it until Python has collected the widget that Qt has deleted.
+        if not isalive(self):  # type: ignore[no-untyped-call]
+            return
         self.form.refreshLevels()
         with QSignalBlocker(self.result):
             name = self.result.currentData()
@@ -249,7 +270,7 @@ class BridgePage(QWidget):
             self._viewer.add_layer(layer)
         # `add_layer` selects what it adds; the result goes into the labels of before.
         self._viewer.layers.selection.active = active
-        self.reported.emit(f"{len(layers)} plain layers were added; work on them.")
+        self.status.setText(f"{len(layers)} plain layers were added; work on them.")
 
     # --- merge a result
 
@@ -274,7 +295,7 @@ class BridgePage(QWidget):
 
         # A second click would merge twice; `refreshChoices` enables it again.
         self.put.setEnabled(False)
-        self.reported.emit(f"Merging {name}…")
+        self.status.setText(f"Merging {name}…")
         self._tasks.start_task(
             "merge", prepare_in_worker, lambda merge: self._apply_merge(name, merge)
         )
@@ -282,13 +303,13 @@ class BridgePage(QWidget):
     def _apply_merge(self, name: str, merge: PreparedMerge | str) -> None:
         self.refreshChoices()
         if isinstance(merge, str):
-            self.reported.emit(merge)
+            self.status.setText(merge)
             return
         try:
             # In the main thread, as every change of a layer.
             shift = merge.apply_merge()
         except (OverflowError, ValueError) as error:
-            self.reported.emit(f"Not merged: {error}")
+            self.status.setText(f"Not merged: {error}")
             return
         place = f" at {merge.place}" if merge.place else ""
         message = f"{name} is merged into {merge.into.name}{place}. Ctrl+Z undoes it."
@@ -296,7 +317,7 @@ class BridgePage(QWidget):
         left = count_noun(merge.left_out, "object") if merge.left_out else ""
         message += f" {left} left out, on labels." if left else ""
         self._select_labels(merge.into)
-        self.reported.emit(message)
+        self.status.setText(message)
 
     def _select_labels(self, layer: Layer) -> None:
         """Select changed labels: napari undoes in the selected layer."""
@@ -309,12 +330,23 @@ class BridgePage(QWidget):
         chosen = [x for x in self._viewer.layers.selection if x in shapes_layers]
         into = self._layer
         if into is None or not shapes_layers:
-            self.reported.emit("Add a shapes layer, and draw.")
+            self.status.setText("Add a shapes layer, and draw.")
             return
         try:
             number = shapes_to_labels(self._viewer, (chosen or shapes_layers)[-1], into)
         except (ValueError, OverflowError) as error:
-            self.reported.emit(str(error))
+            self.status.setText(str(error))
             return
         self._select_labels(into)
-        self.reported.emit(f"Painted {count_noun(number, 'shape')}. Ctrl+Z undoes it.")
+        self.status.setText(f"Painted {count_noun(number, 'shape')}. Ctrl+Z undoes it.")
+
+
+def show_bridge_form(viewer: Viewer) -> BridgeForm:
+    """Show the form in a dialog; if it is open already, that one."""
+    viewer = getattr(viewer, "__wrapped__", viewer)
+    form = shown_form(viewer, TITLE)
+    if not isinstance(form, BridgeForm):
+        form = BridgeForm(viewer)
+        ThemeFollower(form, viewer)
+        FormDialog(viewer, TITLE, form, form.form.region, form.take).show()
+    return form
