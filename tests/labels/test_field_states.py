@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from napari_ngff.cli import main
 from napari_ngff.errors import CorruptDataError
 from napari_ngff.labels import field_states
-from napari_ngff.labels.field_states import FieldStates
-from napari_ngff.labels.label_classes import STATES
+from napari_ngff.labels.field_states import STATES, FieldStates
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.viewer.samples import write_plate
 from plates import write_group

@@ -7,7 +7,6 @@ import pytest
 from napari_ngff.labels.class_colors import PALETTE
 from napari_ngff.labels.label_classes import (
     MOST,
-    STATES,
     LabelClass,
     classes_of,
     dump_classes,
@@ -36,7 +35,7 @@ def test_classes_are_read_from_properties_and_colours():
 
 def test_stating_what_is_there_changes_no_meaning():
     classes = (
-        LabelClass(4, "stroma", BLUE, STATES[3], locked=True),
+        LabelClass(4, "stroma", BLUE, locked=True),
         LabelClass(3, "tumour", RED, hidden=True),
     )
     info = with_classes(FILE, classes)
@@ -75,8 +74,7 @@ def test_nonsense_of_others_is_no_class():
 
 def test_classes_in_use_keep_their_keys_and_their_colours():
     one, two, three, four = (
-        LabelClass(value, name, PALETTE[value], STATES[1])
-        for value, name in enumerate("abcd", 1)
+        LabelClass(value, name, PALETTE[value]) for value, name in enumerate("abcd", 1)
     )
     joined = with_classes_in_use([two, four], [one, two, three, four])
     assert [item.name for item in joined] == ["a", "b", "c", "d"]
@@ -148,3 +146,8 @@ def test_a_list_goes_to_other_images():
 def test_something_else_is_refused(text, words):
     with pytest.raises(ValueError, match=words):
         load_classes(text)
+
+
+def test_a_state_that_an_earlier_version_wrote_stays_in_the_file():
+    info = LabelInfo({}, {2: {"class-name": "a", "class-state": "done"}})
+    assert with_classes(info, classes_of(info)).properties[2]["class-state"] == "done"

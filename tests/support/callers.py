@@ -21,9 +21,8 @@ from napari_ngff.errors import NodeNotFoundError
 from napari_ngff.labels.canvas import Canvas
 from napari_ngff.labels.create_labels import METHOD, create_labels
 from napari_ngff.labels.edits import Edit
-from napari_ngff.labels.field_states import FieldStates
+from napari_ngff.labels.field_states import STATES, FieldStates
 from napari_ngff.labels.journal import Journal, find_journals
-from napari_ngff.labels.label_classes import STATES
 from napari_ngff.labels.label_metadata import write_label_info
 from napari_ngff.labels.label_writer import LabelWriter
 from napari_ngff.labels.places.copy_labels import copy_labels

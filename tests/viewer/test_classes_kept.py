@@ -38,13 +38,13 @@ def opened(folder):
     return next(x for x in layers if getattr(x, "name", "") == "nuclei")
 
 
-def test_names_colours_and_states_come_back_and_others_read_them(folder, capsys):
+def test_names_and_colours_come_back_and_others_read_them(folder, capsys):
     layer = opened(folder)
     classes = classes_of_layer(layer)
     assert classes is classes_of_layer(layer)
     classes.add_class("nucleus", 1)
     classes.add_class("debris", 2)
-    classes.change_class(2, state="flagged", locked=True, color=(1, 2, 3, 255))
+    classes.change_class(2, locked=True, color=(1, 2, 3, 255))
     classes.change_class(1, hidden=True)
     classes.move_class(2, 0)
     assert layer.unsaved
@@ -66,7 +66,7 @@ def test_names_colours_and_states_come_back_and_others_read_them(folder, capsys)
         if "properties" in node.metadata
     ]
     assert found["properties"][2]["class-name"] == "debris"
-    assert found["properties"][2]["class-state"] == "flagged"
+    assert found["properties"][2]["class-locked"] is True
     assert np.allclose(found["color"][2], np.array([1, 2, 3, 255]) / 255)
     assert main(["check", "--strict", str(folder)]) == 0, capsys.readouterr().out
 
@@ -181,8 +181,6 @@ def test_keys_paint_with_the_class_of_their_place(folder):
         classes.add_class("c", 30)
     with pytest.raises(ValueError, match="no class of label 99"):
         classes.change_class(99, name="x")
-    with pytest.raises(ValueError, match="to do, in progress"):
-        classes.change_class(30, state="half")
 
 
 def save_classes(folder):
@@ -278,16 +276,14 @@ def test_tools_draw_over_the_background_alone(folder):
     assert (after == 200).any()
 
 
-def test_a_list_is_shared_and_states_stay_at_home(folder):
+def test_a_list_is_shared(folder):
     layer = opened(folder)
     classes = classes_of_layer(layer)
-    classes.share_classes([LabelClass(5, "cell", (9, 8, 7, 255), "done", locked=True)])
+    classes.share_classes([LabelClass(5, "cell", (9, 8, 7, 255), locked=True)])
     assert classes.items[-1] == LabelClass(5, "cell", (9, 8, 7, 255), locked=True)
-    classes.change_class(5, state="flagged")
     text = classes.dump_json().replace("cell", "Zelle")
     classes.load_json(text)
     assert classes.find_class(5).name == "Zelle"
-    assert classes.find_class(5).state == "flagged"
     with pytest.raises(ValueError, match="Not JSON"):
         classes.load_json("{")
 

@@ -21,7 +21,6 @@ from napari_ngff.widgets.annotate.class_table import (
     COUNT,
     LOCKED,
     NAME,
-    STATE,
     VALUE,
     VISIBLE,
 )
@@ -241,11 +240,8 @@ def test_the_brush_draws_over_what_is_chosen(viewer, dock, labels):
 
 
 @pytest.mark.long
-def test_states_order_merge_and_removal(viewer, dock, labels, monkeypatch):
+def test_order_merge_and_removal(viewer, dock, labels, monkeypatch):
     add(dock, "nucleus", "debris", "dividing")
-    model = dock.classes.table.rows
-    assert model.setData(model.index(0, STATE), "flagged")
-    assert dock.classes.classes.find_class(1).state == "flagged"
     type_key(viewer, "2")
     click(viewer, world(labels, 300, 300))
     monkeypatch.setattr(QInputDialog, "getItem", lambda *_: ("dividing (3)", True))
@@ -414,8 +410,7 @@ def test_classes_of_labels_that_cannot_be_saved_do_not_change(viewer, dock, labe
     enabled = {name for name, one in dock.classes.buttons.items() if one.isEnabled()}
     assert enabled == {"Count", "Export…"}
     model = dock.classes.table.rows
-    for column in (NAME, STATE):
-        assert not model.flags(model.index(0, column)) & Qt.ItemFlag.ItemIsEditable
+    assert not model.flags(model.index(0, NAME)) & Qt.ItemFlag.ItemIsEditable
     tick(dock, 0, LOCKED)
     assert not dock.classes.classes.find_class(1).locked
     tick(dock, 0, VISIBLE)

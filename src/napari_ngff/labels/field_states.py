@@ -15,7 +15,6 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import CorruptDataError, OMEZarrError
-from napari_ngff.labels.label_classes import STATES
 from napari_ngff.labels.places.sidecar import address_of
 from napari_ngff.store.data_folder import data_folder
 from napari_ngff.store.hierarchy.location import is_url
@@ -34,6 +33,8 @@ __all__ = [
     "read_last_annotated",
 ]
 
+# Written to files in English whatever the interface shows (docs/design/008).
+STATES = ("to do", "in progress", "done", "flagged")
 TODO = STATES[0]
 
 FORMAT = "napari-ngff-annotation"

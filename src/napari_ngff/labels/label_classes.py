@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 __all__ = [
     "NAME",
     "PLACE",
-    "STATES",
     "LabelClass",
     "classes_of",
     "dump_classes",
@@ -39,18 +38,14 @@ __all__ = [
     "with_classes_in_use",
 ]
 
-# Written to files in English whatever the interface shows (docs/design/008).
-STATES = ("to do", "in progress", "done", "flagged")
-
 # With a prefix, so that they meet no key of another program.
-NAME, STATE, LOCKED, HIDDEN, PLACE = (
+NAME, LOCKED, HIDDEN, PLACE = (
     "class-name",
-    "class-state",
     "class-locked",
     "class-hidden",
     "class-order",
 )
-KEYS = (NAME, STATE, LOCKED, HIDDEN, PLACE)
+KEYS = (NAME, LOCKED, HIDDEN, PLACE)
 
 MOST = 255
 """If more labels have the key `NAME`, they are objects, not classes."""
@@ -69,14 +64,11 @@ class LabelClass:
         The label in the pixels; not 0.
     color
         Red, green, blue, alpha, each 0-255.
-    state
-        One of `STATES`.
     """
 
     value: int
     name: str
     color: tuple[int, int, int, int]
-    state: str = STATES[0]
     locked: bool = False
     hidden: bool = False
 
@@ -119,8 +111,7 @@ def with_classes_in_use(
             if color in used:
                 # Those that are added later keep their colours, too.
                 color = free_color(each.color for each in (*joined, *in_use))
-        # The state says how far this class is annotated in its own image.
-        added = replace(item, value=value, color=color, state=STATES[0])
+        added = replace(item, value=value, color=color)
         joined.insert(place, added)
         names.insert(place, added.name)
         values.add(value)
@@ -147,12 +138,11 @@ def classes_of(info: LabelInfo) -> tuple[LabelClass, ...]:
         # 0 is the background, which nobody paints.
         if value == 0 or not isinstance(name, str):
             continue
-        state, order = row.get(STATE), row.get(PLACE)
+        order = row.get(PLACE)
         label_class = LabelClass(
             value,
             name,
             info.colors.get(value) or free_color(c.color for _, c in numbered_classes),
-            state if state in STATES else STATES[0],
             row.get(LOCKED) is True,
             row.get(HIDDEN) is True,
         )
@@ -225,7 +215,6 @@ def with_classes(info: LabelInfo, classes: Sequence[LabelClass]) -> LabelInfo:
         stated = {
             NAME: item.name,
             # Defaults are left out, so that a plain class is a plain entry.
-            STATE: item.state if item.state != STATES[0] else None,
             LOCKED: item.locked or None,
             HIDDEN: item.hidden or None,
             PLACE: order,
@@ -254,7 +243,7 @@ def rename_class(info: LabelInfo, name: str, new_name: str) -> LabelInfo | None:
 
 
 def dump_classes(classes: Sequence[LabelClass]) -> str:
-    """Write classes as JSON, for other images; states stay with the image."""
+    """Write classes as JSON, for other images."""
     rows = [_dump_class(item) for item in classes]
     return json.dumps({"format": FORMAT, "version": 1, "classes": rows}, indent=2)
 
@@ -270,7 +259,6 @@ def dump_kept_classes(classes: Sequence[LabelClass], removed: Iterable[int]) -> 
     rows = [
         {
             **_dump_class(item),
-            "state": item.state,
             "locked": item.locked,
             "hidden": item.hidden,
         }
@@ -288,7 +276,7 @@ def load_kept_classes(
     Parameters
     ----------
     known
-        Classes whose state counts where the text, of an earlier version, has none.
+        Say what is locked or hidden where the text, of an earlier version, does not.
 
     Raises
     ------
@@ -303,12 +291,9 @@ def load_kept_classes(
     for item in classes:
         row = stated[item.value]
         base = present.get(item.value, item)
-        state = row.get("state", base.state)
-        if state not in STATES:
-            raise ValueError(f"A state is one of {', '.join(STATES)}: {row}")
         locked = bool(row.get("locked", base.locked))
         hidden = bool(row.get("hidden", base.hidden))
-        whole.append(replace(item, state=state, locked=locked, hidden=hidden))
+        whole.append(replace(item, locked=locked, hidden=hidden))
     return tuple(whole), frozenset(int(value) for value in content.get("removed", ()))
 
 

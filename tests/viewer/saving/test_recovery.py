@@ -174,7 +174,7 @@ def test_a_change_of_classes_alone_is_offered_and_comes_back(
     assert user.take_asked() == []
     classes = classes_of_layer(layer)
     classes.add_class("odd", 11)
-    classes.change_class(7, locked=True, state="done")
+    classes.change_class(7, locked=True)
     classes.remove_class(9)
     before = classes.items
     # What a kill leaves: the thread of the journals has written it, nobody closed it.

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from napari.utils.notifications import show_error
 
 from napari_ngff.errors import OMEZarrError
-from napari_ngff.labels.field_states import TODO, FieldStates
-from napari_ngff.labels.label_classes import STATES, classes_of, rename_class
+from napari_ngff.labels.field_states import STATES, TODO, FieldStates
+from napari_ngff.labels.label_classes import classes_of, rename_class
 from napari_ngff.labels.label_metadata import read_label_info, write_label_info
 from napari_ngff.labels.places.sidecar import open_sidecars
 from napari_ngff.labels.used_labels import StoredLabels

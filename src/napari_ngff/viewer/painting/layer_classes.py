@@ -14,7 +14,6 @@ from napari.utils.notifications import show_warning
 from napari_ngff.labels.class_colors import PALETTE, free_color
 from napari_ngff.labels.label_classes import (
     NAME,
-    STATES,
     LabelClass,
     classes_of,
     dump_classes,
@@ -244,17 +243,15 @@ class LayerClasses:
         return free_color(classes.values(), usual, np.unique(shown, axis=0))
 
     def change_class(self, value: int, **parts: Any) -> None:
-        """Change parts of a class: name, color, state, locked, hidden.
+        """Change parts of a class: name, color, locked, hidden.
 
         Raises
         ------
         ValueError
-            Where there is no such class or no such state.
+            Where there is no such class.
         """
         if self.find_class(value) is None:
             raise ValueError(f"There is no class of label {value}.")
-        if parts.get("state", STATES[0]) not in STATES:
-            raise ValueError(f"A state is one of {', '.join(STATES)}.")
         self._set_items(
             tuple(
                 replace(item, **parts) if item.value == value else item
@@ -312,8 +309,7 @@ class LayerClasses:
         """Add classes of another image, and take over names and colours."""
         merged = {item.value: item for item in self.items}
         for other in classes:
-            # The state of annotation is that of one image, and is not shared.
-            known = merged.get(other.value, replace(other, state=STATES[0]))
+            known = merged.get(other.value, other)
             merged[other.value] = replace(known, name=other.name, color=other.color)
         self._set_items(tuple(merged.values()))
 

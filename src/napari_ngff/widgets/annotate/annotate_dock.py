@@ -26,7 +26,7 @@ from qtpy.QtWidgets import (
 from superqt import QElidingLabel
 
 from napari_ngff.errors import OMEZarrError
-from napari_ngff.labels.label_classes import STATES
+from napari_ngff.labels.field_states import STATES
 from napari_ngff.viewer.browsing.annotation import begin_annotation, labels_in_hand
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.saving.sidecars import file_text, folder_of

@@ -18,7 +18,6 @@ from qtpy.QtGui import QColor, QIcon, QPainter, QPen, QPixmap
 from qtpy.QtWidgets import (
     QAbstractItemView,
     QColorDialog,
-    QComboBox,
     QHeaderView,
     QStyle,
     QStyledItemDelegate,
@@ -27,7 +26,6 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
-from napari_ngff.labels.label_classes import STATES
 from napari_ngff.viewer.painting.layer_classes import KEYS, unit_of_area
 from napari_ngff.widgets.canvas_keys import CanvasKeys
 
@@ -37,12 +35,12 @@ if TYPE_CHECKING:
 
 __all__ = ["ClassModel", "ClassTable"]
 
-COLUMNS = ("Key", "Colour", "Name", "Label", "Shown", "Locked", "State", "Pixels")
-TITLES = ("", "", "Name", "Label", "", "", "State", "Pixels")
+COLUMNS = ("Key", "Colour", "Name", "Label", "Shown", "Locked", "Pixels")
+TITLES = ("", "", "Name", "Label", "", "", "Pixels")
 """Titles that are drawn: a key and a colour are recognised without one."""
-KEY, COLOR, NAME, VALUE, VISIBLE, LOCKED, STATE, COUNT = range(len(COLUMNS))
+KEY, COLOR, NAME, VALUE, VISIBLE, LOCKED, COUNT = range(len(COLUMNS))
 SIGNS = {VISIBLE: "visibility", LOCKED: "lock"}
-"""Icons of napari in place of titles, so that a narrow dock has room for the state."""
+"""Icons of napari in place of titles, so that a narrow dock has room for the name."""
 TOOLTIPS = (
     "Press this number on the canvas or here to paint with the class.",
     "Double-click to choose another colour.",
@@ -50,7 +48,6 @@ TOOLTIPS = (
     "The number in the pixels.",
     "Shown: untick to hide a class on the screen, not in the file.",
     "Locked: no tool paints over the class.",
-    "State of the class in this image, not of the field. Double-click to change it.",
     "How much is painted; an estimate of large images.",
 )
 SWATCH = 14
@@ -140,7 +137,7 @@ class ClassModel(QAbstractTableModel):
         return TOOLTIPS[section] if role == Qt.ItemDataRole.ToolTipRole else None
 
     def flags(self, index: QModelIndex) -> Any:
-        """Let names and states be edited, and two columns be ticked.
+        """Let names be edited, and two columns be ticked.
 
         Labels that are read-only could save none of it: they are only hidden and shown.
         """
@@ -148,7 +145,7 @@ class ClassModel(QAbstractTableModel):
         can_save = self.classes is not None and not self.classes.layer.refusal
         if column == VISIBLE or (column == LOCKED and can_save):
             flags |= Qt.ItemFlag.ItemIsUserCheckable
-        if column in (NAME, STATE) and can_save:
+        if column == NAME and can_save:
             flags |= Qt.ItemFlag.ItemIsEditable
         return flags
 
@@ -181,7 +178,6 @@ class ClassModel(QAbstractTableModel):
             KEY: str(row + 1) if row < KEYS else "",
             NAME: label_class.name,
             VALUE: str(label_class.value),
-            STATE: label_class.state,
             COUNT: number if self.counts else "",
         }
         return texts.get(column, "")
@@ -195,8 +191,6 @@ class ClassModel(QAbstractTableModel):
         parts: dict[str, Any] = {}
         if column == NAME:
             parts = {"name": str(value).strip()}
-        elif column == STATE:
-            parts = {"state": value}
         elif column in (LOCKED, VISIBLE):
             # PyQt passes the number of a state, PySide the state.
             ticked = Qt.CheckState(value) == Qt.CheckState.Checked
@@ -208,29 +202,6 @@ class ClassModel(QAbstractTableModel):
         if parts.get("name", label_class.name) != label_class.name:
             self.renamed.emit(label_class, parts["name"])
         return True
-
-
-class StateDelegate(QStyledItemDelegate):
-    """Lets a state be chosen from a list."""
-
-    def createEditor(self, parent: Any, option: Any, index: Any) -> QWidget:
-        """Offer the states."""
-        box = QComboBox(parent)
-        box.addItems(STATES)
-        # Qt would keep the choice only when the box loses the focus.
-        box.activated.connect(lambda _: self.commitData.emit(box))
-        box.activated.connect(lambda _: self.closeEditor.emit(box))
-        return box
-
-    def setEditorData(self, editor: Any, index: Any) -> None:
-        """Begin with the state that the class has."""
-        editor.setCurrentText(index.data(Qt.ItemDataRole.EditRole))
-        # One double-click opens the list, not only the box.
-        editor.showPopup()
-
-    def setModelData(self, editor: Any, model: Any, index: Any) -> None:
-        """Take over the chosen state."""
-        model.setData(index, editor.currentText())
 
 
 class TickDelegate(QStyledItemDelegate):
@@ -270,7 +241,6 @@ class ClassTable(QTableView):
         self.setModel(self.rows)
         self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
         self.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
-        self.setItemDelegateForColumn(STATE, StateDelegate(self))
         for column in (VISIBLE, LOCKED):
             self.setItemDelegateForColumn(column, TickDelegate(self))
         self.setAccessibleName("Classes")
@@ -285,9 +255,7 @@ class ClassTable(QTableView):
         header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
         # Qt gives the columns of keys and colours more than they need.
         header.setMinimumSectionSize(20)
-        header.setStretchLastSection(True)
-        # Beside the name: in a narrow dock the last column is out of sight.
-        header.moveSection(COUNT, VALUE)
+        header.setSectionResizeMode(NAME, QHeaderView.ResizeMode.Stretch)
         side.setVisible(False)
         selection = self.selectionModel()
         assert selection is not None
