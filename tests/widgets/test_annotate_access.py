@@ -194,16 +194,14 @@ def test_one_class_or_object_is_shown_alone(viewer, dock):
     for value, x in ((1, 10), (2, 40)):
         labels.selected_label = value
         labels.paint((*lead, 10, x), value)
-    dock.classes.show_only.setChecked(True)
+    labels.show_selected_label = True
     assert labels.get_color(1)[3] == 0
     assert labels.get_color(2)[3] == 1
-    assert dock.objects.show_only.isChecked()
     dock.classes.classes.select_class(1)
     assert labels.get_color(2)[3] == 0
     dock.classes.classes.change_class(2, color=(9, 9, 9, 255))
     assert labels.colormap.use_selection, "still alone"
-    dock.objects.show_only.setChecked(False)
-    assert not dock.classes.show_only.isChecked()
+    labels.show_selected_label = False
     assert labels.get_color(2)[3] == 1
 
 

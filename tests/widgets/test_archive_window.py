@@ -56,7 +56,7 @@ def test_painted_pixels_are_in_the_archive_after_ctrl_s(viewer, path, qapp):
     paint(viewer, layer, 77, [(40, 50), (90, 120)])
     press_save(viewer, layer)
     assert not layer.unsaved
-    assert "Saved" in layer.get_status((0, 0))["coordinates"]
+    assert "Saved" in layer.saver.note
     after = stored(path, "nuclei")
     assert (after == 77).sum() > 400
     assert ((after == before) | (after == 77)).all()

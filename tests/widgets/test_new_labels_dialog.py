@@ -104,7 +104,7 @@ def test_escape_closes_and_makes_nothing(laptop, tmp_path):
     assert not dialog.form.folder.native.isVisible()
     picture("more-options", dialog)
     QTest.mouseClick(dialog.form.more.toggleButton(), Qt.MouseButton.LeftButton)
-    until(lambda: dialog.height() == high)
+    until(lambda: not dialog.form.level.native.isVisible() and dialog.height() <= high)
     x("key", "Escape")
     until(lambda: not dialogs(laptop))
     assert len(laptop.layers) == count

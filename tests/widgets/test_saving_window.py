@@ -86,12 +86,10 @@ def test_painted_pixels_are_in_the_file_after_ctrl_s(viewer, folder, qapp):
     assert not layer.unsaved
     paint(viewer, layer, 77, [(40, 50), (90, 120)])
     assert layer.unsaved
-    assert "unsaved changes" in layer.get_status((0, 0))["coordinates"]
     assert (stored(folder) == before).all()
     press_save(viewer, layer)
     assert not layer.unsaved
-    status = layer.get_status((0, 0))["coordinates"]
-    assert re.search(r"Saved \d\d:\d\d", status)
+    assert re.search(r"Saved \d\d:\d\d", layer.saver.note)
     after = stored(folder)
     assert (after == 77).sum() > 400
     assert ((after == before) | (after == 77)).all()

@@ -52,7 +52,7 @@ def test_values_of_any_length_leave_it_in_the_window(viewer, layer, several):
     else:
         viewer.status = {
             "layer_base": "nuclei", "source_type": "", "plugin": "OME-Zarr",
-            "coordinates": f"[20 30]: {values}; unsaved changes",
+            "coordinates": f"[20 30]: {values}",
         }  # fmt: skip
     pump(200)
     assert is_seen(viewer)

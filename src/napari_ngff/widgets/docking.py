@@ -78,9 +78,9 @@ def _join_tabs(viewer: Any, widget: QWidget, size: QSize) -> None:
             and window.dockWidgetArea(beside) == area
         ):
             window.tabifyDockWidget(beside, dock)
-            dock.raise_()
-            # It grew for one dock above the other, and shrinks once it is laid out.
+            # It grew for one dock above the other, and can shrink once it is laid out.
             QTimer.singleShot(0, partial(window.resize, size))
+            QTimer.singleShot(0, dock.raise_)
             return
 
 

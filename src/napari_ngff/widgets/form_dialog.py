@@ -117,8 +117,8 @@ def shown_form(viewer: Any, title: str) -> Any:
     return None
 
 
-def close_form(form: Container) -> None:  # type: ignore[type-arg]
+def close_form(form: Container | QWidget) -> None:  # type: ignore[type-arg]
     """Close the dialog around a form, if there is one."""
-    window = form.native.window()
+    window = (form if isinstance(form, QWidget) else form.native).window()
     if isinstance(window, FormDialog):
         window.accept()

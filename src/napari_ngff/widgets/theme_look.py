@@ -37,6 +37,10 @@ QComboBox:focus {{ padding: 1px 8px 1px 6px; }}
 QLineEdit:focus {{ padding: 0px; }}
 QCheckBox::indicator {{ width: 14px; height: 14px; border: 1px solid {line}; }}
 QCheckBox:focus {{ border: 2px solid {chosen}; padding: -1px; }}
+QAbstractItemView::indicator {{
+  width: 12px; height: 12px; border: 1px solid {text};
+}}
+QAbstractItemView::indicator:checked {{ image: url("theme_{theme}:/check.svg"); }}
 QLineEdit {{ placeholder-text-color: {hint}; }}
 QTabBar::tab:selected {{ background: {current}; }}
 QTabBar::tab:selected:focus {{ border: 2px solid {text}; padding: 2px 5px; }}
@@ -81,13 +85,16 @@ class ThemeFollower(QObject):
     def _follow_theme(self, _: Any = None) -> None:
         if not isalive(self):  # type: ignore[no-untyped-call]
             return
-        colors = ThemeColors.from_theme(self._viewer.theme)
+        theme = self._viewer.theme
+        colors = ThemeColors.from_theme(theme)
         names = {name: getattr(colors, name).name() for name in SIGNS}
         hint = mix_colors(colors.text, colors.background, HINT).name()
         size, font = settings.letter_size(), self._widget.font()
         font.setPointSize(size)
         self._widget.setFont(font)
-        self._widget.setStyleSheet(SHEET.format(hint=hint, size=size, **names))
+        self._widget.setStyleSheet(
+            SHEET.format(hint=hint, size=size, theme=theme, **names)
+        )
         if self._set_colors is not None:
             self._set_colors(colors)
 

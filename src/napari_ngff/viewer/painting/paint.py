@@ -119,13 +119,11 @@ class OMEZarrLabels(CanvasLabels):
         return super()._mode_setter_helper(mode)
 
     def get_status(self, *arguments: Any, **keywords: Any) -> dict[str, str]:
-        """Return napari's status with "unsaved changes", or the reason of read-only."""
+        """Return napari's status, with the reason where no tool changes the labels."""
         status: dict[str, str] = super().get_status(*arguments, **keywords)
         note = f"read-only: {self.read_only}" if self.read_only else ""
-        if self.saver is not None:
-            note = "locked" if self.locked else self.saver.note
-        if self.unsaved and not (self.saver is not None and self.saver.running):
-            note = "unsaved changes"
+        if self.saver is not None and self.locked:
+            note = "locked"
         if note:
             status["coordinates"] = f"{status['coordinates']}; {note}".lstrip("; ")
         return status

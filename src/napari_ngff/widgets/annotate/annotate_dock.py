@@ -126,7 +126,7 @@ class RoundBar(QGroupBox):
     def _on_browsing(self, browser: Any = None) -> None:
         # A round belongs to one plate; another plate ends it.
         if self.annotation is not None and self.annotation.browser is not browser:
-            self.annotation.changed.disconnect(self._on_changed)
+            self.annotation.changed.disconnect(self.showRound)
             self.annotation.close()
             self.annotation = None
         self._follow_browser()
@@ -161,10 +161,7 @@ class RoundBar(QGroupBox):
         except (ValueError, OMEZarrError, OSError) as error:
             self.reported.emit(str(error))
             return
-        self.annotation.changed.connect(self._on_changed)
-        self._on_changed()
-
-    def _on_changed(self) -> None:
+        self.annotation.changed.connect(self.showRound)
         self.showRound()
 
     def showRound(self) -> None:
@@ -347,6 +344,10 @@ class AnnotateDock(QWidget):
         self.title.setFont(font)
 
 
+MARGIN = 8
+"""Pixels beside a text, which the stylesheet leaves."""
+
+
 class PathLabel(QElidingLabel):
     """The end of a path, with the field and the labels; a click shows its folder."""
 
@@ -354,6 +355,7 @@ class PathLabel(QElidingLabel):
         super().__init__(parent)
         self._folder = ""
         self.setElideMode(Qt.TextElideMode.ElideLeft)
+        self.setEllipsesWidth(MARGIN)
         self.setAccessibleName("Where the labels are saved")
 
     def setPath(self, path: str, folder: str) -> None:

@@ -284,14 +284,11 @@ class BridgeForm(QWidget):
         # Read now: the user may select another label while the worker prepares.
         value, canvas = int(into.selected_label), into.canvas
 
-        def prepare_in_worker() -> PreparedMerge | str:
-            try:
-                like = worked_on(result, list(self._viewer.layers))
-                return prepare_merge(
-                    result, into, how, value=value, like=like, canvas=canvas
-                )
-            except (MemoryError, OverflowError, ValueError) as error:
-                return f"Not merged: {error}"
+        def prepare_in_worker() -> PreparedMerge:
+            like = worked_on(result, list(self._viewer.layers))
+            return prepare_merge(
+                result, into, how, value=value, like=like, canvas=canvas
+            )
 
         # A second click would merge twice; `refreshChoices` enables it again.
         self.put.setEnabled(False)
@@ -303,7 +300,7 @@ class BridgeForm(QWidget):
     def _apply_merge(self, name: str, merge: PreparedMerge | str) -> None:
         self.refreshChoices()
         if isinstance(merge, str):
-            self.status.setText(merge)
+            self.status.setText(f"Not merged: {merge}")
             return
         try:
             # In the main thread, as every change of a layer.

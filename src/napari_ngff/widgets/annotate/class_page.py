@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from qtpy.compat import isalive
 from qtpy.QtCore import QSignalBlocker, Signal  # type: ignore[attr-defined]
 from qtpy.QtWidgets import (
-    QCheckBox,
     QComboBox,
     QFileDialog,
     QFormLayout,
@@ -113,9 +112,6 @@ class ClassPage(QWidget):
         self.over.setAccessibleName("Draw over")
         self.over.setToolTip("What the brush, the bucket and the polygon replace.")
         self.over.activated.connect(self._on_over)
-        self.show_only = QCheckBox("Show onl&y the selected class", self)
-        self.show_only.setToolTip("Hides all other labels on the screen.")
-        self.show_only.toggled.connect(self._on_show_only)
         self.buttons: dict[str, QPushButton] = {}
         self._tips: dict[QPushButton, str] = {}
         form = QFormLayout()
@@ -124,7 +120,6 @@ class ClassPage(QWidget):
         # Four pixels below the tabs; the dock itself has margins at the sides.
         layout.setContentsMargins(0, 4, 0, 0)
         layout.addWidget(self.table, 1)
-        layout.addWidget(self.show_only)
         layout.addLayout(self._build_buttons())
         layout.addLayout(form)
         self.setLayer(None)
@@ -134,7 +129,7 @@ class ClassPage(QWidget):
         actions: tuple[tuple[str, str, Callable[[], None]], ...] = (
             ("&Add class", "A new class, painted with at once.", self.addClass),
             (
-                "Name &label",
+                "Name label",
                 "Makes the label in hand a class: its pixels get a name.",
                 self.nameLabel,
             ),
@@ -170,18 +165,12 @@ class ClassPage(QWidget):
     def setLayer(self, layer: OMEZarrLabels | None) -> None:
         """Show the classes of another layer."""
         if self._layer is not None:
-            self._layer.events.show_selected_label.disconnect(
-                self._on_show_selected_label
-            )
             self._layer.events.editable.disconnect(self._on_editable)
             self._layer.edited.disconnect(self._on_edited, missing_ok=True)
         self._layer = layer
         if layer is not None:
-            layer.events.show_selected_label.connect(self._on_show_selected_label)
             layer.events.editable.connect(self._on_editable)
             layer.edited.connect(self._on_edited)
-        self._on_show_selected_label()
-        self.show_only.setEnabled(layer is not None)
         if self.classes is not None:
             self.classes.changed.disconnect(self.refreshChoices)
             self.classes.labels_replaced.disconnect(self._forget_counts)
@@ -235,15 +224,6 @@ class ClassPage(QWidget):
     def _on_edited(self) -> None:
         if self.table.rows.counts:
             self.reported.emit("Counted before the latest strokes.")
-
-    def _on_show_selected_label(self, event: Any = None) -> None:
-        only = self._layer is not None and self._layer.show_selected_label
-        self.show_only.setChecked(only)
-
-    def _on_show_only(self, on: bool) -> None:
-        # Setting what is set already would draw the layer again.
-        if self._layer is not None and self._layer.show_selected_label != on:
-            self._layer.show_selected_label = on
 
     def addClass(self) -> None:
         """Add a class with a label that no pixel has, and let its name be typed."""

@@ -9,19 +9,15 @@ from napari.resources import get_colorized_svg, get_icon_path
 from qtpy.QtCore import (  # type: ignore[attr-defined]
     QAbstractTableModel,
     QModelIndex,
-    QPoint,
     QSize,
     Qt,
     Signal,
 )
-from qtpy.QtGui import QColor, QIcon, QPainter, QPen, QPixmap
+from qtpy.QtGui import QColor, QIcon, QPixmap
 from qtpy.QtWidgets import (
     QAbstractItemView,
     QColorDialog,
     QHeaderView,
-    QStyle,
-    QStyledItemDelegate,
-    QStyleOptionViewItem,
     QTableView,
     QWidget,
 )
@@ -204,34 +200,6 @@ class ClassModel(QAbstractTableModel):
         return True
 
 
-class TickDelegate(QStyledItemDelegate):
-    """Draws the box of a tick so that it is visible on every row and in every theme."""
-
-    def paint(self, painter: Any, option: Any, index: Any) -> None:
-        """Draw the cell, and then the box in the colour of text."""
-        widget = option.widget
-        style, elements = widget.style(), QStyle.SubElement
-        full, bare = QStyleOptionViewItem(option), QStyleOptionViewItem(option)
-        self.initStyleOption(full, index)
-        self.initStyleOption(bare, index)
-        # Qt draws all but the box, which would have the colours of the style.
-        bare.features &= ~QStyleOptionViewItem.ViewItemFeature.HasCheckIndicator
-        style.drawControl(QStyle.ControlElement.CE_ItemViewItem, bare, painter, widget)
-        box = style.subElementRect(elements.SE_ItemViewItemCheckIndicator, full, widget)
-        # `drawRect` adds a pixel to the right and below; the line itself is one wide.
-        box.adjust(1, 1, -2, -2)
-        painter.save()
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.setPen(QPen(widget.palette().text().color(), 1))
-        painter.drawRect(box)
-        if full.checkState == Qt.CheckState.Checked:
-            painter.setPen(QPen(widget.palette().text().color(), 2))
-            middle = QPoint(box.center().x() - 1, box.bottom() - 3)
-            painter.drawLine(QPoint(box.left() + 3, box.center().y()), middle)
-            painter.drawLine(middle, QPoint(box.right() - 2, box.top() + 3))
-        painter.restore()
-
-
 class ClassTable(QTableView):
     """The table of classes; a click selects the class to paint with."""
 
@@ -241,8 +209,6 @@ class ClassTable(QTableView):
         self.setModel(self.rows)
         self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
         self.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
-        for column in (VISIBLE, LOCKED):
-            self.setItemDelegateForColumn(column, TickDelegate(self))
         self.setAccessibleName("Classes")
         self.setToolTip("A click selects the class to paint with.")
         CanvasKeys(self)

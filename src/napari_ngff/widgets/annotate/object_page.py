@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from qtpy.compat import isalive
 from qtpy.QtCore import QSignalBlocker, Qt, Signal  # type: ignore[attr-defined]
 from qtpy.QtWidgets import (
-    QCheckBox,
     QHBoxLayout,
     QLabel,
     QListWidget,
@@ -72,8 +71,6 @@ class ObjectPage(QWidget):
         self.id.setToolTip("The label that is painted with; type one to go there.")
         # Only a complete number: each digit would select a label on the way.
         self.id.setKeyboardTracking(False)
-        self.show_only = QCheckBox("Show &only this object", self)
-        self.show_only.setToolTip("Hides all others on the screen.")
         self.previous = self._add_button(
             "Previous", "To the object with the id before."
         )
@@ -115,12 +112,10 @@ class ObjectPage(QWidget):
         layout.addLayout(row)
         layout.addLayout(wrapping_row(self.previous, self.next, self.unused))
         layout.addLayout(wrapping_row(self.join, self.cut))
-        layout.addWidget(self.show_only)
         layout.addWidget(self.list, 1)
 
     def _connect_signals(self) -> None:
         self.id.valueChanged.connect(self._on_id)
-        self.show_only.toggled.connect(self._on_show_only)
         self.previous.clicked.connect(self.goToPrevious)
         self.next.clicked.connect(self.goToNext)
         self.unused.clicked.connect(self.useUnusedId)
@@ -138,7 +133,6 @@ class ObjectPage(QWidget):
             older.events.data.disconnect(self._forget_clicks)
             older.events.editable.disconnect(self._on_editable)
             older.events.selected_label.disconnect(self._on_selected)
-            older.events.show_selected_label.disconnect(self._on_show_selected_label)
             if self._click_handler in older.mouse_drag_callbacks:
                 older.mouse_drag_callbacks.remove(self._click_handler)
         self.join.setChecked(False)
@@ -150,11 +144,9 @@ class ObjectPage(QWidget):
             layer.events.data.connect(self._forget_clicks)
             layer.events.editable.connect(self._on_editable)
             layer.events.selected_label.connect(self._on_selected)
-            layer.events.show_selected_label.connect(self._on_show_selected_label)
             # Beside the tool of the layer: these callbacks run in every mode.
             layer.mouse_drag_callbacks.append(self._click_handler)
             self._on_selected()
-            self._on_show_selected_label()
         for widget in self.findChildren(QWidget):
             widget.setEnabled(layer is not None)
         self._on_editable()
@@ -189,22 +181,11 @@ class ObjectPage(QWidget):
             self.list.takeItem(self.list.row(item))
 
     def _on_listed(self, item: QListWidgetItem) -> None:
-        layer = self._layer
-        if layer is not None:
-            label = int(item.text())
-            self._find_object(lambda: (label, label_region(layer, label)))
+        self._show_label(int(item.text()))
 
     def _on_id(self, value: int) -> None:
         if self._layer is not None:
             self._layer.selected_label = value
-
-    def _on_show_selected_label(self, event: Any = None) -> None:
-        if self._layer is not None:
-            self.show_only.setChecked(self._layer.show_selected_label)
-
-    def _on_show_only(self, on: bool) -> None:
-        if self._layer is not None and self._layer.show_selected_label != on:
-            self._layer.show_selected_label = on
 
     def useUnusedId(self) -> None:
         """Paint with an id that is not used."""
@@ -243,21 +224,17 @@ class ObjectPage(QWidget):
 
     def goToObject(self) -> None:
         """Bring the object into view."""
+        if self._layer is not None:
+            self._show_label(int(self._layer.selected_label))
+
+    def _show_label(self, label: int) -> None:
         layer = self._layer
         if layer is not None:
-            label = int(layer.selected_label)
             self._find_object(lambda: (label, label_region(layer, label)))
 
-    def _find_object(self, work: Any) -> None:
-        def find_or_explain() -> tuple[int, Box] | str:
-            try:
-                label_and_region: tuple[int, Box] | str = work()
-            except ValueError as error:
-                return str(error)
-            return label_and_region
-
+    def _find_object(self, work: Callable[[], tuple[int, Box] | str]) -> None:
         self.reported.emit("Looking…")
-        self._tasks.start_task("find", find_or_explain, self._show_object)
+        self._tasks.start_task("find", work, self._show_object)
 
     def _show_object(self, label_and_region: tuple[int, Box] | str) -> None:
         layer = self._layer
@@ -349,12 +326,6 @@ class ObjectPage(QWidget):
         work: Callable[[], ObjectRegrouping],
         done: Callable[[ObjectRegrouping], None],
     ) -> None:
-        def regroup_or_explain() -> ObjectRegrouping | str:
-            try:
-                return work()
-            except ValueError as error:
-                return str(error)
-
         def apply_result(regrouping: ObjectRegrouping | str) -> None:
             if isinstance(regrouping, str):
                 self.reported.emit(regrouping)
@@ -367,7 +338,7 @@ class ObjectPage(QWidget):
                 else:
                     done(regrouping)
 
-        self._tasks.start_task("regroup", regroup_or_explain, apply_result)
+        self._tasks.start_task("regroup", work, apply_result)
 
     def _report_join(self, regrouping: ObjectRegrouping) -> None:
         label, joined = regrouping.edits[0].label, regrouping.labels[0]

@@ -115,6 +115,7 @@ class RegionForm(QWidget):
         if kind == "label":  # reads pixels, to find where the label is
             self._tasks.start_task("plan", plan_or_explain, done)
         else:
+            self._tasks.cancel_others("take")  # a plan that a worker still makes
             done(plan_or_explain())
 
     def _show_size(self, handover: RegionHandover | str) -> None:
@@ -142,19 +143,13 @@ class RegionForm(QWidget):
     ) -> None:
         self.reported.emit(f"Reading {size_text(handover.nbytes)}…")
 
-        def read_or_explain() -> Any:
-            try:
-                return handover.read_region()
-            except (MemoryError, ValueError) as error:
-                return f"Not read: {error}"
-
         def hand_over(layers: Any) -> None:
             if isinstance(layers, str):
-                self.reported.emit(layers)
+                self.reported.emit(f"Not read: {layers}")
             else:
                 done(layers)
 
-        self._tasks.start_task("take", read_or_explain, hand_over)
+        self._tasks.start_task("take", handover.read_region, hand_over)
 
 
 def size_text(nbytes: int) -> str:

@@ -9,7 +9,7 @@ from qtpy.QtWidgets import QLabel, QPushButton, QVBoxLayout, QWidget
 
 from napari_ngff.viewer.bridge.view_volume import plan_volume, show_volume
 from napari_ngff.widgets.annotate.region_form import RegionForm
-from napari_ngff.widgets.form_dialog import FormDialog, shown_form
+from napari_ngff.widgets.form_dialog import FormDialog, close_form, shown_form
 from napari_ngff.widgets.theme_look import ThemeFollower
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ class VolumeForm(QWidget):
     def __init__(self, viewer: ViewerModel, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._viewer = viewer
-        self._is_shown = False
         self.form = RegionForm(viewer, plan_volume, self)
         self.form.region.setToolTip("Which part is shown in 3D.")
         self.button = QPushButton("View &in 3D", self)
@@ -47,7 +46,6 @@ class VolumeForm(QWidget):
         layers, dims = viewer.layers.events, viewer.dims.events
         for event in (layers.inserted, layers.removed, dims.ndisplay):
             event.connect(self.refreshForm)
-        dims.ndisplay.connect(self._on_display)
 
     def refreshForm(self, event: Any = None) -> None:
         """Update the choices to the layers there are."""
@@ -57,20 +55,15 @@ class VolumeForm(QWidget):
             self.form.measureRegion()
 
     def viewVolume(self) -> None:
-        """Read the region in a worker, and show it in 3D."""
+        """Read the region in a worker, show it in 3D, and close the form."""
         self.form.readRegion(self._show_volume)
 
     def _show_volume(self, layers: Any) -> None:
         volume = show_volume(self._viewer, layers)
         number = "1 layer is" if len(volume) == 1 else f"{len(volume)} layers are"
-        self._is_shown = True
-        self.status.setText(f"{number} shown in 3D.")
-
-    def _on_display(self, event: Any = None) -> None:
-        is_back = self._is_shown and self._viewer.dims.ndisplay == 2
-        if is_back and isalive(self):  # type: ignore[no-untyped-call]
-            self._is_shown = False
-            self.status.setText("Back in 2D: the earlier layers are shown again.")
+        self._viewer.status = f"{number} shown in 3D. Return to 2D to go back."
+        # It would cover the canvas.
+        close_form(self)
 
 
 def show_volume_form(viewer: Viewer) -> VolumeForm:

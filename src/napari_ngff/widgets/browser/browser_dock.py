@@ -6,9 +6,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from qtpy.compat import isalive
-from qtpy.QtCore import QEvent, QTimer
-from qtpy.QtGui import QGuiApplication, QKeySequence, QShortcut  # type: ignore[attr-defined]
-from qtpy.QtWidgets import QDockWidget
+from qtpy.QtCore import QEvent
+from qtpy.QtGui import QCursor, QGuiApplication, QKeySequence, QShortcut  # type: ignore[attr-defined]
+from qtpy.QtWidgets import QDockWidget, QMenu
 
 from napari_ngff.metadata.model import GroupKind
 from napari_ngff.plate.previews.preview import PreviewReader
@@ -18,14 +18,12 @@ from napari_ngff.viewer.browsing.browser import WellFields
 from napari_ngff.viewer.browsing.canvas_controls import FIELD_KEYS
 from napari_ngff.viewer.browsing.positions import Position, key_of
 from napari_ngff.viewer.inspecting.inspection import node_of
-from napari_ngff.viewer.napari_private import qt_viewer_of
 from napari_ngff.viewer.notices import shorten_message
 from napari_ngff.viewer.reader import browse_folder
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.browser.controls import CanvasMode, WaitingClick, mode_of
 from napari_ngff.widgets.browser.panel import BrowserPanel
 from napari_ngff.widgets.browser.table_bar import TableDrops
-from napari_ngff.widgets.browser.well_menu import WellMenu
 from napari_ngff.widgets.canvas_keys import leave_space_key
 from napari_ngff.widgets.docking import (
     ANNOTATE,
@@ -72,7 +70,7 @@ class BrowserDock(BrowserPanel):
         self._click = WaitingClick(self)
         self._asked = Position(None, "")
         self._clicked: str | None = None
-        self._menu = WellMenu(self)
+        self._menu = QMenu(self)
         TableDrops(napari_viewer, self.tables)
         self._map_key = QShortcut(QKeySequence(MAP_KEY), self)
         self._map_key.activated.connect(self.focusMap)
@@ -90,10 +88,6 @@ class BrowserDock(BrowserPanel):
         self.map.approached.connect(self.zoomToWell)
         self.map.pinned.connect(self.pinWell)
         self.map.menu_wanted.connect(self._on_map_menu)
-        self._menu.open_chosen.connect(self._on_open)
-        self._menu.compare_chosen.connect(self._on_compare)
-        self._menu.inspect_chosen.connect(self._on_inspect)
-        self._menu.copy_chosen.connect(self._on_copy)
         self.map.stepped.connect(self.stepWell)
         self.map.picked.connect(self._show_mode)
         self.map.hovered.connect(self._on_hovered)
@@ -306,7 +300,13 @@ class BrowserDock(BrowserPanel):
         self._asked = position
         compared = any(self._is_asked(pinned) for pinned in browser.pinned_fields)
         name = browser.name_field(position)
-        self._menu.show_actions(name, is_compared=compared)
+        self._menu.clear()
+        self._menu.addAction(f"Open {name}", self._on_open)
+        title = "Stop comparing" if compared else "Compare"
+        self._menu.addAction(title, self._on_compare)
+        self._menu.addAction("Inspect", self._on_inspect)
+        self._menu.addAction("Copy name", self._on_copy)
+        self._menu.popup(QCursor.pos())
 
     def _is_asked(self, other: Position) -> bool:
         asked = self._asked
@@ -408,16 +408,6 @@ class BrowserDock(BrowserPanel):
         chosen = browser.chosen_acquisitions if len(browser.acquisitions) > 1 else ()
         self.feed.setAcquisition(next(iter(chosen), None))
         self._on_position(browser.position)
-        # napari's list learns of the layers by the same events, maybe after this.
-        QTimer.singleShot(0, self._reveal_layer)
-
-    def _reveal_layer(self) -> None:
-        """Scroll napari's list to the selected layer, as pins above it come and go."""
-        view = qt_viewer_of(self._viewer) if isalive(self) else None  # type: ignore[no-untyped-call]
-        if view is None or not isalive(view.layers):  # type: ignore[no-untyped-call]
-            return
-        for index in view.layers.selectionModel().selectedIndexes()[:1]:
-            view.layers.scrollTo(index)
 
     def _on_busy(self, busy: bool) -> None:
         if not isalive(self):  # type: ignore[no-untyped-call]
