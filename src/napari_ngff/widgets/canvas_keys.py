@@ -11,8 +11,6 @@ from qtpy.QtWidgets import QAbstractButton
 if TYPE_CHECKING:
     from qtpy.QtWidgets import QAbstractItemView, QWidget
 
-__all__ = ["CanvasKeys", "leave_space_key"]
-
 
 def leave_space_key(dock: QWidget) -> None:
     """Keep the keyboard where it is when a button of a dock is clicked.

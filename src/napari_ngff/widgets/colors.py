@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from qtpy.QtGui import QColor
 
-__all__ = ["ThemeColors"]
-
 STRENGTH = 0.62
 """Share of the text's colour in lines, which must be visible on `gap`."""
 

@@ -11,20 +11,6 @@ from napari_ngff.plate.tables.files import SUFFIXES
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = [
-    "CANCEL",
-    "DISCARD",
-    "KEEP",
-    "LATER",
-    "OVERWRITE",
-    "RESTORE",
-    "SAVE",
-    "ask_name",
-    "ask_question",
-    "ask_table_file",
-    "ask_table_to_load",
-]
-
 SAVE, KEEP, DISCARD, CANCEL = "Save", "Keep for later", "Discard", "Cancel"
 RESTORE, LATER, OVERWRITE = "Restore", "Later", "Overwrite"
 

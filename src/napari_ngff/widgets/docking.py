@@ -18,18 +18,6 @@ if TYPE_CHECKING:
     from qtpy.QtCore import QSize
     from qtpy.QtWidgets import QWidget
 
-__all__ = [
-    "ANNOTATE",
-    "BROWSER",
-    "INSPECTOR",
-    "bring_forward",
-    "find_dock",
-    "full_name",
-    "has_annotate_dock",
-    "place_dock",
-    "show_dock",
-]
-
 ANNOTATE = "Annotate"
 BROWSER = "Plate browser"
 INSPECTOR = "Inspector"

@@ -10,8 +10,6 @@ from qtpy.QtWidgets import QWidget
 if TYPE_CHECKING:
     from qtpy.QtGui import QDragEnterEvent, QDropEvent
 
-__all__ = ["DropTarget"]
-
 
 class DropTarget(QWidget):
     """Accepts a dropped path or address; of several the first."""

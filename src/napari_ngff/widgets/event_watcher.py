@@ -9,8 +9,6 @@ from qtpy.QtCore import QObject
 if TYPE_CHECKING:
     from qtpy.QtCore import QEvent
 
-__all__ = ["EventWatcher"]
-
 
 class EventWatcher(QObject):
     """Sees the events of other objects first; installed with `installEventFilter`."""

@@ -13,14 +13,6 @@ from napari_ngff.viewer.napari_private import qt_window_of
 if TYPE_CHECKING:
     from magicgui.widgets import Container
 
-__all__ = [
-    "FormDialog",
-    "close_form",
-    "is_window_open",
-    "main_window",
-    "shown_form",
-]
-
 WIDTH = 380
 """In pixels, so that a sentence has room."""
 

@@ -55,13 +55,6 @@ if TYPE_CHECKING:
     from napari.components import ViewerModel
     from napari.viewer import Viewer
 
-__all__ = [
-    "DefaultReaderOffer",
-    "UrlForm",
-    "offer_default_reader",
-    "show_open_url",
-]
-
 TITLE = "Open URL"
 HINT = "https://…/image.ome.zarr"
 

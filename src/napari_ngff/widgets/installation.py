@@ -18,8 +18,6 @@ from napari_ngff.widgets.qt_window import QtWindow
 from napari_ngff.widgets.saving.save_controls import install_controls
 from napari_ngff.widgets.workers import follow_application
 
-__all__ = ["install_widgets", "start_services"]
-
 
 def install_widgets() -> None:
     """Install all parts; this may be called again."""

@@ -16,8 +16,6 @@ from napari_ngff.viewer.napari_private import qt_viewer_of
 if TYPE_CHECKING:
     from napari.components import ViewerModel
 
-__all__ = ["LevelLabel", "level_label_of", "show_text"]
-
 MARGIN = 8
 """Pixels to the edges of the canvas."""
 

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 
     from napari_ngff.store.sources.server_logins import AddressSecrets
 
-__all__ = ["LoginAnswer", "LoginDialog", "ask_login", "find_kept_login", "store_login"]
-
 TOKEN, PASSWORD = "Token", "User and password"
 KEYS, PROFILE, PUBLIC = "Access keys", "Profile of AWS", "No login (public)"
 

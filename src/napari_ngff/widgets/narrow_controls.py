@@ -10,8 +10,6 @@ from superqt.utils import QFlowLayout
 if TYPE_CHECKING:
     from qtpy.QtWidgets import QWidget
 
-__all__ = ["choice_box", "wrapping_row"]
-
 GAP = 4
 """Pixels between two controls: in a layout inside of another one, superqt has none."""
 

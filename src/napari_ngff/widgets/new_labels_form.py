@@ -54,8 +54,6 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.browsing.browser import Browser
     from napari_ngff.viewer.browsing.positions import Position
 
-__all__ = ["NewLabelsForm", "show_new_labels"]
-
 TITLE = "New labels"
 TYPES = ("uint8", "uint16", "uint32")
 ELSEWHERE = "The image cannot be written. The labels are saved {}."

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
     from napari_ngff.viewer.layer_plan import LayerData
 
-__all__ = ["RemoteOpening", "begin_opening"]
-
 PATIENCE = 300
 """Milliseconds after which an opening gets a bar; most are done by then."""
 

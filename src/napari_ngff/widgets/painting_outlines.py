@@ -21,8 +21,6 @@ from napari_ngff.viewer.painting.paint import OMEZarrLabels
 if TYPE_CHECKING:
     from napari.layers import Labels
 
-__all__ = ["BrushStrokeVisual", "PolygonVisual", "install_overlays"]
-
 
 class _InPlace:
     """Follows the tile that is on the screen, for both visuals."""

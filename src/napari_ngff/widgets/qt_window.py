@@ -46,8 +46,6 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.saving.layer_saver import LayerSaver
     from napari_ngff.viewer.saving.sidecars import SidecarCopy
 
-__all__ = ["QtWindow"]
-
 
 class QtWindow(Window):
     """What the windows of a Qt application do; what each method means, `Window` says.

@@ -46,14 +46,6 @@ if TYPE_CHECKING:
 
     from napari_ngff.viewer.layer_plan import LayerData
 
-__all__ = [
-    "ask_target",
-    "is_asked_by_user",
-    "save_as",
-    "write_in_window",
-]
-
-
 SOON = 400
 """Milliseconds without a dialog, in which input waits."""
 

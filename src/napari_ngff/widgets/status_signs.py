@@ -34,17 +34,6 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.saving.layer_saver import LayerSaver
     from napari_ngff.viewer.streaming.missing_parts import MissingPart
 
-__all__ = [
-    "MissingSign",
-    "ProblemSign",
-    "UnsavedSign",
-    "missing_sign_of",
-    "problem_sign_of",
-    "show_sign",
-    "watch_windows",
-]
-
-
 INTERVAL = 500
 """Milliseconds between two looks at what is missing."""
 

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from napari.components import ViewerModel
     from qtpy.QtWidgets import QWidget
 
-__all__ = ["ThemeFollower", "wrap_label"]
-
 SHEET = """
 QPushButton:checked {{ border: 1px solid {text}; padding: 3px; font-weight: bold; }}
 QPushButton:focus, QToolButton:focus, QComboBox:focus, QLineEdit:focus,

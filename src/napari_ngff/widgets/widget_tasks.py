@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from qtpy.QtWidgets import QWidget
 
-__all__ = ["WidgetTasks", "alive_check"]
-
 
 class WidgetTasks:
     """The tasks of one widget by subject, a `LatestTask` each.

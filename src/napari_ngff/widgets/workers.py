@@ -25,17 +25,6 @@ if TYPE_CHECKING:
 
     from superqt.utils import WorkerBase
 
-__all__ = [
-    "MainCalls",
-    "follow_application",
-    "has_application_ended",
-    "main_calls",
-    "run_after",
-    "run_in_worker",
-    "run_when_calm",
-    "worker_class",
-]
-
 CALM = 100
 """Milliseconds after which the window has drawn what was changed."""
 

@@ -48,12 +48,6 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.browsing.browser import Browser
     from napari_ngff.viewer.browsing.positions import Position
 
-__all__ = [
-    "AnnotateDock",
-    "RoundBar",
-]
-
-
 SMALLEST = 28
 """Least width of a button with one arrow, in pixels, to be hit easily."""
 

@@ -49,13 +49,6 @@ if TYPE_CHECKING:
     from napari.viewer import Viewer
 
 
-__all__ = [
-    "BridgeForm",
-    "ExportBox",
-    "show_bridge_form",
-]
-
-
 TITLE = "Work with other plugins"
 GEOJSON, TABLE = "GeoJSON (*.geojson)", "Table (*.csv)"
 

@@ -47,8 +47,6 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.painting.layer_classes import LayerClasses
     from napari_ngff.viewer.painting.paint import OMEZarrLabels
 
-__all__ = ["ClassPage"]
-
 FILES = "Classes (*.json)"
 EVERYTHING, BACKGROUND = "everything", "background only"
 

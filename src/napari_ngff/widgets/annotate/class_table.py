@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from napari_ngff.labels.label_classes import LabelClass
     from napari_ngff.viewer.painting.layer_classes import LayerClasses
 
-__all__ = ["ClassModel", "ClassTable"]
-
 COLUMNS = ("Key", "Colour", "Name", "Label", "Shown", "Locked", "Pixels")
 TITLES = ("", "", "Name", "Label", "", "", "Pixels")
 """Titles that are drawn: a key and a colour are recognised without one."""

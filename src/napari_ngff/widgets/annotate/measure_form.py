@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from napari_ngff.plate.tables.table import WellTable
     from napari_ngff.viewer.saving.measured_tables import MeasuredLabels
 
-__all__ = ["MeasureForm", "show_measure_form"]
-
 TITLE = "Measure labels"
 NO_LABELS = "There are no labels of an OME-Zarr."
 KEPT = "Save table… keeps them; Ctrl+S does not."

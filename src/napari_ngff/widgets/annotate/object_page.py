@@ -44,8 +44,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.arrays.boxes import Box
     from napari_ngff.viewer.painting.paint import OMEZarrLabels
 
-__all__ = ["ObjectPage"]
-
 LARGEST = 2**31 - 1
 """The largest number that fits a QSpinBox; labels may be larger."""
 MOST = 200

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     Plan = Callable[[Any, Any, Any, int], RegionHandover]
 
-__all__ = ["RegionForm"]
-
 SETTLED = 300
 """Milliseconds for which the view rests before the region is measured again."""
 

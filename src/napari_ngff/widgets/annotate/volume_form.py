@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from napari.components import ViewerModel
     from napari.viewer import Viewer
 
-__all__ = ["VolumeForm", "show_volume_form"]
-
 TITLE = "View a region in 3D"
 HINT = "Shows visible images and selected labels as a volume. Return to 2D to go back."
 

@@ -45,8 +45,6 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.browsing.browser import Browser
     from napari_ngff.viewer.browsing.field_labels import WellStates
 
-__all__ = ["BrowserDock"]
-
 MAP_KEY = "Ctrl+Shift+M"
 """Leads to the map from wherever the keys are."""
 

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from qtpy.QtGui import QImage
 
-__all__ = ["CollectionView"]
-
 TIP = "Click an image to show it; Shift-click to show it beside the others."
 
 

@@ -30,14 +30,6 @@ if TYPE_CHECKING:
     from napari_ngff.metadata.model import Acquisition
     from napari_ngff.viewer.browsing.browser import Browser
 
-__all__ = [
-    "BrowserControls",
-    "CanvasMode",
-    "WaitingClick",
-    "make_caption",
-    "mode_of",
-]
-
 
 class CanvasMode(StrEnum):
     """What the canvas shows."""

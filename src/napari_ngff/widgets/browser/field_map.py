@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from napari_ngff.viewer.browsing.browser import FieldPlace, WellFields
 
-__all__ = ["FieldMap", "ImageStrip"]
-
 MARGIN = 4
 """Pixels around the fields, so that the frame of an outer one is whole."""
 ICON = 64

@@ -13,8 +13,6 @@ from napari_ngff.viewer.window import Window
 from napari_ngff.widgets.docking import BROWSER, find_dock, show_dock
 from napari_ngff.widgets.form_dialog import is_window_open
 
-__all__ = ["browser_of", "open_in_window", "show_browser"]
-
 SETTLING = 3000
 """Milliseconds in which a new dock gets its width: styles and pages widen it."""
 

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.browsing.coloring import Coloring
     from napari_ngff.widgets.colors import ThemeColors
 
-__all__ = ["legend_height", "paint_legend", "paint_value"]
-
 PAD = 3
 """Pixels around and between the parts of a legend."""
 BAR = 14

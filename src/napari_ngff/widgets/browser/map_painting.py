@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.browsing.field_labels import WellStates
     from napari_ngff.widgets.colors import ThemeColors
 
-__all__ = ["CellGrid", "MapState", "paint_plate"]
-
 EMPTY = PlateMap((), (), ())
 BAR = 10
 """Most pixels that the bar of states is high: it covers the picture."""

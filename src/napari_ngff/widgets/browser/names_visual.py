@@ -23,8 +23,6 @@ from napari_ngff.viewer.browsing.canvas_controls import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["NamesVisual", "install_names"]
-
 GAP = 2
 """Width of the gaps between wells, in pixels of the screen."""
 

@@ -40,13 +40,6 @@ if TYPE_CHECKING:
     from napari_ngff.plate.previews.preview_queue import WellThumbnail
     from napari_ngff.widgets.colors import ThemeColors
 
-__all__ = [
-    "BrowserPanel",
-    "PictureFeed",
-    "ThumbnailLoader",
-    "image_of",
-]
-
 
 class PictureFeed(QObject):
     """Requests the thumbnails in view, fields before wells, and hands them out."""

@@ -50,9 +50,6 @@ if TYPE_CHECKING:
     from napari_ngff.plate.plate_layout import MapWell, PlateMap
     from napari_ngff.viewer.browsing.joined_tables import WellDetails
 
-__all__ = ["STEPS", "MapSurface", "PlateMapView"]
-
-
 LEAST_SIDE, MOST_SIDE = 3, 200
 """Limits of the side of a cell, in pixels."""
 ZOOM_STEP = 1.25

@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from napari_ngff.widgets.browser.controls import BrowserControls
     from napari_ngff.widgets.browser.plate_map import PlateMapView
 
-__all__ = ["TableBar", "TableDrops", "is_table"]
-
 
 def is_table(path: str) -> bool:
     """Return whether a file is read as a table, by its name."""

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.browsing.browser import FieldPlace
     from napari_ngff.widgets.colors import ThemeColors
 
-__all__ = ["WellView"]
-
 HINT = "Click a well to see its fields."
 
 MOST_MAPPED = 64

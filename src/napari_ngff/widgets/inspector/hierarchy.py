@@ -13,8 +13,6 @@ from napari_ngff.viewer.inspecting.inspection import TreeEntry, list_children
 from napari_ngff.viewer.unexpected import attempt_work
 from napari_ngff.viewer.window import Window
 
-__all__ = ["HierarchyModel"]
-
 TITLES = ("Name", "Kind")
 NOWHERE = QModelIndex()
 

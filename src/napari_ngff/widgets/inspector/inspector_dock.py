@@ -68,8 +68,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.hierarchy.location import Location
     from napari_ngff.store.hierarchy.node import Node
 
-__all__ = ["Inspector"]
-
 REPAIR_ANSWER = "Repair"
 
 HINT = "Select a layer that was opened from OME-Zarr, or drop a folder here."

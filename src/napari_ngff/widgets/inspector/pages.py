@@ -39,14 +39,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.check.visit_groups import Finding
     from napari_ngff.viewer.inspecting.inspection import PlaceDetails, TreeEntry
 
-__all__ = [
-    "FactPage",
-    "JsonPage",
-    "ProblemTable",
-    "UndoRepair",
-]
-
-
 TITLES = ("Problem", "Rule", "Consequence", "Repair")
 REPAIR = 3
 MOST = 500

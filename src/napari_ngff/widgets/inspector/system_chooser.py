@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from napari_ngff.metadata.model import Reference
     from napari_ngff.store.hierarchy.node import Node
 
-__all__ = ["SystemChooser", "TransformDialog"]
-
 
 class SystemChooser(QWidget):
     """Lists the coordinate systems in which layers of the viewer can be shown."""

@@ -11,8 +11,6 @@ from qtpy.QtCore import QTimer
 if TYPE_CHECKING:
     from napari_ngff.viewer.saving.sidecars import SidecarCopy
 
-__all__ = ["watch_copy"]
-
 PATIENCE = 300
 """Milliseconds after which a copy gets a bar."""
 

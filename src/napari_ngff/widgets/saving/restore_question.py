@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from napari_ngff.labels.kept_edits import KeptEdits
 
-__all__ = ["TITLE", "RestoreDialog", "ask_to_restore"]
-
 TITLE = "Unsaved changes"
 
 ONE = "{} {} not saved. Restore {}?"

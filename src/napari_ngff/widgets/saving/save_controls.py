@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
     from napari_ngff.viewer.saving.layer_saver import LayerSaver
 
-__all__ = ["SaveControls", "install_controls"]
-
 
 class SaveControls(QWidget):
     """Saves one layer, and shows whether it is saved: one row of controls."""

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.saving.layer_saver import LayerSaver
     from napari_ngff.viewer.saving.save_report import SaveResult
 
-__all__ = ["SaveProgress", "may_start", "wait_for_saves"]
-
 PATIENCE = 300
 """Milliseconds after which a save gets a bar; most are done by then."""
 

@@ -52,17 +52,6 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.saving.layer_saver import LayerSaver
     from napari_ngff.viewer.saving.measured_tables import MeasuredTable
 
-__all__ = [
-    "WindowGuard",
-    "field_title",
-    "find_guards",
-    "guard_of",
-    "image_title",
-    "note_save",
-    "show_save_status",
-]
-
-
 KEEPS = "'Keep for later' lets you restore them next time."
 
 KEEPS_FOR_IMAGE = (
