@@ -123,17 +123,13 @@ class RoundBar(QGroupBox):
             self.annotation.changed.disconnect(self.showRound)
             self.annotation.close()
             self.annotation = None
-        self._follow_browser()
+        if self._browser is not None:
+            ended = self._browser.position_changed
+            ended.disconnect(self._on_position, missing_ok=True)
+        self._browser = browser
+        if browser is not None:
+            browser.position_changed.connect(self._on_position)
         self.showRound()
-
-    def _follow_browser(self) -> None:
-        """Show the field of the plate that is browsed now."""
-        before, self._browser = self._browser, session_of(self._viewer).browser
-        if before is not self._browser:
-            if before is not None:
-                before.position_changed.disconnect(self._on_position, missing_ok=True)
-            if self._browser is not None:
-                self._browser.position_changed.connect(self._on_position)
 
     def _on_position(self, position: Position | None) -> None:
         if isalive(self):  # type: ignore[no-untyped-call]

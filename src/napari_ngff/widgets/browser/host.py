@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from qtpy.QtCore import QObject, QTimer
@@ -18,16 +19,10 @@ SETTLING = 3000
 
 
 def open_in_window(viewer: Any) -> None:
-    """Open the browser in the main thread, if there is an application."""
-    if QApplication.instance() is not None:
-        Window.current.run_in_main(lambda: open_soon(viewer))
-
-
-def open_soon(viewer: Any) -> None:
     """Open the browser after the current event, if there is a window."""
-    window = getattr(viewer, "window", None)
-    if window is not None:
-        QTimer.singleShot(0, lambda: open_beside(viewer))
+    if QApplication.instance() is not None and hasattr(viewer, "window"):
+        soon = partial(QTimer.singleShot, 0, partial(open_beside, viewer))
+        Window.current.run_in_main(soon)
 
 
 def open_beside(viewer: Any) -> None:
