@@ -440,14 +440,12 @@ CYCLE = bytes.fromhex(
 )
 """Red, green, blue of the labels 1, 2, 3 and so on, and again from the first."""
 
-CLEAR = (0, 0, 0, 0)
-
 
 def usual_color(value: int) -> tuple[int, int, int, int]:
     """Return the colour of a label without its own colour."""
     # The background, where napari shows nothing.
     if value == 0:
-        return CLEAR
+        return 0, 0, 0, 0
     start = 3 * ((value - 1) % (len(CYCLE) // 3))
     red, green, blue = CYCLE[start : start + 3]
     return red, green, blue, 255

@@ -16,7 +16,11 @@ from typing import TYPE_CHECKING
 from napari_ngff.metadata.axes import AXES_BEFORE_0_3, parse_axes
 from napari_ngff.metadata.model import Consequence, CoordinateSystem, Level, Multiscale
 from napari_ngff.metadata.systems_parse import parse_links, parse_systems
-from napari_ngff.metadata.transform_parse import ParseScope, parse_transformation
+from napari_ngff.metadata.transform_parse import (
+    MAX_NESTING,
+    ParseScope,
+    parse_transformation,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -28,10 +32,6 @@ if TYPE_CHECKING:
 __all__ = ["parse_multiscales"]
 
 SIMPLE = ("scale", "translation", "identity")
-
-MAX_NESTING = 16
-"""Depth up to which sequences inside sequences are read: no version limits it, but
-Python limits recursion."""
 
 
 def parse_multiscales(multiscales: Cursor, minor: int) -> tuple[Multiscale, ...]:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from napari_ngff.metadata.cursor import Cursor
 
-__all__ = ["ParseScope", "parse_transformation"]
+__all__ = ["MAX_NESTING", "ParseScope", "parse_transformation"]
 
 MAX_NESTING = 16
 """Depth of transformations inside transformations; no version limits it, but Python

@@ -18,18 +18,16 @@ import numpy.typing as npt
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from napari_ngff.metadata.transform import Points
+
 __all__ = [
     "INTERPOLATIONS",
     "FieldArray",
-    "Points",
     "VectorField",
     "interpolate_array",
     "make_lattice",
     "solve_points",
 ]
-
-Points = npt.NDArray[np.float64]
-"""Coordinates, shape (points, axes)."""
 
 INTERPOLATIONS = {"nearest": 0, "linear": 1, "cubic": 3}
 """Name in the format -> degree of the spline."""

@@ -18,6 +18,7 @@ from napari_ngff.metadata.rules.rule import (
     is_number,
     is_text,
 )
+from napari_ngff.metadata.transform_parse import MAX_NESTING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,9 +26,6 @@ if TYPE_CHECKING:
     from napari_ngff.metadata.cursor import Cursor
 
 __all__ = ["TRANSFORMATION", "TransformPlace", "check_transformation"]
-
-MAX_NESTING = 16
-"""Depth of transformations inside transformations up to which they are checked."""
 
 TOLERANCE = 1e-3
 """Of a rotation matrix, whose entries files round to a few digits."""

@@ -43,12 +43,12 @@ from napari_ngff.store.write.transaction import replace_unchanged
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from napari_ngff.metadata.model import JSON, ImageMetadata, Level, Multiscale
+    from napari_ngff.metadata.model import JSON, Level, Multiscale
     from napari_ngff.store.arrays.chunk_layout import Shape
     from napari_ngff.store.arrays.chunked_array import ChunkedArray
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.store.sources.revision import Revision
-    from napari_ngff.store.write.transaction import NewTree, Revisions, Transaction
+    from napari_ngff.store.write.transaction import NewTree, Revisions
 
 __all__ = [
     "METHODS",
@@ -126,7 +126,7 @@ class _Rebuilding:
         self.transaction = begin_transaction(plan.node.location.source)
         self.scheduler = scheduler
         self.count = count
-        self._unlisted: list[str] = []
+        self.unlisted: list[str] = []
 
     def write_levels(self) -> None:
         """Write all levels; those that are new are not listed yet."""
@@ -140,7 +140,7 @@ class _Rebuilding:
         for level in plan.levels:
             self.write_level(level, plan.finest, finer, plan.method)
             if not level.stays:
-                self._unlisted.append(self.node.location.object_key(level.path))
+                self.unlisted.append(self.node.location.object_key(level.path))
             finer = level.path
 
     def list_levels(self) -> None:
@@ -149,14 +149,17 @@ class _Rebuilding:
         assert image is not None
         _change_levels(self.node, plan.levels, plan.method, made=True)
         made = [level.path for level in plan.levels]
-        _remove_levels(self.node, image, made, self.transaction)
+        first, *others = image.multiscales
+        used = {level.path for each in others for level in each.levels}
+        gone = {level.path for level in first.levels[1:]} - used - set(made)
+        self.remove_levels(list(map(self.node.location.object_key, sorted(gone))))
 
-    def remove_unlisted(self) -> None:
-        """Remove levels that were written and are not listed."""
-        for key in self._unlisted:
+    def remove_levels(self, keys: Sequence[str]) -> None:
+        """Remove levels that are not listed."""
+        for key in keys:
             self.transaction.remove_below(key)
-        if self._unlisted:
-            update_copies(self.transaction, self._unlisted)
+        if keys:
+            update_copies(self.transaction, keys)
 
     def write_level(
         self, level: RebuiltLevel, finest: ChunkedArray, finer: str, method: str
@@ -353,7 +356,7 @@ def _run_plan(
             run.write_levels()
     except BaseException:
         for run in runs:
-            run.remove_unlisted()
+            run.remove_levels(run.unlisted)
         raise
     made = []
     for run in runs:
@@ -361,20 +364,6 @@ def _run_plan(
         path = run.plan.node.location.path[len(plan.node.location.path) :].lstrip("/")
         made += [join_key(path, level.path) for level in run.plan.levels]
     return tuple(made)
-
-
-def _remove_levels(
-    node: Node, image: ImageMetadata, made: list[str], transaction: Transaction
-) -> None:
-    """Remove the arrays of levels that are not listed any more."""
-    first, *others = image.multiscales
-    used = {level.path for each in others for level in each.levels}
-    gone = {level.path for level in first.levels[1:]} - used - set(made)
-    keys = [node.location.object_key(path) for path in sorted(gone)]
-    for key in keys:
-        transaction.remove_below(key)
-    if keys:
-        update_copies(transaction, keys)
 
 
 def _plan_levels(

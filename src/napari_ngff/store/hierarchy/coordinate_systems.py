@@ -55,7 +55,7 @@ from napari_ngff.store.limits import parse_json
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from napari_ngff.metadata.model import Level, Multiscale
+    from napari_ngff.metadata.model import Level
     from napari_ngff.metadata.transform import Matrix, Transformation
     from napari_ngff.store.hierarchy.location import Location
     from napari_ngff.store.hierarchy.node import Node
@@ -270,13 +270,10 @@ class _SystemSurvey:
             for system in node.metadata.scene.systems:
                 self.systems[Reference(path, system.name)] = system.axes
             self.links += [(node, link) for link in node.metadata.scene.links]
-        if node.metadata.image is not None:
-            self._add_multiscale(node, node.metadata.image.multiscales[0])
-
-    def _add_multiscale(self, node: Node, multiscale: Multiscale) -> None:
-        path = node.location.path
-        intrinsic = intrinsic_of(node)
-        self.systems[intrinsic] = multiscale.axes
+        if node.metadata.image is None:
+            return
+        multiscale = node.metadata.image.multiscales[0]
+        self.systems[intrinsic_of(node)] = multiscale.axes
         for system in multiscale.systems:
             self.systems[Reference(path, system.name)] = system.axes
         for level in multiscale.levels:
