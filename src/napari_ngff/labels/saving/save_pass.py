@@ -76,23 +76,23 @@ class ReducedPart:
         Of that level.
     values
         What the rule makes of the finer level with the edits.
-    changed
-        Where it makes something else without them. Elsewhere the file keeps what it
-        had, whatever the rule gives there.
+    touched
+        What edits have changed something below. Elsewhere the file keeps what it had,
+        whatever the rule gives there.
     """
 
     box: Box
     values: Array
-    changed: Array
+    touched: Array
 
     def change_values(self, before: Array, box: Box) -> Array:
-        """Return the values of a box, changed where the edits change them."""
+        """Return the values of a box, changed where edits changed something below."""
         common = intersect_boxes(self.box, box)
         wanted = before.copy()
         if all(start < stop for start, stop in common):
             inside = slice_inside(common, self.box)
             target = wanted[slice_inside(common, box)]
-            np.copyto(target, self.values[inside], where=self.changed[inside])
+            np.copyto(target, self.values[inside], where=self.touched[inside])
         return wanted
 
 
@@ -104,19 +104,17 @@ class _CachedPart:
     data: bytes
 
 
-def _find_changes(block: Array, before: Array, box: Box) -> Box | None:
-    """Return the box of all voxels of a block that differ from what was there."""
-    differs = block != before
+def _crop_to_touched(touched: Array, box: Box) -> Box:
+    """Return the smallest box of all voxels that are touched, all of it if none is."""
+    if touched.all():
+        return box
     spans: list[tuple[int, int]] = []
     for axis, (start, _) in enumerate(box):
         others = tuple(other for other in range(len(box)) if other != axis)
-        found = np.flatnonzero(differs.any(axis=others))
+        found = np.flatnonzero(touched.any(axis=others))
         if not len(found):
-            return None
+            return box
         spans.append((start + int(found[0]), start + int(found[-1]) + 1))
-        # What is left to look at gets smaller with each axis.
-        part = slice(int(found[0]), int(found[-1]) + 1)
-        differs = differs[(slice(None),) * axis + (part,)]
     return tuple(spans)
 
 
@@ -164,12 +162,13 @@ class ReductionCache:
         # A voxel that also needs a neighbouring block, which may not be written yet.
         if intersect_boxes(sources, box) != sources:
             return
-        changes = _find_changes(block, before, box)
-        target = (changes and reduction.target_box(changes)) or target
+        inside = slice_inside(sources, box)
+        touched = reduction.find_touched(block[inside] != before[inside], target)
+        whole, target = target, _crop_to_touched(touched, target)
+        touched = touched[slice_inside(target, whole)]
         inside = slice_inside(reduction.source_box(target), box)
         part = reduction.reduce(block[inside], target)
-        changed = part != reduction.reduce(before[inside], target)
-        raw = part.tobytes() + np.packbits(changed).tobytes()
+        raw = part.tobytes() + np.packbits(touched).tobytes()
         packed = self._room - len(raw) < self._plain
         data = bytes(CODEC.encode(raw)) if packed else raw
         with self._lock:
@@ -196,9 +195,9 @@ class ReductionCache:
         raw = CODEC.decode(cached.data) if cached.packed else cached.data
         count = math.prod(shape)
         bits = np.frombuffer(raw, "u1", offset=count * cached.dtype.itemsize)
-        changed = np.unpackbits(bits, count=count).astype(bool)
+        touched = np.unpackbits(bits, count=count).astype(bool)
         values = np.frombuffer(raw, cached.dtype, count)
-        return ReducedPart(cached.box, values.reshape(shape), changed.reshape(shape))
+        return ReducedPart(cached.box, values.reshape(shape), touched.reshape(shape))
 
     def drop_blocks(self, number: int, cells: Iterable[Cell]) -> None:
         """Forget the parts of blocks that were not written after all."""
@@ -370,9 +369,10 @@ class SavePass:
 
         def read_part(part: Box) -> ReducedPart:
             sources = reduction.source_box(part)
-            values = reduction.reduce(fine.read(sources), part)
-            made = reduction.reduce(opened.read(sources), part)
-            return ReducedPart(part, values, values != made)
+            new = fine.read(sources)
+            differs = new != opened.read(sources)
+            touched = reduction.find_touched(differs, part)
+            return ReducedPart(part, reduction.reduce(new, part), touched)
 
         def reduce_cell(box: Box, block: Any) -> bool:
             changed = False

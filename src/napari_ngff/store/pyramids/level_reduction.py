@@ -8,6 +8,7 @@ shapes of two levels, so a part is computed exactly as the whole was.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from dataclasses import dataclass
@@ -97,9 +98,8 @@ def _mode_of_squares(block: Array) -> Array:
     # The second and the third of the four ids, in either order.
     inner = np.maximum(low[even], low[odd]), np.minimum(high[even], high[odd])
     second = np.minimum(*inner)
-    alone = (first != second) & (inner[0] != inner[1])
-    # `second` is 0 and neither of the two between is its twin: first and second are 0.
-    alone |= (second == 0) & (inner[0] != inner[1])
+    # Or the first two are 0, and the two between are no pair.
+    alone = ((first != second) | (second == 0)) & (inner[0] != inner[1])
     if alone.any():
         third = np.maximum(inner[0][alone], inner[1][alone])
         last = np.maximum(high[even][alone], high[odd][alone])
@@ -462,6 +462,25 @@ class LevelReduction:
             return sampled
         block, lengths, inside = self._pad_blocks(block, box)
         return block_mode(block, lengths, inside)
+
+    def find_touched(self, differs: Array, box: Box) -> Array:
+        """Find the voxels of the coarser level that depend on a voxel that differs.
+
+        Parameters
+        ----------
+        differs
+            Which voxels of `source_box` of the box do.
+        box
+            Of the coarser level.
+        """
+        if self.method == "nearest":
+            return self.reduce(differs, box)
+        block, lengths, _ = self._pad_blocks(differs, box)
+        for axis, length in enumerate(lengths):
+            before = (slice(None),) * axis
+            steps = [block[(*before, slice(o, None, length))] for o in range(length)]
+            block = functools.reduce(np.logical_or, steps)
+        return block
 
     def _pad_blocks(
         self, block: Array, box: Box
