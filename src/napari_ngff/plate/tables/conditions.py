@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["ColumnCondition", "parse_filter"]
-
 AND = re.compile(r"\s+and\s+|\s*&+\s*", re.IGNORECASE)
 QUOTED = re.compile(r"\"[^\"]*\"|(?<!\w)'[^']*'(?!\w)")
 """In double quotes, or in single ones that are no primes as in 5'-UTR."""

@@ -16,8 +16,6 @@ from napari_ngff.store.limits import check_table
 if TYPE_CHECKING:
     from napari_ngff.store.sources.source import Source
 
-__all__ = ["check_columns", "decode_anndata", "decode_parquet"]
-
 MOST_COLUMNS = 5000
 """Columns of a table."""
 

@@ -47,16 +47,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.store.sources.source import Source
 
-__all__ = [
-    "SUFFIXES",
-    "check_target",
-    "find_table",
-    "read_listed_table",
-    "read_table",
-    "table_names",
-    "write_frame",
-]
-
 SUFFIXES = (".csv", ".tsv", ".txt", ".parquet")
 """Of files that can be read as tables."""
 

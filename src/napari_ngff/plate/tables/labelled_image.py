@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.store.pyramids.pyramid import Pyramid
 
-__all__ = ["BLOCK", "LabelledImage", "labels_of", "open_labelled"]
-
 BLOCK = 1 << 20
 """Most voxels that are measured at once, unless one chunk has more."""
 

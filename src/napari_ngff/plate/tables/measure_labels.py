@@ -42,17 +42,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.hierarchy.location import Location
     from napari_ngff.store.hierarchy.node import Node
 
-__all__ = [
-    "FieldPath",
-    "MeasureResult",
-    "count_field",
-    "join_measured",
-    "measure",
-    "measure_field",
-    "places_of",
-    "table_of_field",
-]
-
 PER_WORKER = 4
 """Tasks of a batch per worker; progress is reported between batches."""
 

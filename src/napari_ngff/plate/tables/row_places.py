@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from napari_ngff.plate.tables.table import WellTable
     from napari_ngff.store.hierarchy.node import Node
 
-__all__ = ["locate_rows", "read_acquisitions"]
-
 SITES = ("metadata_site", "metadata_field", "metadata_fov")
 """Names of columns whose values are fields if the plate has the same ones."""
 

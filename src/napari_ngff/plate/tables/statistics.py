@@ -11,8 +11,6 @@ import numpy.typing as npt
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["LabelStatistics", "add_up", "statistics_of_block"]
-
 Floats = npt.NDArray[np.float64]
 
 
@@ -54,7 +52,7 @@ def statistics_of_block(
     labels
         Ids, integers, in any number of axes; 0 is the background.
     channels
-        Intensities of the same shape; one is held at a time.
+        Intensities of the same shape, at least one channel; one is held at a time.
     corner
         Index of the block's first voxel, per axis.
     """
@@ -83,7 +81,7 @@ def statistics_of_block(
         lows.append(low)
         highs.append(high)
     return LabelStatistics(
-        ids, counts, moments, *(_stack_columns(x, size) for x in (sums, lows, highs))
+        ids, counts, moments, *(np.stack(x, axis=1) for x in (sums, lows, highs))
     )
 
 
@@ -120,7 +118,3 @@ def _rows_of(values: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[An
     wide = values if values.dtype == np.uint64 else values.astype(np.int64)
     rows, ids = pd.factorize(wide, sort=True)
     return ids, rows
-
-
-def _stack_columns(columns: list[Floats], size: int) -> Floats:
-    return np.stack(columns, axis=1) if columns else np.empty((size, 0))

@@ -15,22 +15,6 @@ if TYPE_CHECKING:
 
     from napari_ngff.plate.tables.conditions import ColumnCondition
 
-__all__ = [
-    "ACQUISITION",
-    "AGGREGATIONS",
-    "CATEGORY",
-    "FIELD",
-    "LABEL",
-    "WELL",
-    "WELLS",
-    "WellTable",
-    "column_texts",
-    "is_truth",
-    "is_well_name",
-    "make_table",
-    "well_key",
-]
-
 WELL, FIELD, LABEL = "well", "field", "label"
 """Names of the columns that say where a row belongs, in every `WellTable`."""
 
@@ -365,7 +349,9 @@ def make_table(
         used.append(well)
     elif row is not None and column is not None:
         pairs = column_texts(frame[row]) + "/" + column_texts(frame[column])
-        result[WELL] = _apply_once(pairs, _pair_key)
+        # Without the half of a name a row is in no well.
+        is_whole = ~(pairs.str.startswith("/") | pairs.str.endswith("/"))
+        result[WELL] = _apply_once(pairs.where(is_whole, ""), well_key)
         used += [row, column]
     else:
         raise CorruptDataError(_no_wells(name, list(frame.columns)))
@@ -423,10 +409,6 @@ def _apply_once(column: Any, step: Callable[[Any], str]) -> Any:
     codes, values = pd.factorize(column, use_na_sentinel=False)
     results = np.array([step(value) for value in values], dtype=object)
     return pd.Series(results[codes], index=column.index, dtype=object)
-
-
-def _pair_key(text: str) -> str:
-    return "" if text.startswith("/") or text.endswith("/") else well_key(text)
 
 
 def _name_text(value: Any) -> str:

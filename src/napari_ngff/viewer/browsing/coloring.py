@@ -17,18 +17,6 @@ from napari_ngff.labels.class_colors import PALETTE
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-__all__ = [
-    "CATEGORY_COLORS",
-    "MOST_CATEGORIES",
-    "Color",
-    "Coloring",
-    "color_categories",
-    "color_numbers",
-    "list_known",
-    "map_colors",
-    "suits_log",
-]
-
 Color = tuple[int, ...]
 """Red, green and blue, 0-255."""
 

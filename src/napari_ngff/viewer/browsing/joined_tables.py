@@ -34,14 +34,6 @@ if TYPE_CHECKING:
     from napari_ngff.plate.tables.conditions import ColumnCondition
     from napari_ngff.viewer.browsing.coloring import Color, Coloring
 
-__all__ = [
-    "JoinedTables",
-    "TableColumn",
-    "TableView",
-    "WellDetails",
-    "matching_wells",
-]
-
 NUMBERS = ("sum", "mean", "median", "std", "min", "max")
 """How numbers of objects of images become that of a well, the usual way first."""
 

@@ -56,8 +56,6 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.latest_task import TaskTurn
     from napari_ngff.viewer.saving.measured_tables import MeasuredLabels
 
-__all__ = ["PlateTables"]
-
 KEPT = (TableOrigin.FILE, TableOrigin.MEASURED)
 """Origins whose tables are never read again."""
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from napari_ngff.plate.tables.table import WellTable
     from napari_ngff.viewer.browsing.browser import Browser
 
-__all__ = ["join_table", "labels_shown", "names_shown"]
-
 
 def labels_shown(
     viewer: ViewerModel | None, browser: Browser, name: str = ""

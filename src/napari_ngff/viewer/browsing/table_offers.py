@@ -31,18 +31,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.viewer.browsing.browser import Browser
 
-__all__ = [
-    "MeasureScope",
-    "TableOffer",
-    "TableOrigin",
-    "TableRead",
-    "find_offers",
-    "gather_offer",
-    "name_wells",
-    "read_file",
-    "read_offer",
-]
-
 WELLS_ASKED = 4
 """Number of wells whose first image is searched for tables."""
 

@@ -26,20 +26,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.viewer.saving.measured_tables import MeasuredTable, MeasuredTables
 
-__all__ = [
-    "NOT_SAVED_YET",
-    "UNSAVED",
-    "is_measurable",
-    "join_features",
-    "join_measured",
-    "measure_saved",
-    "nodes_of",
-    "part_features",
-    "read_objects",
-    "save_measured",
-    "unsaved_note",
-]
-
 UNSAVED = "Unsaved edits are not measured; save them first."
 NOT_SAVED_YET = "These labels are in no file yet; save them first."
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from napari_ngff.plate.tables.table import WellTable
     from napari_ngff.viewer.saving.layer_saver import LayerSaver
 
-__all__ = ["OLDER", "OUTDATED", "MeasuredLabels", "MeasuredTable", "MeasuredTables"]
-
 OLDER = "It was measured before the latest strokes"
 OUTDATED = "This table was measured before the latest strokes: save and measure again."
 

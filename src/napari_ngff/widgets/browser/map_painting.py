@@ -150,7 +150,9 @@ def paint_well(
         painter.fillRect(rect, Qt.GlobalColor.black)
         painter.drawImage(fit_picture(picture, rect), picture)
     else:
-        paint_empty(painter, rect, colors)
+        painter.fillRect(rect, colors.well)
+        if rect.width() >= ROOMY:
+            draw_outline(painter, rect, colors.line, 1)
     if path in state.problems:
         draw_cross(painter, rect, colors.broken, colors)
     # Marks of a dimmed well stay as clear as those of others.
@@ -166,13 +168,6 @@ def paint_missing(painter: QPainter, rect: QRect, colors: ThemeColors) -> None:
     dash = QRect(0, 0, size[1], size[0])
     dash.moveCenter(rect.center())
     painter.fillRect(dash, colors.line)
-
-
-def paint_empty(painter: QPainter, rect: QRect, colors: ThemeColors) -> None:
-    """Draw a well without a picture."""
-    painter.fillRect(rect, colors.well)
-    if rect.width() >= ROOMY:
-        draw_outline(painter, rect, colors.line, 1)
 
 
 def paint_states(
