@@ -32,7 +32,7 @@ from napari_ngff.widgets.drop_target import DropTarget
 from napari_ngff.widgets.workers import main_calls
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from qtpy.QtGui import QHideEvent, QShowEvent
 
@@ -52,7 +52,7 @@ class PictureFeed(QObject):
     ) -> None:
         super().__init__(plate.parent())
         self._map, self._fields, self._images = plate, well, images
-        self._loader: ThumbnailLoader | None = None
+        self._queue: PreviewQueue | None = None
         self._root = ""
         self._well: str | None = None
         self._acquisition: int | None = None
@@ -72,16 +72,18 @@ class PictureFeed(QObject):
 
     def setReader(self, reader: PreviewReader | None, root: str = "") -> None:
         """Read thumbnails of another hierarchy; paths are relative to `root`."""
-        if self._loader is not None:
-            self._loader.close()
-        self._loader = None
+        if self._queue is not None:
+            self._queue.close()
+            self.destroyed.disconnect(self._queue.close)
+        self._queue = None
         self._root, self._well, self._done, self._failed = root, None, set(), {}
         self._refused, self._server = set(), ""
         self._acquisition = None
         if reader is not None:
             self._server = reader.server
-            self._loader = ThumbnailLoader(reader, self)
-            self._loader.arrived.connect(self._on_arrived)
+            calls, key, deliver = main_calls(), object(), _make_deliverer(self)
+            self._queue = PreviewQueue(reader, lambda: calls.call_newest(key, deliver))
+            self.destroyed.connect(self._queue.close)
 
     def setWell(self, well: str | None) -> None:
         """Note whose fields are shown now, and request their thumbnails."""
@@ -111,7 +113,7 @@ class PictureFeed(QObject):
             self.want_pictures()
 
     def _want_missing(self) -> None:
-        if self._loader is None:
+        if self._queue is None:
             return
         places: list[PreviewPlace] = []
         if self._fields.isVisible():
@@ -128,7 +130,8 @@ class PictureFeed(QObject):
                 PreviewPlace(self._join_path(None, path), True, self._acquisition)
                 for path in paths
             ]
-        self._loader.want_wells(place for place in places if place not in self._done)
+        missing = (place for place in places if place not in self._done)
+        self._queue.request_places(missing)
 
     def _join_path(self, well: str | None, path: str) -> str:
         return "/".join(part for part in (self._root, well or "", path) if part)
@@ -137,16 +140,17 @@ class PictureFeed(QObject):
         above = self._join_path(well, "")
         return f"{above}/" if above else ""
 
-    def _on_arrived(self, thumbnails: dict[PreviewPlace, WellThumbnail]) -> None:
+    def deliver_ready(self) -> None:
+        """Hand out the thumbnails made since."""
         # False while the dock is being deleted.
-        if isalive(self._map):  # type: ignore[no-untyped-call]
+        if self._queue is not None and isalive(self._map):  # type: ignore[no-untyped-call]
             # A closed dock is a window that only Python owns: it must not go meanwhile.
             window = self._map.window()
             # Another acquisition may have been chosen meanwhile.
             self._hand_out(
                 {
                     place: thumbnail
-                    for place, thumbnail in thumbnails.items()
+                    for place, thumbnail in self._queue.take_ready().items()
                     if not place.well or place.acquisition == self._acquisition
                 }
             )
@@ -188,43 +192,15 @@ class PictureFeed(QObject):
             self.errors_changed.emit(new)
 
 
-class ThumbnailLoader(QObject):
-    """Requests thumbnails of one hierarchy, until its parent is deleted or `close`."""
-
-    arrived = Signal(object)
-    """Emitted with `PreviewPlace` -> `WellThumbnail` of those made since."""
-
-    def __init__(self, reader: PreviewReader, parent: QObject) -> None:
-        super().__init__(parent)
-        calls, key, deliver = main_calls(), object(), _make_deliverer(self)
-        self._queue = PreviewQueue(reader, lambda: calls.call_newest(key, deliver))
-        self.destroyed.connect(self._queue.close)
-
-    def want_wells(self, places: Iterable[PreviewPlace]) -> None:
-        """Request thumbnails, the most urgent first, instead of those before."""
-        self._queue.request_places(places)
-
-    def close(self) -> None:
-        """Stop delivering thumbnails."""
-        self._queue.close()
-        self.deleteLater()
-
-    def deliver_ready(self) -> None:
-        """Emit the thumbnails made since."""
-        thumbnails: dict[PreviewPlace, WellThumbnail] = self._queue.take_ready()
-        if thumbnails:
-            self.arrived.emit(thumbnails)
-
-
-def _make_deliverer(loader: ThumbnailLoader) -> Callable[[], None]:
-    """Make a function that lets a loader deliver, if it still exists."""
+def _make_deliverer(feed: PictureFeed) -> Callable[[], None]:
+    """Make a function that lets a feed hand out thumbnails, if it still exists."""
     # Weak: threads of the queue may still run when the dock is closed.
-    reference = weakref.ref(loader)
+    reference = weakref.ref(feed)
 
     def deliver_if_alive() -> None:
-        loader = reference()
-        if loader is not None and isalive(loader):  # type: ignore[no-untyped-call]
-            loader.deliver_ready()
+        feed = reference()
+        if feed is not None and isalive(feed):  # type: ignore[no-untyped-call]
+            feed.deliver_ready()
 
     return deliver_if_alive
 
