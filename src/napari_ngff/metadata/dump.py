@@ -268,10 +268,17 @@ def dump_label(label: LabelInfo, version: Version) -> JSON:
     """
     content: JSON = {"version": version} if version.has_part_versions else {}
     given = dict(label.colors)
-    properties = {
-        int(value): dump_properties(value, row)
-        for value, row in label.properties.items()
-    }
+    properties: dict[int, JSON] = {}
+    for value, row in label.properties.items():
+        plain = {key: to_plain(entry) for key, entry in row.items()}
+        try:
+            # NaN and infinity, which Python would write, are no JSON.
+            json.dumps(plain, allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"Properties of label {value} are not JSON: {error}."
+            ) from None
+        properties[int(value)] = plain
     if given and properties:
         # ome-zarr-models, and ngio with it, refuse lists that do not name the same
         # values, and colours without "rgba": the others get what they are shown in.
@@ -285,19 +292,6 @@ def dump_label(label: LabelInfo, version: Version) -> JSON:
         if entries:
             content[key] = [{"label-value": v} | entry for v, entry in entries.items()]
     return content | ({"source": {"image": label.source}} if label.source else {})
-
-
-def dump_properties(value: int, row: JSON) -> JSON:
-    """Return the properties of one label value as plain JSON."""
-    content = {key: to_plain(entry) for key, entry in row.items()}
-    try:
-        # NaN and infinity, which Python would write, are no JSON.
-        json.dumps(content, allow_nan=False)
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"Properties of label {value} are not JSON: {error}."
-        ) from None
-    return content
 
 
 def dump_wells(plate: PlateMetadata, version: Version) -> list[JSON]:

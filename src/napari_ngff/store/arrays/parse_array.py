@@ -237,6 +237,13 @@ def parse_v3(document: JSON) -> ArrayLayout:
     order, codecs = parse_order(codecs, len(shape))
     stored = parse_bytes(codecs, np.dtype(data_type))
     nbytes = math.prod(inner) * stored.itemsize
+    # What is against the specification, but is read.
+    flaws = [unknown_key(key) for key in unknown_keys(document, ARRAY_KEYS)]
+    if stored.itemsize > 1 and "endian" not in configuration_of(codecs[0]):
+        flaws.append(
+            'The codec "bytes" MUST state "endian" for types of several bytes; it is'
+            " read as little."
+        )
     dimension_names = document.get("dimension_names")
     return ArrayLayout(
         zarr_format=3,
@@ -251,29 +258,8 @@ def parse_v3(document: JSON) -> ArrayLayout:
         order=order,
         steps=parse_steps(list(map(numcodecs_settings, codecs[1:])), nbytes),
         index=index,
-        flaws=find_flaws(document, codecs, stored),
+        flaws=tuple(flaws),
     )
-
-
-def find_flaws(
-    document: JSON, codecs: list[Any], stored: np.dtype[Any]
-) -> tuple[str, ...]:
-    """List what in a document of Zarr v3 is against the specification, but is read.
-
-    Parameters
-    ----------
-    codecs
-        Of a chunk.
-    stored
-        Type of its voxels.
-    """
-    flaws = [unknown_key(key) for key in unknown_keys(document, ARRAY_KEYS)]
-    if stored.itemsize > 1 and "endian" not in configuration_of(codecs[0]):
-        flaws.append(
-            'The codec "bytes" MUST state "endian" for types of several bytes; it is'
-            " read as little."
-        )
-    return tuple(flaws)
 
 
 def unknown_keys(document: JSON, known: frozenset[str]) -> list[str]:
