@@ -77,7 +77,7 @@ class FormDialog(QDialog):
         return False
 
     def _fit_height(self) -> None:
-        layout = self.layout() if isalive(self) else None  # type: ignore[no-untyped-call]
+        layout = self.layout()
         if layout is not None:
             layout.activate()
             # Labels that wrap want more height in less width; -1 without such labels.

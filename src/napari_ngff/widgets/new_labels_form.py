@@ -38,6 +38,7 @@ from napari_ngff.viewer.painting.new_labels import (
 )
 from napari_ngff.viewer.saving.sidecars import home_choices
 from napari_ngff.viewer.session import session_of
+from napari_ngff.widgets.connections import connect_while_alive
 from napari_ngff.widgets.dialogs import ask_name
 from napari_ngff.widgets.form_dialog import (
     FormDialog,
@@ -112,25 +113,17 @@ class NewLabelsForm(Container):  # type: ignore[type-arg]
         self.button.changed.connect(self.create_labels)
         layers = self._viewer.layers.events
         for event in (layers.inserted, layers.removed):
-            event.connect(self._on_layers)
-        self._browser = session_of(self._viewer).browser
-        if self._browser is not None:
-            self._browser.position_changed.connect(self._on_position)
-        # The viewer outlives the form, and would call it when its boxes are gone.
-        self.native.destroyed.connect(self._disconnect_layers)
+            connect_while_alive(event, self.native, self._on_layers)
+        browser = session_of(self._viewer).browser
+        if browser is not None:
+            moved = browser.position_changed
+            connect_while_alive(moved, self.native, self._on_position)
 
     def choose_image(self, layer: Any) -> None:
         """Choose the image of a layer, if it has one."""
         image = None if layer is None else same_image(layer, self._list_images())
         if image is not None:
             self.image.value = image
-
-    def _disconnect_layers(self) -> None:
-        layers = self._viewer.layers.events
-        for event in (layers.inserted, layers.removed):
-            event.disconnect(self._on_layers)
-        if self._browser is not None:
-            self._browser.position_changed.disconnect(self._on_position)
 
     def _list_images(self, _: Any = None) -> list[tuple[str, Image]]:
         return image_choices(self._viewer.layers, session_of(self._viewer).browser)

@@ -61,9 +61,8 @@ class LaterNotice(EventWatcher):
         return False
 
     def _show_notice(self) -> None:
-        if isalive(self):  # type: ignore[no-untyped-call]
-            show_notification(self._text, is_warning=self._is_warning)
-            self.deleteLater()
+        show_notification(self._text, is_warning=self._is_warning)
+        self.deleteLater()
 
 
 def is_window_shown(viewer: Any) -> bool:

@@ -23,6 +23,7 @@ from napari_ngff.viewer.streaming.missing_parts import (
 )
 from napari_ngff.viewer.streaming.missing_retry import MissingRetry
 from napari_ngff.viewer.window import Window
+from napari_ngff.widgets.connections import connect_while_alive, while_alive
 from napari_ngff.widgets.docking import INSPECTOR, show_dock
 
 if TYPE_CHECKING:
@@ -141,9 +142,9 @@ class UnsavedSign(QLabel):
         bar = window.statusBar()
         assert bar is not None
         bar.addPermanentWidget(self)
-        viewer.layers.events.removed.connect(self.showState)
         self._recovery = session_of(viewer).recovery
-        self._recovery.places_changed.connect(self.showState)
+        for signal in (viewer.layers.events.removed, self._recovery.places_changed):
+            connect_while_alive(signal, self, self.showState)
         self.hide()
 
     def followSaver(self, saver: LayerSaver | None) -> None:
@@ -151,13 +152,13 @@ class UnsavedSign(QLabel):
         if saver is not None and saver not in self._followed:
             self._followed.add(saver)
             for signal in (saver.dirty_changed, saver.saved, saver.failed):
-                signal.connect(self.showState)
+                signal.connect(while_alive(self.showState))
         self.showState()
 
     def showState(self, _: Any = None) -> None:
         """Show the sign where anything is unsaved."""
         viewer = self._viewer()
-        if viewer is None or not isalive(self):  # type: ignore[no-untyped-call]
+        if viewer is None:
             return
         names = [layer.name for layer in list_unsaved_labels(viewer.layers)]
         places = self._recovery.waiting_places
@@ -212,7 +213,7 @@ class ProblemSign(QPushButton):
         self.setFlat(True)
         self.setToolTip("Show the problems of the open files in the inspector.")
         self.clicked.connect(self.showProblems)
-        viewer.layers.events.removed.connect(self._on_removed)
+        connect_while_alive(viewer.layers.events.removed, self, self._on_removed)
         bar = window.statusBar()
         assert bar is not None
         bar.addPermanentWidget(self)
@@ -228,7 +229,7 @@ class ProblemSign(QPushButton):
         prefix = f"{path}/"
         for file, known in self._known.items():
             if prefix.startswith(f"{file}/"):
-                done = partial(self._on_judged, file, known)
+                done = partial(while_alive(self._on_judged), file, known)
                 Window.current.run_work(partial(find_problems, file, known), done)
 
     def knownBelow(self, path: str) -> tuple[Problem, ...]:
@@ -273,12 +274,10 @@ class ProblemSign(QPushButton):
         self, path: str, known: tuple[Problem, ...], problems: FileProblems
     ) -> None:
         # Opened again while it was checked: that check counts.
-        if isalive(self) and self._known.get(path) is known:  # type: ignore[no-untyped-call]
+        if self._known.get(path) is known:
             self.correctCount(path, problems)
 
     def _on_removed(self, event: Any = None) -> None:
-        if not isalive(self):  # type: ignore[no-untyped-call]
-            return
         origins = [origin_of(layer) for layer in self._viewer.layers]
         # A label, or a field of a plate, lies below what was opened.
         opened = [f"{x.node}/" for x in origins if x is not None]

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from qtpy.compat import isalive
 from qtpy.QtCore import QObject
 from qtpy.QtWidgets import QSizePolicy
 
 from napari_ngff.viewer import settings
 from napari_ngff.widgets.colors import ThemeColors, mix_colors
+from napari_ngff.widgets.connections import connect_while_alive
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -74,15 +74,10 @@ class ThemeFollower(QObject):
         super().__init__(widget)
         self._widget, self._viewer, self._set_colors = widget, viewer, set_colors
         for emitter in (viewer.events.theme, settings.letter_event()):
-            # `disconnect` also removes callbacks of closed docks. Otherwise only an
-            # event does, and themes rarely change (napari 0.9).
-            emitter.disconnect(self)
-            emitter.connect(self._follow_theme)
+            connect_while_alive(emitter, self, self._follow_theme)
         self._follow_theme()
 
     def _follow_theme(self, _: Any = None) -> None:
-        if not isalive(self):  # type: ignore[no-untyped-call]
-            return
         theme = self._viewer.theme
         colors = ThemeColors.from_theme(theme)
         names = {name: getattr(colors, name).name() for name in SIGNS}

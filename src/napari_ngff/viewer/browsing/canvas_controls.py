@@ -252,7 +252,7 @@ class NamesDrawing:
         """Remove all names."""
         browser = self._browser()
         if browser is not None:
-            browser.layers_changed.disconnect(self.update_names, missing_ok=True)
+            browser.layers_changed.disconnect(self.update_names)
         viewer, overlay = self._viewer(), self._find_overlay()
         if viewer is not None:
             viewer.layers.events.inserted.disconnect(self._on_inserted)

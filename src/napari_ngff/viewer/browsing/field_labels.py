@@ -281,8 +281,8 @@ def call_after_saves(savers: Sequence[LayerSaver], done: Callable[[], None]) -> 
     def check_ended(_: SaveResult | None = None) -> None:
         if not any(saver.running for saver in savers):
             for saver in savers:
-                saver.saved.disconnect(check_ended, missing_ok=True)
-                saver.failed.disconnect(check_ended, missing_ok=True)
+                saver.saved.disconnect(check_ended)
+                saver.failed.disconnect(check_ended)
             done()
 
     for saver in savers:

@@ -114,10 +114,10 @@ class PlateTables:
             task.cancel()
         for signal in (self.changed, self.message_sent, self.progressed):
             signal.disconnect()
-        self.browser.layers_changed.disconnect(self._follow_layers, missing_ok=True)
-        self.browser.labels_offered.disconnect(self._offer_counts, missing_ok=True)
+        self.browser.layers_changed.disconnect(self._follow_layers)
+        self.browser.labels_offered.disconnect(self._offer_counts)
         noted = self._session.measured.save_noted
-        noted.disconnect(self._check_strokes, missing_ok=True)
+        noted.disconnect(self._check_strokes)
 
     # What there is, and what is shown.
 

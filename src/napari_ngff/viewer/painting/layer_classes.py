@@ -119,9 +119,7 @@ class LayerClasses:
         info = _file_description(layer)
         description = layer.saver.description if layer.saver is not None else None
         if description is not None:
-            description.classes_conflicted.disconnect(
-                self.take_stored_classes, missing_ok=True
-            )
+            description.classes_conflicted.disconnect(self.take_stored_classes)
             description.classes_conflicted.connect(self.take_stored_classes)
         self.items = classes_of(info)
         self._removed = frozenset()

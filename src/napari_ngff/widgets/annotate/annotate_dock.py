@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from qtpy.compat import isalive
 from qtpy.QtCore import QSignalBlocker, Qt, QTimer, QUrl, Signal  # type: ignore[attr-defined]
 from qtpy.QtGui import QDesktopServices
 from qtpy.QtWidgets import (
@@ -35,6 +34,7 @@ from napari_ngff.widgets.annotate.class_page import ClassPage
 from napari_ngff.widgets.annotate.object_page import ObjectPage
 from napari_ngff.widgets.browser.host import show_browser
 from napari_ngff.widgets.canvas_keys import leave_space_key
+from napari_ngff.widgets.connections import Connections, connect_while_alive
 from napari_ngff.widgets.docking import place_dock
 from napari_ngff.widgets.installation import install_widgets
 from napari_ngff.widgets.narrow_controls import wrapping_row
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 
     from napari_ngff.viewer.browsing.annotation import AnnotationRound
     from napari_ngff.viewer.browsing.browser import Browser
-    from napari_ngff.viewer.browsing.positions import Position
 
 SMALLEST = 28
 """Least width of a button with one arrow, in pixels, to be hit easily."""
@@ -63,6 +62,7 @@ class RoundBar(QGroupBox):
         self._viewer = viewer
         self.annotation: AnnotationRound | None = None
         self._browser: Browser | None = None
+        self._following, self._following_round = Connections(self), Connections(self)
         self.begin = QPushButton("Annotate all fi&elds", self)
         self.begin.setToolTip(
             "The same labels and classes in every field, and how far each field is."
@@ -114,30 +114,26 @@ class RoundBar(QGroupBox):
         self.browse.clicked.connect(self._on_browse)
         # `activated` is the user alone; the box also changes with each field.
         self.state.activated.connect(self._on_state)
-        session_of(self._viewer).browsing.connect(self._on_browsing)
-        self._viewer.layers.selection.events.active.connect(self._on_selected)
+        session = session_of(self._viewer)
+        connect_while_alive(session.browsing, self, self._on_browsing)
+        selected = self._viewer.layers.selection.events.active
+        connect_while_alive(selected, self, self._on_selected)
 
     def _on_browsing(self, browser: Any = None) -> None:
         # A round belongs to one plate; another plate ends it.
         if self.annotation is not None and self.annotation.browser is not browser:
-            self.annotation.changed.disconnect(self.showRound)
+            self._following_round.end()
             self.annotation.close()
             self.annotation = None
-        if self._browser is not None:
-            ended = self._browser.position_changed
-            ended.disconnect(self._on_position, missing_ok=True)
+        self._following.end()
         self._browser = browser
         if browser is not None:
-            browser.position_changed.connect(self._on_position)
+            self._following.connect(browser.position_changed, self.showRound)
         self.showRound()
-
-    def _on_position(self, position: Position | None) -> None:
-        if isalive(self):  # type: ignore[no-untyped-call]
-            self.showRound()
 
     def _on_selected(self, event: Any = None) -> None:
         # Other labels may be annotated from now on.
-        if self.annotation is not None and isalive(self):  # type: ignore[no-untyped-call]
+        if self.annotation is not None:
             self.showRound()
 
     def startRound(self) -> None:
@@ -151,7 +147,8 @@ class RoundBar(QGroupBox):
         except (ValueError, OMEZarrError, OSError) as error:
             self.reported.emit(str(error))
             return
-        self.annotation.changed.connect(self.showRound)
+        self._following_round.end()
+        self._following_round.connect(self.annotation.changed, self.showRound)
         self.showRound()
 
     def showRound(self) -> None:
@@ -219,6 +216,7 @@ class AnnotateDock(QWidget):
         self._viewer = napari_viewer
         session_of(napari_viewer).take_number_keys()
         self._layer: OMEZarrLabels | None = None
+        self._following, self._following_saver = Connections(self), Connections(self)
         self.title = QLabel(NOTHING, self)
         self.path = PathLabel(self)
         self.make = QPushButton("New la&bels…", self)
@@ -276,9 +274,10 @@ class AnnotateDock(QWidget):
         self.status.linkActivated.connect(self.classes.followLink)
         # What was said about one page would stay under the others for minutes.
         self.tabs.currentChanged.connect(lambda _: self.showReport(""))
-        self._viewer.layers.selection.events.active.connect(self._follow_selection)
+        layers = self._viewer.layers
         # Labels are deselected before they are gone.
-        self._viewer.layers.events.removed.connect(self._follow_selection)
+        for event in (layers.selection.events.active, layers.events.removed):
+            connect_while_alive(event, self, self._follow_selection)
 
     def _follow_selection(self, event: Any = None) -> None:
         """Show the selected labels; they stay while a layer of another kind is."""
@@ -290,15 +289,13 @@ class AnnotateDock(QWidget):
             self._show_labels(active)
 
     def _show_labels(self, layer: OMEZarrLabels | None) -> None:
-        if self._layer is not None:
-            self._layer.events.name.disconnect(self._on_name)
-            self._layer.events.data.disconnect(self._on_data)
+        self._following.end()
         self._layer = layer
         self._on_name()
         self._show_place()
         if layer is not None:
-            layer.events.name.connect(self._on_name)
-            layer.events.data.connect(self._on_data)
+            self._following.connect(layer.events.name, self._on_name)
+            self._following.connect(layer.events.data, self._on_data)
         self.showReport("")
         self.classes.setLayer(layer)
         self.objects.setLayer(layer)
@@ -309,8 +306,6 @@ class AnnotateDock(QWidget):
 
     def _show_place(self, _: Any = None) -> None:
         """Show the file of the labels, which changes with the field and the save."""
-        if not isalive(self):  # type: ignore[no-untyped-call]
-            return
         layer = self._layer
         self._on_name()  # with the field
         if layer is None:
@@ -319,7 +314,8 @@ class AnnotateDock(QWidget):
             self.path.setPath(file_text(layer), folder_of(layer))
         if layer is not None and layer.saver is not None:
             # The saver changes with the field, so each look connects the one of now.
-            layer.saver.saved.connect(self._show_place, unique=True)
+            self._following_saver.end()
+            self._following_saver.connect(layer.saver.saved, self._show_place)
 
     def _on_make(self) -> None:
         show_new_labels(self._viewer)

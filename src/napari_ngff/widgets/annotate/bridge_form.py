@@ -8,7 +8,6 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
-from qtpy.compat import isalive
 from qtpy.QtCore import QSignalBlocker, Signal  # type: ignore[attr-defined]
 from qtpy.QtWidgets import (
     QComboBox,
@@ -36,6 +35,7 @@ from napari_ngff.viewer.notices import count_noun
 from napari_ngff.viewer.painting.drawings import shapes_to_labels
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.widgets.annotate.region_form import RegionForm
+from napari_ngff.widgets.connections import Connections, connect_while_alive
 from napari_ngff.widgets.form_dialog import FormDialog, shown_form
 from napari_ngff.widgets.narrow_controls import choice_box
 from napari_ngff.widgets.theme_look import ThemeFollower
@@ -157,6 +157,7 @@ class BridgeForm(QWidget):
         self.status = QLabel(self)
         self.status.setWordWrap(True)
         self._tasks = WidgetTasks(self)
+        self._following = Connections(self)
         self.form = RegionForm(viewer, plan_handover, self)
         self.take = QPushButton("Extract", self)
         self.take.setToolTip(
@@ -207,15 +208,13 @@ class BridgeForm(QWidget):
         self.take.clicked.connect(self.extractRegion)
         self.put.clicked.connect(self.mergeResult)
         self.shapes.clicked.connect(self.paintShapes)
-        layers = self._viewer.layers.events
-        layers.inserted.connect(self.refreshChoices)
-        layers.removed.connect(self._follow_selection)
-        self._viewer.layers.selection.events.active.connect(self._follow_selection)
+        layers = self._viewer.layers
+        connect_while_alive(layers.events.inserted, self, self.refreshChoices)
+        for event in (layers.selection.events.active, layers.events.removed):
+            connect_while_alive(event, self, self._follow_selection)
 
     def _follow_selection(self, event: Any = None) -> None:
         """Merge into the selected labels; they stay while another layer is selected."""
-        if not isalive(self):  # type: ignore[no-untyped-call]
-            return
         layers = self._viewer.layers
         kept = self._layer if self._layer in layers else None
         active = layers.selection.active
@@ -224,19 +223,15 @@ class BridgeForm(QWidget):
     def setLayer(self, layer: OMEZarrLabels | None) -> None:
         """Merge into other labels, and export them."""
         if layer is not self._layer:
-            if self._layer is not None:
-                self._layer.events.editable.disconnect(self.refreshChoices)
+            self._following.end()
             self._layer = layer
             if layer is not None:
-                layer.events.editable.connect(self.refreshChoices)
+                self._following.connect(layer.events.editable, self.refreshChoices)
             self.export.setLayer(layer)
         self.refreshChoices()
 
     def refreshChoices(self, event: Any = None) -> None:
         """Update the levels, and the results that can be merged."""
-        # napari calls it until Python has collected the widget that Qt has deleted.
-        if not isalive(self):  # type: ignore[no-untyped-call]
-            return
         self.form.refreshLevels()
         with QSignalBlocker(self.result):
             name = self.result.currentData()

@@ -34,6 +34,7 @@ from napari_ngff.viewer.session import session_of
 from napari_ngff.viewer.unexpected import attempt_work
 from napari_ngff.viewer.window import Window
 from napari_ngff.widgets.annotate.class_table import NAME, ClassTable
+from napari_ngff.widgets.connections import Connections
 from napari_ngff.widgets.widget_tasks import WidgetTasks, alive_check
 
 if TYPE_CHECKING:
@@ -98,6 +99,7 @@ class ClassPage(QWidget):
         self._new_name: tuple[str, tuple[str, str]] | None = None  # and of which labels
         self._renaming: RenamingProgress | None = None
         self._tasks = WidgetTasks(self)
+        self._following = Connections(self)
         self._search = LatestTask(alive_check(self))  # for a label of a new class
         self._removed: tuple[LabelClass, int] | None = None
         # A class that was added, and the label that was painted with before.
@@ -162,22 +164,18 @@ class ClassPage(QWidget):
 
     def setLayer(self, layer: OMEZarrLabels | None) -> None:
         """Show the classes of another layer."""
-        if self._layer is not None:
-            self._layer.events.editable.disconnect(self._on_editable)
-            self._layer.edited.disconnect(self._on_edited, missing_ok=True)
+        self._following.end()
+        follow = self._following.connect
         self._layer = layer
         if layer is not None:
-            layer.events.editable.connect(self._on_editable)
-            layer.edited.connect(self._on_edited)
-        if self.classes is not None:
-            self.classes.changed.disconnect(self.refreshChoices)
-            self.classes.labels_replaced.disconnect(self._forget_counts)
+            follow(layer.events.editable, self._on_editable)
+            follow(layer.edited, self._on_edited)
         classes = classes_of_layer(layer) if layer is not None else None
         self._forget_counts()
         self.table.rows.setClasses(classes)
         if classes is not None:
-            classes.changed.connect(self.refreshChoices)
-            classes.labels_replaced.connect(self._forget_counts)
+            follow(classes.changed, self.refreshChoices)
+            follow(classes.labels_replaced, self._forget_counts)
         self.refreshChoices()
 
     def _forget_counts(self) -> None:

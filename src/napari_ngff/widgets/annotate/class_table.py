@@ -24,6 +24,7 @@ from qtpy.QtWidgets import (
 
 from napari_ngff.viewer.painting.layer_classes import KEYS, unit_of_area
 from napari_ngff.widgets.canvas_keys import CanvasKeys
+from napari_ngff.widgets.connections import Connections
 
 if TYPE_CHECKING:
     from napari_ngff.labels.label_classes import LabelClass
@@ -56,6 +57,7 @@ class ClassModel(QAbstractTableModel):
     def __init__(self, table: QWidget) -> None:
         super().__init__(table)
         self.classes: LayerClasses | None = None
+        self._following = Connections(self)
         self.counts: dict[int, int] = {}
         self.are_estimated = False
         self.unit = COLUMNS[COUNT]
@@ -67,12 +69,11 @@ class ClassModel(QAbstractTableModel):
         if classes is not None:
             self.unit = unit_of_area(classes.layer).capitalize()
         self.headerDataChanged.emit(Qt.Orientation.Horizontal, COUNT, COUNT)
-        if self.classes is not None:
-            self.classes.changed.disconnect(self.refreshRows)
+        self._following.end()
         self.classes = classes
         self.counts = {}
         if classes is not None:
-            classes.changed.connect(self.refreshRows)
+            self._following.connect(classes.changed, self.refreshRows)
         self.refreshRows()
 
     def refreshRows(self) -> None:

@@ -23,6 +23,7 @@ from napari_ngff.viewer.painting.layer_measuring import (
 )
 from napari_ngff.viewer.saving.measured_tables import OLDER, OUTDATED, MeasuredTable
 from napari_ngff.viewer.session import session_of
+from napari_ngff.widgets.connections import Connections, connect_while_alive
 from napari_ngff.widgets.dialogs import ask_table_file, ask_table_to_load
 from napari_ngff.widgets.form_dialog import FormDialog, shown_form
 from napari_ngff.widgets.saving.unsaved_question import image_title
@@ -78,11 +79,11 @@ class MeasureForm(Container):  # type: ignore[type-arg]
         self.load_button.changed.connect(self._on_load)
         layers = viewer.layers.events
         for event in (layers.inserted, layers.removed):
-            event.connect(self._on_layers)
-        # The viewer outlives the form, and would call it when its boxes are gone.
-        self.native.destroyed.connect(self._disconnect_layers)
+            connect_while_alive(event, self.native, self._on_layers)
+        self.native.destroyed.connect(self._task.cancel)
         # Emitted after labels count as saved, with which the note would go.
-        self._tables.save_noted.connect(self._on_dirty)
+        connect_while_alive(self._tables.save_noted, self.native, self._on_dirty)
+        self._following = Connections(self.native)
         self.choose_selected()
         self.layer.changed.connect(self._on_layer_chosen)
         self._on_layer_chosen()
@@ -100,13 +101,14 @@ class MeasureForm(Container):  # type: ignore[type-arg]
     def _on_layer_chosen(self, _: Any = None) -> None:
         """Show whether the chosen labels have unsaved edits, and follow that."""
         saver = getattr(self.layer.value, "saver", None)
+        self._following.end()
         if saver is not None:
-            saver.dirty_changed.connect(self._on_dirty, unique=True)
+            self._following.connect(saver.dirty_changed, self._on_dirty)
         self._show_note()
 
     def _on_dirty(self, _: bool = False) -> None:
         # The result of measuring stays as long as it is that of all strokes.
-        if self._is_alive() and (self._is_older() or self.status.value == self._note):
+        if self._is_older() or self.status.value == self._note:
             self._show_note()
 
     def _is_older(self) -> bool:
@@ -238,13 +240,6 @@ class MeasureForm(Container):  # type: ignore[type-arg]
 
     def _on_layers(self, _: Any = None) -> None:
         self.layer.reset_choices()
-
-    def _disconnect_layers(self, _: Any = None) -> None:
-        self._tables.save_noted.disconnect(self._on_dirty, missing_ok=True)
-        layers = self._viewer.layers.events
-        for event in (layers.inserted, layers.removed):
-            event.disconnect(self._on_layers)
-        self._task.cancel()
 
     def _is_alive(self) -> bool:
         return bool(isalive(self.native))  # type: ignore[no-untyped-call]

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import weakref
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from qtpy.compat import isalive
 from qtpy.QtCore import QSignalBlocker, Qt, Signal  # type: ignore[attr-defined]
 from qtpy.QtWidgets import (
     QHBoxLayout,
@@ -33,6 +31,7 @@ from napari_ngff.viewer.painting.object_edits import (
     show_region,
 )
 from napari_ngff.widgets.canvas_keys import CanvasKeys
+from napari_ngff.widgets.connections import Connections, while_alive
 from napari_ngff.widgets.narrow_controls import wrapping_row
 from napari_ngff.widgets.widget_tasks import WidgetTasks
 
@@ -62,7 +61,8 @@ class ObjectPage(QWidget):
         self._layer: OMEZarrLabels | None = None
         self._tasks = WidgetTasks(self)
         self._clicks: list[list[int]] = []
-        self._click_handler = _make_click_handler(self)
+        self._click_handler = while_alive(self.takeClick)
+        self._following = Connections(self)
         self.id = QSpinBox(self)
         self.id.setRange(0, LARGEST)
         self.id.setAccessibleName("Object id")
@@ -127,21 +127,19 @@ class ObjectPage(QWidget):
     def setLayer(self, layer: OMEZarrLabels | None) -> None:
         """Work on another layer."""
         older = self._layer
-        if older is not None:
-            older.events.data.disconnect(self._forget_clicks)
-            older.events.editable.disconnect(self._on_editable)
-            older.events.selected_label.disconnect(self._on_selected)
-            if self._click_handler in older.mouse_drag_callbacks:
-                older.mouse_drag_callbacks.remove(self._click_handler)
+        self._following.end()
+        if older is not None and self._click_handler in older.mouse_drag_callbacks:
+            older.mouse_drag_callbacks.remove(self._click_handler)
         self.join.setChecked(False)
         self.cut.setChecked(False)
         self._layer = layer
         self.list.clear()
         self._tasks.cancel_others()
         if layer is not None:
-            layer.events.data.connect(self._forget_clicks)
-            layer.events.editable.connect(self._on_editable)
-            layer.events.selected_label.connect(self._on_selected)
+            follow, events = self._following.connect, layer.events
+            follow(events.data, self._forget_clicks)
+            follow(events.editable, self._on_editable)
+            follow(events.selected_label, self._on_selected)
             # Beside the tool of the layer: these callbacks run in every mode.
             layer.mouse_drag_callbacks.append(self._click_handler)
             self._on_selected()
@@ -259,14 +257,14 @@ class ObjectPage(QWidget):
             other.setChecked(False)
         if self._layer is not None:
             # napari's own Escape is for polygons.
-            end = _make_click_end(self) if on else None
+            end = while_alive(self.endClicks) if on else None
             self._layer.bind_key("Escape", end, overwrite=True)
         if on and self._layer is not None:
             # In a mode of painting, the click would paint as well.
             self._layer.mode = "pan_zoom"
             self.reported.emit(self._next_step())
 
-    def endClicks(self) -> None:
+    def endClicks(self, _: Any = None) -> None:
         """End joining and cutting, also between the two clicks of a cut."""
         self.join.setChecked(False)
         self.cut.setChecked(False)
@@ -349,28 +347,3 @@ class ObjectPage(QWidget):
         self._list_object(second)
         # The object in hand stays the chosen one: the next click joins to it.
         self._on_selected()
-
-
-def _make_click_handler(page: ObjectPage) -> Callable[[Any, Any], Any]:
-    """Make the function that layers call at a click."""
-    # Weak: a layer may outlive the dock, and keeps its callbacks.
-    reference = weakref.ref(page)
-
-    def on_click(layer: Any, event: Any) -> Any:
-        page = reference()
-        if page is not None and isalive(page):  # type: ignore[no-untyped-call]
-            yield from page.takeClick(layer, event)
-
-    return on_click
-
-
-def _make_click_end(page: ObjectPage) -> Callable[[Any], None]:
-    """Make the handler of a key of layers that ends a click mode."""
-    reference = weakref.ref(page)
-
-    def end_clicks(_: Any) -> None:
-        page = reference()
-        if page is not None and isalive(page):  # type: ignore[no-untyped-call]
-            page.endClicks()
-
-    return end_clicks

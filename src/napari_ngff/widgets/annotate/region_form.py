@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from qtpy.compat import isalive
 from qtpy.QtCore import QSignalBlocker, QTimer, Signal  # type: ignore[attr-defined]
 from qtpy.QtWidgets import QFormLayout, QLabel, QWidget
 
 from napari_ngff.viewer.bridge.handover import REGIONS, RegionHandover, list_sources
 from napari_ngff.viewer.bridge.regions import level_shapes
+from napari_ngff.widgets.connections import connect_while_alive
 from napari_ngff.widgets.narrow_controls import choice_box
 from napari_ngff.widgets.widget_tasks import WidgetTasks
 
@@ -64,17 +64,12 @@ class RegionForm(QWidget):
         self._settling.setSingleShot(True)
         self._settling.setInterval(SETTLED)
         self._settling.timeout.connect(self.measureRegion)
-        viewer.scene.camera.events.connect(self._on_view)
-        viewer.dims.events.current_step.connect(self._on_view)
+        for event in (viewer.scene.camera.events, viewer.dims.events.current_step):
+            connect_while_alive(event, self, self._on_view)
 
     def _on_view(self, event: Any = None) -> None:
         """Measure the visible area again once the view rests."""
-        # napari calls it until Python has collected the widget that Qt has deleted.
-        if (
-            isalive(self)  # type: ignore[no-untyped-call]
-            and self.isVisible()
-            and self.region.currentData() == "view"
-        ):
+        if self.isVisible() and self.region.currentData() == "view":
             self._settling.start()
 
     def showEvent(self, event: Any) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from qtpy.compat import isalive
 from qtpy.QtWidgets import QLabel, QPushButton, QVBoxLayout, QWidget
 
 from napari_ngff.viewer.bridge.view_volume import plan_volume, show_volume
 from napari_ngff.widgets.annotate.region_form import RegionForm
+from napari_ngff.widgets.connections import connect_while_alive
 from napari_ngff.widgets.form_dialog import FormDialog, close_form, shown_form
 from napari_ngff.widgets.theme_look import ThemeFollower
 
@@ -43,14 +43,12 @@ class VolumeForm(QWidget):
         self.button.clicked.connect(self.viewVolume)
         layers, dims = viewer.layers.events, viewer.dims.events
         for event in (layers.inserted, layers.removed, dims.ndisplay):
-            event.connect(self.refreshForm)
+            connect_while_alive(event, self, self.refreshForm)
 
     def refreshForm(self, event: Any = None) -> None:
         """Update the choices to the layers there are."""
-        # napari calls it until Python has collected the widget that Qt has deleted.
-        if isalive(self):  # type: ignore[no-untyped-call]
-            self.form.refreshLevels()
-            self.form.measureRegion()
+        self.form.refreshLevels()
+        self.form.measureRegion()
 
     def viewVolume(self) -> None:
         """Read the region in a worker, show it in 3D, and close the form."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from qtpy.compat import isalive
 from qtpy.QtCore import QEvent
 from qtpy.QtGui import QCursor, QGuiApplication, QKeySequence, QShortcut  # type: ignore[attr-defined]
 from qtpy.QtWidgets import QDockWidget, QMenu
@@ -25,6 +24,7 @@ from napari_ngff.widgets.browser.controls import CanvasMode, WaitingClick, mode_
 from napari_ngff.widgets.browser.panel import BrowserPanel
 from napari_ngff.widgets.browser.table_bar import TableDrops
 from napari_ngff.widgets.canvas_keys import leave_space_key
+from napari_ngff.widgets.connections import Connections, connect_while_alive
 from napari_ngff.widgets.docking import (
     ANNOTATE,
     INSPECTOR,
@@ -65,6 +65,7 @@ class BrowserDock(BrowserPanel):
         self._positions: tuple[Position, ...] = ()  # of the listed fields
         self._failures: dict[str, str] = {}
         self._tasks = WidgetTasks(self)
+        self._following = Connections(self)
         self._click = WaitingClick(self)
         self._asked = Position(None, "")
         self._clicked: str | None = None
@@ -79,7 +80,7 @@ class BrowserDock(BrowserPanel):
         ThemeFollower(self, napari_viewer, self.setColors)
 
     def _connect_signals(self) -> None:
-        self._session.browsing.connect(self._on_browsing)
+        connect_while_alive(self._session.browsing, self, self.setBrowser)
         self._click.over.connect(self._show_clicked)
         self.dropped.connect(self.showPath)
         self.map.chosen.connect(self.goToWell)
@@ -113,15 +114,18 @@ class BrowserDock(BrowserPanel):
         self._leave_browser()
         self._browser = browser
         node = browser.node
-        browser.position_changed.connect(self._on_position)
-        browser.layers_changed.connect(self._on_layers)
-        browser.labels_offered.connect(self._on_labels_offered)
-        browser.approached.connect(self._select_well)
-        browser.canvas_clicks.clicked.connect(self._on_canvas_click)
-        browser.canvas_clicks.menu_wanted.connect(self._on_menu)
-        browser.wells_changed.connect(self._show_problems)
-        browser.busy.connect(self._on_busy)
-        browser.states.changed.connect(self._want_states)
+        for signal, slot in (
+            (browser.position_changed, self._on_position),
+            (browser.layers_changed, self._on_layers),
+            (browser.labels_offered, self._on_labels_offered),
+            (browser.approached, self._select_well),
+            (browser.canvas_clicks.clicked, self._on_canvas_click),
+            (browser.canvas_clicks.menu_wanted, self._on_menu),
+            (browser.wells_changed, self._show_problems),
+            (browser.busy, self._on_busy),
+            (browser.states.changed, self._want_states),
+        ):
+            self._following.connect(signal, slot)
         location, alike = node.location, node.kind in (GroupKind.PLATE, GroupKind.WELL)
         cache = PreviewCache()
         # The images of a folder may be of any version.
@@ -164,20 +168,8 @@ class BrowserDock(BrowserPanel):
         return bool(super().event(event))
 
     def _disconnect_browser(self) -> None:
-        browser, self._browser = self._browser, None
-        if browser is not None:
-            for signal, slot in (
-                (browser.position_changed, self._on_position),
-                (browser.layers_changed, self._on_layers),
-                (browser.labels_offered, self._on_labels_offered),
-                (browser.approached, self._select_well),
-                (browser.canvas_clicks.clicked, self._on_canvas_click),
-                (browser.canvas_clicks.menu_wanted, self._on_menu),
-                (browser.wells_changed, self._show_problems),
-                (browser.busy, self._on_busy),
-                (browser.states.changed, self._want_states),
-            ):
-                signal.disconnect(slot, missing_ok=True)
+        self._browser = None
+        self._following.end()
 
     def _leave_browser(self) -> None:
         self._disconnect_browser()
@@ -284,8 +276,7 @@ class BrowserDock(BrowserPanel):
     # --- the menu of a well or a field
 
     def _on_canvas_click(self, position: Position) -> None:
-        if isalive(self):  # type: ignore[no-untyped-call]
-            self._select_well(position.well)
+        self._select_well(position.well)
 
     def _on_map_menu(self, path: str) -> None:
         self._on_menu(Position(path, ""))
@@ -293,7 +284,7 @@ class BrowserDock(BrowserPanel):
     def _on_menu(self, position: Position) -> None:
         """Open the menu of a well or a field."""
         browser = self._browser
-        if browser is None or not isalive(self):  # type: ignore[no-untyped-call]
+        if browser is None:
             return
         self._asked = position
         compared = any(self._is_asked(pinned) for pinned in browser.pinned_fields)
@@ -361,13 +352,9 @@ class BrowserDock(BrowserPanel):
 
     # --- signals of the browser
 
-    def _on_browsing(self, browser: Browser) -> None:
-        if isalive(self):  # type: ignore[no-untyped-call]
-            self.setBrowser(browser)
-
     def _on_position(self, position: Position | None) -> None:
         browser = self._browser
-        if browser is None or not isalive(self):  # type: ignore[no-untyped-call]
+        if browser is None:
             return
         self._show_mode()
         self.well.setCurrent(None)
@@ -397,7 +384,7 @@ class BrowserDock(BrowserPanel):
 
     def _on_layers(self) -> None:
         browser = self._browser
-        if browser is None or not isalive(self):  # type: ignore[no-untyped-call]
+        if browser is None:
             return
         self.map.change_state(pinned={p.well for p in browser.pinned_fields})
         self.controls.setAcquisitions(browser.acquisitions, browser.chosen_acquisitions)
@@ -408,8 +395,6 @@ class BrowserDock(BrowserPanel):
         self._on_position(browser.position)
 
     def _on_busy(self, busy: bool) -> None:
-        if not isalive(self):  # type: ignore[no-untyped-call]
-            return
         self.showBusy(busy)
         if not busy and not self._click.isActive():
             self._return_from_click()
@@ -428,7 +413,7 @@ class BrowserDock(BrowserPanel):
             self.status.setText(shorten_message(self._browser.problems[clicked]))
 
     def _show_problems(self) -> None:
-        if self._browser is not None and isalive(self):  # type: ignore[no-untyped-call]
+        if self._browser is not None:
             problems = {**self._failures, **self._browser.problems}
             problems = {well: reason for well, reason in problems.items() if reason}
             self.map.change_state(problems=problems)
@@ -436,7 +421,7 @@ class BrowserDock(BrowserPanel):
     def _want_states(self) -> None:
         """Count the states of annotation in a worker, and show them on the map."""
         browser = self._browser
-        if browser is not None and isalive(self):  # type: ignore[no-untyped-call]
+        if browser is not None:
             self._tasks.start_task("states", browser.count_states, self._on_states)
 
     def _on_states(self, states: dict[str, WellStates] | str) -> None:
@@ -463,7 +448,7 @@ class BrowserDock(BrowserPanel):
 
     def _on_labels_offered(self) -> None:
         browser = self._browser
-        if browser is None or not isalive(self):  # type: ignore[no-untyped-call]
+        if browser is None:
             return
         if browser.kind in (GroupKind.PLATE, GroupKind.WELL):
             self.controls.setLabels(browser.known_labels, browser.labels)

@@ -11,6 +11,7 @@ from qtpy.QtWidgets import QApplication
 from napari_ngff.viewer.browsing.camera import MARGIN, OVERVIEW_MARGIN, is_fitted
 from napari_ngff.viewer.session import session_of
 from napari_ngff.viewer.window import Window
+from napari_ngff.widgets.connections import connect_while_alive
 from napari_ngff.widgets.docking import BROWSER, find_dock, show_dock
 from napari_ngff.widgets.form_dialog import is_window_open
 
@@ -41,9 +42,9 @@ class ViewRefitting(QObject):
     def __init__(self, viewer: Any, dock: QObject) -> None:
         super().__init__(dock)
         self._viewer = viewer
-        viewer.canvas.events.size.connect(self._on_resized)
+        connect_while_alive(viewer.canvas.events.size, self, self._on_resized)
         QTimer.singleShot(0, self._fit_view)
-        QTimer.singleShot(SETTLING, self._end_refitting)
+        QTimer.singleShot(SETTLING, self.deleteLater)
 
     def _on_resized(self) -> None:
         # Later: the camera gets the new size only after this signal.
@@ -52,10 +53,6 @@ class ViewRefitting(QObject):
     def _fit_view(self) -> None:
         if is_window_open(self._viewer) and is_fitted(self._viewer):
             self._viewer.reset_view(margin=margin_of(self._viewer))
-
-    def _end_refitting(self) -> None:
-        self._viewer.canvas.events.size.disconnect(self._on_resized)
-        self.deleteLater()
 
 
 def margin_of(viewer: Any) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from typing import TYPE_CHECKING
 
 from qtpy.compat import isalive
@@ -28,12 +27,11 @@ from napari_ngff.widgets.browser.controls import BrowserControls
 from napari_ngff.widgets.browser.plate_map import PlateMapView
 from napari_ngff.widgets.browser.table_bar import TableBar, is_table
 from napari_ngff.widgets.browser.well_view import WellView
+from napari_ngff.widgets.connections import while_alive
 from napari_ngff.widgets.drop_target import DropTarget
 from napari_ngff.widgets.workers import main_calls
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from qtpy.QtGui import QHideEvent, QShowEvent
 
     from napari_ngff.plate.previews.preview import PreviewReader
@@ -81,7 +79,11 @@ class PictureFeed(QObject):
         self._acquisition = None
         if reader is not None:
             self._server = reader.server
-            calls, key, deliver = main_calls(), object(), _make_deliverer(self)
+            calls, key, deliver = (
+                main_calls(),
+                object(),
+                while_alive(self.deliver_ready),
+            )
             self._queue = PreviewQueue(reader, lambda: calls.call_newest(key, deliver))
             self.destroyed.connect(self._queue.close)
 
@@ -190,19 +192,6 @@ class PictureFeed(QObject):
         if new:
             self._failed.update(new)
             self.errors_changed.emit(new)
-
-
-def _make_deliverer(feed: PictureFeed) -> Callable[[], None]:
-    """Make a function that lets a feed hand out thumbnails, if it still exists."""
-    # Weak: threads of the queue may still run when the dock is closed.
-    reference = weakref.ref(feed)
-
-    def deliver_if_alive() -> None:
-        feed = reference()
-        if feed is not None and isalive(feed):  # type: ignore[no-untyped-call]
-            feed.deliver_ready()
-
-    return deliver_if_alive
 
 
 def image_of(thumbnail: WellThumbnail) -> QImage | None:

@@ -26,6 +26,7 @@ from napari_ngff.viewer.browsing.plate_tables import PlateTables
 from napari_ngff.viewer.browsing.table_offers import MeasureScope
 from napari_ngff.viewer.napari_private import qt_viewer_of
 from napari_ngff.widgets.browser.controls import make_caption
+from napari_ngff.widgets.connections import Connections
 from napari_ngff.widgets.dialogs import ask_table_file, ask_table_to_load
 from napari_ngff.widgets.event_watcher import EventWatcher
 from napari_ngff.widgets.narrow_controls import choice_box
@@ -66,6 +67,7 @@ class TableBar(QWidget):
         super().__init__(parent)
         self._map, self._controls = plate_map, controls
         self._tables: PlateTables | None = None
+        self._following = Connections(self)
         tip = "Tables that were loaded or found; numbers of labels"
         self.table = choice_box(self, "Table", tip)
         self.load_button = QPushButton("Load…", self)
@@ -169,12 +171,13 @@ class TableBar(QWidget):
         tables, self._tables = self._tables, None
         if tables is not None:
             self.destroyed.disconnect(tables.close)
+            self._following.end()
             tables.close()
         if browser is not None:
             self._tables = tables = PlateTables(viewer, browser)
-            tables.changed.connect(self._show_tables)
-            tables.message_sent.connect(self._show_note)
-            tables.progressed.connect(self._on_progress)
+            self._following.connect(tables.changed, self._show_tables)
+            self._following.connect(tables.message_sent, self._show_note)
+            self._following.connect(tables.progressed, self._on_progress)
             self.destroyed.connect(tables.close)
             tables.find_tables()
         self._on_progress(1, 1)

@@ -32,6 +32,7 @@ from napari_ngff.viewer.converting.layer_sources import (
     unsaved_layers,
     visible_crop,
 )
+from napari_ngff.widgets.connections import Connections, while_alive
 from napari_ngff.widgets.converting.job_bar import JobBar, watch_job
 from napari_ngff.widgets.form_dialog import FormDialog, shown_form
 from napari_ngff.widgets.login_dialog import (
@@ -145,13 +146,13 @@ class ConvertForm(QWidget):
         self.discard.clicked.connect(self.task.discard)
         self.open.clicked.connect(self.open_result)
         self.bar.cancel.clicked.connect(self.task.cancel)
-        self.task.changed.connect(self._show_task)
-        self.task.login_needed.connect(self._ask_login)
+        self._following = Connections(self)
+        self._following.connect(self.task.changed, self._show_task)
+        self._following.connect(self.task.login_needed, self._ask_login)
 
     def leave(self, _: Any = None) -> None:
         """Stop following the task, when the dialog is closed; its work continues."""
-        self.task.changed.disconnect(self._show_task, missing_ok=True)
-        self.task.login_needed.disconnect(self._ask_login, missing_ok=True)
+        self._following.end()
 
     def start_task(self) -> None:
         """Convert, after the question about unsaved changes."""
@@ -204,10 +205,10 @@ class ConvertForm(QWidget):
 
     def _ask_login(self, server: str) -> None:
         """Ask for the login of a server; the task goes on with it."""
-        find_kept_login(self.viewer, server, self._take_login)
+        find_kept_login(self.viewer, server, while_alive(self._take_login))
 
     def _take_login(self, answer: LoginAnswer | None) -> None:
-        if answer is not None and isalive(self):  # type: ignore[no-untyped-call]
+        if answer is not None:
             self._login = answer
             call = self.task.call
             assert call is not None

@@ -102,6 +102,6 @@ class _ActivityBar(cancelable_progress):  # type: ignore[misc]
 
     def end(self, _: object = None) -> None:
         """Close it."""
-        self._job.stepped.disconnect(self.show_step, missing_ok=True)
-        self._job.ended.disconnect(self.end, missing_ok=True)
+        self._job.stepped.disconnect(self.show_step)
+        self._job.ended.disconnect(self.end)
         self.close()

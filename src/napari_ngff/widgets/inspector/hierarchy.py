@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from qtpy.compat import isalive
 from qtpy.QtCore import QAbstractItemModel, QModelIndex, QObject, Qt, Signal  # type: ignore[attr-defined]
 
 from napari_ngff.viewer.inspecting.inspection import TreeEntry, list_children
 from napari_ngff.viewer.unexpected import attempt_work
 from napari_ngff.viewer.window import Window
+from napari_ngff.widgets.connections import while_alive
 
 TITLES = ("Name", "Kind")
 NOWHERE = QModelIndex()
@@ -143,11 +143,8 @@ class HierarchyModel(QAbstractItemModel):
         row = self._row_at(parent)
         if row is not None and self.canFetchMore(parent):
             row.asked = True
-            top = self._top
-            Window.current.run_work(
-                lambda: list_or_explain(row.entry),
-                lambda entries: self._add_rows(top, row, entries),
-            )
+            done = partial(while_alive(self._add_rows), self._top, row)
+            Window.current.run_work(lambda: list_or_explain(row.entry), done)
 
     def data(self, index: QModelIndex, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
         """Return name and kind; the full path, or the error, as a tool tip."""
@@ -184,7 +181,7 @@ class HierarchyModel(QAbstractItemModel):
     ) -> None:
         """Add the rows that a worker read, unless another hierarchy is shown by now."""
         # `known` as well: after `refreshRow` two workers may read the same rows.
-        if not isalive(self) or top is not self._top or row.known:  # type: ignore[no-untyped-call]
+        if top is not self._top or row.known:
             return
         if isinstance(entries, str):
             row.error, entries = entries, ()

@@ -42,6 +42,7 @@ from napari_ngff.viewer.reader import read_node
 from napari_ngff.viewer.session import session_of
 from napari_ngff.viewer.unexpected import attempt_work
 from napari_ngff.viewer.window import Window
+from napari_ngff.widgets.connections import connect_while_alive, while_alive
 from napari_ngff.widgets.dialogs import ask_question
 from napari_ngff.widgets.docking import place_dock
 from napari_ngff.widgets.drop_target import DropTarget
@@ -166,7 +167,8 @@ class Inspector(DropTarget):
         self.reload.clicked.connect(self.reloadTree)
         self.check.clicked.connect(self.checkAll)
         self.copyPath.clicked.connect(self._copy_path)
-        self._viewer.layers.selection.events.active.connect(self._follow_selection)
+        selected = self._viewer.layers.selection.events.active
+        connect_while_alive(selected, self, self._follow_selection)
         self._saved_lists = SavedLists(self._refresh_labels)
 
     # --- what others let it show
@@ -243,7 +245,7 @@ class Inspector(DropTarget):
         self.problems.setEnabled(False)
 
         work = partial(attempt_work, partial(repair_all, entry, code))
-        Window.current.run_work(work, lambda details: self._on_fixed(entry, details))
+        Window.current.run_work(work, partial(while_alive(self._on_fixed), entry))
 
     def openLayers(self) -> None:
         """Open the chosen group as layers."""
@@ -355,8 +357,6 @@ class Inspector(DropTarget):
         self.status.setText(f"{count_text(findings)}{end}".capitalize())
 
     def _on_fixed(self, entry: TreeEntry, details: PlaceDetails | str) -> None:
-        if not isalive(self):  # type: ignore[no-untyped-call]
-            return
         self.problems.setEnabled(True)
         if isinstance(details, str):
             self.status.setText(details)
@@ -436,10 +436,9 @@ class Inspector(DropTarget):
     # --- what the user does
 
     def _follow_selection(self, _: Any = None) -> None:
-        if isalive(self):  # type: ignore[no-untyped-call]
-            node = node_of(self._viewer.layers.selection.active)
-            if node is not None:
-                self.showNode(node)
+        node = node_of(self._viewer.layers.selection.active)
+        if node is not None:
+            self.showNode(node)
 
     def _copy_path(self) -> None:
         clipboard = QGuiApplication.clipboard()

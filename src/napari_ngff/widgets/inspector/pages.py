@@ -6,7 +6,6 @@ from functools import partial
 from html import escape
 from typing import TYPE_CHECKING
 
-from qtpy.compat import isalive
 from qtpy.QtCore import Qt, Signal  # type: ignore[attr-defined]
 from qtpy.QtWidgets import (
     QAbstractItemView,
@@ -29,6 +28,7 @@ from napari_ngff.viewer.inspecting.inspection import (
 )
 from napari_ngff.viewer.unexpected import attempt_work
 from napari_ngff.viewer.window import Window
+from napari_ngff.widgets.connections import while_alive
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -200,12 +200,11 @@ class UndoRepair(QPushButton):
         self.hide()
 
         Window.current.run_work(
-            partial(attempt_work, partial(undo_repair, entry, kept)), self._on_done
+            partial(attempt_work, partial(undo_repair, entry, kept)),
+            while_alive(self._on_done),
         )
 
     def _on_done(self, result: tuple[str, ...] | str) -> None:
-        if not isalive(self):  # type: ignore[no-untyped-call]
-            return
         if isinstance(result, str):
             self.failed.emit(f"Not undone. {result}")
             return

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from qtpy.compat import isalive
 from qtpy.QtCore import QSignalBlocker, QTimer, Signal  # type: ignore[attr-defined]
 from qtpy.QtWidgets import (
     QComboBox,
@@ -24,6 +23,7 @@ from napari_ngff.viewer.inspecting.inspection import homes_of, is_named
 from napari_ngff.viewer.placing.system_views import system_name
 from napari_ngff.viewer.placing.user_alignment import is_movable
 from napari_ngff.viewer.session import session_of
+from napari_ngff.widgets.connections import connect_while_alive
 from napari_ngff.widgets.narrow_controls import choice_box
 
 if TYPE_CHECKING:
@@ -70,12 +70,11 @@ class SystemChooser(QWidget):
         self._later.setSingleShot(True)
         self._later.timeout.connect(self.listSystems)
         layers = viewer.layers
-        # napari and psygnal hold the methods weakly.
-        layers.events.inserted.connect(self._on_layers)
-        layers.events.removed.connect(self._on_layers)
+        for event in (layers.events.inserted, layers.events.removed):
+            connect_while_alive(event, self, self._on_layers)
         # Systems that a field leads to take time to find, so not for each click.
-        layers.selection.events.active.connect(self._mark_system)
-        self._session.system_shown.connect(self._mark_system)
+        for event in (layers.selection.events.active, self._session.system_shown):
+            connect_while_alive(event, self, self._mark_system)
         self.listSystems()
 
     def listSystems(self) -> None:
@@ -92,15 +91,14 @@ class SystemChooser(QWidget):
 
     def _mark_system(self, _: object = None) -> None:
         """Show the coordinate system of the active layer in the box."""
-        if isalive(self):  # type: ignore[no-untyped-call]
-            active = self._viewer.layers.selection.active
-            current = self._session.system_of(active)
-            # A layer that was just added is listed only by the timer.
-            known = current in self._systems
-            index = self._systems.index(current) if known and current else -1
-            with QSignalBlocker(self.systems):
-                self.systems.setCurrentIndex(index)
-            self.save.setEnabled(is_movable(active))
+        active = self._viewer.layers.selection.active
+        current = self._session.system_of(active)
+        # A layer that was just added is listed only by the timer.
+        known = current in self._systems
+        index = self._systems.index(current) if known and current else -1
+        with QSignalBlocker(self.systems):
+            self.systems.setCurrentIndex(index)
+        self.save.setEnabled(is_movable(active))
 
     def saveTransform(self) -> None:
         """Ask for a name, and save the position of the active layer."""
@@ -123,8 +121,7 @@ class SystemChooser(QWidget):
             self.saved.emit(f"Saved in {path}.{shown} {name_unmoved(left)}".rstrip())
 
     def _on_layers(self, _: object = None) -> None:
-        if isalive(self):  # type: ignore[no-untyped-call]
-            self._later.start(0)
+        self._later.start(0)
 
     def _on_chosen(self, index: int) -> None:
         left = self._session.show_system(self._systems[index])

@@ -59,6 +59,6 @@ class _CopyBar(cancelable_progress):  # type: ignore[misc]
 
     def end(self) -> None:
         """Close it."""
-        self._copy.progressed.disconnect(self.show_part, missing_ok=True)
-        self._copy.ended.disconnect(self.end, missing_ok=True)
+        self._copy.progressed.disconnect(self.show_part)
+        self._copy.ended.disconnect(self.end)
         self.close()

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from napari._qt.layer_controls.qt_labels_controls import QtLabelsControls
 from napari._qt.layer_controls.qt_layer_controls_container import layer_to_controls
-from qtpy.compat import isalive
 from qtpy.QtCore import QTimer
 from qtpy.QtWidgets import (
     QCheckBox,
@@ -26,10 +25,14 @@ from napari_ngff.viewer.saving.save_state import SaveWatch
 from napari_ngff.viewer.saving.sidecars import edit_copy
 from napari_ngff.viewer.session import viewer_of
 from napari_ngff.widgets.canvas_keys import leave_space_key
+from napari_ngff.widgets.connections import (
+    Connections,
+    connect_while_alive,
+    while_alive,
+)
 from napari_ngff.widgets.painting_outlines import install_overlays
 
 if TYPE_CHECKING:
-    from psygnal import SignalInstance
     from qtpy.QtWidgets import QFormLayout
 
     from napari_ngff.viewer.saving.layer_saver import LayerSaver
@@ -41,7 +44,7 @@ class SaveControls(QWidget):
     def __init__(self, layer: OMEZarrLabels, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._layer = layer
-        self._watch = SaveWatch(layer, self._on_counted)
+        self._watch = SaveWatch(layer, while_alive(self.showState))
         self.save = QPushButton("Save", self)
         self.save.setToolTip("Save what changed into the file (Ctrl+S)")
         self.save.clicked.connect(self._on_save)
@@ -67,10 +70,11 @@ class SaveControls(QWidget):
         row.addWidget(self.state, 1)
         leave_space_key(self)
         self._followed: LayerSaver | None = None
-        layer.events.data.connect(self._show_state_soon)
-        layer.events.paint.connect(self._show_state_soon)
+        self._following = Connections(self)
+        for event in (layer.events.data, layer.events.paint):
+            connect_while_alive(event, self, self._show_state_soon)
         for event in (layer.events.editable, layer.events.locked):
-            event.connect(self.showState)
+            connect_while_alive(event, self, self.showState)
         self.showState()
 
     def showEvent(self, event: Any) -> None:
@@ -85,8 +89,6 @@ class SaveControls(QWidget):
 
     def showState(self, _: Any = None) -> None:
         """Show the state now, and again with each signal of the saver."""
-        if not isalive(self):  # type: ignore[no-untyped-call]
-            return
         self._follow_saver(self._layer.saver)
         state = self._watch.read_state()
         self.state.setText(state.text)
@@ -103,19 +105,15 @@ class SaveControls(QWidget):
         """Follow the signals of a saver, and no longer those of the one before."""
         if saver is self._followed:
             return
-        for signal in _signals_of(self._followed):
-            signal.disconnect(self.showState, missing_ok=True)
+        self._following.end()
         self._followed = saver
-        for signal in _signals_of(saver):
-            signal.connect(self.showState)
+        if saver is not None:
+            for name in ("dirty_changed", "progressed", "saved", "failed"):
+                self._following.connect(getattr(saver, name), self.showState)
 
     def _show_state_soon(self, event: Any = None) -> None:
         # A stroke is about to end; or the saver of another field's labels comes next.
         QTimer.singleShot(0, self.showState)
-
-    def _on_counted(self) -> None:
-        if isalive(self):  # type: ignore[no-untyped-call]
-            self.showState()
 
     def _on_save(self) -> None:
         save_labels(self._layer)
@@ -125,7 +123,7 @@ class SaveControls(QWidget):
         viewer = viewer_of(self._layer)
         copy = None if viewer is None else edit_copy(viewer, self._layer)
         if copy is not None:
-            copy.ended.connect(self._show_state_soon)
+            copy.ended.connect(while_alive(self._show_state_soon))
         self.showState()
 
     def _on_padlock(self, locked: bool) -> None:
@@ -134,12 +132,6 @@ class SaveControls(QWidget):
     def _on_cancel(self) -> None:
         if self._layer.saver is not None:
             self._layer.saver.cancel()
-
-
-def _signals_of(saver: LayerSaver | None) -> tuple[SignalInstance, ...]:
-    if saver is None:
-        return ()
-    return saver.dirty_changed, saver.progressed, saver.saved, saver.failed
 
 
 UNITS = ("image pixels", "screen pixels")

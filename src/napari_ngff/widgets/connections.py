@@ -1,0 +1,66 @@
+"""Calls of a widget's methods by what outlives it, such as a viewer or a worker."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+from weakref import WeakMethod
+
+from qtpy.compat import isalive
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from qtpy.QtCore import QObject
+
+Links = list[tuple[Any, "WeakMethod[Callable[..., Any]]"]]
+"""Signals of psygnal or napari, and the methods that are connected to them."""
+
+
+class Connections:
+    """Connections to what a widget follows for a while, until `end` or its own end.
+
+    Qt deletes a widget while Python still has it, with methods that would then fail.
+    """
+
+    def __init__(self, widget: QObject) -> None:
+        self._links: Links = []
+        widget.destroyed.connect(partial(_disconnect, self._links))
+
+    def connect(self, signal: Any, slot: Callable[..., Any]) -> None:
+        """Call a method at each signal of psygnal or napari."""
+        signal.connect(slot)
+        self._links.append((signal, WeakMethod(slot)))
+
+    def end(self) -> None:
+        """Disconnect all."""
+        _disconnect(self._links)
+
+
+def connect_while_alive(signal: Any, widget: QObject, slot: Callable[..., Any]) -> None:
+    """Call a method at each signal of psygnal or napari, until a widget is deleted."""
+    Connections(widget).connect(signal, slot)
+
+
+def while_alive(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that calls a method of a widget, as long as that is there.
+
+    It does not keep the widget alive.
+    """
+    reference = WeakMethod(method)
+
+    def call(*values: Any) -> Any:
+        bound: Any = reference()
+        if bound is not None and isalive(bound.__self__):  # type: ignore[no-untyped-call]
+            return bound(*values)
+        return None
+
+    return call
+
+
+def _disconnect(links: Links, _: QObject | None = None) -> None:
+    for signal, method in links:
+        slot = method()
+        if slot is not None:
+            signal.disconnect(slot)
+    links.clear()
