@@ -70,6 +70,7 @@ class Consequence(StrEnum):
     LEFT_OUT = "It is left out."
     ENTRY_LEFT_OUT = "The entry is left out."
     PART_LEFT_OUT = "It is left out; everything else is shown."
+    CHUNKS_LEFT_OUT = "They are not shown."
     MULTISCALE_LEFT_OUT = "The multiscale is left out."
     TRANSFORM_LEFT_OUT = "The transformation is left out."
     SYSTEMS_LEFT_OUT = (

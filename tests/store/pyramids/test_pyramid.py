@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import itertools
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -200,6 +202,60 @@ def test_a_broken_chunk_is_reported_or_raised(tmp_path):
     assert "0/0.0" in str(reported[0])
     with pytest.raises(ChunkError, match=r"0/0\.0"):
         read(open_pyramid(open_node(folder)).levels[0])
+
+
+def list_keys(encoding, ndim):
+    name, separator = encoding
+    grid = np.ndindex((2,) * ndim)
+    prefix = ["c"] if name == "default" else []
+    return [separator.join([*prefix, *map(str, cell)]) for cell in grid]
+
+
+ENCODINGS = list(itertools.product(("v2", "default"), "./"))
+
+
+@pytest.mark.parametrize("ndim", [2, 3])
+@pytest.mark.parametrize("stored", ENCODINGS)
+@pytest.mark.parametrize("stated", ENCODINGS)
+def test_chunks_whose_names_contradict_the_document_are_a_problem(
+    tmp_path, stated, stored, ndim
+):
+    shapes = {"0": 8, "1": 2}
+    for level, size in shapes.items():
+        array = zarr.create_array(
+            tmp_path / level, shape=(size,) * ndim, chunks=(size // 2,) * ndim,
+            dtype="u1", chunk_key_encoding={"name": stated[0], "separator": stated[1]},
+        )  # fmt: skip
+        array[...] = 7
+        moved = list(zip(list_keys(stated, ndim), list_keys(stored, ndim), strict=True))
+        aside = tmp_path / f"{level}.aside"
+        for old, new in moved:
+            (aside / new).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / level / old).rename(aside / new)
+        (aside / "zarr.json").write_bytes((tmp_path / level / "zarr.json").read_bytes())
+        shutil.rmtree(tmp_path / level)
+        aside.rename(tmp_path / level)
+    axes = [{"name": name, "type": "space"} for name in "zyx"[-ndim:]]
+    datasets = [
+        {
+            "path": level,
+            "coordinateTransformations": [
+                {"type": "scale", "scale": [8.0 / size] * ndim}
+            ],
+        }
+        for level, size in shapes.items()
+    ]
+    ome = {"version": "0.5", "multiscales": [{"axes": axes, "datasets": datasets}]}
+    group = {"zarr_format": 3, "node_type": "group", "attributes": {"ome": ome}}
+    (tmp_path / "zarr.json").write_text(json.dumps(group))
+    pyramid = open_pyramid(open_node(tmp_path))
+    told = [p for p in pyramid.problems if p.code == "chunk-names"]
+    # Said once, and only where the picture is not what is stored.
+    assert len(told) == (not read(pyramid.levels[0]).any())
+    assert (stated != stored) == bool(told)
+    for problem in told:
+        text = str(problem)
+        assert any(key.split("/")[0] in text for key in list_keys(stored, ndim))
 
 
 def test_types_and_names_that_disagree_are_noted(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -22,6 +23,9 @@ from napari_ngff.store.filters import decode_filter
 __all__ = ["ABSENT", "ArrayLayout", "ChunkKeys", "Shape", "ShardIndex", "most_encoded"]
 
 Shape = tuple[int, ...]
+
+CHUNK_NAME = re.compile(r"(c|\d+)(\.\d+)*")
+"""Of a chunk, or of the folder that holds chunks, by any encoding of keys."""
 
 ABSENT = 0xFFFF_FFFF_FFFF_FFFF
 """Offset and length of an empty chunk in a shard's index."""
@@ -54,6 +58,14 @@ class ChunkKeys:
         parts = map(str, position)
         # "0": the one chunk of an array without axes, in Zarr v2.
         return between.join((self.prefix, *parts) if self.prefix else parts) or "0"
+
+    def is_misnamed(self, name: str, ndim: int) -> bool:
+        """Return whether a name in an array's folder is a chunk's by other keys."""
+        if self.separator is None or not CHUNK_NAME.fullmatch(name):
+            return False
+        first, *others = name.split(".")
+        parts = ndim + bool(self.prefix) if self.separator == "." else 1
+        return (first == "c") != bool(self.prefix) or len(others) != max(parts, 1) - 1
 
 
 @dataclass(frozen=True, slots=True)

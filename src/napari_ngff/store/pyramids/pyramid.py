@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any
 
-from napari_ngff.errors import NodeNotFoundError, OMEZarrError, UnsupportedError
+from napari_ngff.errors import (
+    AccessError,
+    NodeNotFoundError,
+    OMEZarrError,
+    UnsupportedError,
+)
 from napari_ngff.metadata.axes import AXES_BEFORE_0_3
 from napari_ngff.metadata.model import (
     Axis,
@@ -48,6 +54,9 @@ VIEW = 2048
 
 MOST_CHUNKS = 100_000
 """Chunks in a view; the window would wait far more than ten seconds for more."""
+
+MOST_NAMES = 10_000
+"""Chunks and shards of a level whose names are looked at when it is opened."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -366,6 +375,9 @@ def _check_arrays(
     problems: list[Problem],
 ) -> None:
     first = arrays[0]
+    misnamed = filter(None, map(_find_misnamed, arrays))
+    # The first says enough: who renames chunks does that in all levels.
+    problems += islice(misnamed, 1)
     for level, array in zip(multiscale.levels, arrays, strict=True):
         problems += [
             _level_problem("zarr-metadata", array.path, flaw, "It is read.")
@@ -397,6 +409,29 @@ def _check_arrays(
                     "level-misplaced", array.path, text, consequence, Severity.WARNING
                 )
             )
+
+
+def _find_misnamed(array: ChunkedArray) -> Problem | None:
+    """Look for chunks whose names contradict the document: they would be read as 0."""
+    keys, source = array.layout.keys, array.source
+    stored = array.shards or array.chunks
+    count = math.prod(-(-n // m) for n, m in zip(array.shape, stored, strict=True))
+    # Not on servers: that would be one more request for each level.
+    if count > MOST_NAMES or array.has_lent_layout or "://" in source.name:
+        return None
+    names: Sequence[str] | None = None
+    with suppress(AccessError):  # who may not list may still read
+        names = source.list_names(array.path)
+    for name in names or ():
+        if keys.is_misnamed(name, array.ndim):
+            key = keys.make_key((0,) * array.ndim)
+            text = (
+                f"Chunks such as {name!r} are not found: by its metadata they are named"
+                f" such as {key!r}. Correct the names or the metadata."
+            )
+            consequence = Consequence.CHUNKS_LEFT_OUT
+            return _level_problem("chunk-names", array.path, text, consequence)
+    return None
 
 
 def _measure_drift(
