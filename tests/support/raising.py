@@ -18,8 +18,10 @@ OURS = (
 )
 """What lets work go on, and what Python itself calls."""
 
-RUNNER = "napari_ngff.viewer.window:Window.run_work"
-"""Only starts work: by Qt, which does not fail."""
+RUNNERS = tuple(
+    f"napari_ngff.viewer.window:Window.{name}" for name in ("run_work", "run_in_main")
+)
+"""They only pass a call on: by Qt, which does not fail."""
 
 SOURCE = os.path.dirname(napari_ngff.__file__)
 
@@ -57,7 +59,7 @@ class CallTrace:
         if module in OURS or code.co_name == "__del__":
             return
         callee = f"{module}:{code.co_qualname}"
-        if callee == RUNNER:
+        if callee in RUNNERS:
             return
         call = caller.f_code.co_qualname, callee
         if self._chosen is None:

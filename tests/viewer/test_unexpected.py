@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import numpy as np
 import pytest
 import zarr
@@ -10,7 +12,9 @@ from napari.utils.notifications import notification_manager
 
 from napari_ngff import open_node, read_layers
 from napari_ngff.labels.kept_edits import find_kept_edits
+from napari_ngff.metadata.model import GroupKind
 from napari_ngff.viewer.browsing.positions import Position
+from napari_ngff.viewer.converting.conversion_task import ConversionTask
 from napari_ngff.viewer.layer_plan import origin_of
 from napari_ngff.viewer.painting.layer_classes import classes_of_layer
 from napari_ngff.viewer.painting.new_labels import new_labels
@@ -18,6 +22,7 @@ from napari_ngff.viewer.samples import write_image
 from napari_ngff.viewer.session import session_of
 from napari_ngff.viewer.unexpected import Signal, going_on
 from napari_ngff.viewer.window import Window
+from patience import until
 from plates import mark_own, write_plate
 from raising import each_failing
 
@@ -289,3 +294,35 @@ def test_a_journal_that_cannot_be_restored_is_kept(tmp_path, told, monkeypatch):
     restoring.show()
     restoring.restore()
     assert restoring.is_restored
+
+
+CONVERTING = (
+    "viewer/converting/conversion_task.py",
+    "viewer/converting/long_job.py",
+    "store/convert/child_process.py",
+)
+
+
+# A process that did not begin, and a pipe that was not closed in time.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_conversion_ends_whatever_fails_and_the_next_one_works(tmp_path, told, every):
+    source = write_image(tmp_path / "cells.ome.zarr", shape=(16, 16))
+    made, task = tmp_path / "made.ome.zarr", ConversionTask()
+
+    def forget():
+        notification_manager.records.clear()
+        shutil.rmtree(made, ignore_errors=True)
+
+    def convert():
+        with going_on():  # as a slot of a button
+            task.start(str(source), str(made), {"levels": "0"})
+        until(lambda: task.job is None)
+
+    for error in each_failing(CONVERTING, forget, convert, 4 * every):
+        is_done = task.status == "Done: made.ome.zarr."
+        assert is_done or told or str(error) in task.status, error
+        assert not task.status.startswith("Reading"), error
+        forget()
+        convert()
+        assert task.status == "Done: made.ome.zarr.", error
+        assert open_node(made).kind is GroupKind.IMAGE, error

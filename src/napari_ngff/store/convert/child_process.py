@@ -64,30 +64,30 @@ def run_in_child(
     Exception
         Of the work.
     """
-    process = subprocess.Popen(
+    # At its end, whatever happened: closes the input, which asks the process to stop.
+    with subprocess.Popen(
         # -P: modules in the current folder are not imported.
         [sys.executable, "-P", "-m", __name__],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    try:
-        with suppress(BrokenPipeError):  # it has ended, as is noticed below
-            pickle.dump((work, arguments), process.stdin)
-            process.stdin.flush()
-        kind, value = _read_message(process.stdout)
-        while kind == STEP:
-            follow(value)
-            kind, value = _read_message(process.stdout)
-    finally:
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
         try:
-            # Its input is closed, which asks it to stop.
-            process.communicate(timeout=grace)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.communicate()
+            with suppress(BrokenPipeError):  # it has ended, as is noticed below
+                pickle.dump((work, arguments), process.stdin)
+                process.stdin.flush()
+            kind, value = _read_message(process.stdout)
+            while kind == STEP:
+                follow(value)
+                kind, value = _read_message(process.stdout)
+        finally:
+            try:
+                process.communicate(timeout=grace)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.communicate()
     if isinstance(value, Exception):
         raise value
     return value

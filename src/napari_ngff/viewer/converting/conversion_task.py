@@ -30,7 +30,7 @@ from napari_ngff.viewer.notices import (
     shorten_message,
     shorten_name,
 )
-from napari_ngff.viewer.unexpected import Signal
+from napari_ngff.viewer.unexpected import Signal, going_on
 from napari_ngff.viewer.window import Window
 from napari_ngff.viewer.write_layers import complete_path
 
@@ -136,12 +136,14 @@ class ConversionTask:
 
     def _take_outcome(self, outcome: ConversionResult | Exception) -> None:
         job, self.job = self.job, None
-        if isinstance(outcome, Exception):
-            self.status = failure_text(outcome)
-            self._look_for_parts()
-        else:
-            self.result = outcome
-            self.status = result_text(outcome)
+        self.status = "The conversion has ended."
+        with going_on():
+            if isinstance(outcome, Exception):
+                self.status = failure_text(outcome)
+                self._look_for_parts()
+            else:
+                self.result = outcome
+                self.status = result_text(outcome)
         self.changed.emit()
         if job is not None and not len(self.changed):
             # The form was closed meanwhile.

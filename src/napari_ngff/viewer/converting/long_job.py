@@ -64,11 +64,13 @@ class LongJob:
     def start(self) -> None:
         """Begin."""
         self.is_running = True
-        # Not one of the window's threads, which are few: it may take hours.
-        thread = threading.Thread(target=self._run, name="napari-ngff-job", daemon=True)
         try:
-            thread.start()
-        except RuntimeError as error:  # no further thread can be started
+            # Not one of the window's threads, which are few: it may take hours.
+            threading.Thread(
+                target=self._run, name="napari-ngff-job", daemon=True
+            ).start()
+        # A form waits for the end.
+        except Exception as error:  # noqa: BLE001
             self._finish(error)
 
     def cancel(self) -> None:
