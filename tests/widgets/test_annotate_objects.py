@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import json
 import shutil
+import threading
+import time
 
 import numpy as np
 import pytest
@@ -15,11 +17,13 @@ from qtpy.QtWidgets import QFileDialog
 
 from mouse import canvas, click, pump, until
 from napari_ngff.labels.canvas import Canvas
+from napari_ngff.plugin import use_workers
 from napari_ngff.viewer.bridge.merge_result import HOW
 from napari_ngff.viewer.bridge.work_region import WORK
 from napari_ngff.viewer.painting.layer_classes import classes_of_layer
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.samples import write_image
+from napari_ngff.widgets.annotate import bridge_form
 from napari_ngff.widgets.annotate.bridge_form import show_bridge_form
 from painting import Empty
 
@@ -280,6 +284,29 @@ def test_labels_are_exported_with_what_is_not_saved(
     assert float(rows["7"]["len_x_micrometer"]) == pytest.approx(81 * size, abs=size)
     start = (X + 200 - 40) * size
     assert float(rows["7"]["x_micrometer"]) == pytest.approx(start, abs=size)
+
+
+def test_closing_the_form_cancels_an_export(
+    viewer, dock, labels, tmp_path, monkeypatch
+):
+    begun, ended = threading.Event(), threading.Event()
+
+    def write(layer, path, level, is_stopped):
+        begun.set()
+        while not is_stopped():
+            time.sleep(0.01)
+        ended.set()
+        return ""
+
+    use_workers()
+    path = str(tmp_path / "out.geojson")
+    monkeypatch.setattr(bridge_form, "export_outlines", write)
+    monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (path, ""))
+    form = show_bridge_form(viewer)
+    press(form.export.outlines)
+    until(begun.is_set)
+    form.window().close()
+    until(ended.is_set)
 
 
 @pytest.mark.long

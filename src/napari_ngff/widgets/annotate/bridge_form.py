@@ -130,6 +130,8 @@ class ExportBox(QGroupBox):
         path = path if path.endswith((ending, ".json")) else f"{path}{ending}"
         # One for each export: cancelling it must not stop the next.
         stop = self._stop = threading.Event()
+        # Nobody would be shown how an export ended whose form is closed.
+        self.destroyed.connect(stop.set)
 
         def write_in_worker() -> str:
             try:
