@@ -286,9 +286,7 @@ def test_labels_are_exported_with_what_is_not_saved(
     assert float(rows["7"]["x_micrometer"]) == pytest.approx(start, abs=size)
 
 
-def test_closing_the_form_cancels_an_export(
-    viewer, dock, labels, tmp_path, monkeypatch
-):
+def test_a_closed_form_cancels_its_export(viewer, dock, labels, tmp_path, monkeypatch):
     begun, ended = threading.Event(), threading.Event()
 
     def write(layer, path, level, is_stopped):

@@ -46,7 +46,7 @@ def cells(viewer, tmp_path, readers):
     folder = napari_ngff.write(
         tmp_path / "stack",
         [Image((x + y).astype("uint16"), name="a"), Labels(labels, name="cells")],
-        version="0.5",
+        to_version="0.5",
     )
     viewer.open(str(folder), plugin="napari-ngff")
     pump(300)
