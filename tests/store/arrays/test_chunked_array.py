@@ -535,7 +535,15 @@ def test_unknown_codec_is_named():
     ("changes", "remedy"),
     [
         ({"codecs": ["bytes", "jetzip"]}, "Write it again in common types and codecs"),
-        ({"codecs": ["imagecodecs_jpegxl"]}, "Run: pip install imagecodecs-numcodecs"),
+        (
+            {"codecs": ["imagecodecs_jpegxl"]},
+            r"Run: pip install imagecodecs-numcodecs \(for Zarr v3 imagecodecs-zarr,",
+        ),
+        ({"codecs": ["cast_value", "bytes"]}, "Run: pip install 'zarr>=3.2' cast"),
+        (
+            {"chunk_grid": {"name": "rectilinear", "configuration": {}}},
+            "Run: pip install 'zarr>=3.2', for",
+        ),
         ({"codecs": ["zfpy"]}, r"Run: pip install 'numcodecs\[zfpy\]'"),
         ({"codecs": ["scale_offset", "bytes"]}, "Run: pip install 'zarr>=3.2', for"),
         ({"data_type": "bfloat16"}, "Write it again in common types"),

@@ -28,7 +28,10 @@ EXPERIMENTAL = {"array.rectilinear_chunks": True}
 """Settings of zarr-python for what it reads only if it is asked."""
 
 PACKAGES = {
-    "imagecodecs": "imagecodecs-numcodecs imagecodecs-zarr",
+    "imagecodecs": (
+        "imagecodecs-numcodecs (for Zarr v3 imagecodecs-zarr, for which Python 3.12 is"
+        " needed)."
+    ),
     "zfpy": "'numcodecs[zfpy]'",
     "cast_value": "'zarr>=3.2' cast-value-rs, for which Python 3.12 is needed.",
     "scale_offset": "'zarr>=3.2', for which Python 3.12 is needed.",
