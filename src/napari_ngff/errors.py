@@ -72,6 +72,9 @@ REOPEN = "Close it, and open it again."
 CHECK_ADDRESS = (
     "Check the address: it must lead to the data themselves, and may need a login."
 )
+LISTED = "Restore it from a copy, or remove it from the list."
+"""What to do about a group that is listed and not there."""
+
 SERVER_REMEDIES = AGAIN, REOPEN, LOG_IN, CHECK_ADDRESS
 """Remedies of a cause that are those of the chunk, too."""
 
@@ -204,7 +207,7 @@ class ChunkError(CorruptDataError):
         # Without its remedy, else the text would end with two of them.
         if isinstance(reason, OMEZarrError) and given in (*SERVER_REMEDIES, RESTORE):
             text = reason.message
-        remedy = given if given in SERVER_REMEDIES else RESTORE_CHUNK
+        remedy = given if given in (*SERVER_REMEDIES, LISTED) else RESTORE_CHUNK
         # All arguments go to the base class: errors are pickled by them between
         # processes, and copied.
         super().__init__(source_name, key, text, group, remedy=remedy)

@@ -59,6 +59,34 @@ def caption(viewer):
     return viewer.canvas.overlays.text.text
 
 
+@pytest.mark.parametrize("absent", ["A/3", "A/2/1"], ids=["well", "field"])
+def test_what_is_listed_and_not_there_is_told_and_not_called_broken(
+    viewer, tmp_path, absent
+):
+    shape = (1, 32, 32)
+    path = write_plate(tmp_path / "p.ome.zarr", grid=(2, 3), fields=2, shape=shape)
+    shutil.rmtree(path / absent)
+    (path / "B/3/zarr.json").write_text("{")
+    notification_manager.records.clear()
+    use_workers()
+    viewer.open(str(path), plugin="napari-ngff")
+    until(lambda: any("1 well lacks images" in text for text in notices()))
+    until(lambda: any("1 well is damaged" in text for text in notices()))
+    (told,) = [text for text in notices() if "lacks" in text]
+    assert absent in told
+    assert "Restore it from a copy, or remove it from the list." in told
+    dock = browser_of(viewer)
+    until(lambda: len(dock.map.state.problems) == 2 and not dock.isBusy())
+    picture = dock.map.viewport().grab().toImage()
+    colors = dock.map._colors
+    for well, is_red in ((absent[:3], False), ("B/3", True), ("B/1", False)):
+        rect = dock.map.rectOf(well)
+        center = picture.pixelColor(rect.center() * picture.devicePixelRatio())
+        assert (center == colors.broken) == is_red, well
+        assert (center == colors.line) == (well == absent[:3]), well
+    notification_manager.records.clear()
+
+
 def test_a_click_on_an_unreadable_well_leaves_the_frame_at_the_field(viewer, dock):
     click_well(dock, "A/3")
     until(notices)

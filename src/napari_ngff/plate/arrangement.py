@@ -11,6 +11,7 @@ from napari_ngff.errors import (
     LoginNeededError,
     NodeNotFoundError,
     OMEZarrError,
+    error_text,
     is_refusal,
     may_pass,
     remedy_of,
@@ -25,7 +26,13 @@ if TYPE_CHECKING:
     from napari_ngff.plate.plate_contents import FieldImage, PlateContents
     from napari_ngff.plate.plate_layout import Offset
 
-__all__ = ["PlacedField", "ScreenArrangements", "WellArrangement"]
+__all__ = [
+    "PlacedField",
+    "Remark",
+    "ScreenArrangements",
+    "WellArrangement",
+    "reason_of",
+]
 
 ArrangementKey = tuple[str | None, int | None, tuple[int, ...]]
 """Path of the well, acquisition, and those that it is shown together with."""
@@ -37,9 +44,22 @@ wells, of 35 mm, hold some 600 fields of 60 micrometers."""
 PLACES = 6
 """Decimals of a voxel to which corners and sizes are rounded."""
 
-EMPTY = "It lists no usable images."
 
-SCATTERED = (
+class Remark(str):
+    """Why a well or a field is not shown, or not whole, though nothing is broken."""
+
+    __slots__ = ()
+
+
+def reason_of(error: Exception) -> str:
+    """Return the text of an error: a remark where a group is listed and not there."""
+    gone = isinstance(error, NodeNotFoundError)
+    return Remark(error) if gone else error_text(error)
+
+
+EMPTY = Remark("It lists no usable images.")
+
+SCATTERED = Remark(
     "Its fields are further apart than a well is wide. They are drawn side by side."
 )
 
@@ -79,8 +99,6 @@ class WellArrangement:
         Height and width of all fields together, in voxels of level 0.
     problems
         For each that cannot be read: its path and why.
-    missing
-        Whether all problems are absent groups, which are usual.
     scattered
         Whether the places that the fields state are too far apart to be true.
     passing
@@ -99,13 +117,17 @@ class WellArrangement:
     corner: Offset = (0.0, 0.0)
     size: tuple[float, float] = (0.0, 0.0)
     problems: tuple[tuple[str, str], ...] = ()
-    missing: bool = True
     scattered: bool = False
     passing: bool = False
     remedy: str = ""
     refusal: LoginNeededError | None = None
     is_refused: bool = False
     positioned: bool = False
+
+    @property
+    def missing(self) -> bool:
+        """Whether all problems are groups that are listed and not there."""
+        return all(isinstance(reason, Remark) for _, reason in self.problems)
 
     @property
     def voxel_size(self) -> Offset:
@@ -210,6 +232,7 @@ class ScreenArrangements:
                 f"field {path}: {reason}" if path else reason
                 for path, reason in arrangement.problems
             )
+            text = Remark(text) if arrangement.missing else text
             self.note_reason(well, text, passing=arrangement.passing)
         if arrangement.is_refused:
             with self._lock:
@@ -272,14 +295,11 @@ class ScreenArrangements:
         try:
             listed = self.screen.list_fields(well)
         except (OMEZarrError, OSError) as error:
-            # A plate lists wells that were never imaged.
-            gone = isinstance(error, NodeNotFoundError)
             refusal: LoginNeededError | None = None
             if isinstance(error, LoginNeededError):
                 refusal = error.make_copy()
             return WellArrangement(
-                problems=(("", str(error)),),
-                missing=gone,
+                problems=(("", reason_of(error)),),
                 passing=may_pass(error),
                 remedy=remedy_of(error),
                 refusal=refusal,
@@ -327,8 +347,7 @@ def _place_fields(
         ),
         layout.top_left,
         layout.size,
-        tuple((listed[i].path, str(failed[i])) for i in sorted(failed)),
-        all(isinstance(error, NodeNotFoundError) for error in failed.values()),
+        tuple((listed[i].path, reason_of(failed[i])) for i in sorted(failed)),
         layout.scattered,
         any(map(may_pass, failed.values())),
         remedy_of(failed[max(failed)]) if failed else "",

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from napari_ngff.errors import ChunkError, OMEZarrError, is_refusal, may_pass
+from napari_ngff.errors import (
+    LISTED,
+    ChunkError,
+    OMEZarrError,
+    is_refusal,
+    may_pass,
+)
+from napari_ngff.plate.arrangement import Remark
 from napari_ngff.store.threads import LOCAL_CONCURRENCY
 
 if TYPE_CHECKING:
@@ -169,11 +176,11 @@ class WellCells:
         arrangement = self.arrangements.read_well(
             tile.well, choice.acquisition, choice.beside
         )
-        # Wells and fields that are absent are usual, and no error.
-        if arrangement.problems and not arrangement.missing:
+        if arrangement.problems:
             reasons = (f"field {p}: {r}" if p else r for p, r in arrangement.problems)
             text = "; ".join(reasons).removesuffix(arrangement.remedy).rstrip()
-            error = OMEZarrError(text, remedy=arrangement.remedy)
+            remedy = LISTED if arrangement.missing else arrangement.remedy
+            error = OMEZarrError(text, remedy=remedy)
             self.report_once(tile, error, on_error, passing=arrangement.passing)
         return arrangement
 
@@ -237,14 +244,14 @@ class WellCells:
             ]
             text = f"Field {placed.field.path} has voxels of {sizes[0]}, others of"
             text += f" {sizes[1]}. It is drawn voxel for voxel, so not to scale."
-            self.arrangements.note_reason(tile.well, text)
+            self.arrangements.note_reason(tile.well, Remark(text))
             return False
         return True
 
     def note_cut(self, tile: WellCell, reason: str) -> None:
         """Note that a well does not fit."""
         # The first reason counts; one is enough to open the mosaic again.
-        self.misfits.setdefault(tile.well, reason)
+        self.misfits.setdefault(tile.well, Remark(reason))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

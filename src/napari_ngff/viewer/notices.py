@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from napari_ngff.addresses import MARK, public_address
-from napari_ngff.errors import AGAIN, LOG_IN, REOPEN, may_pass
+from napari_ngff.errors import AGAIN, LISTED, LOG_IN, REOPEN, may_pass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -112,6 +112,7 @@ class FailureKind(enum.Enum):
     UNREACHED = "unreached"
     REFUSED = "refused"
     CHANGED = "changed"
+    ABSENT = "absent"
     UNREADABLE = "unreadable"
     DAMAGED = "damaged"
 
@@ -122,6 +123,7 @@ def kind_of(error: ChunkError) -> FailureKind:
         AGAIN: FailureKind.UNREACHED,
         LOG_IN: FailureKind.REFUSED,
         REOPEN: FailureKind.CHANGED,
+        LISTED: FailureKind.ABSENT,
     }
     usual = FailureKind.UNREADABLE if may_pass(error) else FailureKind.DAMAGED
     return kinds.get(error.remedy, usual)
@@ -161,6 +163,10 @@ def failure_text(
         case FailureKind.CHANGED:
             rest = "The file was changed on the server; open it again."
             return f"{name}: {chunks} could not be read. {rest}"
+        case FailureKind.ABSENT:
+            lack = "lacks" if count == 1 else "lack"
+            rest = "The places of these stay empty."
+            return f"{name}: {chunks} {lack} images that are listed. {rest}"
     rest = "It stays empty." if count == 1 else "They stay empty."
     if kind is FailureKind.UNREADABLE:
         return f"{name}: {chunks} could not be read. {rest}"

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from napari_ngff.errors import error_text, is_refusal, may_pass
+from napari_ngff.errors import is_refusal, may_pass
+from napari_ngff.plate.arrangement import reason_of
 from napari_ngff.plate.previews.preview import TooLargeError, mix_channels
 from napari_ngff.store.lru_cache import ByteCache
 from napari_ngff.store.threads import LOCAL_CONCURRENCY, go_on_after_error
@@ -203,7 +204,7 @@ class PreviewQueue:
             except Exception as error:  # noqa: BLE001
                 # Zarr and its codecs raise whatever they like for damaged data; one
                 # thumbnail must not stop the others.
-                text, passing = error_text(error), may_pass(error)
+                text, passing = reason_of(error), may_pass(error)
                 refused = is_refusal(error)
                 thumbnail = WellThumbnail(None, text, passing=passing, refused=refused)
                 version = self._version

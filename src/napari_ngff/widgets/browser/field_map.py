@@ -11,6 +11,7 @@ from qtpy.QtWidgets import QListView, QListWidget, QListWidgetItem, QToolTip, QW
 from napari_ngff.viewer.browsing.canvas_controls import FIELD_KEYS
 from napari_ngff.viewer.browsing.field_labels import WellStates
 from napari_ngff.widgets.browser.map_painting import (
+    cross_color,
     draw_cross,
     draw_outline,
     fit_picture,
@@ -128,7 +129,8 @@ class FieldMap(QWidget):
                 painter.fillRect(rect, self._colors.well)
                 draw_outline(painter, rect.adjusted(1, 1, -1, -1), self._colors.line, 1)
             if field.problem:
-                draw_cross(painter, rect, self._colors.broken, self._colors)
+                color = cross_color(field.problem, self._colors)
+                draw_cross(painter, rect, color, self._colors)
             state = self._states.get(field.position.field)
             paint_states(painter, WellStates.of_field(state), rect, self._colors)
             paint_name(painter, rect, field.position.field, self._colors)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from qtpy.QtCore import QPoint, QRect, Qt
 from qtpy.QtGui import QColor, QPainter, QPen, QPolygon
 
+from napari_ngff.plate.arrangement import Remark
 from napari_ngff.plate.plate_layout import MapWell, PlateMap
 from napari_ngff.widgets.browser.legend_painting import paint_value
 
@@ -154,11 +155,16 @@ def paint_well(
         if rect.width() >= ROOMY:
             draw_outline(painter, rect, colors.line, 1)
     if path in state.problems:
-        draw_cross(painter, rect, colors.broken, colors)
+        draw_cross(painter, rect, cross_color(state.problems[path], colors), colors)
     # Marks of a dimmed well stay as clear as those of others.
     painter.setOpacity(1)
     paint_marks(painter, state, path, rect, colors)
     paint_states(painter, state.states.get(path), rect, colors)
+
+
+def cross_color(reason: str, colors: ThemeColors) -> QColor:
+    """Return the colour of a cross: red means broken."""
+    return colors.line if isinstance(reason, Remark) else colors.broken
 
 
 def paint_missing(painter: QPainter, rect: QRect, colors: ThemeColors) -> None:
