@@ -234,8 +234,9 @@ def properties_of(features: Any, before: dict[int, JSON]) -> dict[int, JSON]:
     columns = {str(name): list(features[name]) for name in names}
     # Rows of no label, such as those that joining tables has added, are NaN.
     known = labels.notna() & ~labels.duplicated(keep=False)
-    for index in known.to_numpy().nonzero()[0] if columns else ():
-        value = int(labels.iloc[index])
+    values = labels.tolist()
+    for index in known.to_numpy().nonzero()[0].tolist() if columns else ():
+        value = int(values[index])
         row = properties.get(value, {})
         for name, column in columns.items():
             with suppress(ValueError):
@@ -284,7 +285,7 @@ def _find_labels(features: Any) -> tuple[Any, Any]:
 
 def _put_property(row: JSON, key: str, new: Any) -> None:
     """Set one property, if it differs from that of the file."""
-    if _is_missing(new):
+    if new is None:
         if row.get(key) is not None:
             del row[key]
     elif (
@@ -305,7 +306,7 @@ def _is_missing(value: Any) -> bool:
 
 
 def _to_json(value: Any) -> Any:
-    """Convert a cell into what JSON takes; dates as text of ISO 8601.
+    """Convert a cell into what JSON takes; dates as text of ISO 8601, empty ones None.
 
     Raises
     ------
@@ -314,8 +315,10 @@ def _to_json(value: Any) -> Any:
     """
     is_number = isinstance(value, np.generic) and value.dtype.kind in "biuf"
     plain = value.item() if is_number else value
-    if _is_missing(plain) or isinstance(plain, str | bool | int):
+    if isinstance(plain, str | bool | int):
         return plain
+    if _is_missing(plain):
+        return None
     if isinstance(plain, date):
         return plain.isoformat()
     what = "infinity" if isinstance(plain, float) else type(plain).__name__
