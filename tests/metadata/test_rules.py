@@ -570,3 +570,33 @@ def written(version):
 def test_what_is_written_breaks_no_rule(version):
     for attributes in written(version):
         assert found_in(attributes) == ()
+
+
+FREE = {
+    "seven": [{"name": name, **MICRON} for name in "abcdefg"],
+    "one": YX[:1],
+    "no plane": [TIME, ANGLE],
+    "time last": [*YX, TIME],
+    "two of time": [TIME, TIME | {"name": "s"}, *YX],
+    "two of another kind": [ANGLE, ANGLE | {"name": "polarisation"}, *YX],
+    "xyz": ZYX[::-1],
+}
+"""Axes that 0.6 forbids or advises against."""
+
+
+@pytest.mark.parametrize("axes", FREE.values(), ids=FREE)
+def test_axes_are_free_in_drafts_after_0_6(axes):
+    def find_codes(version):
+        step = whole(scale(*[1] * len(axes)))
+        attributes = image_6(step, systems=[system("own", axes)], version=version)
+        return {problem.code for problem in check_attributes(attributes, 3)}
+
+    assert find_codes("0.9.dev1") == {"version-unknown"}
+    assert find_codes("0.9.dev3") == {"version-unknown"}
+    assert any(code.startswith("ax") for code in find_codes("0.6"))
+
+
+def test_names_of_axes_stay_unique_in_drafts_after_0_6():
+    attributes = image_6(systems=[system("own", [YX[0], YX[0]])], version="0.9.dev1")
+    codes = {problem.code for problem in check_attributes(attributes, 3)}
+    assert codes > {"version-unknown"}

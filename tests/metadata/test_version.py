@@ -30,6 +30,7 @@ HAVE = {
     "has_transformations": FROM_0_4,
     "may_have_transformations": [*FROM_0_4, *BLANK],
     "has_systems": FROM_0_6,
+    "has_free_axes": ["0.7", *LATER_BY_NUMBER],
     "has_well_indices": FROM_0_4,
     "has_complete_label_list": FROM_0_4,
     "is_known": [*RELEASES, *DRAFTS],

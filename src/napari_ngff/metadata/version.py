@@ -117,6 +117,11 @@ class Version(str):
         return self.number >= (0, 6)
 
     @property
+    def has_free_axes(self) -> bool:
+        """Return whether axes may be of any number, type and order (0.9.dev1)."""
+        return self.number >= (0, 7) and self.number != LATER
+
+    @property
     def has_well_indices(self) -> bool:
         """Return whether wells state row and column as numbers (0.4)."""
         return self.number >= (0, 4)

@@ -112,6 +112,7 @@ NUMBER = FormatRule(
         else ()
     ),
     since=3,
+    until=6,
     consequence="The axes decide, as long as the arrays have as many.",
 )
 
@@ -146,6 +147,7 @@ AXES = (
         "type array).",
         without_plane,
         since=4,
+        until=6,
     ),
     FormatRule(
         "axes-order",
@@ -155,6 +157,7 @@ AXES = (
         "and the axes of type space.",
         find_unordered,
         since=4,
+        until=6,
         consequence="They are taken in their order.",
     ),
     FormatRule(
@@ -164,6 +167,7 @@ AXES = (
         "additional entry of type:channel or a null / custom type.",
         find_crowded,
         since=4,
+        until=6,
         consequence="Each is a separate axis.",
     ),
     FormatRule(
@@ -174,6 +178,7 @@ AXES = (
         "axes SHOULD be ordered as zyx.",
         unordered_planes,
         since=4,
+        until=6,
     ),
     FormatRule(
         "axis-type-custom",
@@ -201,6 +206,7 @@ AXES = (
             if is_text(axis.at("type").value) and axis.at("type").value not in TYPES_0_6
         ),
         since=6,
+        until=6,
         consequence="It gets a slider.",
     ),
     FormatRule(

@@ -22,6 +22,7 @@ from napari_ngff.metadata.rules.link_rules import check_links
 from napari_ngff.metadata.rules.plate_rules import PLATE, WELL
 from napari_ngff.metadata.rules.rendering_rules import LABEL, OMERO
 from napari_ngff.metadata.rules.rule import (
+    DRAFT,
     MUST,
     SHOULD,
     FormatRule,
@@ -243,7 +244,9 @@ def check_attributes(
     minor = Version(version or "").minor if stated is None else None
     minor = minor or find_version(quiet, zarr_format)[1]
     if isinstance(home.value, dict) and not KINDS.isdisjoint(home.value):
-        check_home(home, minor)
+        text = stated.value if stated is not None else ""
+        later = isinstance(text, str) and Version(text).has_free_axes
+        check_home(home, DRAFT if later else minor)
     # An "ome" without any known key must still state its version.
     elif isinstance(attributes, dict) and "ome" in attributes:
         apply_rules(DOCUMENT[:1], Cursor(attributes, "", broken), minor)

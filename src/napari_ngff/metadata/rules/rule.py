@@ -39,6 +39,10 @@ MUST, SHOULD = Severity.ERROR, Severity.WARNING
 Search = Callable[["Cursor"], Iterable["Cursor"]]
 
 
+DRAFT = 9
+"""Minor version of drafts after 0.6, in which axes are free (RFC-3)."""
+
+
 @dataclass(frozen=True, slots=True)
 class FormatRule:
     """One sentence of the specification.
@@ -56,7 +60,7 @@ class FormatRule:
     search
         Finds what breaks it.
     since, until
-        First and last version it holds in; 4 for 0.4.
+        First and last version it holds in; 4 for 0.4, `DRAFT` for later ones.
     consequence
         What the viewer does; "" where it does nothing.
     """
@@ -66,7 +70,7 @@ class FormatRule:
     sentence: str
     search: Search
     since: int = 1
-    until: int = 6
+    until: int = DRAFT
     consequence: str = ""
 
 
