@@ -31,12 +31,15 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent
 VENV = ROOT / ".venv"
+# Another release or another binding of Qt can be tested: NAPARI="napari[pyside6]"; and
+# the newest pre-release, in an environment of its own: NAPARI=--pre.
+NAPARI = os.environ.get("NAPARI", "napari[pyqt6]")
+if NAPARI == "--pre":
+    NAPARI, VENV = "napari[pyqt6]>=0.9.0a0", ROOT / ".venv-pre"
 BIN = VENV / ("Scripts" if os.name == "nt" else "bin")
 PYTHON = BIN / ("python.exe" if os.name == "nt" else "python")
 DEMO = ROOT / "demo"
 LINUX = sys.platform.startswith("linux")
-# Another release or another binding of Qt can be tested: NAPARI="napari[pyside6]".
-NAPARI = os.environ.get("NAPARI", "napari[pyqt6]")
 WAYLAND = {"WAYLAND_DISPLAY", "XDG_SESSION_TYPE"}
 
 # What PyQt6's wheel leaves to the system, and the Debian packages that have it.

@@ -128,6 +128,17 @@ def unexpected(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[BaseException]]
 
 
 @pytest.fixture(autouse=True)
+def no_name_is_lost() -> Iterator[None]:
+    """Fail a test in which napari lacks a private name that is used."""
+    yield
+    module = sys.modules.get("napari_ngff.viewer.private.lost")
+    if module is not None and module.lost:
+        lost = dict(module.lost)
+        module.lost.clear()
+        pytest.fail(f"napari lacks {lost}")
+
+
+@pytest.fixture(autouse=True)
 def no_disk_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     """Read each chunk from its server, whatever was read before."""
     from napari_ngff.viewer import settings

@@ -33,7 +33,7 @@ LAYERS = (
 )
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 QT = ("qtpy", "superqt", "magicgui", "PyQt5", "PyQt6", "PySide2", "PySide6")
-QT_IN_NAPARI = ("napari.qt", "napari._qt")
+QT_IN_NAPARI = ("napari.qt", "napari._qt", "napari_ngff.viewer.private.visuals")
 LONGEST = 600
 ONE_PLACE = {
     "fsync": r"\bos\.(?:fsync|fdatasync)\(",

@@ -301,7 +301,9 @@ def _show_paths(
 
 def _fit_window(viewer: Any) -> None:
     """Give the window its size; on a smaller screen it fills the screen."""
-    window = viewer.window._qt_window
+    from napari_ngff.viewer.private.napari_window import qt_window_of
+
+    window = qt_window_of(viewer)
     room = window.screen().availableGeometry()
     width, height = min(WINDOW[0], room.width()), min(WINDOW[1], room.height())
     viewer.window.resize(width, height)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from napari_ngff.addresses import public_address
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.viewer import reader
-from napari_ngff.viewer.napari_private import is_opened_by_user
+from napari_ngff.viewer.private.napari_window import is_opened_by_user
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -47,7 +47,7 @@ def get_reader(path: str | Sequence[str]) -> Callable[[Any], list[Any]] | None:
     # Each command begins so: napari may call any of them first.
     use_workers()
     opening = find_opening(path)
-    if opening is not None and is_opened_by_user():
+    if opening is not None and is_opened_by_user(opening.viewer):
         return partial(open_later, opening)
     find_reader = partial(reader.get_reader, path)
     read = find_reader() if opening is None else opening.wait(find_reader)

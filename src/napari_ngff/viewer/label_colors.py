@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from napari.utils.colormaps import CyclicLabelColormap, DirectLabelColormap
 
+from napari_ngff.viewer.private.lost import relies_on
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Self
@@ -145,6 +147,10 @@ class ColorRows(dict[Any, Any]):
         return [(np.arange(len(self)), self._colors)]
 
 
+@relies_on(
+    "_clear_cache _data_to_texture _map_without_cache _num_unique_colors",
+    "_values_mapping_to_minimum_values_set",
+)
 class LabelColors(DirectLabelColormap):  # type: ignore[misc]
     """Own colours of listed labels, and of all others napari's usual ones.
 

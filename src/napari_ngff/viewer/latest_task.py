@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import error_text
-from napari_ngff.viewer.napari_private import calling_all_listeners
+from napari_ngff.viewer.private.napari_window import calling_all_listeners
 from napari_ngff.viewer.unexpected import call_all, going_on
 from napari_ngff.viewer.window import Window
 

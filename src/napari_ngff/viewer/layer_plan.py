@@ -33,6 +33,7 @@ __all__ = [
     "frame_of",
     "is_joined",
     "layer_arrays",
+    "layer_kind",
     "layer_units",
     "origin_in",
     "origin_of",
@@ -355,3 +356,13 @@ def layer_units(axes: Sequence[Axis]) -> tuple[str, ...] | None:
     if not any(names):
         return None
     return tuple(name or UNITLESS for name in names)
+
+
+def layer_kind(layer: Any) -> str:
+    """Return the kind of a layer: "image", "labels", "points" and so on.
+
+    napari's own name for it is ``_type_string``.
+    """
+    kinds = layer.__class__.__mro__
+    own = (kind for kind in kinds if kind.__module__.startswith("napari.layers"))
+    return str(next(own, kinds[0]).__name__).lower()

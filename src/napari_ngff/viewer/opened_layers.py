@@ -11,9 +11,9 @@ from napari.layers import Labels
 from napari.utils.notifications import show_info
 
 from napari_ngff.store.sources.folder_source import local_folder
-from napari_ngff.viewer.layer_plan import KEY, origin_of
-from napari_ngff.viewer.napari_private import select_on_insert
+from napari_ngff.viewer.layer_plan import KEY, layer_kind, origin_of
 from napari_ngff.viewer.painting.label_owners import are_of_others, is_own_plan
+from napari_ngff.viewer.private.napari_window import select_on_insert
 from napari_ngff.viewer.volumes.level_mark import name_level
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def show_value_alone(viewer: ViewerModel) -> None:
 
 def _are_channels(first: Layer, second: Layer) -> bool:
     """Return whether two layers are channels of one image."""
-    if {first._type_string, second._type_string} != {"image"}:
+    if {layer_kind(first), layer_kind(second)} != {"image"}:
         return False
     origins = [origin_of(layer) for layer in (first, second)]
     nodes = {str(x.node) for x in origins if x is not None}

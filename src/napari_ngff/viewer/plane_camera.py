@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from napari_ngff.viewer.bridge.volume_layers import is_volume
 from napari_ngff.viewer.layer_plan import KEY
-from napari_ngff.viewer.napari_private import connect_before_camera
+from napari_ngff.viewer.private.napari_window import connect_before_camera
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -19,14 +19,14 @@ from napari_ngff.viewer.contrast import (
     slider_range,
     stated_range,
 )
-from napari_ngff.viewer.layer_plan import KEY, LayerOrigin, is_joined, origin_of
-from napari_ngff.viewer.layers import MOST_CHANNELS, channel_count, image_layers
-from napari_ngff.viewer.napari_private import (
-    connect_before_sliders,
-    hide_source_secrets,
-    make_current,
-    notice_windows,
+from napari_ngff.viewer.layer_plan import (
+    KEY,
+    LayerOrigin,
+    is_joined,
+    layer_kind,
+    origin_of,
 )
+from napari_ngff.viewer.layers import MOST_CHANNELS, channel_count, image_layers
 from napari_ngff.viewer.notices import last_part, shorten_name
 from napari_ngff.viewer.opened_layers import (
     keep_selected,
@@ -51,6 +51,12 @@ from napari_ngff.viewer.placing.user_alignment import (
     save_alignment,
 )
 from napari_ngff.viewer.plane_camera import PlaneCamera, forget_plane
+from napari_ngff.viewer.private.napari_layers import hide_source_secrets, opened_from
+from napari_ngff.viewer.private.napari_window import (
+    connect_before_sliders,
+    make_current,
+    notice_windows,
+)
 from napari_ngff.viewer.saving.annotations import (
     Annotation,
     follow_layer,
@@ -242,7 +248,7 @@ class Session:
         if viewer is not None and len(viewer.layers) == 1:
             for axis, coordinate in origin.start:
                 viewer.dims.set_point(axis, coordinate)
-        if layer._type_string != "image":
+        if layer_kind(layer) != "image":
             return
         guard_values(layer)
         self._set_contrast(layer, origin)
@@ -420,13 +426,11 @@ class Session:
 
     def add(self, layers: Iterable[LayerData], path: str) -> None:
         """Add layers that the reader made of a path, as if napari had opened it."""
-        from napari.layers._source import layer_source
-
         from napari_ngff.viewer.painting.painted_layers import as_layer
 
         viewer = self._viewer()
         if viewer is not None:
-            with layer_source(path=path, reader_plugin=PLUGIN):
+            with opened_from(path, PLUGIN):
                 for layer in layers:
                     viewer.add_layer(as_layer(layer))
 

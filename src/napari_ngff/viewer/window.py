@@ -6,8 +6,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from napari_ngff.errors import error_text
-from napari_ngff.viewer.napari_private import qt_window_of
 from napari_ngff.viewer.notices import notice_text
+from napari_ngff.viewer.private.napari_window import qt_window_of
 from napari_ngff.viewer.unexpected import catch_error
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from qtpy.QtCore import QTimer
 from qtpy.QtWidgets import QDockWidget, QMainWindow
 
 from napari_ngff.viewer import settings
-from napari_ngff.viewer.napari_private import qt_window_of
+from napari_ngff.viewer.private.napari_window import qt_window_of
 from napari_ngff.viewer.session import viewer_of
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from qtpy.compat import isalive
 from qtpy.QtCore import QEvent, QObject, Qt, QTimer
 from qtpy.QtWidgets import QDialog, QPushButton, QVBoxLayout, QWidget
 
-from napari_ngff.viewer.napari_private import qt_window_of
+from napari_ngff.viewer.private.napari_window import qt_window_of
 
 if TYPE_CHECKING:
     from magicgui.widgets import Container
@@ -87,9 +87,7 @@ class FormDialog(QDialog):
 
 def main_window(viewer: Any) -> QWidget:
     """Find napari's window of a viewer."""
-    # napari hands commands a proxy, which hides what is private.
-    viewer = getattr(viewer, "__wrapped__", viewer)
-    window: QWidget = viewer.window._qt_window
+    window: QWidget = qt_window_of(viewer)
     return window
 
 

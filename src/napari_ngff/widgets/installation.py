@@ -9,6 +9,7 @@ from qtpy.QtWidgets import QApplication
 
 from napari_ngff.viewer.label_layers import usual_colors
 from napari_ngff.viewer.painting.label_owners import owner_signals
+from napari_ngff.viewer.private.slicing import check_slicing
 from napari_ngff.viewer.saving.first_saves import offer_undo
 from napari_ngff.viewer.session import session_of
 from napari_ngff.viewer.settings import apply_disk_cache
@@ -53,7 +54,11 @@ def make_colors_soon() -> None:
 
 
 def load_color_conversion() -> None:
-    """Import what napari's colours of labels need, in a worker: it takes 0.15 s."""
+    """Import what napari's colours of labels need, in a worker: it takes 0.15 s.
+
+    Then `check_slicing` holds the window for no longer than it takes to draw.
+    """
     from skimage.color import lab2rgb  # noqa: F401  imported for its own sake
 
     Window.current.run_in_main(usual_colors)
+    Window.current.run_in_main(check_slicing)

@@ -11,7 +11,7 @@ from qtpy.compat import isalive
 from qtpy.QtCore import QEvent, QObject, Qt
 from qtpy.QtWidgets import QLabel, QWidget
 
-from napari_ngff.viewer.napari_private import qt_viewer_of
+from napari_ngff.viewer.private.napari_window import qt_viewer_of
 
 if TYPE_CHECKING:
     from napari.components import ViewerModel

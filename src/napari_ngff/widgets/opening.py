@@ -16,8 +16,8 @@ from napari_ngff.store.hierarchy.location import is_url
 from napari_ngff.store.sources.remote_source import ReadScope
 from napari_ngff.store.sources.server_logins import server_of
 from napari_ngff.viewer import reader
-from napari_ngff.viewer.napari_private import qt_window_of
 from napari_ngff.viewer.notices import last_part, shorten_name
+from napari_ngff.viewer.private.napari_window import qt_window_of
 from napari_ngff.viewer.session import session_of
 from napari_ngff.viewer.settings import note_address
 from napari_ngff.viewer.window import Window

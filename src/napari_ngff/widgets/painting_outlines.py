@@ -2,7 +2,7 @@
 
 napari 0.9 draws them in the wrong place on a tile of a coarser level: it subtracts the
 tile's corner twice (docs/design/004-polygon-overlay.md). The two classes here replace
-napari's; on other layers they behave as napari's.
+napari's on layers of ours.
 """
 
 from __future__ import annotations
@@ -10,70 +10,59 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from napari._vispy.overlays.labels_brush_stroke import VispyLabelsBrushStrokeOverlay
-from napari._vispy.overlays.labels_polygon import VispyLabelsPolygonOverlay
-from napari._vispy.utils.visual import overlay_to_visual
-from napari.components.overlays.labels_brush_stroke import LabelsBrushStrokeOverlay
-from napari.components.overlays.labels_polygon import LabelsPolygonOverlay
 
-from napari_ngff.viewer.painting.paint import OMEZarrLabels
+from napari_ngff.viewer.painting.brush import PolygonOutline, RingOutline
+from napari_ngff.viewer.private.lost import relies_on
+from napari_ngff.viewer.private.napari_layers import shown_axes, tile_transform
+from napari_ngff.viewer.private.visuals import (
+    OUTLINES,
+    PolygonVisual,
+    RingVisual,
+    draw_by,
+)
 
 if TYPE_CHECKING:
-    from napari.layers import Labels
+    from napari_ngff.viewer.painting.paint import OMEZarrLabels
 
 
 class _InPlace:
-    """Follows the tile that is on the screen, for both visuals."""
+    """Finds places on the tile that is on the screen, for both visuals."""
 
-    layer: Labels
-
-    def follow_tile(self, redraw: Any) -> None:
-        """Draw again when the tile changes."""
-        self._redraw = redraw
-        self.layer.events.set_data.connect(self.redraw_outline)
-
-    def redraw_outline(self, event: Any = None) -> None:
-        self._redraw()
-
-    def unfollow_tile(self) -> None:
-        self.layer.events.set_data.disconnect(self.redraw_outline)
+    layer: OMEZarrLabels
 
     def tile_factors(self) -> Any:
         """Return how many voxels of level 0 a voxel of the tile has, per shown axis."""
-        transform = self.layer._transforms["tile2data"]
-        return np.asarray(transform.scale)[list(self.layer._slice_input.displayed)]
+        scale = tile_transform(self.layer).scale
+        return np.asarray(scale)[shown_axes(self.layer)]
 
     def on_tile(self, points: Any) -> Any:
         """Move points, in voxels of level 0, to the visual's (x, y).
 
         The visual's parent subtracts the corner of the tile, and nothing else.
         """
-        displayed = list(self.layer._slice_input.displayed)
+        displayed = shown_axes(self.layer)
         factors = self.tile_factors()
         # napari moves a tile by half a voxel of its level, less half one of level 0.
         displayed_points = np.asarray(points, float)[..., displayed]
         return ((displayed_points - (factors - 1) / 2) / factors)[..., ::-1]
 
 
-def _refuses(layer: Any) -> bool:
-    return isinstance(layer, OMEZarrLabels) and layer.refuses_plane()
-
-
-class PolygonVisual(_InPlace, VispyLabelsPolygonOverlay):  # type: ignore[misc]
+@relies_on("_line _nodes _nodes_kwargs _on_mouse_press _on_points_change _polygon")
+class PlacedPolygon(_InPlace, PolygonVisual):  # type: ignore[misc]
     """A polygon that is being drawn."""
 
     def __init__(self, **keywords: Any) -> None:
         super().__init__(**keywords)
-        self.follow_tile(self._on_points_change)
+        self.layer.events.set_data.connect(self._on_points_change)
 
     def _on_mouse_press(self, layer: Any, event: Any) -> None:
         begins = self.overlay.enabled and not self.overlay.points
-        if not (begins and _refuses(layer)):
+        if not (begins and layer.refuses_plane()):
             super()._on_mouse_press(layer, event)
 
     def _on_points_change(self) -> None:
         points = self.overlay.points
-        if not isinstance(self.layer, OMEZarrLabels) or not points:
+        if not points:
             super()._on_points_change()
             return
         tile_points = self.on_tile(points)
@@ -94,23 +83,24 @@ class PolygonVisual(_InPlace, VispyLabelsPolygonOverlay):  # type: ignore[misc]
 
     def close(self) -> None:
         """Disconnect from the layer."""
-        self.unfollow_tile()
+        self.layer.events.set_data.disconnect(self._on_points_change)
         super().close()
 
 
-class BrushStrokeVisual(_InPlace, VispyLabelsBrushStrokeOverlay):  # type: ignore[misc]
+@relies_on("_circle _on_geometry_change _start_stroke")
+class PlacedRing(_InPlace, RingVisual):  # type: ignore[misc]
     """The circle at the start of a ring, in which the ring is closed."""
 
     def __init__(self, **keywords: Any) -> None:
         super().__init__(**keywords)
-        self.follow_tile(self._on_geometry_change)
+        self.layer.events.set_data.connect(self._on_geometry_change)
 
     def _start_stroke(self, layer: Any, event: Any) -> None:
-        if not _refuses(layer):
+        if not layer.refuses_plane():
             super()._start_stroke(layer, event)
 
     def _on_geometry_change(self, event: Any = None) -> None:
-        if not isinstance(self.layer, OMEZarrLabels) or not self.overlay.active:
+        if not self.overlay.active:
             super()._on_geometry_change()
             return
         factors = self.tile_factors()
@@ -120,11 +110,11 @@ class BrushStrokeVisual(_InPlace, VispyLabelsBrushStrokeOverlay):  # type: ignor
 
     def close(self) -> None:
         """Disconnect from the layer."""
-        self.unfollow_tile()
+        self.layer.events.set_data.disconnect(self._on_geometry_change)
         super().close()
 
 
 def install_overlays() -> None:
-    """Replace napari's visuals by these."""
-    overlay_to_visual[LabelsPolygonOverlay] = PolygonVisual
-    overlay_to_visual[LabelsBrushStrokeOverlay] = BrushStrokeVisual
+    """Have outlines of our layers drawn by these."""
+    draw_by(PolygonOutline, PlacedPolygon, OUTLINES)
+    draw_by(RingOutline, PlacedRing, OUTLINES)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from qtpy.compat import isalive
 
-from napari_ngff.viewer.napari_private import qt_viewer_of
 from napari_ngff.viewer.painting.label_target import has_no_file
+from napari_ngff.viewer.private.napari_window import qt_viewer_of
 from napari_ngff.viewer.saving.annotations import list_unsaved_labels
 from napari_ngff.viewer.window import LATER, Window
 from napari_ngff.widgets.browser.host import open_in_window

@@ -12,8 +12,8 @@ from qtpy.QtWidgets import QApplication, QLabel, QMainWindow, QMenu, QPushButton
 
 from napari_ngff.viewer.inspecting.inspection import FileProblems, find_problems
 from napari_ngff.viewer.layer_plan import origin_of
-from napari_ngff.viewer.napari_private import qt_window_of
 from napari_ngff.viewer.notices import count_noun, last_part
+from napari_ngff.viewer.private.napari_window import qt_window_of
 from napari_ngff.viewer.saving.annotations import list_unsaved_labels
 from napari_ngff.viewer.session import all_viewers, session_of
 from napari_ngff.viewer.streaming.missing_parts import (

@@ -17,6 +17,7 @@ from napari_ngff.labels.field_states import TODO
 from napari_ngff.viewer import session, settings
 from napari_ngff.viewer.browsing.field_labels import label_name
 from napari_ngff.viewer.browsing.positions import key_of
+from napari_ngff.viewer.layer_plan import layer_kind
 from napari_ngff.viewer.painting.brush import PAINTING
 from napari_ngff.viewer.painting.label_owners import are_of_others
 from napari_ngff.viewer.painting.layer_classes import classes_of_layer
@@ -263,7 +264,7 @@ class AnnotationRound:
         images = [
             layer
             for layer in viewer.layers
-            if layer._type_string == "image" and self.browser.owns_layer(layer)
+            if layer_kind(layer) == "image" and self.browser.owns_layer(layer)
         ]
         if not images:
             return None

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from napari.components.overlays import SceneOverlay
-from napari.layers.base._base_constants import Blending
 
 from napari_ngff.metadata.model import GroupKind
-from napari_ngff.viewer.napari_private import hide_brush_box
+from napari_ngff.viewer.layer_plan import layer_kind
 from napari_ngff.viewer.painting.brush import PAINTING
+from napari_ngff.viewer.private.napari_window import hide_brush_box
 from napari_ngff.viewer.unexpected import Signal
 from napari_ngff.viewer.window import Window
 
@@ -220,7 +220,6 @@ class OverviewNames:
 class NamesOverlay(SceneOverlay):  # type: ignore[misc]
     """The overlay with the names; `widgets.browser.names_visual` draws it."""
 
-    blending: Blending = Blending.TRANSLUCENT_NO_DEPTH
     names: Any = None
 
 
@@ -264,7 +263,7 @@ class NamesDrawing:
         if scene is None or not _allowed:
             return None
         if NAMES_KEY not in scene.overlays:
-            scene.overlays[NAMES_KEY] = NamesOverlay()
+            scene.overlays[NAMES_KEY] = NamesOverlay(blending="translucent_no_depth")
         overlay: NamesOverlay = scene.overlays[NAMES_KEY]
         return overlay
 
@@ -451,7 +450,7 @@ class NavigationKeys:
         if active is not None:
             # The value is that of the layer, whose image may be another than that of
             # the caption. Strokes go into the image of the labels.
-            is_ours = browser.owns_layer(active) or active._type_string != "labels"
+            is_ours = browser.owns_layer(active) or layer_kind(active) != "labels"
             title = browser.title_of(active) or (title if is_ours else "")
         status, older = viewer.status, self._status_title
         is_dict = isinstance(status, dict)

@@ -49,6 +49,7 @@ from napari_ngff.viewer.browsing.well_stream import (
     reread_layer,
 )
 from napari_ngff.viewer.latest_task import LayerTask
+from napari_ngff.viewer.layer_plan import layer_kind
 from napari_ngff.viewer.painting.label_owners import are_of_others
 from napari_ngff.viewer.sliders import KeptSliders
 from napari_ngff.viewer.streaming.outage_watch import follow_logins
@@ -567,7 +568,7 @@ class Display:
         """Take layers as part of the fields on screen, and note saves of labels."""
         for layer in layers:
             self._extras.forget_layers([layer])
-            if layer._type_string == "labels":
+            if layer_kind(layer) == "labels":
                 layer.events.visible.connect(self._follow_eye)
             saver = getattr(layer, "saver", None)
             if saver is not None and saver not in self._followed:

@@ -20,7 +20,7 @@ from napari_ngff.viewer.browsing.layer_swap import (
     swap_layer,
 )
 from napari_ngff.viewer.browsing.shown_fields import renumber_slots
-from napari_ngff.viewer.layer_plan import is_joined, origin_in, origin_of
+from napari_ngff.viewer.layer_plan import is_joined, layer_kind, origin_in, origin_of
 from napari_ngff.viewer.layers import MOST_CHANNELS
 from napari_ngff.viewer.notices import shorten_name
 from napari_ngff.viewer.painting.brush import PAINTING
@@ -373,7 +373,7 @@ class LayerSlots:
             return
         labels = [x for x in layers if is_painted(x) and x.visible]
         labels = [x for x in labels if not are_of_others(x)]
-        channels = (x for x in layers if x._type_string == "image")
+        channels = (x for x in layers if layer_kind(x) == "image")
         if labels and viewer.layers.selection.active is next(channels, None):
             viewer.layers.selection.active = labels[-1]
         self._has_selected = bool(labels)

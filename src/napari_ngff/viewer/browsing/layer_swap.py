@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from napari_ngff.store.arrays.lazy_array import ArrayWindow, BlankArray, LazyArray
-from napari_ngff.viewer.layer_plan import KEY, LayerOrigin
-from napari_ngff.viewer.napari_private import whole_corners
+from napari_ngff.viewer.layer_plan import KEY, LayerOrigin, layer_kind
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.painting.painted_layers import exchange_labels
+from napari_ngff.viewer.private.napari_layers import (
+    hold_reactions,
+    hold_refresh,
+    whole_corners,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,17 +54,6 @@ CONTRAST = ("contrast_limits_range", "contrast_limits", "colormap", "gamma")
 
 PLACEMENT = ("scale", "translate", "axis_labels", "units")
 
-EARLY = {"_on_layers_change": "looks for the extent and the sliders of all layers"}
-"""What napari does when the data of a layer change, and whenever it moves: the layer is
-not in its place yet, and would push a slider away."""
-
-NEEDLESS = {
-    "_on_colormap_change": "compiles the shader of labels again",
-    "_update_level_labels": "lays out the controls again",
-}
-"""What napari also does then, though nothing comes of it where the data are as large
-and of the type of those before."""
-
 
 def swap_layer(layer: Layer, data: LayerData) -> bool:
     """Exchange the data that a layer shows; False where it has other axes.
@@ -69,8 +61,6 @@ def swap_layer(layer: Layer, data: LayerData) -> bool:
     What is as large is shown in the part and at the level of what was there before:
     napari begins with the coarsest level each time, and draws twice.
     """
-    # `_block_refresh` and the names of `NEEDLESS` are private names of napari 0.9;
-    # without them this is only slower.
     levels, keywords, _ = data
     levels = levels if isinstance(levels, list) else [levels]
     if layer.ndim != levels[0].ndim or (not layer.multiscale and len(levels) > 1):
@@ -80,8 +70,8 @@ def swap_layer(layer: Layer, data: LayerData) -> bool:
     corners, level = layer.corner_pixels, getattr(layer, "data_level", 0)
     locked = getattr(layer, "locked_data_level", None)
     # Each change would read, scale and upload the picture again.
-    with getattr(layer, "_block_refresh", nullcontext)():
-        with _block_needless(layer, alike):
+    with hold_refresh(layer):
+        with hold_reactions(layer, ("data", *PLACEMENT, "affine"), alike):
             if not _exchange_data(layer, data, levels):
                 return False
             moved = _place_layer(layer, keywords)
@@ -103,7 +93,7 @@ def swap_layer(layer: Layer, data: LayerData) -> bool:
 
 
 def _exchange_data(layer: Layer, data: LayerData, levels: Sequence[Any]) -> bool:
-    if layer._type_string == "labels":
+    if layer_kind(layer) == "labels":
         return exchange_labels(layer, data)
     layer.metadata[KEY] = data[1]["metadata"][KEY]
     layer.data = levels if layer.multiscale else levels[0]
@@ -117,18 +107,6 @@ def _levels_of(layer: Layer) -> Sequence[Any]:
 
 def _size_of(level: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:
     return tuple(level.shape), np.dtype(level.dtype)
-
-
-def _block_needless(layer: Layer, alike: bool) -> ExitStack:
-    """Block reactions of napari to new data of a layer, and to its new place."""
-    stack, names = ExitStack(), {**EARLY, **NEEDLESS} if alike else EARLY
-    for event in map(layer.events.__getitem__, ("data", *PLACEMENT, "affine")):
-        for callback in event.callbacks:
-            if isinstance(callback, tuple) and callback[1] in names:
-                method = getattr(callback[0](), callback[1], None)
-                if method is not None:
-                    stack.enter_context(event.blocker(method))
-    return stack
 
 
 def _place_layer(layer: Layer, keywords: dict[str, Any]) -> bool:
@@ -173,7 +151,7 @@ def make_empty_channel(data: LayerData) -> LayerData:
 
 def look_of(layer: Layer) -> dict[str, Any]:
     """Return the attributes of a layer that the next field keeps; see `apply_look`."""
-    names = LOOK + CONTRAST * (layer._type_string == "image")
+    names = LOOK + CONTRAST * (layer_kind(layer) == "image")
     look = {name: getattr(layer, name) for name in names if hasattr(layer, name)}
     if isinstance(layer, OMEZarrLabels):
         look["tool"] = layer.describe_tool()

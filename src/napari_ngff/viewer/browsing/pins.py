@@ -17,7 +17,7 @@ from napari_ngff.viewer.browsing.positions import Position
 from napari_ngff.viewer.browsing.preparation import prepare_layers
 from napari_ngff.viewer.browsing.shown_fields import ShownFields
 from napari_ngff.viewer.latest_task import LayerTask
-from napari_ngff.viewer.layer_plan import KEY, origin_of
+from napari_ngff.viewer.layer_plan import KEY, layer_kind, origin_of
 from napari_ngff.viewer.painting.painted_layers import as_layer
 from napari_ngff.viewer.window import Window
 
@@ -342,9 +342,9 @@ def is_empty(layer: Layer) -> bool:
 
 def link_looks(viewer: ViewerModel, partner: Layer, layer: Layer) -> None:
     """Give a layer the look of its partner, now and whenever one of them changes."""
-    if layer._type_string == "image":
+    if layer_kind(layer) == "image":
         layer.contrast_limits_range = partner.contrast_limits_range
-    names = LINKED[layer._type_string]
+    names = LINKED[layer_kind(layer)]
     for name in names:
         setattr(layer, name, getattr(partner, name))
     viewer.layers.link_layers([partner, layer], names)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from napari_ngff.plate.tables.measure_labels import FieldPath
 from napari_ngff.plate.tables.table import LABEL
-from napari_ngff.viewer.layer_plan import KEY, origin_of
+from napari_ngff.viewer.layer_plan import KEY, layer_kind, origin_of
 from napari_ngff.viewer.painting.layer_measuring import (
     join_features,
     join_measured,
@@ -41,7 +41,7 @@ def labels_shown(
     root = browser.node.location.join_path(position.well or "").path
     for layer in viewer.layers:
         origin = origin_of(layer)
-        is_label = layer._type_string == "labels" and browser.owns_layer(layer)
+        is_label = layer_kind(layer) == "labels" and browser.owns_layer(layer)
         if is_label and origin is not None:
             picture = origin.picture
             image = picture.image if picture is not None else None

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 import time
 import weakref
 from typing import TYPE_CHECKING
 
 from napari_ngff.plate.mosaic_level import MosaicLevel
+from napari_ngff.viewer.private.napari_layers import forget_thumbnail
+from napari_ngff.viewer.private.slicing import is_slicing
 from napari_ngff.viewer.unexpected import attempt_work
 from napari_ngff.viewer.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
-    from types import FrameType
 
     from napari.layers import Layer
 
@@ -21,14 +21,10 @@ if TYPE_CHECKING:
     from napari_ngff.plate.well_cells import WellCells
     from napari_ngff.store.arrays.boxes import Box
 
-__all__ = ["OversizedWells", "WellStream", "is_slicing", "reread_layer"]
+__all__ = ["OversizedWells", "WellStream", "reread_layer"]
 
 TURN = 0.4
 """Seconds of drawing after which what is there is shown."""
-
-
-SLICING = "set_view_slice"
-"""Name of the method of napari 0.9 that all slicing in the main thread goes through."""
 
 
 Asked = tuple[int, "Box"]
@@ -142,22 +138,6 @@ class WellStream:
             self._finished()
 
 
-def is_slicing() -> bool:
-    """Return whether napari is slicing a layer, to draw it, in the calling thread.
-
-    napari has no other sign of it: a script that runs in the main thread asks the same
-    array for the same part.
-    """
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        if frame.f_code.co_name == SLICING:
-            name = frame.f_globals.get("__name__", "")
-            if name.startswith("napari."):
-                return True
-        frame = frame.f_back
-    return False
-
-
 def _holds_box(box: Box, part: Box) -> bool:
     pairs = zip(box, part, strict=True)
     return all(a <= c and d <= b for (a, b), (c, d) in pairs)
@@ -180,10 +160,7 @@ def reread_layer(layer: Layer) -> None:
     show_arrived = getattr(layer, "show_arrived", None)
     if show_arrived is not None and show_arrived():
         return
-    # napari 0.9 keeps the coarsest level of layers of two axes, once it was read.
-    forget = getattr(layer, "_reset_thumbnail_level_data", None)
-    if forget is not None:
-        forget()
+    forget_thumbnail(layer)
     layer.refresh(extent=False)
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from napari_ngff.viewer.layer_plan import origin_of
+from napari_ngff.viewer.layer_plan import layer_kind, origin_of
 from napari_ngff.viewer.layers import channel_count
 from napari_ngff.viewer.notices import count_noun
 
@@ -52,12 +52,12 @@ def choose_layers(layers: LayerList, needed: Collection[Layer] = ()) -> ChosenLa
     needed
         Labels that are saved in any case; then the selection does not count.
     """
-    known = [x for x in layers if x._type_string in KINDS and not _is_lacking(x)]
+    known = [x for x in layers if layer_kind(x) in KINDS and not _is_lacking(x)]
     # A single selected layer says nothing: napari selects each layer that is added.
     selected = [layer for layer in known if layer in layers.selection]
     if len(selected) > 1 and not needed:
         chosen, which = selected, "selected"
-        others = [x for x in layers.selection if x._type_string not in KINDS]
+        others = [x for x in layers.selection if layer_kind(x) not in KINDS]
     else:
         visible = [layer for layer in known if layer.visible or layer in needed]
         images = set(map(_image_of, visible)) - {None}
@@ -78,7 +78,7 @@ def choose_layers(layers: LayerList, needed: Collection[Layer] = ()) -> ChosenLa
 def _is_lacking(layer: Layer) -> bool:
     """Return whether a layer is that of a channel which the image on screen lacks."""
     origin = origin_of(layer)
-    is_image = origin is not None and layer._type_string == "image"
+    is_image = origin is not None and layer_kind(layer) == "image"
     return is_image and _image_of(layer) is None
 
 
@@ -86,11 +86,11 @@ def _image_of(layer: Layer) -> tuple[str, int] | None:
     """Return what the channels of one image share; None for all other layers."""
     origin = origin_of(layer)
     picture = origin.picture if origin is not None else None
-    if picture is None or layer._type_string != "image":
+    if picture is None or layer_kind(layer) != "image":
         return None
     return str(picture.node), picture.multiscale
 
 
 def _describe_layer(layer: Layer) -> str:
-    hidden = "hidden " if layer._type_string in KINDS else ""
-    return f"{hidden}{layer._type_string} '{layer.name}'"
+    hidden = "hidden " if layer_kind(layer) in KINDS else ""
+    return f"{hidden}{layer_kind(layer)} '{layer.name}'"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from napari_ngff.addresses import join_address
 from napari_ngff.store.arrays.stored_objects import join_key
 from napari_ngff.viewer.bridge.regions import view_region
-from napari_ngff.viewer.layer_plan import origin_of
+from napari_ngff.viewer.layer_plan import layer_kind, origin_of
 from napari_ngff.viewer.session import session_of
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def hide_source(viewer: ViewerModel, source: str) -> None:
     for layer in layers_below(viewer.layers, source):
         # A browser that still browses the source shows its next field by the channels
         # that it has. Labels stay those of the source: a stroke would be saved there.
-        is_labels = layer._type_string == "labels"
+        is_labels = layer_kind(layer) == "labels"
         if is_labels or browser is None or not browser.owns_layer(layer):
             layer.visible = False
 

@@ -11,8 +11,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from napari.components.overlays import (
+    LabelsBrushStrokeOverlay,
+    LabelsPolygonOverlay,
+)
 from napari.layers import Labels
-from napari.layers.labels._labels_constants import Mode
 from napari.utils.notifications import show_info
 
 from napari_ngff.viewer.painting.line_of_sight import (
@@ -20,6 +23,11 @@ from napari_ngff.viewer.painting.line_of_sight import (
     DrawnSurface,
     SightLine,
     lines_between,
+)
+from napari_ngff.viewer.private.napari_layers import (
+    drawn_values,
+    shown_axes,
+    slicing_of,
 )
 from napari_ngff.viewer.unexpected import attempt_work
 from napari_ngff.viewer.window import Window
@@ -30,7 +38,13 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.painting.line_of_sight import VoxelHit
 
 __all__ = [
+    "ERASE",
+    "FILL",
+    "PAINT",
     "PAINTING",
+    "PICK",
+    "PolygonOutline",
+    "RingOutline",
     "clicked_voxel",
     "draw_along",
     "labelled_voxel",
@@ -45,29 +59,37 @@ MISSED = (
     " elsewhere in 2D."
 )
 
-PAINTING = (Mode.PAINT, Mode.ERASE, Mode.FILL, Mode.POLYGON)
+PICK, PAINT, ERASE, FILL = "pick", "paint", "erase", "fill"
+PAINTING = (PAINT, ERASE, FILL, "polygon")
+
+
+class PolygonOutline(LabelsPolygonOverlay):  # type: ignore[misc]
+    """A polygon that is drawn on our labels, see `widgets.painting_outlines`."""
+
+
+class RingOutline(LabelsBrushStrokeOverlay):  # type: ignore[misc]
+    """A ring that is drawn on our labels by the right button."""
 
 
 def draw_along(layer: Any, event: Any) -> Iterator[None]:
     """Paint, erase or fill along a drag, as one step of undo."""
-    overlay = layer._overlays["brush_stroke"]
     if layer.refuses_edits():
         return
     # The brush is being resized (Alt), or napari's ring of the right button draws this
     # drag.
     frozen = layer.cursor == "circle_frozen"
-    if frozen or overlay.active or (overlay.enabled and event.button == 2):
+    if frozen or layer.ring.active or (layer.ring.enabled and event.button == 2):
         return
     if layer.refuses_plane():
         return
-    is_solid = layer._slice_input.ndisplay == 3
+    is_solid = len(shown_axes(layer)) == 3
     pen = SolidPen(layer) if is_solid else PlanePen(layer)
     # A generator of napari: it continues with each event of the drag.
     with layer.block_history(), layer.stroke_surface.until_end():
         pen.draw_to(event)
         yield
         while event.type in ("mouse_move", "mouse_release"):
-            if is_solid != (layer._slice_input.ndisplay == 3):
+            if is_solid != (len(shown_axes(layer)) == 3):
                 return
             pen.draw_to(event)
             if event.type == "mouse_release":
@@ -90,7 +112,7 @@ class PlanePen:
         voxel = self._last = layer.world_to_data(event.position)
         if not _is_filled(layer, last, voxel):
             start = voxel if last is None else last
-            layer._draw(_label_to_paint(layer, event), start, voxel)
+            layer.draw_between(_label_to_paint(layer, event), start, voxel)
 
 
 class SolidPen:
@@ -129,7 +151,7 @@ class SolidPen:
         """Give the voxels that are hit on the way, each once."""
         layer = self._layer
         sizes = np.abs(np.asarray(layer.scale, float))
-        axes = list(layer._slice_input.displayed)
+        axes = shown_axes(layer)
         weights = np.zeros(layer.ndim)
         weights[axes] = sizes[axes] / sizes[axes].min()
         # Four dabs per diameter, as napari does it.
@@ -168,7 +190,7 @@ def is_same_voxel(hit: VoxelHit, other: VoxelHit | None) -> bool:
 
 def clicked_voxel(layer: Any, event: Any) -> list[int] | None:
     """Return the voxel of level 0 at a click; None where it hits nothing in 3D."""
-    if layer._slice_input.ndisplay == 2:
+    if len(shown_axes(layer)) == 2:
         return [round(float(i)) for i in layer.world_to_data(event.position)]
     surface = DrawnSurface.of_layer(layer)
     line = SightLine.of_event(layer, event)
@@ -198,14 +220,14 @@ def labelled_voxel(layer: Any, hit: VoxelHit) -> Any:
 def _is_filled(layer: Any, last: Any, voxel: Any) -> bool:
     """Return whether the bucket has just filled at this voxel."""
     same = last is not None and np.array_equal(np.round(last), np.round(voxel))
-    return bool(same and layer._mode == Mode.FILL)
+    return bool(same and layer.mode == FILL)
 
 
 def report_hidden(layer: Any, event: Any) -> None:
     """Show a message, once, if the user tries to paint on hidden labels."""
     if layer.visible:
         layer.hidden_reported = False
-    elif event.button == 1 and Mode(layer._visible_mode or "pan_zoom") in PAINTING:
+    elif event.button == 1 and layer.mode_when_shown in PAINTING:
         if not layer.hidden_reported:
             show_info(f"These labels are hidden.\nShow {layer.name!r} to paint.")
         layer.hidden_reported = True
@@ -215,15 +237,15 @@ def _label_to_paint(layer: Any, event: Any) -> int:
     # Many window managers of Linux move the window by Alt and a drag.
     # Asked at each event, so that pressing or releasing the key counts during a drag.
     held = {"Alt", "Control"}.intersection(event.modifiers)
-    erases = layer._mode == Mode.PAINT and held
-    if layer._mode == Mode.ERASE or erases:
+    erases = layer.mode == PAINT and held
+    if layer.mode == ERASE or erases:
         return int(layer.colormap.background_value)
     return int(layer.selected_label)
 
 
 def shown_value(layer: Any, point: Any) -> int:
     """Return the value on screen at a voxel of level 0."""
-    tile = layer._slicing_state.screen_part()
+    tile = slicing_of(layer).screen_part()
     background = int(layer.colormap.background_value)
     if tile is None:
         return background
@@ -232,7 +254,7 @@ def shown_value(layer: Any, point: Any) -> int:
 
 def _read_screen(layer: Any, tile: Any, points: Any) -> Any:
     """Return the values on screen at points of level 0, shape (points, axes)."""
-    picture = layer._slice.image.raw
+    picture = drawn_values(layer)
     grid = tile.level.grid
     index = []
     inside = np.ones(len(points), bool)
@@ -250,7 +272,7 @@ def pick_label(layer: Any, event: Any) -> None:
     """Select the label that is under the mouse; later where it is still to be read."""
     if layer.refuses_plane():
         return
-    if layer._slice_input.ndisplay == 2:
+    if len(shown_axes(layer)) == 2:
         coming = layer.coming_voxel(layer.world_to_data(event.position))
         if coming is not None:
             read = partial(attempt_work, partial(layer.canvas.read, *coming))

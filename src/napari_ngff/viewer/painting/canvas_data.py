@@ -6,9 +6,9 @@ from numbers import Number
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from napari.layers._multiscale_data import MultiScaleData
 
 from napari_ngff.store.arrays.lazy_array import dask_array_type
+from napari_ngff.viewer.private.slicing import LevelList
 
 if TYPE_CHECKING:
     from napari_ngff.labels.canvas import Canvas
@@ -23,11 +23,11 @@ NOT_REPLACED = (
 )
 
 
-class CanvasData(MultiScaleData):  # type: ignore[misc]
+class CanvasData(LevelList):  # type: ignore[misc]
     """The levels of a canvas as dask arrays; all other indices go to level 0.
 
-    napari's layers of several levels must hold a ``MultiScaleData`` (private; the same
-    in 0.9), whose own indices are levels alone.
+    napari's layers of several levels must hold a `LevelList`, whose own indices are
+    levels alone.
 
     Parameters
     ----------

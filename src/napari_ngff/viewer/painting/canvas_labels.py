@@ -2,12 +2,6 @@
 
 napari makes labels of several levels read-only (napari#1587). `CanvasLabels` overrides
 what holds the data, what patches the screen and what undoes; `paint` adds the tools.
-The private names relied on are those of 0.9: ``_append_to_undo_history``,
-``_cached_labels``, ``_data_raw``, ``_ensure_int_labels``, ``_get_layer_slicing_state``,
-``_load_history``, ``_partial_labels_refresh``,
-``_raw_to_displayed``, ``_reset_data_level``, ``_reset_editable``,
-``_reset_thumbnail_level_data``, ``_type_string``, ``_update_dims``,
-``_validate_label_in_range``, and those of the undo history and of the slice.
 """
 
 from __future__ import annotations
@@ -28,6 +22,7 @@ from napari_ngff.store.arrays.boxes import (
     slice_inside,
     whole_box,
 )
+from napari_ngff.viewer.painting.brush import PolygonOutline, RingOutline
 from napari_ngff.viewer.painting.canvas_data import SHOWS_OTHER, CanvasData
 from napari_ngff.viewer.painting.line_of_sight import (
     DrawnSurface,
@@ -35,6 +30,13 @@ from napari_ngff.viewer.painting.line_of_sight import (
     StrokeSurface,
 )
 from napari_ngff.viewer.painting.screen_part import PaintedSlicing
+from napari_ngff.viewer.private.lost import relies_on
+from napari_ngff.viewer.private.napari_layers import (
+    drawn_values,
+    shown_axes,
+    slicing_of,
+    tile_transform,
+)
 from napari_ngff.viewer.streaming.streamed_levels import drawing
 from napari_ngff.viewer.unexpected import Signal
 from napari_ngff.viewer.volumes.prepared_volume import EditMark
@@ -52,8 +54,6 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.saving.layer_saver import LayerSaver
     from napari_ngff.viewer.volumes.prepared_volume import PreparedVolume
 
-__all__ = ["CanvasLabels"]
-
 WIDER = {1: 2, 2: 4, 4: 8}
 """Bytes of the next wider type of integers."""
 
@@ -66,6 +66,14 @@ THUMBNAIL_VOXELS = 1 << 20
 """A coarsest level of more is not read after every stroke for the thumbnail."""
 
 
+@relies_on(
+    "_abort_stroke _append_to_undo_history _block_history _cached_labels _data",
+    "_data_raw _ensure_int_labels _get_layer_slicing_state _get_value _get_value_ray",
+    "_level_materializer _load_history _overlays _partial_labels_refresh",
+    "_raw_to_displayed _redo_history _reset_data_level _reset_editable _reset_history",
+    "_reset_thumbnail_level_data _save_history _staged_history _type_string",
+    "_undo_history _update_dims _update_thumbnail _validate_label_in_range",
+)
 class CanvasLabels(Labels):  # type: ignore[misc]
     """Labels of a pyramid of any size with its edits.
 
@@ -83,18 +91,18 @@ class CanvasLabels(Labels):  # type: ignore[misc]
     spared
         Locked labels: no tool replaces them.
     classes
-        Named labels, as they will be saved; None where they stay as in the file. See
-        `napari_ngff.viewer.painting.layer_classes`.
+        Named labels, as they will be saved; None where they stay as in the file.
     stroke_surface
         What was drawn in 3D when the present stroke began.
+    polygon, ring
+        Outlines that are being drawn.
     is_exchanging
         Whether the layer is just getting the labels of another field; see
         `refuses_edits`.
     """
 
     stroke_ended = Signal()
-    """Emitted when a stroke, or another group of edits, has become a step of undo, or
-    was aborted; inside of napari's handler of the mouse."""
+    """Emitted by napari's handler of the mouse when a group of edits ends."""
 
     edited = Signal()
     """Emitted when edits were made, undone or redone."""
@@ -113,10 +121,13 @@ class CanvasLabels(Labels):  # type: ignore[misc]
         self.spared: tuple[int, ...] = ()
         self.classes: tuple[LabelClass, ...] | None = None
         self.is_exchanging = False
-        # Always several levels for napari, also where there is one: the data are a
-        # `MultiScaleData`.
-        keywords.pop("multiscale", None)
+        keywords.pop("multiscale", None)  # always several, also where there is one
         super().__init__(CanvasData(canvas), multiscale=True, **keywords)
+        self.polygon = PolygonOutline(visible=True)
+        self.ring = RingOutline(visible=True)
+        for name, ours in (("polygon", self.polygon), ("brush_stroke", self.ring)):
+            del self._overlays[name]  # which is equal, and would stay
+            self._overlays[name] = ours
         self.events.locked.connect(self._reset_editable)
 
     # Names and hooks by which napari knows the layer.
@@ -179,8 +190,8 @@ class CanvasLabels(Labels):  # type: ignore[misc]
         self.saver = None
         self.canvas, self.read_only = canvas, read_only
         self._pending, self._painted_to = [], 0
-        self._overlays["polygon"].points = []  # of a polygon that was not finished
-        self._slicing_state.forget_slices()
+        self.polygon.points = []  # of a polygon that was not finished
+        slicing_of(self).forget_slices()
         self._data_raw = self._data = CanvasData(canvas)
         self._cached_labels = None
         self._reset_history()
@@ -216,7 +227,7 @@ class CanvasLabels(Labels):  # type: ignore[misc]
     def _is_coming(self, number: int, box: Box) -> bool:
         """Return whether labels of a coarser level are drawn in a part of a level."""
         drawn = self.canvas.drawn
-        if drawn is None or self._slicing_state.volume is not None:
+        if drawn is None or slicing_of(self).volume is not None:
             return False
         return not drawn.is_true(number, box)
 
@@ -225,10 +236,10 @@ class CanvasLabels(Labels):  # type: ignore[misc]
 
         None where the label on the screen is the one of the file, and outside.
         """
-        tile = self._slicing_state.screen_part()
+        tile = slicing_of(self).screen_part()
         if tile is None or self.canvas.drawn is None:
             return None
-        at = np.round(self._transforms["tile2data"].inverse(position)).astype(int)
+        at = np.round(tile_transform(self).inverse(position)).astype(int)
         box = tuple(
             (start + int(at[axis]), start + int(at[axis]) + 1)
             if axis in tile.displayed
@@ -248,7 +259,7 @@ class CanvasLabels(Labels):  # type: ignore[misc]
         self, start_point: Any, end_point: Any, dims_displayed: Any
     ) -> Any:
         """Give the label that a ray of a 3D view hits; none while one is not read."""
-        tile = self._slicing_state.screen_part()
+        tile = slicing_of(self).screen_part()
         if tile is not None and self._is_coming(tile.level.number, tile.box):
             return None
         surface = DrawnSurface.of_layer(self)
@@ -261,14 +272,13 @@ class CanvasLabels(Labels):  # type: ignore[misc]
     @property
     def locked_data_level(self) -> int | None:
         """The level to show, or None for the one that suits the zoom."""
-        level: int | None = self._locked_data_level
-        return level
+        return Labels.locked_data_level.fget(self)  # type: ignore[no-any-return]
 
     @locked_data_level.setter
     def locked_data_level(self, level: int | None) -> None:
         if level is not None and 0 <= level < len(self.data):
             shape = self.data[level].shape
-            sides = [shape[axis] for axis in self._slice_input.displayed]
+            sides = [shape[axis] for axis in shown_axes(self)]
             if max(sides) > LARGEST_TEXTURE:
                 show_warning(
                     "Level not shown: it is too large.\n"
@@ -350,13 +360,13 @@ class CanvasLabels(Labels):  # type: ignore[misc]
         region = edit.region_in(level.grid, whole_box(level.shape))
         if region is None or edit.source == edit.label:
             return True
-        tile = self._slicing_state.screen_part()
+        tile = slicing_of(self).screen_part()
         if tile is None or tile.level is not level or self._pending:
             return False
         if intersect_boxes(region, tile.box) != region or self._is_coming(0, region):
             return False
         cover, label = edit.cover_and_values(level.grid, region)
-        pixels = tile.as_block(self._slice.image.raw)[slice_inside(region, tile.box)]
+        pixels = tile.as_block(drawn_values(self))[slice_inside(region, tile.box)]
         return not (edit.replaced_mask(pixels) & cover & (pixels != label)).any()
 
     def apply_edits(self, edits: Iterable[Edit], canvas: Canvas) -> None:
@@ -381,8 +391,8 @@ class CanvasLabels(Labels):  # type: ignore[misc]
 
     def show_saved(self) -> None:
         """Show coarser levels as the file has them, after a save; see `Canvas`."""
-        tile, coarsest = self._slicing_state.screen_part(), self.canvas.levels[-1]
-        volume = self._slicing_state.volume
+        tile, coarsest = slicing_of(self).screen_part(), self.canvas.levels[-1]
+        volume = slicing_of(self).volume
         if volume is not None:
             volume.note_edits(self.canvas)
         if tile is not None and tile.level.number:
@@ -393,7 +403,7 @@ class CanvasLabels(Labels):  # type: ignore[misc]
             Window.current.run_work(read, lambda _: self._refresh_thumbnail())
 
     def _read_again(self, tile: ScreenPart) -> None:
-        if self._slicing_state.volume is not None:
+        if slicing_of(self).volume is not None:
             self.refresh(extent=False)  # which has it read
             return
         # In a worker: thousands of edits, or a server, take seconds. Its pixels are in
@@ -447,7 +457,7 @@ class CanvasLabels(Labels):  # type: ignore[misc]
 
     def _partial_labels_refresh(self) -> None:
         edits, self._pending = self._pending, []
-        tile = self._slicing_state.screen_part()
+        tile = slicing_of(self).screen_part()
         if edits and tile is not None:
             regions = tile.cut_to_edits(edits, self._painted_last)
             self._patch_regions(tile, regions, self._overlay_edits(self._painted_to))
@@ -463,7 +473,7 @@ class CanvasLabels(Labels):  # type: ignore[misc]
 
     def _show_again(self, edits: list[Edit]) -> None:
         edits, self._pending = [*self._pending, *edits], []
-        tile = self._slicing_state.screen_part()
+        tile = slicing_of(self).screen_part()
         if tile is not None:
             self._patch_regions(tile, tile.cut_to_edits(edits), self._read_box)
 
@@ -475,7 +485,7 @@ class CanvasLabels(Labels):  # type: ignore[misc]
         again
             Whether edits were undone meanwhile: then the part is read again.
         """
-        tile = self._slicing_state.screen_part(arrived=True)
+        tile = slicing_of(self).screen_part(arrived=True)
         if tile is not None:
             self._patch_regions(
                 tile, [tile.box], self._read_box if again else self._overlay_edits(0)
@@ -483,7 +493,7 @@ class CanvasLabels(Labels):  # type: ignore[misc]
 
     def lay_edits(self, volume: PreparedVolume) -> None:
         """Put the edits onto a volume that were made since it was read."""
-        tile = self._slicing_state.screen_part(arrived=True)
+        tile = slicing_of(self).screen_part(arrived=True)
         edits = () if volume.mark is None else volume.mark.edits_since(self.canvas)
         for region in tile.cut_to_edits(edits) if tile is not None else ():
             part = tile.part_of(region)
@@ -496,10 +506,10 @@ class CanvasLabels(Labels):  # type: ignore[misc]
 
     def show_arrived(self) -> bool:
         """Show what was read since the last slice; False where that needs a new one."""
-        tile = self._slicing_state.screen_part()
+        tile = slicing_of(self).screen_part()
         if tile is None or self.canvas.drawn is None or self.ndim_shown != 2:
             return False
-        if not self._slice.image.raw.flags.writeable:
+        if not drawn_values(self).flags.writeable:
             return False
         with drawing():
             self._patch_regions(tile, [tile.box], self._read_box)
@@ -509,7 +519,7 @@ class CanvasLabels(Labels):  # type: ignore[misc]
     @property
     def ndim_shown(self) -> int:
         """Number of axes on the screen."""
-        return len(self._slice_input.displayed)
+        return len(shown_axes(self))
 
     def _patch_regions(
         self, tile: ScreenPart, regions: Sequence[Box], update: Any
@@ -521,7 +531,7 @@ class CanvasLabels(Labels):  # type: ignore[misc]
         update
             Called with level, region and a view of its pixels, which it changes.
         """
-        raw, volume = self._slice.image.raw, self._slicing_state.volume
+        raw, volume = drawn_values(self), slicing_of(self).volume
         size = sum(math.prod(box_shape(region)) for region in regions)
         if volume is not None and size > MOST_PATCHED:
             # It no longer holds, so the coarsest level is shown while it is read anew.
@@ -548,7 +558,7 @@ class CanvasLabels(Labels):  # type: ignore[misc]
             # One part: to send more voxels costs less than to send twice.
             spans = [tuple((s.start, s.stop) for s in part) for part, _ in changed]
             whole = enclose_boxes(spans)
-            colors = self._slice.image.view[tuple(slice(*span) for span in whole)]
+            colors = slicing_of(self).pictures[1][tuple(slice(*span) for span in whole)]
             self.events.labels_update(data=colors, offset=[a for a, _ in whole])
         if volume is not None:
             volume.note_edits(self.canvas)
@@ -561,7 +571,7 @@ class CanvasLabels(Labels):  # type: ignore[misc]
         differs
             Which of its voxels have changed.
         """
-        raw, view = self._slice.image.raw, self._slice.image.view
+        raw, view = slicing_of(self).pictures
         if self.contour == 0 and np.count_nonzero(differs) < differs.size // 2:
             view[part][differs] = self._raw_to_displayed(raw[part][differs])
         else:
@@ -569,7 +579,7 @@ class CanvasLabels(Labels):  # type: ignore[misc]
 
     def _with_contour(self, part: Any) -> Any:
         """Extend a part of the picture by the width of contours."""
-        raw = self._slice.image.raw
+        raw = drawn_values(self)
         if self.contour == 0 or raw.ndim != 2:
             return part
         # A voxel of a contour depends on its neighbours, one beyond the width of the
@@ -581,10 +591,10 @@ class CanvasLabels(Labels):  # type: ignore[misc]
         )
 
     def _refresh_thumbnail(self) -> None:
-        if self._slicing_state.screen_part() is None:
+        if slicing_of(self).screen_part() is None:
             return
         coarsest = self.canvas.levels[-1]
         if coarsest.size <= THUMBNAIL_VOXELS:
             with drawing():
-                self._slicing_state.read_thumbnail()
+                slicing_of(self).read_thumbnail()
             self._update_thumbnail()

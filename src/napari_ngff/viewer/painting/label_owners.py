@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from napari_ngff.labels.create_labels import METHOD, SOFTWARE
 from napari_ngff.labels.label_classes import classes_of
 from napari_ngff.metadata.model import LabelInfo
-from napari_ngff.viewer.layer_plan import origin_in
+from napari_ngff.viewer.layer_plan import layer_kind, origin_in
 from napari_ngff.viewer.painting.label_target import TARGET, LabelTarget
 from napari_ngff.viewer.unexpected import Signal
 
@@ -142,5 +142,5 @@ def made_here(metadata: Mapping[str, Any]) -> bool:
 
 def are_of_others(layer: Layer) -> bool:
     """Return whether a layer has labels of a file that another program made."""
-    is_labels = layer._type_string == "labels" and origin_in(layer.metadata) is not None
+    is_labels = layer_kind(layer) == "labels" and origin_in(layer.metadata) is not None
     return is_labels and not made_here(layer.metadata)

@@ -10,7 +10,7 @@ from napari_ngff.plate.tables.files import read_table, write_frame
 from napari_ngff.plate.tables.measure_labels import measure
 from napari_ngff.plate.tables.table import FIELD, LABEL, WELL, make_table
 from napari_ngff.store.hierarchy.node import read_node
-from napari_ngff.viewer.layer_plan import is_joined, origin_of
+from napari_ngff.viewer.layer_plan import is_joined, layer_kind, origin_of
 from napari_ngff.viewer.painting.label_target import TARGET, LabelTarget
 from napari_ngff.viewer.saving.layer_description import INDEX, JOINED
 from napari_ngff.viewer.unexpected import attempt_work
@@ -135,7 +135,7 @@ def nodes_of(layer: Layer) -> tuple[Node, Node]:
     if image is not None and origin is not None:
         return image, origin.node
     picture = origin.picture if origin is not None else None
-    if layer._type_string != "labels" or picture is None or is_joined(picture):
+    if layer_kind(layer) != "labels" or picture is None or is_joined(picture):
         msg = (
             f"{layer.name} is not a saved label image of a single OME-Zarr image."
             " Plates and wells are measured in the browser."

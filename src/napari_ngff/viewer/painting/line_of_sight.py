@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from napari_ngff.viewer.private.napari_layers import shown_axes, slicing_of
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -60,7 +62,7 @@ class SightLine:
         further = position + np.asarray(event.view_direction, float)
         point = np.asarray(layer.world_to_data(position), float)
         way = np.asarray(layer.world_to_data(further), float) - point
-        hidden = [axis not in layer._slice_input.displayed for axis in range(len(way))]
+        hidden = [axis not in shown_axes(layer) for axis in range(len(way))]
         # napari counts from the middle of the first voxel.
         return cls(point + 0.5, np.where(hidden, 0.0, way))
 
@@ -170,8 +172,8 @@ class DrawnSurface:
     @classmethod
     def of_layer(cls, layer: Any) -> DrawnSurface | None:
         """Take what a layer draws now; None where that is nothing."""
-        part, picture = layer._slicing_state.screen_part(), layer._slice.image
-        raw, view = picture.raw, picture.view
+        state = slicing_of(layer)
+        part, (raw, view) = state.screen_part(), state.pictures
         if part is None or len(part.displayed) != 3 or raw.shape != view.shape:
             return None
         sides = [part.box[axis][1] - part.box[axis][0] for axis in part.displayed]

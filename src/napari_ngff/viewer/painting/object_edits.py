@@ -11,6 +11,7 @@ from napari_ngff.labels.edits import Edit
 from napari_ngff.labels.label_objects import FILL_BUDGET, flood_region, split_object
 from napari_ngff.labels.shapes import Mask
 from napari_ngff.viewer.bridge.regions import label_region
+from napari_ngff.viewer.private.napari_layers import painted_axes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -202,7 +203,7 @@ def _check_unlocked(layer: OMEZarrLabels, label: int) -> None:
 
 def _painted_axes(layer: OMEZarrLabels) -> tuple[int, ...]:
     """Return the axes that the tools paint on."""
-    return tuple(sorted(int(axis) for axis in layer._get_dims_to_paint()))
+    return tuple(painted_axes(layer))
 
 
 def _make_edit(

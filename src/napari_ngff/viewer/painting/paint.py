@@ -1,10 +1,4 @@
-"""The tools of painted labels: brush, eraser, bucket, polygon, at every zoom.
-
-Overrides what edits in `napari.layers.Labels`; of its private names (0.9) ``_draw``,
-``_commit_staged_history``, ``_get_dims_to_paint``, ``_get_properties``,
-``_get_preserve_labels_source_label``, ``_history_limit``, ``_mode``,
-``_mode_setter_helper``, ``_undo_history``, ``_visible_mode`` and the tables of modes.
-"""
+"""The tools of painted labels: brush, eraser, bucket, polygon, at every zoom."""
 
 from __future__ import annotations
 
@@ -13,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from napari.layers import Labels
-from napari.layers.labels._labels_constants import Mode
 from napari.utils.notifications import show_info, show_warning
 
 from napari_ngff.labels.edits import Edit
@@ -23,7 +16,11 @@ from napari_ngff.labels.runs import point_runs
 from napari_ngff.labels.shapes import Everywhere, Mask, Polygon, Stroke
 from napari_ngff.metadata.units import unit_symbol
 from napari_ngff.viewer.painting.brush import (
+    ERASE,
+    FILL,
+    PAINT,
     PAINTING,
+    PICK,
     draw_along,
     labelled_voxel,
     pick_label,
@@ -33,6 +30,14 @@ from napari_ngff.viewer.painting.brush import (
 )
 from napari_ngff.viewer.painting.canvas_labels import CanvasLabels
 from napari_ngff.viewer.painting.label_target import has_no_file
+from napari_ngff.viewer.private.lost import relies_on
+from napari_ngff.viewer.private.napari_layers import (
+    handle_modes,
+    painted_axes,
+    shown_axes,
+    slicing_of,
+    world_transform,
+)
 from napari_ngff.viewer.window import Window
 
 if TYPE_CHECKING:
@@ -68,6 +73,11 @@ FIRST_BRUSH = 16.0
 """Diameter of the brush until another is chosen, in pixels of the screen."""
 
 
+@relies_on(
+    "_brush_size _commit_staged_history _drag_modes _draw",
+    "_get_preserve_labels_source_label _get_properties _history_limit",
+    "_mode_setter_helper _move_modes _undo_history _update_draw _visible_mode",
+)
 class OMEZarrLabels(CanvasLabels):
     """`CanvasLabels` with tools that edit at every zoom.
 
@@ -82,18 +92,13 @@ class OMEZarrLabels(CanvasLabels):
         Whether the message that hidden labels take no paint was shown.
     """
 
-    _drag_modes = {  # noqa: RUF012  as in the base class
-        **Labels._drag_modes,
-        Mode.PICK: pick_label,
-        Mode.PAINT: draw_along,
-        Mode.ERASE: draw_along,
-        Mode.FILL: draw_along,
-    }
-    _move_modes = {  # noqa: RUF012
-        **Labels._move_modes,
-        Mode.PAINT: resize_brush,
-        Mode.ERASE: resize_brush,
-    }
+    _drag_modes = handle_modes(
+        "_drag_modes",
+        {PICK: pick_label, PAINT: draw_along, ERASE: draw_along, FILL: draw_along},
+    )
+    _move_modes = handle_modes(
+        "_move_modes", {PAINT: resize_brush, ERASE: resize_brush}
+    )
 
     def __init__(self, canvas: Canvas, *, read_only: str = "", **keywords: Any) -> None:
         self.brush_on_screen = True
@@ -109,14 +114,20 @@ class OMEZarrLabels(CanvasLabels):
 
     def _mode_setter_helper(self, mode: Any) -> Any:
         """Keep a tool for hidden labels until they are shown; explain a refused one."""
-        if Mode(mode) in PAINTING and self.read_only:
+        name = str(mode).lower()
+        if name in PAINTING and self.read_only:
             show_info(f"Labels are read-only.\n{self.name}: {self.read_only}")
-        elif Mode(mode) in PAINTING and self.locked:
+        elif name in PAINTING and self.locked:
             show_info(f"Labels are locked.\n{self.name}: {self.refusal}")
         # napari's name for the mode that it selects again when the layer is shown.
-        elif Mode(mode) in PAINTING and self.editable and not self.visible:
-            self._visible_mode = Mode(mode)
+        elif name in PAINTING and self.editable and not self.visible:
+            self._visible_mode = name
         return super()._mode_setter_helper(mode)
+
+    @property
+    def mode_when_shown(self) -> str:
+        """The mode that napari selects again when the layer is shown."""
+        return str(self._visible_mode)
 
     def get_status(self, *arguments: Any, **keywords: Any) -> dict[str, str]:
         """Return napari's status, with the reason where no tool changes the labels."""
@@ -198,10 +209,10 @@ class OMEZarrLabels(CanvasLabels):
     def _update_draw(self, scale_factor: float, *args: Any, **kwargs: Any) -> None:
         """Follow the zoom; napari calls this for every layer whenever it draws."""
         super()._update_draw(scale_factor, *args, **kwargs)
-        scale = self._data_to_world.scale
+        scale = world_transform(self).scale
         # A brush is round in the world: its size counts along the axis with the
         # smallest voxels.
-        size = min(abs(scale[axis]) for axis in self._slice_input.displayed)
+        size = min(abs(scale[axis]) for axis in shown_axes(self))
         self.fit_brush(scale_factor / size)
 
     # The plane on the screen.
@@ -213,7 +224,7 @@ class OMEZarrLabels(CanvasLabels):
         displayed ones. All at once would give another voxel where they depend on each
         other, and by a rounding error where a slider is half-way between two planes.
         """
-        voxel, answered = super().world_to_data(position), self._slicing_state.answered
+        voxel, answered = super().world_to_data(position), slicing_of(self).answered
         world = np.asarray(position, float)[-self.ndim :]
         if answered is None or not self.visible or len(world) < self.ndim:
             return voxel
@@ -223,7 +234,7 @@ class OMEZarrLabels(CanvasLabels):
             at = np.take(drawn.world_slice.point, hidden)
             if np.array_equal(world[hidden], at):
                 voxel[hidden] = np.take(answered.data_slice.point, hidden)
-                plane = self._data_to_world.set_slice(shown)
+                plane = world_transform(self).set_slice(shown)
                 voxel[shown] = plane.inverse(world[shown])
         return voxel
 
@@ -232,7 +243,7 @@ class OMEZarrLabels(CanvasLabels):
 
         Never in 3D.
         """
-        planes = self._slicing_state.planes if self.ndim_shown == 2 else {}
+        planes = slicing_of(self).planes if self.ndim_shown == 2 else {}
         for axis, plane in planes.items():
             if not 0 <= plane < self.data.shape[axis]:
                 name, unit = self.axis_labels[axis], unit_symbol(str(self.units[axis]))
@@ -260,7 +271,7 @@ class OMEZarrLabels(CanvasLabels):
         self._reset_history()
         self.events.paint(value=list(edits))
         self.check_dirty()
-        tile = self._slicing_state.screen_part()
+        tile = slicing_of(self).screen_part()
         if tile is not None:
             self._read_again(tile)
 
@@ -302,7 +313,7 @@ class OMEZarrLabels(CanvasLabels):
         IndexError
             Outside of the layer.
         """
-        axes = tuple(sorted(int(axis) for axis in self._get_dims_to_paint()))
+        axes = tuple(painted_axes(self))
         fixed = {i: int(np.round(c)) for i, c in enumerate(coord) if i not in axes}
         for axis, index in fixed.items():
             if not 0 <= index < self.data.shape[axis]:
@@ -369,29 +380,30 @@ class OMEZarrLabels(CanvasLabels):
             self._partial_labels_refresh()
 
     def _draw(self, new_label: int, last_cursor_coord: Any, coordinates: Any) -> None:
-        if coordinates is None:
-            return
-        stop = np.asarray(coordinates, float)
+        if coordinates is not None:
+            self.draw_between(new_label, last_cursor_coord, coordinates)
+
+    def draw_between(self, label: int, before: Any, position: Any) -> None:
+        """Draw with the present tool from one position to another; None for a dab."""
+        stop = np.asarray(position, float)
         # The first dab of a stroke has no cursor before it.
-        start = (
-            stop if last_cursor_coord is None else np.asarray(last_cursor_coord, float)
-        )
+        start = stop if before is None else np.asarray(before, float)
         # Four dabs per diameter, as napari does it.
         steps = round(max(abs(stop - start)) / self.brush_size * 4)
         # In 3D points of a line are mostly in the air: each is tested, instead of one
         # stroke through all.
-        is_solid = self._slice_input.ndisplay == 3
+        is_solid = self.ndim_shown == 3
         if not (is_solid or self._is_in_plane(start, stop)):
             return
-        if self._mode == Mode.FILL or is_solid:
-            self._dab_each(new_label, start, stop, steps)
-        elif self._mode in (Mode.PAINT, Mode.ERASE):
-            self._make_stroke(start, stop, steps, new_label)
+        if self.mode == FILL or is_solid:
+            self._dab_each(label, start, stop, steps)
+        elif self.mode in (PAINT, ERASE):
+            self._make_stroke(start, stop, steps, label)
         self._partial_labels_refresh()
 
     def _is_in_plane(self, start: Any, stop: Any) -> bool:
         """Return whether both ends of a stroke are in one plane of the layer."""
-        for axis in set(range(self.ndim)) - set(self._get_dims_to_paint()):
+        for axis in set(range(self.ndim)) - set(painted_axes(self)):
             planes = np.round([start[axis], stop[axis]])
             if planes[0] != planes[1] or not 0 <= planes[0] < self.data.shape[axis]:
                 return False
@@ -401,20 +413,20 @@ class OMEZarrLabels(CanvasLabels):
         # Without the first point, which the move before has drawn.
         points = np.linspace(start, stop, steps + 1)[1 if steps else 0 :]
         for point in dict.fromkeys(map(tuple, np.round(points))):
-            solid = self._slice_input.ndisplay == 2 or shown_value(self, point)
-            if solid and self._mode == Mode.FILL:
+            solid = self.ndim_shown == 2 or shown_value(self, point)
+            if solid and self.mode == FILL:
                 self.fill(point, label, refresh=False)
-            elif solid and self._mode in (Mode.PAINT, Mode.ERASE):
+            elif solid and self.mode in (PAINT, ERASE):
                 self.paint(point, label, refresh=False)
 
     def draw_hits(self, label: int, hits: Sequence[VoxelHit]) -> None:
         """Draw with the present tool at voxels that the mouse hits in 3D."""
         for hit in hits:
-            if self._mode == Mode.FILL:
+            if self.mode == FILL:
                 voxel = labelled_voxel(self, hit)
                 if voxel is not None:
                     self.fill(voxel, label, refresh=False)
-            elif self._mode in (Mode.PAINT, Mode.ERASE):
+            elif self.mode in (PAINT, ERASE):
                 self.paint(hit.voxel, label, refresh=False)
         self._partial_labels_refresh()
 
@@ -429,14 +441,14 @@ class OMEZarrLabels(CanvasLabels):
         NotImplementedError
             In other than two dimensions.
         """
-        corners, drawn = np.array(points, float), self._overlays["polygon"]
+        corners, drawn = np.array(points, float), self.polygon
         by_hand = points is drawn.points
         if by_hand:
             drawn.points = []  # also where it fails, or the next one would begin there
-        if by_hand or self._overlays["brush_stroke"].active:
+        if by_hand or self.ring.active:
             if self.refuses_plane():
                 return
-            for axis, plane in self._slicing_state.planes.items():
+            for axis, plane in slicing_of(self).planes.items():
                 corners[:, axis] = plane
         self._validate_label_in_range(new_label)
         axes, _ = painted_place = self._painted_place(corners[0].tolist())

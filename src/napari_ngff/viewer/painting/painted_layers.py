@@ -14,10 +14,13 @@ from napari_ngff.store.arrays.lazy_array import ArrayWindow, LazyArray
 from napari_ngff.store.pyramids.pyramid import LevelSource
 from napari_ngff.store.pyramids.resampled import ResampledLevel
 from napari_ngff.store.write.begin import why_not_written
+from napari_ngff.viewer.label_colors import LabelColors
 from napari_ngff.viewer.layer_plan import KEY, origin_in
-from napari_ngff.viewer.napari_private import notice_windows
 from napari_ngff.viewer.painting.label_owners import follow_padlock
 from napari_ngff.viewer.painting.label_target import TARGET
+from napari_ngff.viewer.private.lost import tells_missing
+from napari_ngff.viewer.private.napari_window import notice_windows
+from napari_ngff.viewer.private.slicing import PAINTS
 from napari_ngff.viewer.saving.layer_description import JOINED
 from napari_ngff.viewer.streaming.streamed_levels import stream_canvas
 from napari_ngff.viewer.window import Window
@@ -74,10 +77,13 @@ def as_layer(data: LayerData, read_only: str = "") -> Layer:
         bind_class_keys,
     )
     from napari_ngff.viewer.painting.paint import OMEZarrLabels
+    from napari_ngff.viewer.painting.screen_part import PaintedSlicing
     from napari_ngff.viewer.saving.attachment import attach_saver
 
     levels, keywords, kind = data
-    if kind != "labels":
+    if kind != "labels" or tells_missing(
+        PAINTS, OMEZarrLabels, PaintedSlicing, LabelColors
+    ):
         image = Layer.create(levels, keywords, kind)
         notice_windows(image, Window.start_services)
         return image

@@ -1,7 +1,4 @@
-"""Finds the part of a level that a painted layer shows on the screen.
-
-All private names of napari's slicing (0.9) that painting needs are used here.
-"""
+"""Finds the part of a level that a painted layer shows on the screen."""
 
 from __future__ import annotations
 
@@ -9,9 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from napari.layers.labels.labels import _LabelsSlicingState
 
 from napari_ngff.store.arrays.boxes import enclose_boxes
+from napari_ngff.viewer.private.lost import relies_on
+from napari_ngff.viewer.private.slicing import (
+    LabelsSlicing,
+    level_spans,
+    read_thumbnail_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,7 +80,8 @@ class ScreenPart:
         return np.expand_dims(picture.transpose(order), tuple(sorted(hidden)))
 
 
-class PaintedSlicing(_LabelsSlicingState):  # type: ignore[misc]
+@relies_on("_make_slice_request_internal _slice _update_slice_response")
+class PaintedSlicing(LabelsSlicing):  # type: ignore[misc]
     """Remembers the request of the slice on screen, and adds later edits to the slice.
 
     With asynchronous slicing the layer's own `data_level` and position are those of
@@ -132,6 +135,12 @@ class PaintedSlicing(_LabelsSlicingState):  # type: ignore[misc]
             self.layer.catch_up(again=then[1] != canvas.reversals)
 
     @property
+    def pictures(self) -> tuple[Any, Any]:
+        """The labels on the screen, and what the graphics card has of them."""
+        image = self._slice.image
+        return image.raw, image.view
+
+    @property
     def volume(self) -> PreparedVolume | None:
         """The volume on screen, if a worker has prepared it."""
         volume: PreparedVolume | None = getattr(self._shown, "volume", None)
@@ -158,7 +167,7 @@ class PaintedSlicing(_LabelsSlicingState):  # type: ignore[misc]
         displayed = tuple(request.slice_input.displayed)
         if self.volume is not None:
             return ScreenPart(level, self.volume.place.box, displayed)
-        planes = request._thick_slice_at_level(request.data_level).point
+        planes = level_spans(request, request.data_level).point
         flat = request.slice_input.ndisplay == 2
         picture = self._slice.image.raw.shape
         box = []
@@ -178,7 +187,4 @@ class PaintedSlicing(_LabelsSlicingState):  # type: ignore[misc]
         # Then it is up to date already, or napari's own.
         if picture is self._slice.image.raw or not picture.flags.writeable:
             return
-        data = request.data_at_thumbnail_level
-        planes = request._thick_slice_at_level(request.thumbnail_level)
-        new = request._project_thick_slice(data, planes)
-        picture[...] = np.transpose(new, request._get_order())
+        picture[...] = read_thumbnail_of(request)

@@ -19,6 +19,7 @@ from napari_ngff.viewer.layer_plan import (
     LayerOrigin,
     frame_of,
     is_joined,
+    layer_kind,
     origin_of,
 )
 from napari_ngff.viewer.layers import image_layers
@@ -174,7 +175,7 @@ class NewLabelsPlace:
         origin, node = origin_of(other), self.layer.metadata[TARGET].node
         if origin is None or origin.picture is None or origin.is_compared:
             return False
-        is_image = other._type_string == "image" and other.ndim == self.layer.ndim
+        is_image = layer_kind(other) == "image" and other.ndim == self.layer.ndim
         return is_image and str(origin.node) == str(node)
 
     def follow_image(self) -> bool:

@@ -7,7 +7,6 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from napari.layers.labels._labels_constants import Mode
 from napari.utils.notifications import show_warning
 
 from napari_ngff.labels.journal import (
@@ -22,13 +21,13 @@ from napari_ngff.labels.kept_edits import (
     find_kept_edits,
     place_text,
 )
-from napari_ngff.viewer.layer_plan import is_joined, origin_of
-from napari_ngff.viewer.napari_private import calling_all_listeners, is_in_window
+from napari_ngff.viewer.layer_plan import is_joined, layer_kind, origin_of
 from napari_ngff.viewer.notices import shorten_name
-from napari_ngff.viewer.painting.brush import PAINTING
+from napari_ngff.viewer.painting.brush import ERASE, PAINT, PAINTING
 from napari_ngff.viewer.painting.label_target import TARGET, image_file
 from napari_ngff.viewer.painting.layer_classes import classes_of_layer
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
+from napari_ngff.viewer.private.napari_window import calling_all_listeners, is_in_window
 from napari_ngff.viewer.saving.kept_edit_texts import (
     BUSY,
     CLOSED,
@@ -174,7 +173,7 @@ class EditRecovery:
                 self.find_edits([origin.node])
         elif layer.metadata.get(TARGET) is not None and layer.saver is not None:
             self.find_edits([], [place_text(*layer.saver.journal.place)])
-        elif layer._type_string == "image":
+        elif layer_kind(layer) == "image":
             self.find_edits([], filter(None, [image_file(layer)]))
         saver = getattr(layer, "saver", None)
         if saver is not None:
@@ -542,11 +541,11 @@ def _show_restored(
     viewer.layers.selection.active = layer
     _show_plane(viewer, layer)
     # A tool that the user has selected meanwhile stays.
-    if layer.mode == Mode.PAN_ZOOM:
+    if layer.mode == "pan_zoom":
         tool, last = last_tool(), layer.canvas.log.last_edit
         # The eraser of a later session would take away what is restored.
-        if tool.get("mode") == str(Mode.ERASE) and last is not None and last.label:
-            tool["mode"] = str(Mode.PAINT)
+        if tool.get("mode") == ERASE and last is not None and last.label:
+            tool["mode"] = PAINT
         layer.take_tool(tool)
     _continue_label(layer)
 

@@ -16,6 +16,7 @@ from napari_ngff.viewer.layer_plan import (
     LayerPlan,
     frame_of,
     is_joined,
+    layer_kind,
     origin_of,
 )
 from napari_ngff.viewer.layers import OVER_IMAGE
@@ -58,7 +59,7 @@ def find_image(viewer: ViewerModel, kept: KeptEdits) -> Any:
     """Return a layer of the image that the labels of a journal belong to."""
     for layer in viewer.layers:
         origin = origin_of(layer)
-        if layer._type_string != "image":
+        if layer_kind(layer) != "image":
             continue
         if origin is None:
             if kept.image and image_file(layer) == kept.image:

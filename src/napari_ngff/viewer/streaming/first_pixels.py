@@ -13,8 +13,9 @@ from napari_ngff.plate.mosaic_level import MosaicLevel
 from napari_ngff.store.arrays.lazy_array import LazyArray
 from napari_ngff.store.pyramids.pyramid import LevelSource
 from napari_ngff.store.sources.read_ahead import call_at_once, is_remote
-from napari_ngff.viewer.browsing.well_stream import is_slicing
 from napari_ngff.viewer.layer_plan import is_joined, origin_of
+from napari_ngff.viewer.private.napari_layers import forget_thumbnail
+from napari_ngff.viewer.private.slicing import is_slicing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -118,9 +119,7 @@ def draw_overviews_later(
 
 def forget_drawing(layer: Any) -> None:
     """Let a layer be drawn anew by the next viewer: it may have a window."""
-    # napari 0.9 keeps the coarsest level of layers of two axes, once it was read.
-    forget = getattr(layer, "_reset_thumbnail_level_data", None)
     origin = origin_of(layer)
     plan = origin.picture if origin is not None else None
-    if forget is not None and plan is not None and is_joined(plan):
-        forget()
+    if plan is not None and is_joined(plan):
+        forget_thumbnail(layer)

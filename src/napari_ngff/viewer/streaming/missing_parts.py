@@ -10,7 +10,7 @@ from napari_ngff.store.arrays.lazy_array import ArrayWindow
 from napari_ngff.store.pyramids.pyramid import LevelSource
 from napari_ngff.viewer.browsing.field_labels import image_address
 from napari_ngff.viewer.browsing.positions import inline_title
-from napari_ngff.viewer.layer_plan import KEY, origin_of
+from napari_ngff.viewer.layer_plan import KEY, layer_kind, origin_of
 from napari_ngff.viewer.notices import (
     FailureKind,
     count_noun,
@@ -18,6 +18,7 @@ from napari_ngff.viewer.notices import (
     kind_of,
     last_part,
 )
+from napari_ngff.viewer.private.napari_layers import shown_axes, slicing_of
 from napari_ngff.viewer.session import session_of
 from napari_ngff.viewer.streaming.streamed_levels import stream_of
 from napari_ngff.viewer.volumes.volume_slicing import prepared_of
@@ -143,7 +144,7 @@ def is_lacking(views: Sequence[StreamedView], array: ChunkedArray, box: Box) -> 
 
 def is_volume_shown(layer: Layer) -> bool:
     """Return whether a layer shows a volume that was prepared."""
-    is_3d: bool = layer._slice_input.ndisplay == 3
+    is_3d: bool = len(shown_axes(layer)) == 3
     return is_3d and prepared_of(layer) is not None
 
 
@@ -177,7 +178,7 @@ def image_name(viewer: ViewerModel, layer: Layer) -> str:
     name = last_part(image_address(layer))
     if browser is not None and browser.position and browser.owns_layer(layer):
         name = inline_title(browser.name_field(browser.position)) or name
-    return f"{layer.name} of {name}" if layer._type_string == "labels" else name
+    return f"{layer.name} of {name}" if layer_kind(layer) == "labels" else name
 
 
 def drawn_parts(layer: Layer) -> Iterator[ArrayPart]:
@@ -191,7 +192,7 @@ def drawn_parts(layer: Layer) -> Iterator[ArrayPart]:
         for view in screen_views(layer, stream):
             yield view.level.array, view.box
     elif canvas is not None:
-        part = layer._slicing_state.screen_part()
+        part = slicing_of(layer).screen_part()
         if part is not None:
             yield from stored_parts(sources_of(layer, part.level.number), part.box)
     else:

@@ -22,7 +22,7 @@ from napari_ngff.store.arrays.drawable_pixels import DrawablePixels, RoundedLabe
 from napari_ngff.store.arrays.lazy_array import ArrayWindow, BlankArray
 from napari_ngff.store.pyramids.pyramid import LevelSource
 from napari_ngff.store.threads import LOCAL_CONCURRENCY
-from napari_ngff.viewer.browsing.well_stream import is_slicing
+from napari_ngff.viewer.private.slicing import is_slicing
 from napari_ngff.viewer.streaming.outage_watch import OutageWatch
 from napari_ngff.viewer.streaming.pixel_fetcher import (
     LATE_FOR,

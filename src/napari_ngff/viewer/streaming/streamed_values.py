@@ -8,7 +8,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.store.arrays.boxes import cells_in
-from napari_ngff.viewer.napari_private import qt_viewer_of, wrap_screenshots
+from napari_ngff.viewer.private.napari_layers import (
+    drawn_values,
+    replace_values,
+    shown_axes,
+    tile_transform,
+)
+from napari_ngff.viewer.private.napari_window import qt_viewer_of, wrap_screenshots
 from napari_ngff.viewer.streaming.streamed_levels import stream_of, timed_labels_of
 from napari_ngff.viewer.volumes.visible_part import ray_in_part
 from napari_ngff.viewer.volumes.volume_slicing import prepared_of
@@ -94,23 +100,23 @@ class ValueGuard:
             stream = stream_of(layer)
             views: Sequence[StreamedView] = stream.take_asked() if stream else ()
             self._picture = DrawnPicture(
-                weakref.ref(layer._slice.image.raw),
+                weakref.ref(drawn_values(layer)),
                 tuple(map(DrawnPart.of_view, views)),
             )
 
-    def get_value(self, position: Any) -> Any:
+    def get_value(self, usual: Any, position: Any) -> Any:
         """Give napari's answer for a place in 2D, or no value."""
         layer = self._layer()
         if layer is None:
             return None
         before = self._picture
-        found = type(layer)._get_value(layer, position)
+        found = usual(layer, position)
         if before is self._picture and not self._is_coming(layer, before, position):
             return found
         return (found[0], None) if layer.multiscale else None
 
     def get_ray_value(
-        self, start_point: Any, end_point: Any, dims_displayed: Any
+        self, usual: Any, start_point: Any, end_point: Any, dims_displayed: Any
     ) -> Any:
         """Give napari's answer for a ray in 3D, or no value."""
         layer = self._layer()
@@ -122,29 +128,27 @@ class ValueGuard:
             if ray is None:
                 return None
             start_point, end_point = ray
-        found = type(layer)._get_value_ray(
-            layer, start_point, end_point, dims_displayed
-        )
-        is_same = before is not None and before.raw() is layer._slice.image.raw
+        found = usual(layer, start_point, end_point, dims_displayed)
+        is_same = before is not None and before.raw() is drawn_values(layer)
         return found if is_same and before is not None and before.is_true else None
 
     def _is_coming(
         self, layer: Image, picture: DrawnPicture | None, position: Any
     ) -> bool:
         """Return whether a pixel of the picture is not known to be true."""
-        raw = layer._slice.image.raw
+        raw = drawn_values(layer)
         shape = raw.shape
         if picture is None or picture.raw() is not raw:
             return True  # just being drawn anew
         if picture.is_true:
             return False
-        transform = layer._transforms["tile2data"]
+        transform = tile_transform(layer)
         at = transform.inverse(position) if layer.multiscale else position
         level = layer.data[layer.data_level] if layer.multiscale else layer.data
         for part in picture.parts:
             box = list(part.box)
             sizes = []
-            for axis in layer._slice_input.displayed:
+            for axis in shown_axes(layer):
                 below = level.window.order[axis]
                 if below is not None:
                     start, stop = part.box[below]
@@ -162,8 +166,7 @@ def guard_values(layer: Image) -> None:
     """Let a layer give no value of a coarser level, by the mouse or to code."""
     guard = ValueGuard(layer)
     layer.events.set_data.connect(guard.note_picture, position="first")
-    layer._get_value = guard.get_value
-    layer._get_value_ray = guard.get_ray_value
+    replace_values(layer, guard.get_value, guard.get_ray_value)
 
 
 def guard_screenshots(viewer: ViewerModel) -> None:

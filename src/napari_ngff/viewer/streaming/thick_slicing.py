@@ -2,8 +2,6 @@
 
 napari reads all pixels of a slice with thickness in the main thread and projects them
 there. The levels of our images give the projection, which is made chunk by chunk.
-
-Private names of napari (0.9): the requests for slices, their ``_project_thick_slice``.
 """
 
 from __future__ import annotations
@@ -11,10 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from napari.layers.image._slice import _ImageSliceRequest
 
 from napari_ngff.store.arrays.boxes import order_block, whole_box
 from napari_ngff.store.arrays.drawable_pixels import DrawablePixels
+from napari_ngff.viewer.private.lost import relies_on
+from napari_ngff.viewer.private.slicing import ImageRequest
 from napari_ngff.viewer.streaming.joined_sections import FUNCTIONS, SectionJoin
 from napari_ngff.viewer.streaming.streamed_levels import StreamedLevel
 
@@ -26,16 +25,24 @@ __all__ = ["ThickRequest", "read_joined"]
 Pixels = np.ndarray[Any, Any]
 
 
-class ThickRequest(_ImageSliceRequest):  # type: ignore[misc]
+@relies_on("_data_slice_to_slices _project_thick_slice")
+class ThickRequest(ImageRequest):  # type: ignore[misc]
     """A request for a slice with thickness, whose sections workers join."""
 
-    def _project_thick_slice(self, data: Any, data_slice: Any) -> Any:
-        shown = self.slice_input
-        spans = self._data_slice_to_slices(data_slice, shown.displayed)
+    def _project_thick_slice(
+        self, data: Any, data_slice: Any, disp_slice: Any = None
+    ) -> Any:
+        shown, cut = self.slice_input, list[Any]()
+        spans = list(self._data_slice_to_slices(data_slice, shown.displayed))
+        # napari 0.9 has cut the axes that are displayed before.
+        if disp_slice is not None:
+            cut = [disp_slice]
+            for axis in shown.displayed:
+                spans[axis] = disp_slice[axis]
         mode = str(self.projection_mode)
-        joined = read_joined(data[spans], tuple(shown.not_displayed), mode)
+        joined = read_joined(data[tuple(spans)], tuple(shown.not_displayed), mode)
         if joined is None:
-            return super()._project_thick_slice(data, data_slice)
+            return super()._project_thick_slice(data, data_slice, *cut)
         return joined
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING, Any
 
+from napari_ngff.viewer.private.napari_layers import is_blank
 from napari_ngff.viewer.volumes.volume_slicing import prepared_of
 from napari_ngff.viewer.window import Window
 
@@ -35,7 +36,7 @@ def level_text(layers: Iterable[Layer]) -> str:
     """
     seen: dict[str, list[str]] = {}
     for layer in layers:
-        if layer._slice.empty:
+        if is_blank(layer):
             text = "being read"
         elif layer.multiscale and len(layer.data) > 1:
             text = name_level(layer)

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from napari_ngff.store.arrays.boxes import box_shape
+from napari_ngff.viewer.layer_plan import layer_kind
+from napari_ngff.viewer.private.napari_layers import texture_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -84,7 +86,7 @@ class LabelLook:
     @classmethod
     def of_layer(cls, layer: Layer) -> LabelLook | None:
         """Note the look of labels; None for an image."""
-        if layer._type_string != "labels":
+        if layer_kind(layer) != "labels":
             return None
         colormap = layer.colormap
         return cls(colormap, colormap.selection if colormap.use_selection else None)
@@ -157,7 +159,7 @@ class VolumeReading:
         array = layer.data[place.level] if layer.multiscale else layer.data
         canvas = getattr(layer, "canvas", None)
         look = LabelLook.of_layer(layer)
-        return cls(place, array, look, canvas, layer._data)
+        return cls(place, array, look, canvas, layer.data)
 
     def is_same(self, other: VolumeReading) -> bool:
         """Return whether the same is read for the same layer."""
@@ -252,7 +254,7 @@ def draw_slab(slab: Pixels, look: LabelLook | None) -> Pixels:
     """Make what is sent to the graphics card of values of a layer."""
     if look is None:
         return slab.astype(texture_type(slab.dtype), copy=False)
-    drawn: Pixels = look.colormap._data_to_texture(slab)
+    drawn: Pixels = texture_values(look.colormap, slab)
     return drawn
 
 

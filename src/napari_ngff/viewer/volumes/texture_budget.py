@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.viewer import settings
-from napari_ngff.viewer.napari_private import graphics_limits
+from napari_ngff.viewer.private.napari_window import graphics_limits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from napari_ngff.viewer.private.napari_layers import world_transform
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -45,7 +47,7 @@ def visible_part(
         return None
     if tuple(map(str, units[0])) != tuple(map(str, units[1])):
         return None
-    place = layer._data_to_world.set_slice(list(axes))
+    place = world_transform(layer).set_slice(list(axes))
     up, view = np.array(camera.up_direction), np.array(camera.view_direction)
     across = np.cross(up, view)
     # From edges of voxels to the world, relative to the middle of the screen.

@@ -18,8 +18,9 @@ import numpy as np
 
 from napari_ngff.viewer import settings
 from napari_ngff.viewer.bridge.regions import layer_point, level_shapes
-from napari_ngff.viewer.browsing.well_stream import is_slicing
-from napari_ngff.viewer.layer_plan import KEY
+from napari_ngff.viewer.layer_plan import KEY, layer_kind
+from napari_ngff.viewer.private.napari_layers import slicing_of
+from napari_ngff.viewer.private.slicing import is_slicing
 from napari_ngff.viewer.unexpected import attempt_work
 from napari_ngff.viewer.volumes.level_mark import is_marked, show_levels
 from napari_ngff.viewer.volumes.prepared_volume import (
@@ -94,7 +95,7 @@ def voxel_bytes(layer: Layer) -> int:
     """Count the bytes of one voxel, in memory or on the card, the larger ones."""
     dtype = np.dtype(layer.dtype)
     # The numbers of colours of labels are not larger than the labels.
-    is_image = layer._type_string == "image"
+    is_image = layer_kind(layer) == "image"
     return int(max(dtype.itemsize, texture_type(dtype).itemsize if is_image else 1))
 
 
@@ -234,7 +235,7 @@ def attend_volumes(viewer: ViewerModel, layer: Layer) -> None:
     """Show a layer of ours in 3D from now on without holding the window."""
     # New labels are in no file yet, but have something that saves them.
     is_ours = KEY in layer.metadata or hasattr(layer, "saver")
-    if not is_ours or layer._type_string not in ("image", "labels"):
+    if not is_ours or layer_kind(layer) not in ("image", "labels"):
         return
     if layer in _attended:
         return
@@ -364,7 +365,7 @@ def fit_volumes(viewer: ViewerModel) -> None:
     shown = []
     for layer in attended:
         axes = displayed_axes(viewer, layer)
-        thick = layer._slicing_state.data_slice
+        thick = slicing_of(layer).data_slice
         is_whole = not is_thick(layer.projection_mode, thick, axes)
         if layer.visible and len(axes) == 3 and is_whole:
             shown.append((layer, axes))

@@ -1,8 +1,4 @@
-"""Lets napari's slicing take volumes that a worker has prepared.
-
-Private names of napari (0.9): ``_slice_request_class`` of a slicing state, from which
-each request for a slice is made, the requests themselves and their responses.
-"""
+"""Lets napari's slicing take volumes that a worker has prepared."""
 
 from __future__ import annotations
 
@@ -13,17 +9,25 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from napari.layers._scalar_field._slice import (
-    _ScalarFieldSliceResponse,
-    _ScalarFieldView,
-)
-from napari.layers.image._slice import _ImageSliceRequest
-from napari.layers.labels._slice import _LabelsSliceRequest
 from napari.utils.transforms import Affine
 from psygnal import SignalGroup
 
 from napari_ngff.store.arrays.boxes import box_shape
-from napari_ngff.viewer.napari_private import whole_corners
+from napari_ngff.viewer.layer_plan import layer_kind
+from napari_ngff.viewer.private.lost import relies_on, tells_missing
+from napari_ngff.viewer.private.napari_layers import (
+    choose_level_unseen,
+    replace_requests,
+    texture_type_of,
+    whole_corners,
+)
+from napari_ngff.viewer.private.slicing import (
+    READS,
+    ImageRequest,
+    LabelsRequest,
+    Picture,
+    SliceAnswer,
+)
 from napari_ngff.viewer.streaming.thick_slicing import ThickRequest
 from napari_ngff.viewer.unexpected import Signal
 from napari_ngff.viewer.volumes.prepared_volume import LabelLook
@@ -88,10 +92,15 @@ def prepared_of(layer: Layer) -> PreparedVolume | None:
 
 def answer_requests(layer: Layer) -> None:
     """Have napari's requests for slices of a layer answered by prepared volumes."""
-    state = layer._slicing_state
-    usual = type(state)._slice_request_class
-    if usual in REQUESTS:
-        state._slice_request_class = partial(make_request, weakref.ref(layer), usual)
+    reference = weakref.ref(layer)
+
+    def choose(usual: Any) -> Any:
+        ours = REQUESTS.get(usual)
+        if ours is None or tells_missing(READS, ours, ThickRequest):
+            return usual
+        return partial(make_request, reference, usual)
+
+    replace_requests(layer, choose)
 
 
 def make_request(reference: weakref.ref[Layer], usual: Any, **asked: Any) -> Any:
@@ -99,7 +108,7 @@ def make_request(reference: weakref.ref[Layer], usual: Any, **asked: Any) -> Any
     layer = reference()
     displayed = asked["slice_input"].displayed
     thick = is_thick(asked["projection_mode"], asked["data_slice"], displayed)
-    if thick and usual is _ImageSliceRequest:
+    if thick and usual is ImageRequest:
         usual = ThickRequest
     if layer is None or asked["rgb"]:
         return usual(**asked)
@@ -111,12 +120,12 @@ def make_request(reference: weakref.ref[Layer], usual: Any, **asked: Any) -> Any
             look = LabelLook.of_layer(layer)
             return REQUESTS[usual](**asked, volume=volume, look=look)
         drop_prepared(layer)
-        if volume.locks and layer._locked_data_level == volume.place.level:
+        if volume.locks and layer.locked_data_level == volume.place.level:
             unlock_level(layer)
             coarsest, data = len(layer.data) - 1, asked["data_at_thumbnail_level"]
             asked.update(data_level=coarsest, data_at_data_level=data)
             asked["corner_pixels"] = layer.corner_pixels
-    if volume is None and layer._locked_data_level is not None:
+    if volume is None and layer.locked_data_level is not None:
         # A locked level is shown whole. When other axes are displayed, napari 0.9.2
         # slices it by the corners along those before, and not again when it draws.
         layer.corner_pixels = asked["corner_pixels"] = whole_corners(layer)
@@ -126,13 +135,13 @@ def make_request(reference: weakref.ref[Layer], usual: Any, **asked: Any) -> Any
     if volume is not None or waits:
         volume_signals.needed.emit(layer)
     if waits:
-        return REQUESTS[usual](**asked, view_type=layer._slice_dtype())
+        return REQUESTS[usual](**asked, view_type=texture_type_of(layer))
     return usual(**asked)
 
 
 def unlock_level(layer: Layer) -> None:
     """Choose the coarsest level, as napari does in 3D, without slicing it."""
-    layer._locked_data_level, layer._data_level = None, len(layer.data) - 1
+    choose_level_unseen(layer, len(layer.data) - 1)
     layer.corner_pixels = whole_corners(layer)
     layer.events.locked_data_level()
 
@@ -162,7 +171,7 @@ def holds_volume(layer: Layer, volume: PreparedVolume) -> bool:
     The edits of a few strokes are put onto it when it is shown.
     """
     canvas, mark = getattr(layer, "canvas", None), volume.mark
-    if volume.raw.dtype != layer.dtype or layer._data is not volume.data:
+    if volume.raw.dtype != layer.dtype or layer.data is not volume.data:
         return False
     if canvas is not None and mark is not None:
         if mark.reversals != canvas.reversals:
@@ -181,7 +190,7 @@ def is_awaited(layer: Layer, level: int, displayed: Any) -> bool:
     """Return whether reading a level in 3D would hold the window: a worker reads it."""
     if not Window.current.has_workers:
         return False
-    most = READ_AT_ONCE if layer._type_string == "labels" else DRAWN_AT_ONCE
+    most = READ_AT_ONCE if layer_kind(layer) == "labels" else DRAWN_AT_ONCE
     shape = layer.level_shapes[level]
     return math.prod(int(shape[axis]) for axis in displayed) > most
 
@@ -220,7 +229,7 @@ def is_asked(volume: PreparedVolume, asked: dict[str, Any]) -> bool:
 
 
 @dataclass(frozen=True)
-class VolumeResponse(_ScalarFieldSliceResponse):  # type: ignore[misc]
+class VolumeResponse(SliceAnswer):  # type: ignore[misc]
     """A slice whose picture was prepared; its thumbnail is napari's."""
 
     volume: PreparedVolume | None = field(default=None, repr=False)
@@ -234,24 +243,32 @@ class VolumeResponse(_ScalarFieldSliceResponse):  # type: ignore[misc]
             drawn = converter(image.raw)
             # napari rescales pixels beyond what the graphics card knows.
             if drawn is not image.raw:
-                image = _ScalarFieldView(raw=image.raw, view=drawn)
+                image = Picture(raw=image.raw, view=drawn)
         elif not self.look.is_same(volume.look):
             volume.view, volume.look = converter(image.raw), self.look
-            image = _ScalarFieldView(raw=image.raw, view=volume.view)
-        thumbnail = _ScalarFieldView.from_raw(
-            raw=self.thumbnail.raw, converter=converter
-        )
+            image = Picture(raw=image.raw, view=volume.view)
+        thumbnail = Picture.from_raw(raw=self.thumbnail.raw, converter=converter)
         # mypy knows no fields of napari's class.
         return replace(self, image=image, thumbnail=thumbnail)  # type: ignore[call-arg]
 
 
+OF_REQUESTS = (
+    "_get_order _project_thick_slice _slice_out_of_bounds _thick_slice_at_level"
+)
+
+
+@dataclass(frozen=True)
 class VolumeAnswer:
     """What requests for prepared volumes have in common."""
+
+    volume: PreparedVolume | None = field(default=None, repr=False)
+    look: LabelLook | None = field(default=None, repr=False)
+    view_type: Any = None
 
     def __call__(self: Any) -> Any:
         """Give the volume; without one, nothing until a worker has read it."""
         if self.volume is None or self._slice_out_of_bounds():
-            return _ScalarFieldSliceResponse.make_empty(
+            return SliceAnswer.make_empty(
                 slice_input=self.slice_input,
                 rgb=self.rgb,
                 request_id=self.id,
@@ -268,10 +285,8 @@ class VolumeAnswer:
             self._thick_slice_at_level(self.thumbnail_level),
         )
         return VolumeResponse(
-            image=_ScalarFieldView(raw=self.volume.raw, view=self.volume.view),
-            thumbnail=_ScalarFieldView.from_view(
-                np.transpose(thumbnail, self._get_order())
-            ),
+            image=Picture(raw=self.volume.raw, view=self.volume.view),
+            thumbnail=Picture.from_view(np.transpose(thumbnail, self._get_order())),
             tile_to_data=Affine(
                 name="tile2data", scale=scale, translate=translate, ndim=ndim
             ),
@@ -282,25 +297,19 @@ class VolumeAnswer:
         )
 
 
+@relies_on(OF_REQUESTS)
 @dataclass(frozen=True)
-class ImageVolumeRequest(VolumeAnswer, _ImageSliceRequest):  # type: ignore[misc]
+class ImageVolumeRequest(VolumeAnswer, ImageRequest):  # type: ignore[misc]
     """A request for a slice of an image, see `VolumeAnswer`."""
 
-    volume: PreparedVolume | None = field(default=None, repr=False)
-    look: LabelLook | None = field(default=None, repr=False)
-    view_type: Any = None
 
-
+@relies_on(OF_REQUESTS)
 @dataclass(frozen=True)
-class LabelsVolumeRequest(VolumeAnswer, _LabelsSliceRequest):  # type: ignore[misc]
+class LabelsVolumeRequest(VolumeAnswer, LabelsRequest):  # type: ignore[misc]
     """The same for labels."""
-
-    volume: PreparedVolume | None = field(default=None, repr=False)
-    look: LabelLook | None = field(default=None, repr=False)
-    view_type: Any = None
 
 
 REQUESTS = {
-    _ImageSliceRequest: ImageVolumeRequest,
-    _LabelsSliceRequest: LabelsVolumeRequest,
+    ImageRequest: ImageVolumeRequest,
+    LabelsRequest: LabelsVolumeRequest,
 }

@@ -31,6 +31,7 @@ from napari_ngff.viewer.bridge.merge_result import (
     worked_on,
 )
 from napari_ngff.viewer.bridge.regions import level_shapes
+from napari_ngff.viewer.layer_plan import layer_kind
 from napari_ngff.viewer.notices import count_noun
 from napari_ngff.viewer.painting.drawings import shapes_to_labels
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
@@ -313,7 +314,7 @@ class BridgeForm(QWidget):
 
     def paintShapes(self) -> None:
         """Paint the shapes of the selected layer, or of the last one."""
-        shapes_layers = [x for x in self._viewer.layers if x._type_string == "shapes"]
+        shapes_layers = [x for x in self._viewer.layers if layer_kind(x) == "shapes"]
         chosen = [x for x in self._viewer.layers.selection if x in shapes_layers]
         into = self._layer
         if into is None or not shapes_layers:

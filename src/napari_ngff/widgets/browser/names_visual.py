@@ -5,10 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from napari._vispy.overlays.base import VispySceneOverlay
-from napari._vispy.utils.gl import BLENDING_MODES
-from napari._vispy.utils.visual import overlay_to_visual
-from napari._vispy.visuals.text import Text
 from vispy.scene import Node
 from vispy.scene.visuals import Line
 from vispy.visuals.transforms import STTransform
@@ -19,6 +15,8 @@ from napari_ngff.viewer.browsing.canvas_controls import (
     PlacedName,
     allow_names,
 )
+from napari_ngff.viewer.private.lost import relies_on
+from napari_ngff.viewer.private.visuals import NAMES, SceneVisual, Text, draw_by
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,10 +32,18 @@ ASIDE = ((-1, -1), (1, -1), (-1, 1), (1, 1))
 
 WHITE, BLACK = (1, 1, 1, 1), (0, 0, 0, 1)
 
-MODE = BLENDING_MODES["translucent_no_depth"]
+MODE = {
+    "depth_test": False,
+    "cull_face": False,
+    "blend": True,
+    "blend_func": ("src_alpha", "one_minus_src_alpha", "one", "one"),
+    "blend_equation": "func_add",
+}
+"""As napari draws what is translucent and in front of all."""
 
 
-class NamesVisual(VispySceneOverlay):  # type: ignore[misc]
+@relies_on("_font_info _on_blending_change _on_visible_change _should_be_visible")
+class NamesVisual(SceneVisual):  # type: ignore[misc]
     """Lines and texts in the world; written again only when a zoom changes the room."""
 
     overlay: NamesOverlay
@@ -141,5 +147,5 @@ def write_names(text: Text, names: Sequence[PlacedName]) -> None:
 
 def install_names() -> None:
     """Let napari draw names by this visual from now on."""
-    overlay_to_visual[NamesOverlay] = NamesVisual
-    allow_names()
+    if draw_by(NamesOverlay, NamesVisual, NAMES):
+        allow_names()

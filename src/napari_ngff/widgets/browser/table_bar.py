@@ -24,7 +24,7 @@ from napari_ngff.viewer.browsing.coloring import list_known
 from napari_ngff.viewer.browsing.joined_tables import TableView
 from napari_ngff.viewer.browsing.plate_tables import PlateTables
 from napari_ngff.viewer.browsing.table_offers import MeasureScope
-from napari_ngff.viewer.napari_private import qt_viewer_of
+from napari_ngff.viewer.private.napari_window import qt_viewer_of
 from napari_ngff.widgets.browser.controls import make_caption
 from napari_ngff.widgets.connections import Connections
 from napari_ngff.widgets.dialogs import ask_table_file, ask_table_to_load

@@ -9,7 +9,7 @@ from napari.utils import cancelable_progress
 from qtpy.QtCore import QTimer
 from qtpy.QtWidgets import QHBoxLayout, QProgressBar, QPushButton, QWidget
 
-from napari_ngff.viewer.napari_private import qt_window_of
+from napari_ngff.viewer.private.napari_window import qt_window_of
 
 if TYPE_CHECKING:
     from napari_ngff.store.convert.conversion import ConversionStep

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from napari._qt.layer_controls.qt_labels_controls import QtLabelsControls
-from napari._qt.layer_controls.qt_layer_controls_container import layer_to_controls
 from qtpy.QtCore import QTimer
 from qtpy.QtWidgets import (
     QCheckBox,
@@ -21,6 +19,8 @@ from napari_ngff.viewer.painting.paint import (
     save_labels,
     select_next_label,
 )
+from napari_ngff.viewer.private.lost import relies_on
+from napari_ngff.viewer.private.visuals import LabelsControls, control_by
 from napari_ngff.viewer.saving.save_state import SaveWatch
 from napari_ngff.viewer.saving.sidecars import edit_copy
 from napari_ngff.viewer.session import viewer_of
@@ -137,14 +137,14 @@ class SaveControls(QWidget):
 UNITS = ("image pixels", "screen pixels")
 
 
-class OMEZarrLabelsControls(QtLabelsControls):  # type: ignore[misc]
+@relies_on("_label_control")
+class OMEZarrLabelsControls(LabelsControls):  # type: ignore[misc]
     """Adds the unit of the brush, and saving; "new" finds a free label quickly."""
 
     layer: OMEZarrLabels
 
     def __init__(self, layer: OMEZarrLabels) -> None:
         super().__init__(layer)
-        # napari 0.8 has no such button.
         button = getattr(self._label_control, "new_label_button", None)
         if button is not None:
             # napari's own finds a free label only in NumPy arrays.
@@ -172,5 +172,5 @@ class OMEZarrLabelsControls(QtLabelsControls):  # type: ignore[misc]
 
 def install_controls() -> None:
     """Let napari use these controls and overlays for labels of OME-Zarr."""
-    layer_to_controls[OMEZarrLabels] = OMEZarrLabelsControls
+    control_by(OMEZarrLabels, OMEZarrLabelsControls)
     install_overlays()

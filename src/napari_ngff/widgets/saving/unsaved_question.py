@@ -15,11 +15,12 @@ from qtpy.QtWidgets import QApplication
 from napari_ngff.plate.tables.files import write_frame
 from napari_ngff.viewer.browsing.field_labels import image_address
 from napari_ngff.viewer.browsing.positions import inline_title
-from napari_ngff.viewer.napari_private import qt_viewer_of, qt_window_of
+from napari_ngff.viewer.layer_plan import layer_kind
 from napari_ngff.viewer.notices import last_part, shorten_name
 from napari_ngff.viewer.painting.label_target import TARGET, has_no_file
 from napari_ngff.viewer.painting.new_labels import is_shown
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
+from napari_ngff.viewer.private.napari_window import qt_window_of, save_by_dialog
 from napari_ngff.viewer.saving.annotations import (
     list_in_memory,
     list_unsaved_labels,
@@ -83,7 +84,7 @@ class WindowGuard(EventWatcher):
     """
 
     def __init__(self, viewer: Any) -> None:
-        window = viewer.window._qt_window
+        window = qt_window_of(viewer)
         super().__init__(window)
         self._viewer = weakref.ref(viewer)
         window.installEventFilter(self)
@@ -309,7 +310,7 @@ class WindowGuard(EventWatcher):
         browser = session_of(self.viewer).browser
         field = "" if browser is None else browser.title_of(layer)
         of_field = f" of {field}" if field else ""
-        return f"{layer._type_string} '{layer.name}'{of_field}"
+        return f"{layer_kind(layer)} '{layer.name}'{of_field}"
 
     def _save_apart(self, unsaved: Annotation) -> bool:
         """Ask for a file for a table or a layer, and write it; return whether it is."""
@@ -317,7 +318,7 @@ class WindowGuard(EventWatcher):
         if table is None:
             viewer.layers.selection.active = unsaved.layer
             try:
-                qt_viewer_of(viewer)._save_layers_dialog(selected=True)
+                save_by_dialog(viewer)
             except Exception as error:  # noqa: BLE001  whatever a writer raises
                 show_error(f"Not saved.\n{error}")
             return not list_in_memory([unsaved.layer])

@@ -1,4 +1,4 @@
-"""Private names of napari outside of painting, each with its reason and versions."""
+"""What napari (0.9 and 0.10) hides of its window, canvas and lists of layers."""
 
 from __future__ import annotations
 
@@ -8,54 +8,45 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from napari.utils.events import EventEmitter
 
-from napari_ngff.addresses import public_address
+from napari_ngff.viewer.private.lost import mentions, need, tell_lost, tells_lost
 from napari_ngff.viewer.unexpected import going_on
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from types import FrameType
+    from types import CodeType, FrameType
 
     from napari.layers import Layer
 
-__all__ = [
-    "calling_all_listeners",
-    "connect_before_camera",
-    "connect_before_sliders",
-    "graphics_limits",
-    "hide_brush_box",
-    "hide_source_secrets",
-    "is_in_window",
-    "is_opened_by_user",
-    "make_current",
-    "notice_windows",
-    "qt_viewer_of",
-    "qt_window_of",
-    "select_on_insert",
-    "whole_corners",
-    "wrap_screenshots",
-]
+NO_WINDOW = "Dialogs and signs have no window."
 
 
 def qt_window_of(viewer: Any) -> Any:
     """Return the main window of a viewer; None without a window, or a closed one.
 
-    Dialogs need a parent, and signs a status bar (napari 0.7 to 0.9).
+    Dialogs need a parent, and signs a status bar.
     """
-    # Docks get a proxy, which warns of each private name.
-    viewer = getattr(viewer, "__wrapped__", viewer)
-    return getattr(getattr(viewer, "window", None), "_qt_window", None)
+    return _of_window(viewer, "_qt_window")
 
 
 def qt_viewer_of(viewer: Any) -> Any:
     """Return the widget around the canvas of a viewer; None without a window.
 
-    It takes what is dropped, and holds the canvas (napari 0.7 to 0.9).
+    It takes what is dropped, and holds the canvas.
     """
+    return _of_window(viewer, "_qt_viewer")
+
+
+def _of_window(viewer: Any, name: str) -> Any:
+    # Docks get a proxy, which warns of each private name.
     viewer = getattr(viewer, "__wrapped__", viewer)
-    return getattr(getattr(viewer, "window", None), "_qt_viewer", None)
+    window = getattr(viewer, "window", None)
+    found = getattr(window, name, None)
+    # A closed window has lost its own.
+    if found is None and window is not None and not mentions(type(window), name):
+        tell_lost(NO_WINDOW, name)
+    return found
 
 
 @contextmanager
@@ -63,9 +54,13 @@ def calling_all_listeners() -> Iterator[None]:
     """Let napari call each listener of an event, whatever another one raises.
 
     Else the first error, as of another plugin, stops all later listeners, and leaves
-    what was being changed half changed (napari 0.7 to 0.9).
+    what was being changed half changed.
     """
-    invoke = EventEmitter._invoke_callback
+    invoke = getattr(EventEmitter, "_invoke_callback", None)
+    if invoke is None:
+        tell_lost("Errors of other plugins may stop changes.", "_invoke_callback")
+        yield
+        return
 
     def invoke_guarded(emitter: EventEmitter, listener: Any, event: Any) -> None:
         with going_on():
@@ -78,20 +73,48 @@ def calling_all_listeners() -> Iterator[None]:
         EventEmitter._invoke_callback = invoke
 
 
+@tells_lost("Files are opened while the window waits.", lambda _: False)
+def is_opened_by_user(viewer: Any) -> bool:
+    """Return whether napari opens a path that was dropped or chosen in its window.
+
+    Then nobody needs its layers at once, as a script does.
+    """
+    view = qt_viewer_of(viewer)
+    return view is not None and is_called_by(type(view)._qt_open.__code__)
+
+
+def is_called_by(code: CodeType) -> bool:
+    """Return whether a function is running in the calling thread."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code is code:
+            return True
+        frame = frame.f_back
+    return False
+
+
+@tells_lost("Save the layer by File ▸ Save selected layers.")
+def save_by_dialog(viewer: Any) -> None:
+    """Ask for a file for the selected layers by napari's dialog, and write them."""
+    qt_viewer_of(viewer)._save_layers_dialog(selected=True)
+
+
+@tells_lost("The last layer of a file is selected.")
 def select_on_insert(viewer: Any, selects: bool) -> None:
     """Set whether the layer that is being inserted becomes the selected one.
 
-    To select it and then another one leaves both marked in the list (napari 0.9).
+    To select it and then another one leaves both marked in the list.
     """
+    need(viewer.layers, "_activate_on_insert")
     viewer.layers._activate_on_insert = selects
 
 
+@tells_lost("Images are shown without their controls.")
 def notice_windows(layer: Layer, notice: Callable[[Any], None]) -> None:
     """Call something with each viewer that a layer is about to be inserted in.
 
     Events of a list of layers reach only who knows the list. Before the first of them,
-    ``LayerList.insert`` connects the list to the event ``extent`` of the layer (napari
-    0.7 to 0.9).
+    ``LayerList.insert`` connects the list to the event ``extent`` of the layer.
     """
     emitter = layer.events.extent
     emitter.connect = partial(_connect_seen, weakref.ref(emitter), notice)
@@ -112,6 +135,7 @@ def _connect_seen(
     return type(emitter).connect(emitter, callback, **options)
 
 
+@tells_lost("Removed labels are offered for restoring again.", lambda _: True)
 def is_in_window(layer: Layer) -> bool:
     """Return whether any list of layers has a layer; see `notice_windows`."""
     from napari.components import LayerList
@@ -120,30 +144,7 @@ def is_in_window(layer: Layer) -> bool:
     return any(isinstance(follower[0](), LayerList) for follower in followers)
 
 
-def whole_corners(layer: Any) -> Any:
-    """Return the corners of the level that a layer shows, in the axes displayed.
-
-    `corner_pixels` is public, the axes of a layer are not (napari 0.7 to 0.9).
-    """
-    corners = np.zeros((2, layer.ndim), int)
-    displayed = list(layer._slice_input.displayed)
-    corners[1, displayed] = np.take(layer.level_shapes[layer.data_level], displayed) - 1
-    return corners
-
-
-def is_opened_by_user() -> bool:
-    """Return whether napari opens a path that was dropped, chosen or given in a shell.
-
-    Then nobody needs its layers at once, as a script does (napari 0.7 to 0.9).
-    """
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        if frame.f_code.co_name == "_qt_open":
-            return True
-        frame = frame.f_back
-    return False
-
-
+@tells_lost("A box may be drawn behind the brush.")
 def hide_brush_box(viewer: Any) -> None:
     """Let no box be drawn behind the circle of the brush.
 
@@ -151,28 +152,16 @@ def hide_brush_box(viewer: Any) -> None:
     a hole in the labels.
     """
     overlays = getattr(getattr(viewer, "canvas", None), "overlays", None)
-    circle = getattr(overlays, "_brush_circle", None)
-    if circle is not None:
-        circle.box = False
+    if overlays is not None:
+        overlays._brush_circle.box = False
 
 
-def hide_source_secrets(layer: Any) -> None:
-    """Make the address public that a layer was opened from.
-
-    napari shows the end of ``layer.source.path`` in the status bar; it can be set only
-    once (napari 0.7 to 0.9).
-    """
-    path = layer.source.path
-    if isinstance(path, str) and public_address(path) != path:
-        update = {"path": public_address(path)}
-        layer._source = layer.source.model_copy(update=update)
-
-
+@tells_lost("Screenshots may show coarser pixels.")
 def wrap_screenshots(viewer: Any, prepare: Callable[[], None]) -> None:
     """Call something before each screenshot of a viewer, when its layers are drawn.
 
     All ways end in ``VispyCanvas.screenshot``, or in ``Window._screenshot`` for the
-    window around the canvas (napari 0.9).
+    window around the canvas.
     """
     canvas, window = qt_viewer_of(viewer).canvas, viewer.window
     # Not by bound methods: widgets in a cycle may be deleted by any thread.
@@ -193,6 +182,7 @@ def wrap_screenshots(viewer: Any, prepare: Callable[[], None]) -> None:
     canvas.screenshot, window._screenshot = canvas_screenshot, window_screenshot
 
 
+@tells_lost("Removing layers may crash the graphics.")
 def make_current(viewer: Any) -> None:
     """Make the OpenGL context of a viewer's canvas the current one, if it has a window.
 
@@ -207,13 +197,14 @@ def make_current(viewer: Any) -> None:
         scene.set_current()
 
 
+@tells_lost("The plane and the view are lost after 3D.")
 def connect_before_camera(viewer: Any, callback: Callable[[Any], None]) -> None:
     """Call a method when 2D or 3D is chosen, before napari moves camera and slider.
 
     napari calls what others connect after ``ViewerModel._on_ndisplay_changed``, which
-    moves both; where that is ``separate``, ``_save_camera_state`` has to come before
-    (napari 0.9).
+    moves both; where that is ``separate``, ``_save_camera_state`` has to come before.
     """
+    need(viewer, "_on_ndisplay_changed", "_save_camera_state")
     napari = weakref.ref(viewer)
     viewer.dims.events.ndisplay.connect(
         callback,
@@ -239,10 +230,11 @@ def connect_before_sliders(viewer: Any, adjust: Callable[[Any], None]) -> None:
     viewer.dims.events.range.connect(adjust_ranges, position="first")
 
 
+@tells_lost("The size of the graphics memory is guessed.", lambda _: (None, None))
 def graphics_limits(viewer: Any) -> tuple[int | None, int | None]:
     """Return what the graphics reports: voxels along a side of a volume, and memory.
 
-    napari asks for the first when it makes a canvas (0.7 to 0.9). The memory is all
+    napari asks for the first when it makes a canvas. The memory is all
     that the card has, in bytes, which drivers of NVIDIA and of Mesa report.
 
     Returns
