@@ -59,6 +59,10 @@ def draw(viewer, kind):
     return layer
 
 
+def unsaved_layers(viewer):
+    return [each.layer for each in session_of(viewer).annotations.list_unsaved()]
+
+
 KINDS = ["points", "shapes", "labels"]
 
 
@@ -182,8 +186,9 @@ def test_exactly_what_no_file_has_is_listed(opened, tmp_path, seed):
             layer.opacity, layer.name = 0.5, f"{layer.name}!"
             opened.dims.ndisplay = 2
             layer.refresh()
-        listed = {each.layer for each in session_of(opened).list_unsaved()}
-        assert listed == {x for x, is_unsaved in unsaved.items() if is_unsaved}
+        assert set(unsaved_layers(opened)) == {
+            x for x, is_unsaved in unsaved.items() if is_unsaved
+        }
 
 
 def test_what_this_package_makes_is_asked_about_only_when_it_was_changed(opened):
@@ -193,13 +198,17 @@ def test_what_this_package_makes_is_asked_about_only_when_it_was_changed(opened)
     work.paint((3, 3), 99)
     assert is_unsaved(opened)
     merge(work, labels, "overwrite")
-    assert [each.layer for each in session_of(opened).list_unsaved()] == [labels]
+    assert [each.layer for each in session_of(opened).annotations.list_unsaved()] == [
+        labels
+    ]
     shapes = opened.add_shapes(
         [[[50, 50], [50, 60], [60, 60], [60, 50]]], scale=labels.scale
     )
-    assert len(session_of(opened).list_unsaved()) == 2
+    assert len(unsaved_layers(opened)) == 2
     shapes_to_labels(opened, shapes, labels)
-    assert [each.layer for each in session_of(opened).list_unsaved()] == [labels]
+    assert [each.layer for each in session_of(opened).annotations.list_unsaved()] == [
+        labels
+    ]
     labels.saver.discard_edits()
 
 

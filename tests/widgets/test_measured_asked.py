@@ -124,17 +124,19 @@ def test_a_table_that_cannot_be_written_keeps_the_window(viewer, layer, tmp_path
     reported = []
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(
-            "napari_ngff.widgets.saving.unsaved_question.show_error", reported.append
+            "napari_ngff.viewer.saving.table_annotation.show_error", reported.append
         )
         patched.setattr(
-            "napari_ngff.widgets.saving.unsaved_question.ask_table_file",
+            "napari_ngff.widgets.qt_window.ask_table_file",
             lambda *_: str(tmp_path / "taken.csv"),
         )
         user = Replies(SAVE)
         assert not close_window(viewer)
     assert user.asked
     assert "it is a folder" in reported[0]
-    session_of(viewer).measured = type(session_of(viewer).measured)()
+    measured = session_of(viewer).measured
+    for table in measured.list_of_window(viewer.layers):
+        measured.forget_table(table)
 
 
 @pytest.mark.long

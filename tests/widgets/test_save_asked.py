@@ -29,7 +29,7 @@ from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.samples import write_image
 from napari_ngff.viewer.saving import save_report as save_report
-from napari_ngff.viewer.session import Session
+from napari_ngff.viewer.saving.annotations import Annotations
 from napari_ngff.viewer.window import Window
 from napari_ngff.widgets import dialogs
 from napari_ngff.widgets.dialogs import CANCEL, DISCARD, KEEP, LATER, RESTORE, SAVE
@@ -234,7 +234,7 @@ def test_a_window_closes_though_it_cannot_be_found_what_is_unsaved(
     def fail(*_):
         raise LookupError("a bug")
 
-    monkeypatch.setattr(Session, "list_unsaved", fail)
+    monkeypatch.setattr(Annotations, "list_unsaved", fail)
     window = viewer.window._qt_window
     window.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose, False)
     user = Answer(CANCEL)

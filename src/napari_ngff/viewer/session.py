@@ -57,14 +57,12 @@ from napari_ngff.viewer.private.napari_window import (
     make_current,
     notice_windows,
 )
-from napari_ngff.viewer.saving.annotations import (
-    Annotation,
-    follow_layer,
-    list_in_memory,
-    list_unsaved_labels,
-)
+from napari_ngff.viewer.saving.annotations import Annotations
+from napari_ngff.viewer.saving.label_annotation import LabelAnnotation
 from napari_ngff.viewer.saving.measured_tables import MeasuredTables
+from napari_ngff.viewer.saving.memory_layers import MemoryAnnotation
 from napari_ngff.viewer.saving.recovery import EditRecovery
+from napari_ngff.viewer.saving.table_annotation import TableAnnotation
 from napari_ngff.viewer.settings import PLUGIN
 from napari_ngff.viewer.sliders import reach_last_planes
 from napari_ngff.viewer.streaming.pixel_fetcher import stream_signals
@@ -103,6 +101,9 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.streaming.streamed_levels import ImageStream
     from napari_ngff.viewer.streaming.timed_labels import TimedLabels
 
+KINDS = (LabelAnnotation, MemoryAnnotation)
+"""Kinds of annotations, in the order in which they may take a layer."""
+
 __all__ = ["Session", "all_viewers", "session_of", "show_more_channels"]
 
 
@@ -125,9 +126,12 @@ class Session:
         self.recovery = EditRecovery(viewer)
         self.measured = MeasuredTables()
         self._plane_camera = PlaneCamera(viewer)
-        self._is_hinted = self._has_images = False
+        self._is_hinted = False
+        self.annotations = Annotations(viewer, KINDS)
+        self.annotations.title_of = self._title_of
+        self.annotations.removed.connect(self.recovery.notice_removed)
         for layer in viewer.layers:
-            follow_layer(layer)
+            self.annotations.attach(layer)
         viewer.layers.events.inserting.connect(self._on_inserting)
         viewer.layers.events.inserted.connect(self._on_inserted)
         viewer.layers.events.removing.connect(self._on_removing)
@@ -143,6 +147,9 @@ class Session:
         volume_signals.needed.connect(self._on_volume_needed)
         settings.changed.connect(self._on_preference)
         guard_screenshots(viewer)
+
+    def _title_of(self, layer: Layer) -> str:
+        return "" if self.browser is None else self.browser.title_of(layer)
 
     def _on_ndisplay(self, event: Any = None) -> None:
         viewer = self._viewer()
@@ -203,10 +210,7 @@ class Session:
         if viewer is None:
             return
         mark_levels(viewer)
-        layer: Any = getattr(event, "value", None)
-        saver = getattr(layer, "saver", None)
-        if saver is not None and not saver.is_released and layer.unsaved:
-            self.recovery.notice_removed(layer)
+        self.annotations.remove_layer(getattr(event, "value", None))
 
     def _on_inserting(self, event: Any) -> None:
         viewer = self._viewer()
@@ -224,10 +228,10 @@ class Session:
                 # napari has drawn it with the coarsest level, at its place.
                 reread_layer(layer)
         viewer = self._viewer()
-        follow_layer(layer)
+        self.annotations.attach(layer)
         origin = origin_of(layer)
         if viewer is not None and (origin is not None or hasattr(layer, "saver")):
-            self._has_images = True
+            self.annotations.has_images = True
             Window.current.watch_labels(viewer, layer)
         self.recovery.notice_layer(layer)
         if viewer is not None:
@@ -311,26 +315,9 @@ class Session:
         """
         viewer = self._viewer()
         self.measured.add_table(table)
+        self.annotations.add(TableAnnotation(self.annotations, self.measured, table))
         if viewer is not None:
             Window.current.watch_labels(viewer, None)
-
-    def list_unsaved(self, layers: Iterable[Layer] | None = None) -> list[Annotation]:
-        """List what is not saved and goes away with layers, or with the whole window.
-
-        With the window, that includes what is only in memory, such as points on images
-        of OME-Zarr; layers are removed without a question about it.
-        """
-        viewer = self._viewer()
-        if viewer is None:
-            return []
-        known = list(viewer.layers if layers is None else layers)
-        labels = list_unsaved_labels(known).items()
-        found = [Annotation(layer, saver) for layer, saver in labels]
-        tables = self.measured.list_of_layers(known)
-        if layers is None:
-            found += map(Annotation, list_in_memory(known) if self._has_images else ())
-            tables = self.measured.list_of_window(known)
-        return [*found, *(Annotation(table=table) for table in tables)]
 
     def systems(self) -> dict[Reference, tuple[str, ...]]:
         """List the coordinate systems in which layers of the viewer can be shown.

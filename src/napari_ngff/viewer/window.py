@@ -210,11 +210,18 @@ class Window:
         bool
             False where they shall stay.
         """
-        for layer in layers:
-            saver = getattr(layer, "saver", None)
-            if saver is not None and layer.unsaved:
-                saver.keep_journal()
+        from napari_ngff.viewer.saving.annotations import annotations_of
+
+        for annotation in annotations_of(viewer).list_unsaved(layers):
+            annotation.leave(keep=True)
         return True
+
+    def ask_table_file(self, viewer: Any, title: str, name: str) -> str:
+        """Ask for the file to save a table in; "" where nobody names one."""
+        return ""
+
+    def ask_layer_file(self, viewer: Any) -> None:
+        """Ask for a file, and save the selected layer in it."""
 
     def offer_edits(
         self, viewer: ViewerModel, found: Sequence[KeptEdits]

@@ -5,13 +5,18 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from napari.utils.notifications import show_error
 from qtpy.compat import isalive
 
-from napari_ngff.viewer.painting.label_target import has_no_file
-from napari_ngff.viewer.private.napari_window import qt_viewer_of
-from napari_ngff.viewer.saving.annotations import list_unsaved_labels
+from napari_ngff.viewer.private.napari_window import (
+    qt_viewer_of,
+    qt_window_of,
+    save_by_dialog,
+)
+from napari_ngff.viewer.session import session_of
 from napari_ngff.viewer.window import LATER, Window
 from napari_ngff.widgets.browser.host import open_in_window
+from napari_ngff.widgets.dialogs import ask_table_file
 from napari_ngff.widgets.docking import has_annotate_dock
 from napari_ngff.widgets.form_dialog import is_window_open
 from napari_ngff.widgets.level_label import show_text
@@ -150,8 +155,8 @@ class QtWindow(Window):
         for guard in find_guards() if is_asked_by_user() else ():
             viewer = guard.viewer
             if viewer is not None and layer in viewer.layers:
-                unsaved = list_unsaved_labels(viewer.layers)
-                save_as(viewer, [*filter(has_no_file, unsaved)])
+                unsaved = session_of(viewer).annotations.list_savable()
+                save_as(viewer, [x.layer for x in unsaved if x.state.with_image])
                 return True
         return False
 
@@ -168,6 +173,17 @@ class QtWindow(Window):
         if guard is None:
             return super().resolve_unsaved(viewer, layers)
         return guard.resolve_unsaved(layers)
+
+    def ask_table_file(self, viewer: Any, title: str, name: str) -> str:
+        """Ask in front of the window of a viewer."""
+        return ask_table_file(qt_window_of(viewer), title, name)
+
+    def ask_layer_file(self, viewer: Any) -> None:
+        """Open napari's own dialog."""
+        try:
+            save_by_dialog(viewer)
+        except Exception as error:  # noqa: BLE001  whatever a writer raises
+            show_error(f"Not saved.\n{error}")
 
     def offer_edits(
         self, viewer: ViewerModel, found: Sequence[KeptEdits]

@@ -25,7 +25,7 @@ from qtpy.QtWidgets import (
 from napari_ngff.errors import OMEZarrError, error_text
 from napari_ngff.viewer.composing.chosen_layers import choose_layers
 from napari_ngff.viewer.notices import join_names, shorten_name
-from napari_ngff.viewer.saving.annotations import note_saved
+from napari_ngff.viewer.saving.memory_layers import note_saved
 from napari_ngff.viewer.session import session_of
 from napari_ngff.viewer.write_layers import (
     complete_path,

@@ -14,7 +14,6 @@ from napari_ngff.viewer.inspecting.inspection import FileProblems, find_problems
 from napari_ngff.viewer.layer_plan import origin_of
 from napari_ngff.viewer.notices import count_noun, last_part
 from napari_ngff.viewer.private.napari_window import qt_window_of
-from napari_ngff.viewer.saving.annotations import list_unsaved_labels
 from napari_ngff.viewer.session import all_viewers, session_of
 from napari_ngff.viewer.streaming.missing_parts import (
     has_failed,
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
     from napari.components import ViewerModel
 
     from napari_ngff.metadata.model import Problem
-    from napari_ngff.viewer.saving.layer_saver import LayerSaver
     from napari_ngff.viewer.streaming.missing_parts import MissingPart
 
 INTERVAL = 500
@@ -136,31 +134,19 @@ class UnsavedSign(QLabel):
 
     def __init__(self, viewer: ViewerModel, window: QMainWindow) -> None:
         super().__init__(TEXT, window)
-        self._viewer = weakref.ref(viewer)
-        self._followed: weakref.WeakSet[LayerSaver] = weakref.WeakSet()
         self.setContentsMargins(6, 0, 6, 0)
         bar = window.statusBar()
         assert bar is not None
         bar.addPermanentWidget(self)
-        self._recovery = session_of(viewer).recovery
-        for signal in (viewer.layers.events.removed, self._recovery.places_changed):
+        session = session_of(viewer)
+        self._annotations, self._recovery = session.annotations, session.recovery
+        for signal in (self._annotations.changed, self._recovery.places_changed):
             connect_while_alive(signal, self, self.showState)
         self.hide()
 
-    def followSaver(self, saver: LayerSaver | None) -> None:
-        """Show the state when labels get their first change, or lose their last one."""
-        if saver is not None and saver not in self._followed:
-            self._followed.add(saver)
-            for signal in (saver.dirty_changed, saver.saved, saver.failed):
-                signal.connect(while_alive(self.showState))
-        self.showState()
-
-    def showState(self, _: Any = None) -> None:
+    def showState(self) -> None:
         """Show the sign where anything is unsaved."""
-        viewer = self._viewer()
-        if viewer is None:
-            return
-        names = [layer.name for layer in list_unsaved_labels(viewer.layers)]
+        names = [x.name for x in self._annotations.list_savable()]
         places = self._recovery.waiting_places
         self.setVisible(bool(names or places))
         lines = ["Ctrl+S saves:", *_shorten_list(names)] if names else []

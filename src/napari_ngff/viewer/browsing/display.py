@@ -24,7 +24,6 @@ from napari_ngff.viewer.browsing.camera import (
 from napari_ngff.viewer.browsing.field_labels import (
     image_address,
     label_name,
-    save_before_leaving,
 )
 from napari_ngff.viewer.browsing.layer_slots import LayerSlots
 from napari_ngff.viewer.browsing.positions import Position
@@ -51,6 +50,7 @@ from napari_ngff.viewer.browsing.well_stream import (
 from napari_ngff.viewer.latest_task import LayerTask
 from napari_ngff.viewer.layer_plan import layer_kind
 from napari_ngff.viewer.painting.label_owners import are_of_others
+from napari_ngff.viewer.saving.leaving import save_before_leaving
 from napari_ngff.viewer.sliders import KeptSliders
 from napari_ngff.viewer.streaming.outage_watch import follow_logins
 from napari_ngff.viewer.unexpected import call_all, going_on

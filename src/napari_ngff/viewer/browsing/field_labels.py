@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import threading
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from napari.utils.notifications import show_error
@@ -19,7 +18,6 @@ from napari_ngff.labels.used_labels import StoredLabels
 from napari_ngff.metadata.model import LabelInfo
 from napari_ngff.store.hierarchy.node import read_node
 from napari_ngff.store.write.begin import begin_transaction
-from napari_ngff.viewer import settings
 from napari_ngff.viewer.browsing.positions import WELLS_ASKED
 from napari_ngff.viewer.layer_plan import origin_in, origin_of
 from napari_ngff.viewer.painting.brush import PAINTING
@@ -30,7 +28,7 @@ from napari_ngff.viewer.painting.new_labels import LabelChoices
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.painting.painted_layers import level_source, why_read_only
 from napari_ngff.viewer.saving.attachment import rename_new
-from napari_ngff.viewer.unexpected import Signal, call_or
+from napari_ngff.viewer.unexpected import Signal
 from napari_ngff.viewer.window import Window
 
 if TYPE_CHECKING:
@@ -49,8 +47,6 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.browsing.shown_fields import Slot
     from napari_ngff.viewer.layer_plan import LayerData
     from napari_ngff.viewer.painting.canvas_labels import CanvasLabels
-    from napari_ngff.viewer.saving.layer_saver import LayerSaver
-    from napari_ngff.viewer.saving.save_report import SaveResult
 
 __all__ = [
     "AnnotatedLabels",
@@ -64,7 +60,6 @@ __all__ = [
     "labels_in_use",
     "look_at_labels",
     "rename_in_fields",
-    "save_before_leaving",
 ]
 
 
@@ -181,16 +176,6 @@ def look_at_labels(
     return found
 
 
-def has_only_classes(layer: Any) -> bool:
-    """Return whether a layer has new labels without a stroke.
-
-    Their classes go along to the next field, so that nothing is written of a field that
-    is only looked at.
-    """
-    saver = getattr(layer, "saver", None)
-    return saver is not None and bool(saver.is_unpainted)
-
-
 def _is_in_sidecar(layer: Layer) -> bool:
     """Return whether opened labels are in another hierarchy than their image."""
     origin = origin_of(layer)
@@ -208,62 +193,6 @@ def _level_of(layer: OMEZarrLabels, image: Layer | None) -> int:
     return sizes.index(size) if size in sizes else 0
 
 
-def save_before_leaving(
-    viewer: ViewerModel, layers: Sequence[Any], answer: Callable[[bool], None]
-) -> None:
-    """Save labels, or ask what to do with them, before another field is shown.
-
-    With the preference *Save when moving on* they are saved without a
-    message. Without it, or if saving fails, the user is asked.
-
-    Parameters
-    ----------
-    viewer
-        Viewer of the layers.
-    layers
-        The labels.
-    answer
-        Called in the main thread, at once or later, with whether the field may be left.
-    """
-    stay = partial(answer, False)
-    drawn = [layer for layer in layers if getattr(layer, "is_painting", False)]
-    if drawn and Window.current.can_ask(viewer):
-        # The stroke that is being drawn belongs to the image on screen, to its end.
-        ask_again = partial(save_before_leaving, viewer, layers, answer)
-        call_after_stroke(drawn[0], partial(call_or, ask_again, stay))
-        return
-    painted = [layer for layer in layers if getattr(layer, "saver", None) is not None]
-    savers = [layer.saver for layer in painted]
-    unsaved = [x for x in painted if x.unsaved and not has_only_classes(x)]
-    layers = [layer for layer in layers if not has_only_classes(layer)]
-
-    def resolve_unsaved() -> None:
-        answer(Window.current.resolve_unsaved(viewer, layers))
-
-    if not (unsaved and settings.saves_when_moving_on()):
-        call_after_saves(savers, partial(call_or, resolve_unsaved, stay))
-        return
-    # Strokes after this moment are not in the save that begins now.
-    saved_until = {layer: layer.canvas.version for layer in unsaved}
-
-    def check_saved() -> None:
-        failed = [layer for layer in unsaved if layer.unsaved]
-        if any(layer.canvas.version != saved_until[layer] for layer in failed):
-            save_before_leaving(viewer, layers, answer)  # painted on meanwhile
-        elif failed and not Window.current.can_ask(viewer):
-            names = ", ".join(layer.name for layer in failed)
-            text = f"{names}: Fix the problem, or remove these labels to continue."
-            Window.current.show_messages((text,), "Labels not saved: the field stays.")
-            answer(False)
-        else:
-            resolve_unsaved()
-
-    # Quietly: a failure is asked about below, and needs no second message.
-    for saver in (layer.saver for layer in unsaved):
-        saver.save(quiet=True)
-    call_after_saves(savers, partial(call_or, check_saved, stay))
-
-
 def call_after_stroke(layer: CanvasLabels, done: Callable[[], None]) -> None:
     """Call a function in the main thread when a stroke has ended."""
 
@@ -273,23 +202,6 @@ def call_after_stroke(layer: CanvasLabels, done: Callable[[], None]) -> None:
         Window.current.run_work(lambda: None, lambda _: done())
 
     layer.stroke_ended.connect(check_ended)
-
-
-def call_after_saves(savers: Sequence[LayerSaver], done: Callable[[], None]) -> None:
-    """Call a function when no save of some layers is running, at once if none is."""
-
-    def check_ended(_: SaveResult | None = None) -> None:
-        if not any(saver.running for saver in savers):
-            for saver in savers:
-                saver.saved.disconnect(check_ended)
-                saver.failed.disconnect(check_ended)
-            done()
-
-    for saver in savers:
-        # Connected before the first look, so that no end is missed.
-        saver.saved.connect(check_ended)
-        saver.failed.connect(check_ended)
-    check_ended()
 
 
 BEGUN = "in progress"

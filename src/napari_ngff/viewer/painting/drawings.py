@@ -8,7 +8,7 @@ import numpy as np
 
 from napari_ngff.labels.edits import Edit
 from napari_ngff.labels.shapes import Polygon, Stroke
-from napari_ngff.viewer.saving.annotations import note_saved
+from napari_ngff.viewer.saving.memory_layers import note_saved
 
 if TYPE_CHECKING:
     from napari.components import ViewerModel

@@ -535,7 +535,6 @@ class OMEZarrLabels(CanvasLabels):
             self._partial_labels_refresh()
 
 
-@OMEZarrLabels.bind_key("Control-S")  # type: ignore[untyped-decorator]
 def save_labels(layer: OMEZarrLabels) -> None:
     """Save what was painted into the file that it was opened from."""
     if layer.saver is None:

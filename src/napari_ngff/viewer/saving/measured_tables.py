@@ -146,6 +146,10 @@ class MeasuredTables:
         """Drop a table that is in a file now, or that was discarded."""
         self._tables = [each for each in self._tables if each is not table]
 
+    def has_table(self, table: MeasuredTable) -> bool:
+        """Return whether a table is kept."""
+        return table in self._tables
+
     def list_of_layers(self, layers: Iterable[Layer]) -> list[MeasuredTable]:
         """List the tables that go away with layers, or with what these show."""
         known = list(layers)
@@ -160,10 +164,11 @@ class MeasuredTables:
         """List the tables of a plate or collection, by its address."""
         return self._find(lambda table: table.node == node != "")
 
-    def detach_layer(self, table: MeasuredTable) -> None:
+    def detach_layer(self, table: MeasuredTable) -> MeasuredTable:
         """Keep a table although its layer shows other labels from now on."""
         self.forget_table(table)
         self._tables.append(replace(table, layer=None))
+        return self._tables[-1]
 
     def _find(self, is_wanted: Callable[[MeasuredTable], bool]) -> list[MeasuredTable]:
         # Without those of layers that a script has dropped.

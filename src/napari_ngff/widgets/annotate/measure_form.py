@@ -21,12 +21,12 @@ from napari_ngff.viewer.painting.layer_measuring import (
     save_measured,
     unsaved_note,
 )
+from napari_ngff.viewer.saving.label_annotation import image_title
 from napari_ngff.viewer.saving.measured_tables import OLDER, OUTDATED, MeasuredTable
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.connections import Connections, connect_while_alive
 from napari_ngff.widgets.dialogs import ask_table_file, ask_table_to_load
 from napari_ngff.widgets.form_dialog import FormDialog, shown_form
-from napari_ngff.widgets.saving.unsaved_question import image_title
 from napari_ngff.widgets.theme_look import ThemeFollower, wrap_label
 
 if TYPE_CHECKING:
@@ -169,12 +169,13 @@ class MeasureForm(Container):  # type: ignore[type-arg]
         """Show the result, with what was not measured."""
         if layer in self._viewer.layers:
             join_measured(layer, result.frame)
-            place, frame = image_title(self._viewer, layer), result.frame
+            session, frame = session_of(self._viewer), result.frame
+            place = image_title(session.annotations, layer)
             self._last = MeasuredTable(
                 layer.name, place, frame, weakref.ref(layer), measured=measured
             )
             # The window asks about the table before its labels go away.
-            session_of(self._viewer).keep_measured(self._last)
+            session.keep_measured(self._last)
         text = f"Measured {result.rows_text}, as features of the layer."
         self._end_task(" ".join(filter(None, (text, result.size_note, KEPT, note))))
         # Enter now saves the table instead of measuring again.

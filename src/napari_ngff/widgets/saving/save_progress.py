@@ -14,6 +14,7 @@ from napari_ngff.widgets.dialogs import ask_question
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from napari_ngff.viewer.saving.annotations import Annotation
     from napari_ngff.viewer.saving.layer_saver import LayerSaver
     from napari_ngff.viewer.saving.save_report import SaveResult
 
@@ -116,14 +117,16 @@ class _SaveBar(cancelable_progress):  # type: ignore[misc]
             self.update(step)
 
 
-def wait_for_saves(parent: Any, savers: Sequence[LayerSaver]) -> None:
+def wait_for_saves(
+    parent: Any, savers: Sequence[LayerSaver] | Sequence[Annotation]
+) -> None:
     """Block a window until saves have ended; the user may only cancel them.
 
     One that does not end then is left to its worker, with its edits in the journal.
     """
     if not any(saver.running for saver in savers):
         return
-    dialog = QProgressDialog("Saving labels", "Cancel", 0, 100, parent)
+    dialog = QProgressDialog("Saving", "Cancel", 0, 100, parent)
     dialog.setWindowModality(Qt.WindowModality.WindowModal)
     dialog.setAutoReset(False)
     dialog.show()
