@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+import zarr
 from PIL import Image
 
 import plates
@@ -59,6 +60,36 @@ def test_info_of_the_parts_of_a_plate(capsys, plate):
     assert "fields   0, 1" in run(capsys, "info", plate / "A/1")[1]
     assert "label, OME-Zarr 0.5" in run(capsys, "info", plate / "A/1/0/labels/cells")[1]
     assert "labels   nuclei, cells" in run(capsys, "info", plate / "A/1/0/labels")[1]
+
+
+@pytest.mark.parametrize("place", ["", "A/1", "A/1/0"])
+def test_info_lists_tables(capsys, tmp_path, place):
+    """As ngio lists them; also where the list is damaged."""
+    plates.write_plate(tmp_path / "p", grid=(1, 1), fields=1)
+    tables = tmp_path / "p" / place / "tables"
+    group = {"zarr_format": 3, "node_type": "group"}
+    tables.mkdir()
+    listed = group | {"attributes": {"tables": ["nuclei", "rois"]}}
+    (tables / "zarr.json").write_text(json.dumps(listed))
+    code, out, _ = run(capsys, "info", tmp_path / "p" / place)
+    assert (code, "tables   nuclei, rois" in out.splitlines()) == (0, True)
+    (tables / "zarr.json").write_text("{")
+    code, out, _ = run(capsys, "info", tmp_path / "p" / place)
+    assert code == 0
+    assert f"node-unreadable at {place}/tables".replace("at /", "at ") in out
+
+
+def test_info_lists_tables_of_spatialdata(capsys, image, tmp_path):
+    for place in ("", "images", "tables", "tables/cells"):
+        zarr.open_group(tmp_path / "s.zarr" / place, mode="a")
+    shutil.copytree(image, tmp_path / "s.zarr/images/slide")
+    code, out, _ = run(capsys, "info", tmp_path / "s.zarr")
+    assert code == 0
+    assert out.splitlines()[1:] == [
+        "folder of 1 images, as napari lists",
+        "  images/slide",
+        "tables   cells",
+    ]
 
 
 def test_info_names_several_acquisitions(capsys, plate, tmp_path):

@@ -27,8 +27,13 @@ from napari_ngff.commands.merge import add_merge
 from napari_ngff.commands.pack import add_pack
 from napari_ngff.errors import NotOMEZarrError, OMEZarrError, beyond_limits
 from napari_ngff.metadata.model import Acquisition
+from napari_ngff.store.hierarchy.location import Location
 from napari_ngff.store.hierarchy.node import Node, open_node
-from napari_ngff.store.hierarchy.summary import list_branches, summarize_node
+from napari_ngff.store.hierarchy.summary import (
+    list_branches,
+    list_tables,
+    summarize_node,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -121,6 +126,8 @@ def _print_info(options: argparse.Namespace) -> None:
             raise
         print(f"{options.path}\nfolder of {len(folder.names)} images, as napari lists")
         print("\n".join(f"  {name}" for name in folder.names))
+        if tables := list_tables(Location(folder.source, "")):
+            print(f"tables   {', '.join(tables)}")
         return
     summary = summarize_node(node)
     text = (
@@ -156,6 +163,8 @@ def _summary_lines(summary: JSON) -> list[str]:
         lines.append(f"systems  {', '.join(systems) or 'none of its own'}")
     if "labels" in summary:
         lines.append(f"labels   {', '.join(summary['labels']) or 'none'}")
+    if "tables" in summary:
+        lines.append(f"tables   {', '.join(summary['tables'])}")
     return lines + _problem_lines(summary)
 
 

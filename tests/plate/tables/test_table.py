@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
+import zarr
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -520,3 +523,36 @@ def test_what_parquet_cannot_hold_leaves_the_older_file(tmp_path):
         write_frame(pd.DataFrame({"mixed": ["x", 1]}), out)
     assert out.read_text() == "older"
     assert list(tmp_path.iterdir()) == [out]
+
+
+OLD = 'raise ImportError("zarr-python major version > 2 is not supported")'
+"""As anndata 0.11 ends with zarr-python 3."""
+
+
+def test_an_old_anndata_is_named_with_what_to_do(tmp_path):
+    old = tmp_path / "packages"
+    (old / "anndata").mkdir(parents=True)
+    (old / "anndata/__init__.py").write_text(OLD)
+    (old / "anndata-0.11.4.dist-info").mkdir()
+    text = "Metadata-Version: 2.1\nName: anndata\nVersion: 0.11.4\n"
+    (old / "anndata-0.11.4.dist-info/METADATA").write_text(text)
+    folder = tmp_path / "table"
+    for name in ("", "obs", "var", "X"):
+        zarr.open_group(folder / name, mode="a")
+    code = (
+        "import sys\n"
+        "from napari_ngff.plate.tables.decode_table import decode_anndata\n"
+        "from napari_ngff.store.sources.folder_source import FolderSource\n"
+        "decode_anndata(FolderSource(sys.argv[1]), '', 'cells')\n"
+    )
+    paths = os.pathsep.join([str(old), *sys.path])
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(folder)],
+        env=os.environ | {"PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    last = done.stderr.splitlines()[-1]
+    assert "UnsupportedError: anndata 0.11.4 does not read the table cells" in last
+    assert last.endswith("Run: pip install -U anndata")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import math
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import CorruptDataError, UnsupportedError
@@ -105,7 +106,12 @@ def decode_anndata(source: Source, path: str, where: str) -> Any:
         check_columns(columns, where)
         check_table(size, where)
         return call_bounded(_anndata_frame, source, (path,), COPIES * size, ANNDATA)
-    except CorruptDataError as error:
+    except (CorruptDataError, ImportError) as error:
+        found = version("anndata")
+        if tuple(map(int, found.split(".")[:2])) < (0, 12):
+            msg = f"anndata {found} does not read the table {where}: {error}."
+            remedy = "Run: pip install -U anndata"
+            raise UnsupportedError(msg, remedy=remedy) from error
         msg = f"The table {where} is not readable as AnnData: {error}."
         raise CorruptDataError(msg) from error
 

@@ -20,7 +20,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from napari_ngff.errors import CorruptDataError, NodeNotFoundError, UnsupportedError
+from napari_ngff.errors import CorruptDataError, UnsupportedError
 from napari_ngff.plate.tables.decode_table import (
     check_columns,
     decode_anndata,
@@ -35,6 +35,7 @@ from napari_ngff.plate.tables.table import (
     make_table,
 )
 from napari_ngff.store.bounded_call import call_bounded
+from napari_ngff.store.hierarchy.summary import list_tables
 from napari_ngff.store.limits import check_table
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.write.replace_file import replace_when_done, require_writable
@@ -255,12 +256,7 @@ def _may_lack_words(column: Any) -> bool:
 
 def table_names(node: Node) -> tuple[str, ...]:
     """Read the names of the tables of a plate, a well or an image; () for none."""
-    try:
-        listed = node.child("tables").attributes.get("tables")
-    except NodeNotFoundError:
-        return ()
-    names = listed if isinstance(listed, list) else []
-    return tuple(name for name in names if isinstance(name, str) and name)
+    return list_tables(node.location)
 
 
 def find_table(node: Node, name: str) -> tuple[Any, str]:

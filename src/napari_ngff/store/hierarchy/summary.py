@@ -5,19 +5,21 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from napari_ngff.errors import OMEZarrError
+from napari_ngff.errors import NodeNotFoundError, OMEZarrError
 from napari_ngff.store.hierarchy.coordinate_systems import scene_paths
 from napari_ngff.store.hierarchy.long_lists import limit_alike
+from napari_ngff.store.hierarchy.node import read_node, unreadable_problem
 from napari_ngff.store.pyramids.opened_image import open_with_labels
 from napari_ngff.store.pyramids.pyramid import LevelSource
 from napari_ngff.store.sources.read_ahead import reading_ahead
 
 if TYPE_CHECKING:
-    from napari_ngff.metadata.model import JSON, Multiscale, Omero
+    from napari_ngff.metadata.model import JSON, Multiscale, Omero, Problem
     from napari_ngff.store.arrays.chunked_array import ChunkedArray
+    from napari_ngff.store.hierarchy.location import Location
     from napari_ngff.store.hierarchy.node import Node
 
-__all__ = ["list_branches", "summarize_node"]
+__all__ = ["list_branches", "list_tables", "summarize_node"]
 
 LABEL_DEPTH = 2
 """Number of slashes in the path of a label image's document."""
@@ -34,7 +36,7 @@ def summarize_node(node: Node) -> JSON:
     dict
         JSON values: ``path``, ``kind``, ``version``, ``zarr_format``, ``problems`` and,
         where they apply, ``image``, ``labels``, ``plate``, ``well``, ``images``,
-        ``systems``.
+        ``systems``, ``tables``.
     """
     metadata = node.metadata
     problems = list(node.problems)
@@ -86,6 +88,7 @@ def summarize_node(node: Node) -> JSON:
     if metadata.scene is not None:
         described["images"] = list(scene_paths(node))
         described["systems"] = [system.name for system in metadata.scene.systems]
+    described |= _describe_tables(node, problems)
     limited = limit_alike(("", problem) for problem in problems)
     # Last, when opening and listing have added theirs.
     described["problems"] = [asdict(problem) for _, problem in limited]
@@ -110,6 +113,30 @@ def list_branches(node: Node) -> tuple[str, ...]:
             return ()
         return tuple(f"labels/{path}" for path in listed)
     return metadata.labels or ()
+
+
+def list_tables(location: Location) -> tuple[str, ...]:
+    """List the tables of a plate, a well or an image, or of a store of SpatialData."""
+    place = location.join_path("tables")
+    try:
+        listed = read_node(place).attributes.get("tables")
+    except NodeNotFoundError:
+        return ()
+    if listed is None:  # SpatialData lists them nowhere
+        inside = location.source.list_names(place.path) or ()
+        return tuple(n for n in inside if not n.startswith(".") and n != "zarr.json")
+    names = listed if isinstance(listed, list) else []
+    return tuple(name for name in names if isinstance(name, str) and name)
+
+
+def _describe_tables(node: Node, problems: list[Problem]) -> JSON:
+    try:
+        tables = list_tables(node.location)
+    except (OMEZarrError, OSError) as error:
+        where = node.location.object_key("tables")
+        problems.append(unreadable_problem(where, error))
+        return {}
+    return {"tables": list(tables)} if tables else {}
 
 
 def _describe_image(
