@@ -106,9 +106,9 @@ def test_info_reads_no_arrays_of_labels(tmp_path, server, zarr_format, capsys):
     )
     requests, trips, _ = traffic(server, show_info, "a.zarr", 3)
     assert "a, b" in capsys.readouterr().out
-    # Image; arrays and the list of labels; labels.
+    # Image; arrays, the list of labels, and that of tables; labels.
     assert trips == 3
-    assert requests <= 4 + LEVELS + 2 + 2 * 2
+    assert requests <= 4 + LEVELS + 2 + 2 + 2 * 2
 
 
 def test_an_image_without_labels_waits_for_none(tmp_path, server, zarr_format):

@@ -11,7 +11,7 @@ from napari_ngff.store.hierarchy.long_lists import limit_alike
 from napari_ngff.store.hierarchy.node import read_node, unreadable_problem
 from napari_ngff.store.pyramids.opened_image import open_with_labels
 from napari_ngff.store.pyramids.pyramid import LevelSource
-from napari_ngff.store.sources.read_ahead import reading_ahead
+from napari_ngff.store.sources.read_ahead import call_at_once, reading_ahead
 
 if TYPE_CHECKING:
     from napari_ngff.metadata.model import JSON, Multiscale, Omero, Problem
@@ -52,8 +52,14 @@ def summarize_node(node: Node) -> JSON:
             for name in node.copied.below("labels")
             if name.count("/") == LABEL_DEPTH
         ]
-        with reading_ahead(node.location.source, keys[:MOST_AHEAD]):
-            pyramid, labels = open_with_labels(node)
+        source, opened = node.location.source, []
+        calls = [
+            lambda: opened.append(open_with_labels(node)),
+            lambda: described.update(_describe_tables(node, problems)),
+        ]
+        with reading_ahead(source, keys[:MOST_AHEAD]):
+            call_at_once(source, calls)
+        pyramid, labels = opened[0]
         if isinstance(pyramid, OMEZarrError):
             described["image"] = {"error": str(pyramid)}
         elif isinstance(pyramid, Exception):
@@ -69,6 +75,8 @@ def summarize_node(node: Node) -> JSON:
         # Also where no level can be opened: labels have documents of their own.
         problems += labels.problems
         described["labels"] = [label.name for label in labels.nodes]
+    else:
+        described |= _describe_tables(node, problems)
     if metadata.labels is not None:
         described["labels"] = list(metadata.labels)
     if metadata.plate is not None:
@@ -88,7 +96,6 @@ def summarize_node(node: Node) -> JSON:
     if metadata.scene is not None:
         described["images"] = list(scene_paths(node))
         described["systems"] = [system.name for system in metadata.scene.systems]
-    described |= _describe_tables(node, problems)
     limited = limit_alike(("", problem) for problem in problems)
     # Last, when opening and listing have added theirs.
     described["problems"] = [asdict(problem) for _, problem in limited]
@@ -115,11 +122,11 @@ def list_branches(node: Node) -> tuple[str, ...]:
     return metadata.labels or ()
 
 
-def list_tables(location: Location) -> tuple[str, ...]:
+def list_tables(location: Location, zarr_format: int | None = None) -> tuple[str, ...]:
     """List the tables of a plate, a well or an image, or of a store of SpatialData."""
     place = location.join_path("tables")
     try:
-        listed = read_node(place).attributes.get("tables")
+        listed = read_node(place, zarr_format).attributes.get("tables")
     except NodeNotFoundError:
         return ()
     if listed is None:  # SpatialData lists them nowhere
@@ -131,7 +138,7 @@ def list_tables(location: Location) -> tuple[str, ...]:
 
 def _describe_tables(node: Node, problems: list[Problem]) -> JSON:
     try:
-        tables = list_tables(node.location)
+        tables = list_tables(node.location, node.zarr_format)
     except (OMEZarrError, OSError) as error:
         where = node.location.object_key("tables")
         problems.append(unreadable_problem(where, error))
