@@ -27,6 +27,8 @@ from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.viewer.samples import write_image, write_plate, write_stack
 from napari_ngff.viewer.settings import PLUGIN, READER_PATTERNS
+from napari_ngff.viewer.window import Window
+from napari_ngff.widgets.installation import install_widgets
 from patience import PATIENCE
 from pointer import Listener
 
@@ -553,3 +555,15 @@ def test_folder_dragged_with_the_mouse(
         finally:
             source.terminate()
     assert {layer.source.path for layer in viewer.layers} == {dragged}
+
+
+def test_a_window_without_ome_zarr_stays_napari_s(viewer: Viewer) -> None:
+    install_widgets()
+    image = viewer.add_image(np.zeros((8, 8)), name="of others")
+    assert Window.current.can_ask(viewer)
+    viewer.layers.selection = {image}
+    viewer.layers.remove_selected()
+    assert not viewer.layers
+    for name in ("remove_selected", "save"):
+        assert name not in vars(viewer.layers)
+    assert "close" not in vars(viewer.window._qt_window)

@@ -134,7 +134,7 @@ class QtWindow(Window):
 
     def can_ask(self, viewer: ViewerModel) -> bool:
         """Return whether a viewer has a window."""
-        return guard_of(viewer) is not None
+        return is_window_open(viewer)
 
     def watch_labels(self, viewer: ViewerModel, layer: Any) -> None:
         """Guard the window of a viewer, if it has one."""
