@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 import weakref
 from functools import partial
@@ -142,3 +143,32 @@ def test_events_of_napari_are_followed_while_a_widget_is_alive():
         if path.relative_to(folder).as_posix() not in apart
         and connects(path.read_text("utf-8"))
     ] == []
+
+
+class Holder:
+    """Has a widget in a circle, so that both are garbage at once."""
+
+    def __init__(self, widget):
+        self.held = widget, self
+        widget.holder = self
+
+
+def test_widgets_that_python_collects_as_garbage_end_their_connections(qtbot):
+    """Python may empty what Qt calls before it lets go of the widget."""
+    source, widgets = Source(), []
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(5):
+            parent = Child()
+            child = Child(parent)
+            connect_while_alive(source.sent, child, child.take)
+            # It is emptied last, and has the widget until then.
+            Holder(parent)
+            widgets += [weakref.ref(parent), weakref.ref(child)]
+            del parent, child
+        gc.collect()
+    finally:
+        gc.enable()
+    assert not any(widget() for widget in widgets)
+    source.emit()

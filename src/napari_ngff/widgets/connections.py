@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import WeakMethod
 
@@ -25,16 +24,27 @@ class Connections:
 
     def __init__(self, widget: QObject) -> None:
         self._links: Links = []
-        widget.destroyed.connect(partial(_disconnect, self._links))
+        widget.destroyed.connect(self)
 
     def connect(self, signal: Any, slot: Callable[..., Any]) -> None:
         """Call a method at each signal of psygnal or napari."""
         signal.connect(slot)
         self._links.append((signal, WeakMethod(slot)))
 
+    def __call__(self, _: QObject | None = None) -> None:
+        """Disconnect all, since Qt deletes the widget."""
+        # Python may have emptied this before, as part of the same garbage: a function
+        # or a `partial` of which nothing is left would end the process here.
+        if hasattr(self, "_links"):
+            self.end()
+
     def end(self) -> None:
         """Disconnect all."""
-        _disconnect(self._links)
+        for signal, method in self._links:
+            slot = method()
+            if slot is not None:
+                signal.disconnect(slot)
+        self._links.clear()
 
 
 def connect_while_alive(signal: Any, widget: QObject, slot: Callable[..., Any]) -> None:
@@ -56,11 +66,3 @@ def while_alive(method: Callable[..., Any]) -> Callable[..., Any]:
         return None
 
     return call
-
-
-def _disconnect(links: Links, _: QObject | None = None) -> None:
-    for signal, method in links:
-        slot = method()
-        if slot is not None:
-            signal.disconnect(slot)
-    links.clear()
