@@ -10,6 +10,7 @@ import json
 import os
 import sys
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff import __version__
@@ -28,7 +29,7 @@ from napari_ngff.commands.pack import add_pack
 from napari_ngff.errors import NotOMEZarrError, OMEZarrError, beyond_limits
 from napari_ngff.metadata.model import Acquisition
 from napari_ngff.store.hierarchy.location import Location
-from napari_ngff.store.hierarchy.node import Node, open_node
+from napari_ngff.store.hierarchy.node import Node, open_node, read_node
 from napari_ngff.store.hierarchy.summary import (
     list_branches,
     list_tables,
@@ -126,8 +127,10 @@ def _print_info(options: argparse.Namespace) -> None:
             raise
         print(f"{options.path}\nfolder of {len(folder.names)} images, as napari lists")
         print("\n".join(f"  {name}" for name in folder.names))
-        if tables := list_tables(Location(folder.source, "")):
-            print(f"tables   {', '.join(tables)}")
+        with suppress(OMEZarrError):  # a plain folder is no group
+            tables = list_tables(read_node(Location(folder.source, "")))
+            if tables:
+                print(f"tables   {', '.join(tables)}")
         return
     summary = summarize_node(node)
     text = (

@@ -256,7 +256,7 @@ def _may_lack_words(column: Any) -> bool:
 
 def table_names(node: Node) -> tuple[str, ...]:
     """Read the names of the tables of a plate, a well or an image; () for none."""
-    return list_tables(node.location)
+    return list_tables(node)
 
 
 def find_table(node: Node, name: str) -> tuple[Any, str]:

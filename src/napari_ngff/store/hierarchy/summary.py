@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from napari_ngff.errors import NodeNotFoundError, OMEZarrError
 from napari_ngff.store.hierarchy.coordinate_systems import scene_paths
 from napari_ngff.store.hierarchy.long_lists import limit_alike
-from napari_ngff.store.hierarchy.node import read_node, unreadable_problem
+from napari_ngff.store.hierarchy.node import unreadable_problem
 from napari_ngff.store.pyramids.opened_image import open_with_labels
 from napari_ngff.store.pyramids.pyramid import LevelSource
 from napari_ngff.store.sources.read_ahead import call_at_once, reading_ahead
@@ -16,7 +16,6 @@ from napari_ngff.store.sources.read_ahead import call_at_once, reading_ahead
 if TYPE_CHECKING:
     from napari_ngff.metadata.model import JSON, Multiscale, Omero, Problem
     from napari_ngff.store.arrays.chunked_array import ChunkedArray
-    from napari_ngff.store.hierarchy.location import Location
     from napari_ngff.store.hierarchy.node import Node
 
 __all__ = ["list_branches", "list_tables", "summarize_node"]
@@ -122,23 +121,27 @@ def list_branches(node: Node) -> tuple[str, ...]:
     return metadata.labels or ()
 
 
-def list_tables(location: Location, zarr_format: int | None = None) -> tuple[str, ...]:
+def list_tables(node: Node) -> tuple[str, ...]:
     """List the tables of a plate, a well or an image, or of a store of SpatialData."""
-    place = location.join_path("tables")
     try:
-        listed = read_node(place, zarr_format).attributes.get("tables")
+        group = node.child("tables")
+        listed = group.attributes.get("tables")
     except NodeNotFoundError:
         return ()
     if listed is None:  # SpatialData lists them nowhere
-        inside = location.source.list_names(place.path) or ()
+        inside = group.location.source.list_names(group.location.path) or ()
         return tuple(n for n in inside if not n.startswith(".") and n != "zarr.json")
     names = listed if isinstance(listed, list) else []
     return tuple(name for name in names if isinstance(name, str) and name)
 
 
 def _describe_tables(node: Node, problems: list[Problem]) -> JSON:
+    copied = node.copied
+    # A server is not asked for what its copies do not have.
+    if "://" in str(node) and copied.names and not copied.below("tables"):
+        return {}
     try:
-        tables = list_tables(node.location, node.zarr_format)
+        tables = list_tables(node)
     except (OMEZarrError, OSError) as error:
         where = node.location.object_key("tables")
         problems.append(unreadable_problem(where, error))
