@@ -17,7 +17,7 @@ from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.viewer import reader, settings
 from napari_ngff.viewer.browsing import layer_slots
 from napari_ngff.viewer.browsing.annotation import begin_annotation
-from napari_ngff.viewer.browsing.browser import Position
+from napari_ngff.viewer.browsing.positions import Position
 from napari_ngff.viewer.images_to_label import image_choices
 from napari_ngff.viewer.layer_plan import KEY
 from napari_ngff.viewer.node_contents import open_contents
@@ -779,7 +779,7 @@ def test_acquisitions_stay_chosen_where_the_user_cancels(tmp_path, viewer, monke
     labels = viewer.add_layer(new_labels(viewer.layers[0], "mine"))
     labels.paint((2, 2), 1)
     monkeypatch.setattr(settings, "saves_when_moving_on", lambda: False)
-    monkeypatch.setattr(Window.current, "resolve_unsaved", lambda *_: False)
+    monkeypatch.setattr(Window.current, "resolve_unsaved", lambda *_: None)
     changed = []
     browser.layers_changed.connect(lambda: changed.append(browser.chosen_acquisitions))
     browser.choose_acquisitions([1])
@@ -791,7 +791,7 @@ def test_acquisitions_stay_chosen_where_the_user_cancels(tmp_path, viewer, monke
     browser.step_field(1)
     assert browser.position == Position("A/1", "1", 0)
     assert browser.chosen_acquisitions == (0, 1)
-    monkeypatch.setattr(Window.current, "resolve_unsaved", lambda *_: True)
+    monkeypatch.setattr(Window.current, "resolve_unsaved", lambda *_: lambda: None)
     browser.choose_acquisitions([1])
     assert browser.position == Position("A/1", "5", 1)
     assert browser.chosen_acquisitions == (1,)
@@ -949,7 +949,7 @@ def test_keys_go_on_browsing_when_an_image_is_pinned(root, viewer):
     assert viewer.layers.selection.active is own
     viewer.layers.selection.active = viewer.layers[-1]
     browser.toggle_pin("A/2")
-    assert browser.owns_layer(viewer.layers.selection.active)
+    assert browser.layers.owns_layer(viewer.layers.selection.active)
 
 
 def test_what_is_pinned_comes_in_view(root, viewer):
@@ -1030,7 +1030,7 @@ def test_what_is_pinned_is_not_taken_for_what_was_opened(root, viewer, monkeypat
     own = list(viewer.layers)
     monkeypatch.setattr(layer_slots, "id", lambda _: place, raising=False)
     browser.toggle_pin("A/2")
-    assert not any(map(browser.owns_layer, viewer.layers[len(own) :]))
+    assert not any(map(browser.layers.owns_layer, viewer.layers[len(own) :]))
     browser.unpin_all()
     assert list(viewer.layers) == own
 

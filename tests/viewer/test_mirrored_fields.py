@@ -77,7 +77,7 @@ def test_wells_lie_on_the_plate_as_their_names_say(tmp_path, sign):
             write_field(root / well / str(field), 2 * number + field, sign, corner)
     viewer, browser = browse(root)
     browser.show_mosaic()
-    cells = browser.well_cells()
+    cells = browser.layers.well_cells()
     assert cells["A/1"][0][0] < cells["B/1"][0][0]
     assert cells["A/1"][0][1] < cells["A/2"][0][1]
     for (y, x), value in values_of(viewer).items():

@@ -8,14 +8,17 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
+import zarr
 from napari.components import ViewerModel
 
 from napari_ngff import open_node
 from napari_ngff.plate import kept_planes
 from napari_ngff.store.lru_cache import ByteCache
 from napari_ngff.store.sources.folder_source import FolderSource
+from napari_ngff.viewer import settings
 from napari_ngff.viewer.browsing.annotation import begin_annotation
-from napari_ngff.viewer.browsing.browser import Position
+from napari_ngff.viewer.browsing.positions import Position
+from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.session import session_of
 from napari_ngff.viewer.window import Window
 from plates import pixels, write_image, write_plate
@@ -129,9 +132,9 @@ def test_what_nobody_waits_for_is_not_read(viewer, workers, tmp_path, monkeypatc
     root = write_plate(tmp_path / "p", grid=(1, 6), fields=2)
     browser = browse(viewer, root)
     opened = []
-    field = browser._display.resolver.open_field
+    field = browser.resolver.open_field
     monkeypatch.setattr(
-        browser._display.resolver,
+        browser.resolver,
         "open_field",
         lambda title, at: opened.append(at.well) or field(title, at),
     )
@@ -190,7 +193,7 @@ def test_all_wells_that_are_pinned_quickly_are_there(
 def test_an_error_of_any_kind_ends_an_action(viewer, workers, reported, tmp_path):
     root = write_plate(tmp_path / "p", grid=(1, 2), fields=1)
     browser = browse(viewer, root)
-    browser._display.resolver.open_field = lambda *_: [][0]
+    browser.resolver.open_field = lambda *_: [][0]
     busy = []
     browser.busy.connect(busy.append)
     browser.show_field("A/1")
@@ -465,13 +468,95 @@ def test_at_the_border_nothing_happens(viewer, tmp_path, monkeypatch):
     root = write_plate(tmp_path / "p", grid=(1, 2), fields=1)
     browser = browse(viewer, root)
     browser.show_field("A/2")
+    paint_new(viewer)
     settled = []
-    monkeypatch.setattr(
-        Window.current, "resolve_unsaved", lambda *_: settled.append(1) or True
-    )
+    monkeypatch.setattr(Window.current, "resolve_unsaved", lambda *_: settled.append(1))
     browser.step_well(0, 1)
     assert browser.position == Position("A/2", "0", 0)
     assert not settled
+
+
+# Work on the field that is left.
+
+
+def paint_new(viewer):
+    layer = viewer.add_layer(new_labels(viewer.layers[0], "mine"))
+    layer.paint((2, 2), 5)
+    return layer
+
+
+@pytest.mark.parametrize("end", ["keep_journal", "discard_edits"])
+def test_unsaved_strokes_stay_where_the_next_field_cannot_be_read(
+    viewer, reported, tmp_path, monkeypatch, end
+):
+    root = write_plate(tmp_path / "p", grid=(1, 2), fields=1)
+    shutil.rmtree(root / "A/2/0")
+    browser = browse(viewer, root)
+    browser.show_field("A/1")
+    layer = paint_new(viewer)
+    monkeypatch.setattr(settings, "saves_when_moving_on", lambda: False)
+    monkeypatch.setattr(
+        Window.current, "resolve_unsaved", lambda *_: getattr(layer.saver, end)
+    )
+    browser.show_field("A/2")
+    assert browser.position == Position("A/1", "0", 0)
+    assert len(reported) == 1
+    layer.paint((6, 6), 7)
+    layer.saver.save()
+    assert not layer.unsaved
+    assert (np.asarray(layer.data[0])[[2, 6], [2, 6]] == [5, 7]).all()
+    stored = zarr.open_array(root / "A/1/0/labels/mine/0", mode="r")[...]
+    np.testing.assert_array_equal(stored, np.asarray(layer.data[0]))
+
+
+@pytest.mark.parametrize("asks", [False, True])
+def test_what_is_painted_while_the_next_field_is_read_is_left_as_well(
+    viewer, workers, tmp_path, monkeypatch, asks
+):
+    root = write_plate(tmp_path / "p", grid=(1, 2), fields=1)
+    browser = browse(viewer, root)
+    browser.show_field("A/1")
+    workers.finish()
+    layer, asked = paint_new(viewer), []
+
+    def save_all(_, layers):
+        asked.append(browser.position)
+        for each in layers:
+            each.saver.save_now()
+        return lambda: None
+
+    monkeypatch.setattr(settings, "saves_when_moving_on", lambda: not asks)
+    monkeypatch.setattr(Window.current, "resolve_unsaved", save_all)
+    browser.show_field("A/2")
+    while not workers.jobs or layer.unsaved:
+        workers.turn()
+    layer.paint((6, 6), 7)  # the next field is being read
+    assert browser.position == Position("A/1", "0", 0)
+    expected = np.asarray(layer.data[0]).copy()
+    workers.finish()
+    assert browser.position == Position("A/2", "0", 0)
+    assert asked == [Position("A/1", "0", 0)] * 2
+    stored = zarr.open_array(root / "A/1/0/labels/mine/0", mode="r")[...]
+    np.testing.assert_array_equal(stored, expected)
+    assert not (root / "A/2/0/labels/mine").exists()
+    assert not np.asarray(layer.data[0]).any()
+
+
+def test_the_question_comes_before_anything_is_read(
+    viewer, workers, tmp_path, monkeypatch
+):
+    root = write_plate(tmp_path / "p", grid=(1, 2), fields=1)
+    browser = browse(viewer, root)
+    browser.show_field("A/1")
+    workers.finish()
+    paint_new(viewer)
+    monkeypatch.setattr(settings, "saves_when_moving_on", lambda: False)
+    monkeypatch.setattr(Window.current, "resolve_unsaved", lambda *_: None)
+    with reading() as keys:
+        browser.show_field("A/2")
+        workers.finish()
+    assert browser.position == Position("A/1", "0", 0)
+    assert not [key for key in keys if key.startswith("A/2")]
 
 
 # What stays.

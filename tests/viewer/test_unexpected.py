@@ -28,7 +28,8 @@ from raising import each_failing
 
 BROWSING = (
     "viewer/browsing/browser.py",
-    "viewer/browsing/display.py",
+    "viewer/browsing/shown_layers.py",
+    "viewer/browsing/browsed_node.py",
     "viewer/browsing/layer_slots.py",
     "viewer/browsing/layer_swap.py",
     "viewer/browsing/field_labels.py",

@@ -52,8 +52,8 @@ class Desk:
         return dock
 
     def rest(self):
-        display = self.browser._display
-        until(lambda: display._task._steps is None and display._state.wanted is None)
+        task, state = self.browser._task, self.browser.state
+        until(lambda: task._steps is None and state.wanted is None)
         pump(30)
 
     def click_well(self, well):

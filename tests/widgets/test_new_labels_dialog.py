@@ -143,7 +143,7 @@ def test_an_overview_asks_for_a_field_and_opens_it(laptop, tmp_path, inside):
     made = laptop.layers.selection.active
     assert isinstance(made, OMEZarrLabels)
     assert made.name == "mitosis"
-    assert browser.owns_layer(made)
+    assert browser.layers.owns_layer(made)
     made.paint((20,) * made.ndim, 3)
     assert made.saver.save_now()
     saved = open_node(plate / "B/1/1/labels/mitosis")

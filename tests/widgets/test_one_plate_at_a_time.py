@@ -38,8 +38,8 @@ PLACES = ("a.zarr", "a.zarr/B/2", "b.zarr", "row.zarr/A/1", "images", "series")
 
 def settle(viewer):
     until(lambda: session_of(viewer).browser is not None)
-    display = session_of(viewer).browser._display
-    until(lambda: display._state.wanted is None and not display.is_drawing)
+    browser = session_of(viewer).browser
+    until(lambda: browser.state.wanted is None and not browser.is_drawing)
     pump(50)
 
 
@@ -66,7 +66,7 @@ def require_last_alone(viewer, path):
     shown = [layer for layer in viewer.layers if layer.visible]
     images = [layer for layer in shown if layer._type_string == "image"]
     assert len({layer.name for layer in images}) == len(images)
-    assert all(browser.owns_layer(layer) for layer in shown)
+    assert all(browser.layers.owns_layer(layer) for layer in shown)
     assert is_in_view(viewer, images)
 
 

@@ -47,7 +47,7 @@ def dock(viewer, tmp_path):
     found = browser_of(viewer)
     browser = found.browser()
     browser.choose_labels(None)
-    until(lambda: not browser.is_drawing and bool(browser.well_cells()))
+    until(lambda: not browser.is_drawing and bool(browser.layers.well_cells()))
     viewer.layers.selection.active = viewer.layers[0]
     pump(400)
     return found
@@ -55,7 +55,7 @@ def dock(viewer, tmp_path):
 
 def middle(dock, well, part=(0.25, 0.25)):
     """World coordinate of a place in a well of the overview."""
-    low, high = np.array(dock.browser().well_cells()[well])
+    low, high = np.array(dock.browser().layers.well_cells()[well])
     return low + (high - low) * part
 
 
@@ -308,7 +308,7 @@ def test_float_labels_are_drawn_in_the_overview(viewer, tmp_path):
     viewer.open(str(where), plugin="napari-ngff")
     until(lambda: browser_of(viewer) is not None)
     browser = browser_of(viewer).browser()
-    until(lambda: not browser.is_drawing and bool(browser.well_cells()))
+    until(lambda: not browser.is_drawing and bool(browser.layers.well_cells()))
     labels = viewer.layers["nuclei"]
     labels.visible = True
     pump(200)

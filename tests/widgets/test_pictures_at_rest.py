@@ -229,7 +229,6 @@ class Walker:
     def reasons(self):
         """List what may be asked for, and whether it is."""
         layers, browser = self.viewer.layers, self.browser
-        display = None if browser is None else browser._display
         savers = [getattr(layer, "saver", None) for layer in layers]
         return {
             "pixels": are_pixels_coming(),
@@ -237,9 +236,8 @@ class Walker:
             "volumes": volume_fit._running[0] or volume_fit._readings,
             "turns": any(layer in volume_fit._turns for layer in layers),
             "camera": volume_fit.is_moving() or self.viewer in volume_fit._followed,
-            "field": display is not None
-            and (display._task._steps or display._state.wanted),
-            "wells": display is not None and display.is_drawing,
+            "field": browser and (browser._task._steps or browser.state.wanted),
+            "wells": browser and browser.is_drawing,
             "saves": any(saver is not None and saver.running for saver in savers),
             "workers": QThreadPool.globalInstance().activeThreadCount(),
         }

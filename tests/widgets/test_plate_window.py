@@ -45,7 +45,7 @@ def browser(viewer, root):
 
 def settled(viewer, browser):
     """Wait until all that is in view has arrived."""
-    stream = browser._display._stream
+    stream = browser._stream
     until(lambda: not stream._running and not stream._wanted)
 
 
@@ -100,7 +100,7 @@ def test_hidden_labels_stay_where_a_larger_well_makes_the_overview_larger(
     browser = session_of(viewer).browser
     assert viewer.layers[0].data.shape == (160, 160)
     until(lambda: viewer.layers[0].data.shape == (320, 320))
-    until(lambda: browser._display._state.wanted is None)
+    until(lambda: browser.state.wanted is None)
     labels = viewer.layers["cells"]
     assert not labels.visible
     np.testing.assert_allclose(labels.extent.world, viewer.layers[0].extent.world)
@@ -142,7 +142,7 @@ def test_code_gets_whole_wells_while_they_come_in(viewer, root, monkeypatch):
     monkeypatch.setattr(FolderSource, "get", get_late)
     viewer.open(str(root), plugin="napari-ngff")
     browser = session_of(viewer).browser
-    stream = browser._display._stream
+    stream = browser._stream
     layer, labels = viewer.layers[0], viewer.layers[-1]
     assert stream._running  # nothing was drawn yet
     at_once = [np.asarray(one.data[-1]) for one in (layer, labels)]

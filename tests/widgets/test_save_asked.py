@@ -159,8 +159,12 @@ def test_before_what_a_layer_shows_goes_the_user_decides(viewer, folder, answer)
     assert Window.current.resolve_unsaved(viewer, viewer.layers)  # nothing to ask
     paint(viewer, layer)
     user = Answer(answer)
-    assert Window.current.resolve_unsaved(viewer, viewer.layers) == (answer != CANCEL)
+    leave = Window.current.resolve_unsaved(viewer, viewer.layers)
+    assert (leave is None) == (answer == CANCEL)
     assert len(user.asked) == 1
+    if leave is not None:
+        assert len(journals(folder)) == 1 or answer == SAVE, "it is still shown"
+        leave()
     assert (stored(folder) == 77).any() == (answer == SAVE)
     if answer != SAVE:
         assert (stored(folder) == before).all()

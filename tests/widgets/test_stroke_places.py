@@ -113,8 +113,8 @@ class Walker:
 
     def settle(self):
         """Wait until what was asked for is shown, and all saves have ended."""
-        display = self.browser._display
-        until(lambda: display._task._steps is None and display._state.wanted is None)
+        task, state = self.browser._task, self.browser.state
+        until(lambda: task._steps is None and state.wanted is None)
         pins = self.browser._pins
         until(lambda: pins._task._steps is None and not pins._wanted)
         until(lambda: not self.is_saving())
@@ -184,7 +184,7 @@ class Walker:
 
     def ensure_labels(self):
         """Select labels of an image; make some, as the form does, if there are none."""
-        ours = [x for x in self.viewer.layers if self.browser.owns_layer(x)]
+        ours = [x for x in self.viewer.layers if self.browser.layers.owns_layer(x)]
         images = [x for x in ours if x._type_string == "image"]
         image = self.random.choice(images)
         mine = [
@@ -242,7 +242,7 @@ class Walker:
         """Try to paint on the labels of an overview, which says to open a field."""
         joined = [
             x for x in self.viewer.layers
-            if isinstance(x, OMEZarrLabels) and self.browser.owns_layer(x)
+            if isinstance(x, OMEZarrLabels) and self.browser.layers.owns_layer(x)
         ]  # fmt: skip
         for layer in joined:
             self.viewer.layers.selection.active = layer

@@ -185,8 +185,7 @@ def test_strokes_land_in_the_plane_of_the_field_that_is_drawn(viewer, tmp_path, 
     browser = session_of(viewer).browser
     for label, well in enumerate([*wells, *chance.choices(wells, k=2)], 100):
         browser.show_field(well)
-        display = browser._display
-        task, state = display._task, display._state
+        task, state = browser._task, browser.state
         until(lambda task=task, state=state: not (task._steps or state.wanted))
         assert browser.position.well == well
         (layer,) = (x for x in viewer.layers if hasattr(x, "canvas"))
@@ -196,7 +195,7 @@ def test_strokes_land_in_the_plane_of_the_field_that_is_drawn(viewer, tmp_path, 
         if painter.drawn() is not None:
             painted[label] = well, painter.leave_stroke(label)
     browser.show_mosaic()
-    until(lambda: browser.position is None and display._task._steps is None)
+    until(lambda: browser.position is None and browser._task._steps is None)
     for label, (well, planes) in painted.items():
         assert len(planes) == 1
         for other in wells:

@@ -43,8 +43,7 @@ def show_well(viewer, well):
     browser.show_field(well, "0")
     until(lambda: browser.position is not None and browser.position.well == well)
     # Also if it was shown before: no stroke is taken while a field comes in.
-    display = browser._display
-    until(lambda: display._task._steps is None and display._state.wanted is None)
+    until(lambda: browser._task._steps is None and browser.state.wanted is None)
     layer = next(x for x in viewer.layers if isinstance(x, Labels))
     viewer.layers.selection.active = layer
     layer.visible = True

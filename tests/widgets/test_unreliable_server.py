@@ -16,7 +16,7 @@ from mouse import LEFT, pump, until
 from napari_ngff.labels.places.sidecar import sidecar_folder
 from napari_ngff.store.sources import remote_source as remote
 from napari_ngff.testing import write_image
-from napari_ngff.viewer.browsing.browser import Position
+from napari_ngff.viewer.browsing.positions import Position
 from napari_ngff.viewer.painting.new_labels import taken_names
 from napari_ngff.viewer.streaming.streamed_levels import fetcher
 from napari_ngff.viewer.window import Window

@@ -67,9 +67,13 @@ def image_choices(
 
 def _is_beside(layer: Layer, browser: Browser | None) -> bool:
     """Return whether a layer shows another acquisition than the field asked for."""
-    if browser is None or browser.position is None or not browser.owns_layer(layer):
+    if (
+        browser is None
+        or browser.position is None
+        or not browser.layers.owns_layer(layer)
+    ):
         return False
-    return browser.position_of(layer) != browser.position
+    return browser.layers.position_of(layer) != browser.position
 
 
 def same_image(layer: Layer, choices: Iterable[tuple[str, Image]]) -> Image | None:
@@ -107,7 +111,7 @@ def overview_browser(viewer: ViewerModel, layer: Layer | None) -> Browser | None
     if picture is None or not is_joined(picture):
         return None
     browser = session.session_of(viewer).browser
-    return browser if browser is not None and browser.owns_layer(layer) else None
+    return browser if browser is not None and browser.layers.owns_layer(layer) else None
 
 
 def position_in_view(viewer: ViewerModel, browser: Browser) -> Position:
@@ -167,7 +171,9 @@ def open_field(
         reached = now is not None and (
             (now.well, now.field) == (position.well, position.field)
         )
-        owned = [x for x in images() if isinstance(x, Image) and browser.owns_layer(x)]
+        owned = [
+            x for x in images() if isinstance(x, Image) and browser.layers.owns_layer(x)
+        ]
         done(owned[0] if reached and owned else None)
 
     # Before the field is asked for, so that its end is not missed.

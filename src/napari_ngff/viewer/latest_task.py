@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -13,16 +13,20 @@ from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import error_text
 from napari_ngff.viewer.private.napari_window import calling_all_listeners
-from napari_ngff.viewer.unexpected import call_all, going_on
+from napari_ngff.viewer.unexpected import catch_error, going_on
 from napari_ngff.viewer.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["LatestTask", "LayerTask", "LeaveCheck", "TaskTurn"]
+__all__ = ["LatestTask", "LayerChange", "LayerTask", "TaskTurn", "Wait"]
 
-LeaveCheck = Callable[[Any, Callable[[bool], None]], None]
-"""Saves what a task would remove, or asks; see `LayerTask.start`."""
+Wait = Callable[[Callable[[Any], None]], Any]
+"""Begins what a change waits for; gets a function to call, at once or later, with the
+answer."""
+
+LayerChange = Generator[Wait, Any, "Iterator[None] | None"]
+"""What leads to other layers, one after the other; see `LayerTask.start`."""
 
 STEP_SECONDS = 0.03
 """Seconds of changing layers after which napari may draw and answer in between."""
@@ -149,7 +153,7 @@ def _attempt_work(
 
 
 class LayerTask:
-    """Reads in a worker, then changes layers in short steps; the newest start counts.
+    """Changes layers, after what that has to wait for; the newest start counts.
 
     Layers that have begun to change are changed to the end: half of one image and half
     of another would be seen.
@@ -175,72 +179,83 @@ class LayerTask:
         self._is_open = is_open
         self._hold_drawing = hold_drawing
         self._release_drawing: Callable[[], None] | None = None
-        self._task = LatestTask(is_open)
+        self._counter = TaskCounter()
         self._steps: Iterator[None] | None = None
         self._is_stepping = False
 
     def cancel(self) -> None:
-        """Drop what is still being read."""
-        self._task.cancel()
+        """Drop what still waits."""
+        self._counter.newest += 1
 
-    def current_turn(self) -> TaskTurn:
-        """Return a turn that is the newest until the next start or cancel."""
-        return self._task.current_turn()
+    def check_newest(self) -> Callable[[], bool]:
+        """Return a function that tells whether no later start or cancel has come.
 
-    def start(
-        self,
-        work: Callable[[TaskTurn], Any],
-        steps: Callable[[Any], Iterator[None]],
-        leave: LeaveCheck | None = None,
-        failed: Callable[[str], Any] = lambda reason: None,
-    ) -> None:
-        """Read something, and change layers with it.
+        It can be called in any thread.
+        """
+        # Only the counter: a worker must not be the last to let go of a task.
+        counter, number = self._counter, self._counter.newest
+        return lambda: counter.newest == number
+
+    def start(self, change: LayerChange) -> None:
+        """Begin a change; one that still waits is dropped.
+
+        Parameters
+        ----------
+        change
+            Yields what it waits for, gets the answer, and goes on: all that in the main
+            thread. It returns the short steps that change layers; None for no change.
+        """
+        self.cancel()
+        self._on_busy(True)
+        self._resume(change, self.check_newest(), None)
+
+    def in_worker(self, work: Callable[[Callable[[], bool]], Any]) -> Wait:
+        """Let a change wait for work in a worker; see `catch_error` for the answer.
 
         Parameters
         ----------
         work
-            Reads, in a worker.
-        steps
-            Changes layers with what `work` returned, in the main thread.
-        leave
-            Called before with that, and with a function to call, at once or later,
-            with whether the layers may change. That function does nothing after a
-            later start.
-        failed
-            Called in the main thread with the reason, where `work` raises.
+            Called with `check_newest` of this change, unless a later one has begun.
         """
+        is_newest = self.check_newest()
 
-        def change_layers(turn: TaskTurn, result: Any, may_change: bool) -> None:
-            with self._ended_by_errors(turn):
-                if turn.is_newest() and may_change:
-                    self._begin_steps(turn, steps(result))
-                elif turn.is_newest():
+        def attempt() -> tuple[Any, Exception | None]:
+            if not is_newest():
+                return None, None
+            return catch_error(partial(work, is_newest))
+
+        return partial(Window.current.run, attempt)
+
+    def _resume(
+        self, change: LayerChange, is_newest: Callable[[], bool], answer: Any
+    ) -> None:
+        if not (is_newest() and self._is_open()):
+            return
+        with self._ended_by_errors(is_newest):
+            try:
+                wait = change.send(answer)
+            except StopIteration as end:
+                if end.value is not None:
+                    self._begin_steps(is_newest, end.value)
+                elif is_newest():
                     self._on_busy(False)
-
-        def done(result: Any) -> None:
-            turn = self._task.current_turn()
-            if leave is None:
-                change_layers(turn, result, True)
             else:
-                leave(result, lambda may: change_layers(turn, result, may))
-
-        def fail(reason: str) -> None:
-            call_all(partial(failed, reason), partial(self._on_busy, False))
-
-        self._on_busy(True)
-        self._task.start(work, done, fail)
+                wait(partial(self._resume, change, is_newest))
 
     @contextmanager
-    def _ended_by_errors(self, turn: TaskTurn) -> Iterator[None]:
-        """Report the end of a task where something raises; the next one can begin."""
+    def _ended_by_errors(self, is_newest: Callable[[], bool]) -> Iterator[None]:
+        """End a change where something raises; the next one can begin."""
         try:
             yield
         except Exception:
-            if turn.is_newest():
+            if is_newest():
+                self.cancel()  # an answer may come all the same
                 self._on_busy(False)
             raise
 
-    def _begin_steps(self, turn: TaskTurn, steps: Iterator[None]) -> None:
+    def _begin_steps(
+        self, is_newest: Callable[[], bool], steps: Iterator[None]
+    ) -> None:
         begun = self._steps
         if begun is not None and not self._is_stepping:
             # Layers that have begun to change are changed to the end before others
@@ -249,9 +264,11 @@ class LayerTask:
         if self._release_drawing is None:
             self._release_drawing = self._hold_drawing()
         self._steps = steps
-        self._continue_steps(turn, steps)
+        self._continue_steps(is_newest, steps)
 
-    def _continue_steps(self, turn: TaskTurn, steps: Iterator[None]) -> None:
+    def _continue_steps(
+        self, is_newest: Callable[[], bool], steps: Iterator[None]
+    ) -> None:
         if steps is not self._steps:
             return
         if not self._is_open():
@@ -262,13 +279,13 @@ class LayerTask:
             ended = self._do_steps(steps, STEP_SECONDS)
         finally:  # also where napari fails: the next task has to begin
             if ended:
-                self._end_steps(turn, steps)
+                self._end_steps(is_newest, steps)
         if not ended:
             Window.current.run_work(
-                lambda: None, lambda _: self._continue_steps(turn, steps)
+                lambda: None, lambda _: self._continue_steps(is_newest, steps)
             )
 
-    def _end_steps(self, turn: TaskTurn, steps: Iterator[None]) -> None:
+    def _end_steps(self, is_newest: Callable[[], bool], steps: Iterator[None]) -> None:
         if steps is self._steps:
             self._steps = None
             release, self._release_drawing = self._release_drawing, None
@@ -277,7 +294,7 @@ class LayerTask:
                 # of them.
                 with going_on():
                     release()
-        if turn.is_newest():
+        if is_newest():
             self._on_busy(False)
 
     def _do_steps(self, steps: Iterator[None], seconds: float) -> bool:

@@ -284,6 +284,7 @@ class Session:
             Whether layers of the node come now, also if there are some already.
         """
         from napari_ngff.viewer.browsing.browser import Browser
+        from napari_ngff.viewer.browsing.canvas_controls import NavigationKeys
 
         viewer, older = self._viewer(), self.browser
         assert viewer is not None
@@ -294,6 +295,7 @@ class Session:
             if older is not None:
                 older.close()
             self.browser = Browser(viewer, node)
+            NavigationKeys(self.browser)  # the viewer has it, until the browser closes
         assert self.browser is not None
         self.recovery.watch_browser(self.browser)
         self.browsing.emit(self.browser)

@@ -190,13 +190,14 @@ class Window:
         """
         return None
 
-    def resolve_unsaved(self, viewer: ViewerModel, layers: Iterable[Any]) -> bool:
+    def resolve_unsaved(
+        self, viewer: ViewerModel, layers: Iterable[Any]
+    ) -> Callable[[], None] | None:
         """Let the user decide on unsaved work, before layers or what they show go away.
 
         Asks Save, Keep for later, Discard or Cancel where a layer of labels has unsaved
-        edits, or where a table that was measured of it is in no file; returns when that
-        is done. Without a window the edits are kept for later. Then their journals are
-        closed: what the layers show next needs savers of its own.
+        edits, or where a table that was measured of it is in no file; returns when all
+        is saved that is to be. Without a window the edits are kept for later.
 
         Parameters
         ----------
@@ -207,14 +208,20 @@ class Window:
 
         Returns
         -------
-        bool
-            False where they shall stay.
+        callable or None
+            Keeps or discards the rest, and closes the journals: to be called when the
+            layers go, as what they show next needs savers of its own. None where they
+            shall stay.
         """
         from napari_ngff.viewer.saving.annotations import annotations_of
 
-        for annotation in annotations_of(viewer).list_unsaved(layers):
-            annotation.leave(keep=True)
-        return True
+        unsaved = annotations_of(viewer).list_unsaved(layers)
+
+        def leave() -> None:
+            for annotation in unsaved:
+                annotation.leave(keep=True)
+
+        return leave
 
     def ask_table_file(self, viewer: Any, title: str, name: str) -> str:
         """Ask for the file to save a table in; "" where nobody names one."""

@@ -167,7 +167,9 @@ class QtWindow(Window):
                 return guard.name_for(layer, error)
         return None
 
-    def resolve_unsaved(self, viewer: ViewerModel, layers: Iterable[Any]) -> bool:
+    def resolve_unsaved(
+        self, viewer: ViewerModel, layers: Iterable[Any]
+    ) -> Callable[[], None] | None:
         """Ask in the window of a viewer, if it has one."""
         guard = guard_of(viewer)
         if guard is None:

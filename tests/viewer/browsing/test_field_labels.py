@@ -247,7 +247,7 @@ def test_labels_renamed_before_the_first_save_keep_their_name(viewer, root, brow
 
 def test_the_user_is_asked_where_that_is_chosen(viewer, root, browser, monkeypatch):
     monkeypatch.setattr(settings, "saves_when_moving_on", lambda: False)
-    asked, answers = [], [False, True]
+    asked, answers = [], [None, lambda: None]
 
     def settle(_, layers):
         asked.append([layer.name for layer in layers])

@@ -58,20 +58,18 @@ def test_what_came_too_late_leaves_what_is_wanted_now(state):
 
 def test_a_choice_made_meanwhile_outlives_what_is_shown(state):
     asked = state.with_choices(ShownFields(position=Position("A/2", "")))
-    state.choose_acquisitions((1,))
-    state.choose_labels("nuclei")
+    state.acquisitions, state.labels = (1,), "nuclei"
     state.set_shown(asked, NEXT)
-    assert state.shown.acquisitions == (1,)
-    assert state.shown.labels == "nuclei"
+    assert (state.acquisitions, state.labels) == ((1,), "nuclei")
     assert state.shown.position == NEXT.position
 
 
 def test_a_field_of_another_acquisition_is_chosen_with_it(state):
-    state.choose_acquisitions((0,))
+    state.acquisitions = (0,)
     asked = state.with_choices(ShownFields(position=Position("A/2", "3")))
     found = ShownFields(("A/2",), Position("A/2", "3", 1), (1,))
     state.set_shown(asked, found)
-    assert state.shown.acquisitions == (1,)
+    assert state.acquisitions == (1,)
 
 
 def test_only_what_was_named_has_a_name_before_it_is_found():

@@ -110,7 +110,7 @@ def test_every_plane_of_every_field_is_reached(tmp_path, kind, seed):
                 browser.toggle_pin(*places[0])
             continue
         browser.show_field(*places[number])
-        seen = planes_of(viewer, browser._display.image_layers()[0])
+        seen = planes_of(viewer, browser.layers.image_layers()[0])
         wanted = [100 * (number + 1) + plane for plane in range(fields[number][0])]
         assert sorted(set(seen)) == wanted
 
@@ -124,7 +124,7 @@ def test_the_slider_returns_to_its_plane_after_shallower_fields(tmp_path, kind):
 
     def shown_depth(number):
         browser.show_field(*places[number])
-        (image, *_), (at, *_) = browser._display.image_layers(), viewer.dims.point
+        (image, *_), (at, *_) = browser.layers.image_layers(), viewer.dims.point
         return at - image.extent.world[0][0]
 
     shown_depth(0)

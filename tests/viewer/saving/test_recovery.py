@@ -619,7 +619,7 @@ def test_a_field_of_a_plate(plate, user, reported, monkeypatch, where):
     if where != "A/1/0":
         browser = session_of(viewer).browser
         assert (browser.position.well, browser.position.field) == ("A/1", "0")
-        assert browser.owns_layer(layer)
+        assert browser.layers.owns_layer(layer)
     leave(viewer)
 
 

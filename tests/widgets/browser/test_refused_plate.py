@@ -136,7 +136,7 @@ def test_wells_whose_documents_were_refused_come_after_the_login(
     with serving_locked(folder, [f"Bearer {TOKEN}"], handler=handler) as server:
         drop(server)
         until(lambda: len(viewer.layers) and browser_of(viewer) is not None)
-        arrangements = session_of(viewer).browser._display.resolver.arrangements
+        arrangements = session_of(viewer).browser.resolver.arrangements
         until(lambda: len(arrangements.refused) == 18)
         layer = viewer.layers[0]
         until(lambda: drawn_rows(layer) == [True, False, False, False])

@@ -80,7 +80,7 @@ def test_files_and_folders_are_opened_and_looked_at(viewer, tmp_path):
         person.sees(lambda: browser.position == Position(None, "treated.ome.zarr"))
         person.rest(0.5)
         person.step("next-image")
-        owned = [layer for layer in viewer.layers if browser.owns_layer(layer)]
+        owned = [layer for layer in viewer.layers if browser.layers.owns_layer(layer)]
         assert len([x for x in owned if not isinstance(x, Labels)]) == 3
 
     Person(viewer, 2).take(journey)

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.browsing.field_labels import AnnotatedLabels
     from napari_ngff.viewer.browsing.positions import Position
 
-__all__ = ["STATE_KEYS", "AnnotationRound", "begin_annotation", "labels_in_hand"]
-
 STATE_KEYS = {"Shift-D": "done", "Shift-F": "flagged"}
 """Keys that set the state of the field that is shown; neither napari 0.8 nor 0.9 uses
 them. Pressed again, they take the state back."""
@@ -171,10 +169,10 @@ class AnnotationRound:
 
     def _is_in_round(self, layer: OMEZarrLabels) -> bool:
         """Return whether labels have the name of the round, in the field asked for."""
-        if not self.browser.owns_layer(layer) or label_name(layer) != self.name:
+        if not self.browser.layers.owns_layer(layer) or label_name(layer) != self.name:
             return False
         # Another acquisition on screen may have labels of this name.
-        return self.browser.position_of(layer) in (None, self.browser.position)
+        return self.browser.layers.position_of(layer) in (None, self.browser.position)
 
     @property
     def state(self) -> str:
@@ -264,7 +262,7 @@ class AnnotationRound:
         images = [
             layer
             for layer in viewer.layers
-            if layer_kind(layer) == "image" and self.browser.owns_layer(layer)
+            if layer_kind(layer) == "image" and self.browser.layers.owns_layer(layer)
         ]
         if not images:
             return None

@@ -18,25 +18,6 @@ if TYPE_CHECKING:
     from napari_ngff.metadata.model import WellField
     from napari_ngff.plate.well_cells import Place, WellCells
 
-__all__ = [
-    "MARGIN",
-    "OVERVIEW_MARGIN",
-    "CameraView",
-    "Corners",
-    "camera_of",
-    "canvas_of",
-    "cells_of",
-    "corners_of",
-    "fit_camera",
-    "follow_image",
-    "follow_point",
-    "image_at",
-    "is_fitted",
-    "is_whole",
-    "place_of",
-    "size_of",
-]
-
 
 def camera_of(viewer: ViewerModel) -> Any:
     """Return the camera; napari 0.9 moved it, and deprecates where it was."""

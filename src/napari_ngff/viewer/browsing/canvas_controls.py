@@ -7,7 +7,6 @@ the slider. They still do while a layer is selected that is not the browser's.
 
 from __future__ import annotations
 
-import weakref
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -18,32 +17,16 @@ from napari_ngff.metadata.model import GroupKind
 from napari_ngff.viewer.layer_plan import layer_kind
 from napari_ngff.viewer.painting.brush import PAINTING
 from napari_ngff.viewer.private.napari_window import hide_brush_box
-from napari_ngff.viewer.unexpected import Signal
 from napari_ngff.viewer.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from napari.components import ViewerModel
-
     from napari_ngff.plate.plate_layout import MapWell, PlateMap
+    from napari_ngff.viewer.browsing.browser import Browser
     from napari_ngff.viewer.browsing.camera import Corners
-    from napari_ngff.viewer.browsing.positions import BrowsedImages, Position
+    from napari_ngff.viewer.browsing.positions import Position
 
-
-__all__ = [
-    "FIELD_KEYS",
-    "WELL_KEYS",
-    "CanvasClicks",
-    "NamesDrawing",
-    "NamesOverlay",
-    "NavigationKeys",
-    "OverviewNames",
-    "PlacedName",
-    "allow_names",
-    "names_of",
-    "place_overlays",
-]
 
 STILL = 4
 """Pixels by which the mouse may move in a click."""
@@ -58,73 +41,50 @@ class CanvasClicks:
     While a tool of a layer is in hand, clicks are left to it.
     """
 
-    clicked = Signal(object)
-    """Emitted with the `Position` in the overview that was clicked."""
-    menu_wanted = Signal(object)
-    """Emitted with what was clicked by the right button: in the overview, or the field
-    that is shown."""
-
-    def __init__(self, viewer: ViewerModel, browser: BrowsedImages) -> None:
-        self._viewer = weakref.ref(viewer)
-        self._browser = weakref.ref(browser)
-        self._press = _call_weakly(self._on_press)
-        self._double = _call_weakly(self._on_double)
-        viewer.mouse_drag_callbacks.append(self._press)
+    def __init__(self, browser: Browser) -> None:
+        self._browser = browser
+        viewer = browser.layers.viewer
+        viewer.mouse_drag_callbacks.append(self._on_press)
         # A double click zooms in napari, and would do so on the field it opens.
         self._others = list(viewer.mouse_double_click_callbacks)
-        viewer.mouse_double_click_callbacks[:] = [self._double]
+        viewer.mouse_double_click_callbacks[:] = [self._on_double]
 
     def close(self) -> None:
         """Leave the viewer as it was."""
-        viewer = self._viewer()
-        if viewer is None:
-            return
-        if self._press in viewer.mouse_drag_callbacks:
-            viewer.mouse_drag_callbacks.remove(self._press)
+        viewer = self._browser.layers.viewer
+        if self._on_press in viewer.mouse_drag_callbacks:
+            viewer.mouse_drag_callbacks.remove(self._on_press)
         doubles = viewer.mouse_double_click_callbacks
-        if self._double in doubles:
-            index = doubles.index(self._double)
+        if self._on_double in doubles:
+            index = doubles.index(self._on_double)
             doubles[index : index + 1] = self._others
 
-    def _is_taken(self, event: Any) -> bool:
-        """Return whether a click is napari's: with a modifier, or a tool in hand."""
-        viewer = self._viewer()
-        active = None if viewer is None else viewer.layers.selection.active
-        has_tool = active is not None and active.mode != "pan_zoom"
-        return bool(event.modifiers) or has_tool
-
-    def _find_clicked(self, event: Any) -> Position | None:
+    def _find_clicked(self, viewer: Any, event: Any) -> Position | None:
         """Find the field of an overview under the mouse."""
-        viewer, browser = self._viewer(), self._browser()
-        if viewer is None or browser is None or viewer.dims.ndisplay != 2:
-            return None
-        return browser.position_at(event.position)
+        is_flat = viewer.dims.ndisplay == 2
+        return self._browser.position_at(event.position) if is_flat else None
 
-    def _find_compared(self, event: Any) -> Position | None:
+    def _find_compared(self, viewer: Any, event: Any) -> Position | None:
         """Find the compared field under the mouse."""
-        viewer, browser = self._viewer(), self._browser()
-        if viewer is None or browser is None or viewer.dims.ndisplay != 2:
-            return None
-        return browser.compared_at(event.position)
+        is_flat = viewer.dims.ndisplay == 2
+        return self._browser.compared_at(event.position) if is_flat else None
 
     def _on_press(self, viewer: Any, event: Any) -> Iterator[None] | None:
-        browser, active = self._browser(), viewer.layers.selection.active
-        if browser is None:
-            return None
-        if self._is_taken(event):
+        active = viewer.layers.selection.active
+        if _is_taken(viewer, event):
             if event.button == LEFT and active and active.mode in PAINTING:
-                self._refuse_compared(event)
+                self._refuse_compared(viewer, event)
             return None
-        position = self._find_clicked(event)
+        position = self._find_clicked(viewer, event)
         if position is None and event.button == RIGHT:
-            position = self._find_compared(event) or browser.position
+            position = self._find_compared(viewer, event) or self._browser.position
         return None if position is None else self._watch_press(position, event)
 
-    def _refuse_compared(self, event: Any) -> None:
+    def _refuse_compared(self, viewer: Any, event: Any) -> None:
         """Show why nothing is painted on a compared field."""
-        browser, position = self._browser(), self._find_compared(event)
-        if browser is not None and position is not None:
-            name = browser.name_field(position)
+        position = self._find_compared(viewer, event)
+        if position is not None:
+            name = self._browser.name_field(position)
             Window.current.show_passing(
                 f"Not painted: this field is compared.\nOpen {name} to paint."
             )
@@ -139,20 +99,27 @@ class CanvasClicks:
                 return
             yield
         if button == LEFT:
-            self.clicked.emit(position)
+            self._browser.clicked.emit(position)
         elif button == RIGHT:
-            self.menu_wanted.emit(position)
+            self._browser.menu_wanted.emit(position)
 
     def _on_double(self, viewer: Any, event: Any) -> None:
         """Open the field of an overview, or a compared one; else do as napari does."""
-        browser, position = self._browser(), None
-        if not self._is_taken(event):
-            position = self._find_clicked(event) or self._find_compared(event)
-        if browser is not None and position is not None and position.well is not None:
-            browser.show_field(position.well, position.field or None)
+        position = None
+        if not _is_taken(viewer, event):
+            position = self._find_clicked(viewer, event)
+            position = position or self._find_compared(viewer, event)
+        if position is not None and position.well is not None:
+            self._browser.show_field(position.well, position.field or None)
             return
         for callback in self._others:
             callback(viewer, event)
+
+
+def _is_taken(viewer: Any, event: Any) -> bool:
+    """Return whether a click is napari's: with a modifier, or a tool in hand."""
+    active = viewer.layers.selection.active
+    return bool(event.modifiers) or (active is not None and active.mode != "pan_zoom")
 
 
 NAMES_KEY = "ome_zarr_names"
@@ -229,37 +196,32 @@ class NamesDrawing:
     Nothing is drawn before `allow_names`, since napari would not know how.
     """
 
-    def __init__(self, viewer: ViewerModel, browser: BrowsedImages) -> None:
-        self._viewer = weakref.ref(viewer)
-        self._browser = weakref.ref(browser)
+    def __init__(self, browser: Browser) -> None:
+        self._browser = browser
         browser.layers_changed.connect(self.update_names)
         # Of layers that a reader made the browser learns when they come; last of all,
-        # since the display takes them first.
-        viewer.layers.events.inserted.connect(self._on_inserted, position="last")
+        # since the browser takes them first.
+        inserted = browser.layers.viewer.layers.events.inserted
+        inserted.connect(self.update_names, position="last")
 
-    def _on_inserted(self, event: Any = None) -> None:
-        self.update_names()
-
-    def update_names(self) -> None:
+    def update_names(self, event: Any = None) -> None:
         """Write the names of the wells that are shown now."""
-        browser, overlay = self._browser(), self._find_overlay()
-        if browser is not None and overlay is not None:
-            overlay.names = names_of(browser)
+        overlay = self._find_overlay()
+        if overlay is not None:
+            overlay.names = names_of(self._browser)
             overlay.visible = True
 
     def close(self) -> None:
         """Remove all names."""
-        browser = self._browser()
-        if browser is not None:
-            browser.layers_changed.disconnect(self.update_names)
-        viewer, overlay = self._viewer(), self._find_overlay()
-        if viewer is not None:
-            viewer.layers.events.inserted.disconnect(self._on_inserted)
+        self._browser.layers_changed.disconnect(self.update_names)
+        inserted = self._browser.layers.viewer.layers.events.inserted
+        inserted.disconnect(self.update_names)
+        overlay = self._find_overlay()
         if overlay is not None:
             overlay.names, overlay.visible = None, False
 
     def _find_overlay(self) -> NamesOverlay | None:
-        scene = getattr(self._viewer(), "scene", None)
+        scene = getattr(self._browser.layers.viewer, "scene", None)
         if scene is None or not _allowed:
             return None
         if NAMES_KEY not in scene.overlays:
@@ -276,11 +238,11 @@ def allow_names() -> None:
     _allowed[:] = [True]
 
 
-def names_of(browser: BrowsedImages) -> OverviewNames:
+def names_of(browser: Browser) -> OverviewNames:
     """Find what to write over what a browser shows; reads nothing."""
     compared = browser.compared_corners()
     images = tuple(PlacedName(title, y, x) for title, (y, x) in compared)
-    cells = browser.well_cells() if browser.kind is GroupKind.PLATE else {}
+    cells = browser.layers.well_cells() if browser.kind is GroupKind.PLATE else {}
     # The name of a single well is in the corner of the window already.
     if len(cells) < 2:
         return OverviewNames(images=images)
@@ -350,45 +312,37 @@ AT_FIRST, CORNER = "bottom_right", "top_left"
 class NavigationKeys:
     """Connects a browser to the overlay, the status line and the keys of its viewer."""
 
-    def __init__(self, viewer: ViewerModel, browser: BrowsedImages) -> None:
-        self._viewer = weakref.ref(viewer)
-        self._browser = weakref.ref(browser)
+    def __init__(self, browser: Browser) -> None:
+        self._browser = browser
+        viewer = browser.layers.viewer
         self._title = ""
         self._shown = ""
         self._status_title = ""
-        self.clicks = CanvasClicks(viewer, browser)
-        self._names = NamesDrawing(viewer, browser)
-        self._move = _call_weakly(self._on_mouse_move)
-        viewer.mouse_move_callbacks.append(self._move)
+        self._clicks = CanvasClicks(browser)
+        self._names = NamesDrawing(browser)
+        browser.position_changed.connect(self._on_position)
+        browser.closed.connect(self.close)
+        viewer.mouse_move_callbacks.append(self._on_mouse_move)
         viewer.events.status.connect(self._on_status)
         viewer.layers.events.removed.connect(self._on_removed)
         viewer.layers.selection.events.active.connect(self._on_status)
-        self._bound = [
-            *(
-                (key, _call_weakly(self._go_well), steps)
-                for key, steps in WELL_KEYS.items()
-            ),
-            *(
-                (key, _call_weakly(self._go_field), (n,))
-                for key, n in FIELD_KEYS.items()
-            ),
-        ]
-        for key, go, steps in self._bound:
-            viewer.bind_key(key, _bind_steps(go, steps), overwrite=True)
+        for key, steps in WELL_KEYS.items():
+            viewer.bind_key(key, _bind_steps(self._go_well, steps), overwrite=True)
+        for key, step in FIELD_KEYS.items():
+            viewer.bind_key(key, _bind_steps(self._go_field, (step,)), overwrite=True)
 
     def close(self) -> None:
         """Leave the viewer as it was."""
-        self.clicks.close()
+        self._clicks.close()
         self._names.close()
-        viewer = self._viewer()
-        if viewer is None:
-            return
-        if self._move in viewer.mouse_move_callbacks:
-            viewer.mouse_move_callbacks.remove(self._move)
+        self._browser.position_changed.disconnect(self._on_position)
+        viewer = self._browser.layers.viewer
+        if self._on_mouse_move in viewer.mouse_move_callbacks:
+            viewer.mouse_move_callbacks.remove(self._on_mouse_move)
         viewer.events.status.disconnect(self._on_status)
         viewer.layers.events.removed.disconnect(self._on_removed)
         viewer.layers.selection.events.active.disconnect(self._on_status)
-        for key, _, _ in self._bound:
+        for key in (*WELL_KEYS, *FIELD_KEYS):
             viewer.bind_key(key, None)
         self.show_title("")
 
@@ -399,15 +353,13 @@ class NavigationKeys:
 
     def _on_removed(self, event: Any = None) -> None:
         """Remove the title with the last layer: it would stand over the next image."""
-        viewer = self._viewer()
-        if viewer is not None and self._title and not viewer.layers:
+        if self._title and not self._browser.layers.viewer.layers:
             self.show_title("")
 
-    def refresh_status(self) -> None:
-        """Update the status line though the cursor has not moved."""
-        viewer = self._viewer()
-        if viewer is None:
-            return
+    def _on_position(self, position: Position | None) -> None:
+        """Show the title of a field, and the status though the cursor has not moved."""
+        viewer = self._browser.layers.viewer
+        self.show_title("" if position is None else self._browser.name_field(position))
         if viewer.mouse_over_canvas and len(viewer.layers.selection) == 1:
             viewer.update_status_from_cursor()
         else:
@@ -417,9 +369,7 @@ class NavigationKeys:
         self._on_status()  # nobody hears of a status like the one before
 
     def _write_text(self, text: str) -> None:
-        viewer = self._viewer()
-        if viewer is None:
-            return
+        viewer = self._browser.layers.viewer
         overlay = _text_overlay(viewer)
         if overlay.text not in ("", self._shown):
             return  # the user's own
@@ -431,26 +381,21 @@ class NavigationKeys:
         overlay.visible = bool(text)
         place_overlays(viewer)
 
-    def _name_under_cursor(self) -> str:
-        """Name the field under the cursor, or else the one on screen."""
-        viewer, browser = self._viewer(), self._browser()
-        if viewer is None or browser is None:
-            return ""
-        position = browser.position_at(viewer.cursor.position)
-        return self._title if position is None else browser.name_field(position)
-
     def _on_mouse_move(self, viewer: Any, event: Any) -> None:
-        self._write_text(self._name_under_cursor())
+        """Name the field under the cursor, or else the one on screen."""
+        position = self._browser.position_at(viewer.cursor.position)
+        name = self._title if position is None else self._browser.name_field(position)
+        self._write_text(name)
 
     def _on_status(self, event: Any = None) -> None:
-        viewer, browser = self._viewer(), self._browser()
-        if viewer is None or browser is None:
-            return
+        viewer, browser = self._browser.layers.viewer, self._browser
         title, active = self._shown, viewer.layers.selection.active
         if active is not None:
             # The value is that of the layer, whose image may be another than that of
             # the caption. Strokes go into the image of the labels.
-            is_ours = browser.owns_layer(active) or layer_kind(active) != "labels"
+            is_ours = (
+                browser.layers.owns_layer(active) or layer_kind(active) != "labels"
+            )
             title = browser.title_of(active) or (title if is_ours else "")
         status, older = viewer.status, self._status_title
         is_dict = isinstance(status, dict)
@@ -462,23 +407,18 @@ class NavigationKeys:
             viewer.status = {**status, "coordinates": new} if is_dict else new
 
     def _go_well(self, viewer: Any, rows: int, columns: int) -> None:
-        browser = self._browser()
-        if browser is None:
-            return
         active = viewer.layers.selection.active
         # Left and right move napari's slider while a layer of others is selected.
-        if active is not None and not browser.owns_layer(active):
+        if active is not None and not self._browser.layers.owns_layer(active):
             if columns:
                 axis = viewer.dims.last_used
                 step = viewer.dims.current_step[axis] + columns
                 viewer.dims.set_current_step(axis, step)
             return
-        browser.step_well(rows, columns)
+        self._browser.step_well(rows, columns)
 
     def _go_field(self, viewer: Any, step: int) -> None:
-        browser = self._browser()
-        if browser is not None:
-            browser.step_field(step)
+        self._browser.step_field(step)
 
 
 def _text_overlay(viewer: Any) -> Any:
@@ -494,20 +434,6 @@ def place_overlays(viewer: Any) -> None:
     if tiling is not None:
         hide_brush_box(viewer)
         tiling.events(type_name="placed")
-
-
-def _call_weakly(method: Any) -> Callable[..., Any]:
-    """Make a function that calls a method while its object exists.
-
-    napari keeps callbacks for ever, and with a bound method its object.
-    """
-    reference = weakref.WeakMethod(method)
-
-    def call_method(*arguments: Any) -> Any:
-        bound = reference()
-        return None if bound is None else bound(*arguments)
-
-    return call_method
 
 
 def _bind_steps(

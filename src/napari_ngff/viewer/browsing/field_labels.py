@@ -48,20 +48,6 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.layer_plan import LayerData
     from napari_ngff.viewer.painting.canvas_labels import CanvasLabels
 
-__all__ = [
-    "AnnotatedLabels",
-    "AnnotationStates",
-    "LabelsInUse",
-    "RenamedFields",
-    "WellStates",
-    "find_annotated",
-    "image_address",
-    "label_name",
-    "labels_in_use",
-    "look_at_labels",
-    "rename_in_fields",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class LabelsInUse:

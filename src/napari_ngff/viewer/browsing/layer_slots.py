@@ -47,8 +47,6 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.layer_plan import LayerData, LayerPlan
     from napari_ngff.viewer.placing.layer_groups import LayerGroup
 
-__all__ = ["LayerSlots"]
-
 
 OTHER_CLASSES = (
     "Other classes in this field.\nLabel {} is '{}' here and '{}' in the field before."

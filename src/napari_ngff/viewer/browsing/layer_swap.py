@@ -25,15 +25,6 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.layer_plan import LayerData
     from napari_ngff.viewer.painting.layer_classes import LayerClasses
 
-__all__ = [
-    "apply_look",
-    "hand_on_classes",
-    "look_of",
-    "make_empty_channel",
-    "select_same_class",
-    "swap_layer",
-]
-
 LOOK = (
     "name",
     "visible",

@@ -6,11 +6,12 @@ import itertools
 import weakref
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from napari_ngff.errors import OMEZarrError
+from napari_ngff.errors import OMEZarrError, error_text
 from napari_ngff.viewer.browsing.camera import CameraView, fit_camera
 from napari_ngff.viewer.browsing.layer_slots import is_overview
 from napari_ngff.viewer.browsing.positions import Position
@@ -27,11 +28,10 @@ if TYPE_CHECKING:
     from napari.components import ViewerModel
     from napari.layers import Layer
 
-    from napari_ngff.viewer.browsing.display import Display
-    from napari_ngff.viewer.browsing.preparation import PreparedFields
-    from napari_ngff.viewer.latest_task import TaskTurn
-
-__all__ = ["PinnedFields"]
+    from napari_ngff.viewer.browsing.preparation import FieldResolver, PreparedFields
+    from napari_ngff.viewer.browsing.shown_fields import BrowsingState
+    from napari_ngff.viewer.browsing.shown_layers import ShownLayers
+    from napari_ngff.viewer.latest_task import LayerChange
 
 COMPARED = "shown for comparison; open the field to paint."
 
@@ -59,10 +59,12 @@ class PinnedFields:
 
     Parameters
     ----------
-    display
-        Display of the field on screen, beside which they are shown.
-    title
-        Returns the title of an image.
+    layers
+        Of the field on screen, beside which they are shown.
+    state
+        Of the browser.
+    resolver
+        Reads fields.
     busy
         Called with True when reading begins, with False when it ends.
     changed
@@ -71,13 +73,15 @@ class PinnedFields:
 
     def __init__(
         self,
-        display: Display,
-        title: Callable[[Position], str],
+        layers: ShownLayers,
+        state: BrowsingState,
+        resolver: FieldResolver,
         busy: Callable[[bool], None],
         changed: Callable[[], None],
     ) -> None:
-        self._display = display
-        self._title = title
+        self._shown = layers
+        self._state = state
+        self._resolver = resolver
         self._busy = busy
         self._changed = changed
         self._task = LayerTask(busy)
@@ -90,44 +94,42 @@ class PinnedFields:
         self._before: CameraView | None = None
         self._fitted: CameraView | None = None
 
-    def pinned_positions(self, viewer: ViewerModel) -> tuple[Position, ...]:
+    def pinned_positions(self) -> tuple[Position, ...]:
         """Return the pinned fields, in the order in which they were pinned."""
-        there = set(viewer.layers)
+        there = set(self._shown.viewer.layers)
         for position, layers in list(self._layers.items()):
             if layers and not there.intersection(layers.values()):
                 del self._layers[position]  # the user has removed them
         return tuple(self._layers)
 
-    def pinned_corners(
-        self, viewer: ViewerModel
-    ) -> dict[Position, tuple[float, float]]:
+    def pinned_corners(self) -> dict[Position, tuple[float, float]]:
         """Return the first corner, along y and x, of each image that is pinned."""
         corners = {}
-        for position in self.pinned_positions(viewer):
-            layers = self._layers_of(viewer, position).values()
+        for position in self.pinned_positions():
+            layers = self._layers_of(position).values()
             lows = [layer.extent.world[0, -2:] for layer in layers]
             if lows:  # else it is about to be there
                 y, x = np.min(lows, axis=0)
                 corners[position] = float(y), float(x)
         return corners
 
-    def find_pinned(
-        self, viewer: ViewerModel, world: Sequence[float]
-    ) -> Position | None:
+    def find_pinned(self, world: Sequence[float]) -> Position | None:
         """Find the pinned field at a world coordinate."""
-        for position in self.pinned_positions(viewer):
-            for layer in self._layers_of(viewer, position).values():
+        for position in self.pinned_positions():
+            for layer in self._layers_of(position).values():
                 low, high = layer.extent.world[:, -2:]
                 if (low <= world[-2:]).all() and (world[-2:] <= high).all():
                     return position
         return None
 
-    def _layers_of(
-        self, viewer: ViewerModel, position: Position
-    ) -> dict[int | str, Layer]:
+    def _layers_of(self, position: Position) -> dict[int | str, Layer]:
         """Return the layers of a pinned field that the user has not removed."""
         layers = self._layers[position]
-        return {key: layer for key, layer in layers.items() if layer in viewer.layers}
+        return {
+            key: layer
+            for key, layer in layers.items()
+            if layer in self._shown.viewer.layers
+        }
 
     def cancel_reading(self) -> None:
         """Stop reading; pinned fields stay."""
@@ -136,115 +138,125 @@ class PinnedFields:
         self._task.cancel()
         self._busy(False)
 
-    def toggle_pin(
-        self, viewer: ViewerModel, well: str | None, field: str | None
-    ) -> None:
+    def toggle_pin(self, well: str | None, field: str | None) -> None:
         """Pin a field to the right of all others, or remove it if it is pinned.
 
         Without a field: the field of the well that is like the one on screen, or all
         that are pinned of this well.
         """
-        pinned = [p.field for p in self.pinned_positions(viewer) if p.well == well]
+        pinned = [p.field for p in self.pinned_positions() if p.well == well]
         fields = pinned if field is None and pinned else [field]
         # All that was asked for and is not there yet: none gives way to the next.
         self._wanted += [(well, each) for each in fields]
-        wanted, shown = tuple(self._wanted), self._display.shown
+        self._task.start(self._change_pins(tuple(self._wanted)))
 
-        def prepare_pins(
-            _: TaskTurn,
-        ) -> tuple[list[tuple[Position, PreparedFields]], dict[Position, str]]:
-            acts, failed = [], {}
-            for pin in wanted:
-                try:
-                    acts.append(self._prepare_pin(pin, shown))
-                except (OMEZarrError, OSError) as error:
-                    failed[Position(pin[0], pin[1] or "")] = str(error)
-            return acts, failed
+    def _change_pins(self, wanted: tuple[Wanted, ...]) -> LayerChange:
+        """Read the wanted fields, and pin or remove them."""
+        shown = self._state.with_choices(self._state.shown)
+        read = partial(self._prepare_pins, wanted, shown)
+        found, error = yield self._task.in_worker(read)
+        if error is not None:
+            text = error_text(error)
+            Window.current.show_messages((text,), "Not compared: an image")
+            return None
+        # Pins that were asked for meanwhile wait for the next task.
+        del self._wanted[: len(wanted)]
+        return self._show_pins(*found, is_beside_field=not shown.is_overview)
 
-        def change_layers(
-            prepared_pins: tuple[
-                list[tuple[Position, PreparedFields]], dict[Position, str]
-            ],
-        ) -> Iterator[None]:
-            # Pins that were asked for meanwhile wait for the next task.
-            del self._wanted[: len(wanted)]
-            self._is_beside_overview = self._shows_overview()
-            if self._is_beside_overview and not shown.is_overview:
-                return  # as comparisons that were there already, it has ended
-            before, view = self.pinned_positions(viewer), self._note_view(viewer)
-            for position, prepared in prepared_pins[0]:
-                yield from self._toggle_layers(viewer, position, prepared)
-            if set(self.pinned_positions(viewer)).difference(before):
-                # Of several pins only the first changes a view the user has chosen.
-                self._before = self._before if before else view
-                self._fit_camera(viewer)
-            elif before:
-                self._return_camera(viewer)
-            self._display.notices.show_not_compared(prepared_pins[1])
-            self._changed()
+    def _prepare_pins(
+        self, wanted: Sequence[Wanted], shown: ShownFields, _: Any
+    ) -> tuple[list[tuple[Position, PreparedFields]], dict[Position, str]]:
+        """Read fields, and why some cannot be read; in a worker."""
+        pins, failed = [], {}
+        for pin in wanted:
+            try:
+                pins.append(self._prepare_pin(pin, shown))
+            except (OMEZarrError, OSError) as error:
+                failed[Position(pin[0], pin[1] or "")] = str(error)
+        return pins, failed
 
-        self._task.start(prepare_pins, change_layers, failed=self._show_failed)
+    def _show_pins(
+        self,
+        pins: Sequence[tuple[Position, PreparedFields]],
+        failed: dict[Position, str],
+        *,
+        is_beside_field: bool,
+    ) -> Iterator[None]:
+        self._is_beside_overview = self._shows_overview()
+        if self._is_beside_overview and is_beside_field:
+            return  # as comparisons that were there already, it has ended
+        before, view = self.pinned_positions(), self._note_view()
+        for position, prepared in pins:
+            yield from self._toggle_layers(position, prepared)
+        if set(self.pinned_positions()).difference(before):
+            # Of several pins only the first changes a view the user has chosen.
+            self._before = self._before if before else view
+            self._fit_camera()
+        elif before:
+            self._return_camera()
+        self._resolver.notices.show_not_compared(failed)
+        self._changed()
 
-    def _show_failed(self, reason: str) -> None:
-        Window.current.show_messages((reason,), "Not compared: an image")
-
-    def _fit_camera(self, viewer: ViewerModel) -> None:
+    def _fit_camera(self) -> None:
         """Bring all compared fields in view."""
         layers = [
-            *self._display.image_layers(),
+            *self._shown.image_layers(),
             *itertools.chain(*(x.values() for x in self._layers.values())),
         ]
         corners = np.array([layer.extent.world[:, -2:] for layer in layers])
-        fit_camera(viewer, corners[:, 0].min(axis=0), corners[:, 1].max(axis=0))
-        self._fitted = self._note_view(viewer)
+        fit_camera(
+            self._shown.viewer, corners[:, 0].min(axis=0), corners[:, 1].max(axis=0)
+        )
+        self._fitted = self._note_view()
 
-    def _note_view(self, viewer: ViewerModel) -> CameraView | None:
-        images = self._display.image_layers()
-        return CameraView.note_view(viewer, images[0]) if images else None
+    def _note_view(self) -> CameraView | None:
+        images = self._shown.image_layers()
+        return CameraView.note_view(self._shown.viewer, images[0]) if images else None
 
-    def _return_camera(self, viewer: ViewerModel) -> None:
+    def _return_camera(self) -> None:
         """Look at the image as before the comparison, unless the user has moved."""
-        images = self._display.image_layers()
-        if self._before is None or not images or self.pinned_positions(viewer):
+        images = self._shown.image_layers()
+        if self._before is None or not images or self.pinned_positions():
             return
         # A camera that the user has moved since stays.
-        if self._note_view(viewer) == self._fitted:
-            self._before.apply_to(viewer, images[0])
+        if self._note_view() == self._fitted:
+            self._before.apply_to(self._shown.viewer, images[0])
         self._before = self._fitted = None
 
     def _prepare_pin(
         self, wanted: Wanted, shown: ShownFields
     ) -> tuple[Position, PreparedFields]:
-        resolver = self._display.resolver
+        resolver, name_field = self._resolver, self._resolver.notices.name_field
         (well, field), runs = wanted, shown.acquisitions
         position = groups = None
         if field is None and shown.position is not None:
             # Where that field cannot be read, the first that can be, as for a click.
             with suppress(OMEZarrError, OSError):
                 position = resolver.route.find_alike(well, shown.position, runs)
-                groups = resolver.open_field(self._title(position), position)
+                groups = resolver.open_field(name_field(position), position)
         if position is None or groups is None:
             position = resolver.route.find_entry(well, field, runs)
-            groups = resolver.open_field(self._title(position), position)
+            groups = resolver.open_field(name_field(position), position)
         return position, prepare_layers(
             ShownFields(position=position), groups, estimate=False
         )
 
     def _toggle_layers(
-        self, viewer: ViewerModel, position: Position, prepared: PreparedFields
+        self, position: Position, prepared: PreparedFields
     ) -> Iterator[None]:
-        if position in self.pinned_positions(viewer):
-            self._remove_layers(viewer, position)
+        if position in self.pinned_positions():
+            self._remove_layers(position)
             return
+        viewer, title = self._shown.viewer, self._resolver.notices.name_field(position)
         others = [layer.extent.world[:, -2:] for layer in viewer.layers]
-        first = next(iter(self._display.image_layers()), None)
+        first = next(iter(self._shown.image_layers()), None)
         made = self._layers[position] = {}
         for (_, kind, key), data in prepared.layers.items():
             levels, keywords, name = data
             origin = replace(keywords["metadata"][KEY], is_compared=True)
             keywords = {**keywords, "metadata": {KEY: origin}}
             if kind == "labels":  # as channels are named: "B3 - field 1: nuclei"
-                keywords["name"] = f"{self._title(position)}: {keywords['name']}"
+                keywords["name"] = f"{title}: {keywords['name']}"
             # Two layers that save into one file would be in each other's way.
             layer = as_layer((levels, keywords, name), read_only=COMPARED)
             if not made:
@@ -257,13 +269,13 @@ class PinnedFields:
             if active is not None:
                 viewer.layers.selection.active = active  # keys go on from there
             made[key] = layer
-            self._display.keep_layers([layer])
-            self._share_look(viewer, key, layer)
+            self._shown.keep_layers([layer])
+            self._share_look(key, layer)
             yield
 
-    def _share_look(self, viewer: ViewerModel, key: int | str, layer: Layer) -> None:
+    def _share_look(self, key: int | str, layer: Layer) -> None:
         """Link the look of a layer with that of its partner in the field on screen."""
-        partner = self._display.leading_layers().get(key)
+        partner = self._shown.leading_layers().get(key)
         if partner is not None and is_empty(partner):
             partner = None
         former = self._partners.get(layer)
@@ -271,51 +283,51 @@ class PinnedFields:
             return  # each link takes a millisecond
         if former is not None:
             # Else it would follow two layers, as after other acquisitions were chosen.
-            viewer.layers.unlink_layers([former, layer])
+            self._shown.viewer.layers.unlink_layers([former, layer])
             del self._partners[layer]
         if partner is not None:
-            link_looks(viewer, partner, layer)
+            link_looks(self._shown.viewer, partner, layer)
             self._partners[layer] = partner
 
-    def follow_field(self, viewer: ViewerModel) -> None:
+    def follow_field(self) -> None:
         """Place all pinned fields to the right of the field on screen.
 
         Where an overview takes the place of a field, or a field that of an overview,
         the comparison ends: what is pinned would be out of view.
         """
         if self._shows_overview() != self._is_beside_overview:
-            self.remove_all(viewer)
+            self.remove_all()
             return
-        extents = [layer.extent.world[:, -2:] for layer in self._display.image_layers()]
+        extents = [layer.extent.world[:, -2:] for layer in self._shown.image_layers()]
         if not extents:
             return
         top, edge = float(extents[0][0, 0]), max(float(x[1, 1]) for x in extents)
-        for position in self.pinned_positions(viewer):
-            layers = self._layers_of(viewer, position)
+        for position in self.pinned_positions():
+            layers = self._layers_of(position)
             for key, layer in layers.items():
                 move_beside(layer, top, edge)
-                self._share_look(viewer, key, layer)
+                self._share_look(key, layer)
             edge = max(float(layer.extent.world[1, -1]) for layer in layers.values())
 
     def _shows_overview(self) -> bool:
         # By the layers: `shown` is set only when all of a field is there.
-        return any(is_overview(x.metadata) for x in self._display.image_layers())
+        return any(is_overview(x.metadata) for x in self._shown.image_layers())
 
-    def remove_all(self, viewer: ViewerModel) -> None:
+    def remove_all(self) -> None:
         """Remove all pinned fields."""
-        for position in self.pinned_positions(viewer):
-            self._remove_layers(viewer, position)
-        self._return_camera(viewer)
+        for position in self.pinned_positions():
+            self._remove_layers(position)
+        self._return_camera()
 
-    def _remove_layers(self, viewer: ViewerModel, position: Position) -> None:
-        layers = self._layers_of(viewer, position)
+    def _remove_layers(self, position: Position) -> None:
+        layers, viewer = self._layers_of(position), self._shown.viewer
         del self._layers[position]
         for layer in layers.values():
             if layer in viewer.layers:
                 viewer.layers.unlink_layers([layer])
                 viewer.layers.remove(layer)
         if viewer.layers.selection.active is None:
-            images = self._display.image_layers()
+            images = self._shown.image_layers()
             viewer.layers.selection.active = images[0] if images else None
 
 

@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from napari_ngff.errors import NodeNotFoundError, OMEZarrError
-from napari_ngff.labels.field_states import FieldStates
-from napari_ngff.metadata.model import GroupKind
 from napari_ngff.plate.plate_layout import overlap_of
-from napari_ngff.store.hierarchy.node import read_node
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from napari.layers import Layer
-    from psygnal import SignalInstance
 
     from napari_ngff.metadata.model import WellField
     from napari_ngff.plate.arrangement import (
@@ -25,25 +19,6 @@ if TYPE_CHECKING:
     )
     from napari_ngff.plate.plate_contents import FieldImage
     from napari_ngff.plate.plate_layout import Offset, PlateMap
-    from napari_ngff.store.hierarchy.node import Node
-    from napari_ngff.viewer.browsing.camera import Corners
-
-__all__ = [
-    "WELLS_ASKED",
-    "BrowsedImages",
-    "FieldPlace",
-    "FieldRoute",
-    "Position",
-    "WellFields",
-    "fields_of",
-    "inline_title",
-    "key_of",
-    "label_names",
-    "names_in_image",
-    "names_in_saved",
-    "own_first",
-    "placed_of",
-]
 
 SAME_PLACE = 0.5
 """Part of the smaller of two fields that the other covers, from which both are fields
@@ -159,123 +134,6 @@ def runs_of(fields: Iterable[WellField]) -> tuple[int | None, ...]:
     """Return the acquisitions by which the images of a well are arranged."""
     runs = tuple(dict.fromkeys(field.acquisition for field in fields))
     return runs if len(runs) > 1 and None not in runs else (None,)
-
-
-def fields_of(arrangements: ScreenArrangements, well: str | None) -> WellFields:
-    """Read the images of a well, or of a collection; see `placed_of`."""
-    listed = arrangements.screen.list_fields(well)
-    if arrangements.screen.node.kind is GroupKind.SERIES:
-        # Images of a folder have no places; nor is each of thousands looked at.
-        places = [
-            FieldPlace(Position(well, field.path), (0, 0), (0, 0), field.path)
-            for field in listed
-        ]
-        return WellFields(tuple(places))
-    placed = placed_of(arrangements, well)
-    runs, plate = runs_of(listed), arrangements.screen.node.metadata.plate
-    failed = {
-        path: reason
-        for run in runs
-        for path, reason in arrangements.read_well(well, run).problems
-    }
-    names = arrangements.screen.node.series_names() if well is None else ()
-    kind = arrangements.screen.node.kind
-    word = "" if kind in (GroupKind.COLLECTION, GroupKind.SCENE) else "field "
-    places, unit = [], ""
-    for i, field in enumerate(listed):
-        position = Position(well, field.path, field.acquisition)
-        title = names[i] if i < len(names) else None
-        title = title or f"{word}{field.path}"
-        if len(runs) > 1 and plate is not None and field.acquisition is not None:
-            title = f"{title} - {plate.name_acquisition(field.acquisition)}"
-        if field.path not in placed:
-            reason = failed.get(field.path, "It cannot be read.")
-            places.append(FieldPlace(position, (0, 0), (0, 0), title, reason))
-            continue
-        _, placed_field = placed[field.path]
-        multiscale = placed_field.image.multiscale
-        # A negative scale is a flip; sizes are positive.
-        y, x = (abs(scale) for scale in multiscale.levels[0].scale[-2:])
-        height, width = placed_field.size
-        top, left = placed_field.offset
-        unit = (multiscale.axes[-1].unit or "") if multiscale.axes else ""
-        corner, size = (top * y, left * x), (height * y, width * x)
-        places.append(FieldPlace(position, corner, size, title))
-    return WellFields(tuple(places), unit)
-
-
-def label_names(
-    arrangements: ScreenArrangements, wells: Iterable[str | None]
-) -> tuple[str, ...]:
-    """Read the names of the labels of the first image of some wells.
-
-    Of at most `WELLS_ASKED` wells that can be read.
-    """
-    names: dict[str, None] = {}
-    asked = 0
-    for well in spread_wells(list(wells)):
-        try:
-            field = arrangements.screen.list_fields(well)[0]
-            location = arrangements.screen.location_of(well, field.path)
-            node = read_node(location, arrangements.screen.node.zarr_format)
-            names.update((label.name, None) for label in node.labels().nodes)
-        except (OMEZarrError, OSError, IndexError):
-            continue
-        asked += 1
-        if asked == WELLS_ASKED:
-            break
-    return tuple(names)
-
-
-def names_in_image(node: Node, image: str) -> list[str]:
-    """Read the names of the labels of an image below a node; none if that fails."""
-    try:
-        return [label.name for label in node.child(image).labels().nodes]
-    except (OMEZarrError, OSError):
-        return []
-
-
-def names_in_saved(node: Node) -> list[str]:
-    """Read the names of the labels of fields of a node that have a state: saved ones.
-
-    Of at most `WELLS_ASKED` fields, the newest ones.
-    """
-    try:
-        newest = FieldStates(node).newest_fields(WELLS_ASKED)
-    except (OMEZarrError, OSError):
-        return []  # reported where fields are annotated
-    return [name for field in newest for name in names_in_image(node, field)]
-
-
-def spread_wells(wells: list[str | None]) -> list[str | None]:
-    """Order wells so that the first ones are spread over the plate."""
-    # Labels are often made in some wells only, so neighbours are not asked first.
-    last = len(wells) - 1
-    some = [wells[i * last // (WELLS_ASKED - 1)] for i in range(WELLS_ASKED)]
-    return list(dict.fromkeys([*some, *wells]))
-
-
-class BrowsedImages(Protocol):
-    """The part of `Browser` that the canvas uses; see there."""
-
-    @property
-    def kind(self) -> GroupKind | None: ...  # noqa: D102
-    @property
-    def map(self) -> PlateMap: ...  # noqa: D102
-    @property
-    def position(self) -> Position | None: ...  # noqa: D102
-    @property
-    def layers_changed(self) -> SignalInstance: ...  # noqa: D102
-    def compared_corners(self) -> tuple[tuple[str, tuple[float, float]], ...]: ...  # noqa: D102
-    def compared_at(self, world: Sequence[float]) -> Position | None: ...  # noqa: D102
-    def owns_layer(self, layer: Layer) -> bool: ...  # noqa: D102
-    def title_of(self, layer: Layer) -> str: ...  # noqa: D102
-    def position_at(self, world: Sequence[float]) -> Position | None: ...  # noqa: D102
-    def show_field(self, well: str | None, field: str | None = None) -> None: ...  # noqa: D102
-    def step_field(self, step: int) -> None: ...  # noqa: D102
-    def step_well(self, rows: int, columns: int) -> None: ...  # noqa: D102
-    def name_field(self, position: Position) -> str: ...  # noqa: D102
-    def well_cells(self) -> dict[str, Corners]: ...  # noqa: D102
 
 
 class FieldRoute:

@@ -52,16 +52,6 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.layer_plan import LayerData, LayerPlan
     from napari_ngff.viewer.placing.layer_groups import LayerGroup
 
-__all__ = [
-    "FieldResolver",
-    "LayerView",
-    "PreparedFields",
-    "SeenLayers",
-    "prefetch_layers",
-    "prepare_layers",
-    "views_of",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class PreparedFields:
@@ -379,20 +369,20 @@ class FieldResolver:
         self, node: Node, notices: FieldNotices, read_map: Callable[[], PlateMap]
     ) -> None:
         self._node = node
-        self._notices = notices
+        self.notices = notices
         self._read_map = read_map
         self._wells = read_map().wells
         # In reading order; None for the images of a node without wells.
         self._order = tuple(well.path for well in self._wells) or (None,)
         self._on_error = ErrorReport()
         self._ready: dict[ShownFields, PreparedFields] = {}
-        self._save_count = 0
+        self.save_count = 0  # of labels: what was read before may be old
         self.use_arrangements(ScreenArrangements(PlateContents(node)))
 
     def use_arrangements(self, arrangements: ScreenArrangements) -> None:
         """Read through arrangements of a reader, which has read the wells already."""
         self.arrangements = arrangements
-        self.route = FieldRoute(arrangements, self._notices.show_skipped)
+        self.route = FieldRoute(arrangements, self.notices.show_skipped)
 
     def resolve_fields(
         self, wanted: ShownFields, seen: SeenLayers, is_newest: Callable[[], bool]
@@ -416,7 +406,7 @@ class FieldResolver:
         named = last == FieldEntry() and wanted.position.field
         if acquisitions and run is not None and run not in acquisitions:
             if not named:
-                self._notices.show_other_acquisition(position)
+                self.notices.show_other_acquisition(position)
             acquisitions = (run,) if named else acquisitions
         wells = () if position.well is None else (position.well,)
         fields = ShownFields(wells, position, acquisitions, wanted.labels)
@@ -424,7 +414,7 @@ class FieldResolver:
             return PreparedFields(fields)
         try:
             key = ShownFields((), position, wanted.acquisitions, wanted.labels)
-            # Taken out: its layers belong to the display from now on, and may be
+            # Taken out: its layers belong to the browser from now on, and may be
             # changed there.
             prepared = self._ready.pop(key, None) or self._prepare_field(key)
             prepared = with_channels(replace(prepared, fields=fields), seen.added)
@@ -446,14 +436,14 @@ class FieldResolver:
         for step in (1, -1):
             if not is_newest():
                 return
-            saves = self._save_count
+            saves = self.save_count
             try:
                 position = self._find_field(shown.add_move(FieldStep(step)))
                 key = ShownFields((), position, shown.acquisitions, shown.labels)
                 prepared = self._ready.get(key) or self._prepare_field(key)
             except (OMEZarrError, OSError):
                 continue  # reported when one goes there
-            if saves != self._save_count:
+            if saves != self.save_count:
                 continue  # labels of it may have been saved meanwhile
             self._ready[key] = prepared
             prefetch_layers(prepared, views, is_newest)
@@ -463,7 +453,7 @@ class FieldResolver:
     def forget_field(self, address: str) -> None:
         """Drop a prepared field, since labels of it were saved."""
         # Workers that prepare this field now will see that their result is old.
-        self._save_count += 1
+        self.save_count += 1
         for key, prepared in list(self._ready.items()):
             if address in prepared.image_addresses:
                 self._ready.pop(key, None)

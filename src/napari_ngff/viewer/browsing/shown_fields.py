@@ -3,36 +3,15 @@
 from __future__ import annotations
 
 import itertools
-import weakref
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from napari_ngff.viewer.browsing.positions import Position, inline_title
 from napari_ngff.viewer.notices import count_noun, shorten_name
 from napari_ngff.viewer.window import Window
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-
-    from napari.components import ViewerModel
-    from napari.layers import Layer
-
-    from napari_ngff.plate.plate_layout import PlateMap
-
-__all__ = [
-    "AcquisitionChange",
-    "BrowsingState",
-    "DisplayObserver",
-    "FieldEntry",
-    "FieldExtras",
-    "FieldMove",
-    "FieldNotices",
-    "FieldStep",
-    "ShownFields",
-    "Slot",
-    "WellStep",
-    "renumber_slots",
-]
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
 
 def renumber_slots(
@@ -165,14 +144,17 @@ class BrowsingState:
         The field that cannot be shown; None after anything else was, or where the
         field may come at the next try.
     shown
-        What is on screen, with the choices that hold for what comes next.
+        What is on screen.
+    acquisitions, labels
+        What is chosen for all that is asked for from now on; see `ShownFields`.
     """
 
     def __init__(self) -> None:
         self.wanted: ShownFields | None = None
         self.failed: ShownFields | None = None
         self.shown = ShownFields()
-        self._acquisitions_on_screen: tuple[int, ...] = ()
+        self.acquisitions: tuple[int, ...] = ()
+        self.labels: str | None = None
 
     @property
     def start(self) -> ShownFields | None:
@@ -184,18 +166,9 @@ class BrowsingState:
         fields = self.wanted or self.failed or self.shown
         return None if fields.position is None else fields
 
-    def choose_acquisitions(self, ids: tuple[int, ...]) -> None:
-        """Choose the acquisitions of what is shown, and of what comes next."""
-        self.shown = replace(self.shown, acquisitions=ids)
-
-    def choose_labels(self, name: str | None) -> None:
-        """Choose the labels of overviews from now on."""
-        self.shown = replace(self.shown, labels=name)
-
     def with_choices(self, fields: ShownFields) -> ShownFields:
         """Return fields with the acquisitions and labels that are chosen now."""
-        shown = self.shown
-        return replace(fields, acquisitions=shown.acquisitions, labels=shown.labels)
+        return replace(fields, acquisitions=self.acquisitions, labels=self.labels)
 
     def finish_wanted(self, fields: ShownFields) -> None:
         """Forget wanted fields that are shown now, or that the user has cancelled."""
@@ -212,56 +185,19 @@ class BrowsingState:
             Whether other acquisitions were chosen.
         """
         self.finish_wanted(fields)
-        on_screen = self._acquisitions_on_screen
-        if self.shown.acquisitions == on_screen:
-            return False
-        self.choose_acquisitions(on_screen)
-        return True
+        before, self.acquisitions = self.acquisitions, self.shown.acquisitions
+        return before != self.acquisitions
 
     def fail_wanted(self, failed: ShownFields | None) -> None:
         """Note the field that cannot be shown; None if none is to be stepped over."""
         self.failed, self.wanted = failed, None
 
-    def forget_wanted(self) -> None:
-        """Forget what was asked for."""
-        self.wanted = self.failed = None
-
     def set_shown(self, asked: ShownFields, resolved: ShownFields) -> None:
         """Note what is shown now; acquisitions and labels may be chosen already."""
-        chosen = self.shown.acquisitions
-        self._acquisitions_on_screen = resolved.acquisitions
+        self.shown = replace(resolved, moves=(), zoom_well=None)
+        # Only if resolving changed them; else a choice made meanwhile holds.
         if resolved.acquisitions != asked.acquisitions:
-            # Only if resolving changed them; else a choice made meanwhile holds.
-            chosen = resolved.acquisitions  # the field is of another one
-        labels = self.shown.labels
-        self.shown = ShownFields(resolved.wells, resolved.position, chosen, labels)
-
-    def adopt_shown(self, fields: ShownFields, label_names: Collection[str]) -> None:
-        """Note fields that something else shows, and what labels these have."""
-        is_known = fields.labels in label_names
-        self.shown = fields if is_known else replace(fields, labels=None)
-
-
-class DisplayObserver(Protocol):
-    """Receives the notifications of a display, in the main thread."""
-
-    def read_map(self) -> PlateMap:
-        """Return the map of the plate; from any thread."""
-
-    def on_busy(self, busy: bool) -> None:
-        """React to the start, or the end, of reading."""
-
-    def on_shown(self) -> None:
-        """React to other wells, or another field, on screen."""
-
-    def on_problems(self) -> None:
-        """React to wells that may have been found broken."""
-
-    def on_labels_saved(self, key: str, name: str) -> None:
-        """React to saved labels of a field; see `key_of`."""
-
-    def name_field(self, position: Position) -> str:
-        """Return the title of a field for the user."""
+            self.acquisitions = resolved.acquisitions  # the field is of another one
 
 
 class FieldNotices:
@@ -274,7 +210,7 @@ class FieldNotices:
     """
 
     def __init__(self, name_field: Callable[[Position], str]) -> None:
-        self._name_field = name_field
+        self.name_field = name_field
         self._coarse: set[Position] = set()  # images whose notice was shown
         self._skipped: set[str | None] = set()
         self._other_runs: set[Position] = set()
@@ -285,7 +221,7 @@ class FieldNotices:
             return OVERVIEW
         position = fields.named_position
         return (
-            NEXT_IMAGE if position is None else inline_title(self._name_field(position))
+            NEXT_IMAGE if position is None else inline_title(self.name_field(position))
         )
 
     def show_failed(self, fields: ShownFields, reason: str) -> None:
@@ -304,7 +240,7 @@ class FieldNotices:
         """Show once of an image that its finest level cannot be read."""
         if reasons and position not in self._coarse:
             self._coarse.add(position)
-            title = inline_title(self._name_field(position))
+            title = inline_title(self.name_field(position))
             Window.current.show_messages(
                 reasons, f"Low resolution: {shorten_name(title)}"
             )
@@ -314,9 +250,9 @@ class FieldNotices:
         if not reasons or well in self._skipped:
             return
         self._skipped.add(well)
-        what = inline_title(self._name_field(next(iter(reasons))))
+        what = inline_title(self.name_field(next(iter(reasons))))
         if len(reasons) > 1:
-            title = inline_title(self._name_field(Position(well, "")))
+            title = inline_title(self.name_field(Position(well, "")))
             what = f"{len(reasons)} images" + (f" of {title}" if title else "")
         Window.current.show_messages(
             tuple(reasons.values()), f"Not readable: {shorten_name(what)}"
@@ -329,7 +265,7 @@ class FieldNotices:
         """
         if position not in self._other_runs:
             self._other_runs.add(position)
-            title = inline_title(self._name_field(position))
+            title = inline_title(self.name_field(position))
             Window.current.show_messages(
                 ("This well has no image of the chosen acquisition.",),
                 f"Shown: {shorten_name(title)}",
@@ -339,47 +275,7 @@ class FieldNotices:
         """Show why images are not shown for comparison."""
         what = count_noun(len(reasons), "image")
         if len(reasons) == 1:
-            what = inline_title(self._name_field(next(iter(reasons))))
+            what = inline_title(self.name_field(next(iter(reasons))))
         Window.current.show_messages(
             tuple(reasons.values()), f"Not compared: {shorten_name(what)}"
         )
-
-
-class FieldExtras:
-    """Layers of the user, such as points or results of plugins, each with its field.
-
-    They exist only in memory, so none is removed. Layers that the user opened from a
-    file have a path, and are not among them.
-    """
-
-    def __init__(self) -> None:
-        self._positions: weakref.WeakKeyDictionary[Layer, Position]
-        self._positions = weakref.WeakKeyDictionary()
-        self._hidden: weakref.WeakSet[Layer] = weakref.WeakSet()
-
-    def add_layer(self, layer: Layer, position: Position | None) -> None:
-        """Note a layer that was added while a field is on screen."""
-        if position is not None and layer.source.path is None:
-            self._positions[layer] = position
-
-    def position_of(self, layer: Layer) -> Position | None:
-        """Return the field on which a layer was made; None for any other layer."""
-        return self._positions.get(layer)
-
-    def forget_layers(self, layers: Iterable[Layer]) -> None:
-        """Forget layers that belong to the field itself, or to one beside it."""
-        for layer in layers:
-            self._positions.pop(layer, None)
-
-    def show_those_of(self, viewer: ViewerModel, position: Position | None) -> None:
-        """Show the layers of a field, and hide those of others."""
-        for layer, layer_position in list(self._positions.items()):
-            if layer not in viewer.layers:
-                continue
-            if layer_position == position and layer in self._hidden:
-                layer.visible = True
-                self._hidden.discard(layer)
-            elif layer_position != position and layer.visible:
-                layer.visible = False
-                self._hidden.add(layer)
-                viewer.layers.selection.discard(layer)

@@ -41,7 +41,7 @@ def labels_shown(
     root = browser.node.location.join_path(position.well or "").path
     for layer in viewer.layers:
         origin = origin_of(layer)
-        is_label = layer_kind(layer) == "labels" and browser.owns_layer(layer)
+        is_label = layer_kind(layer) == "labels" and browser.layers.owns_layer(layer)
         if is_label and origin is not None:
             picture = origin.picture
             image = picture.image if picture is not None else None

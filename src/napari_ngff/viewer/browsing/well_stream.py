@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from napari_ngff.plate.well_cells import WellCells
     from napari_ngff.store.arrays.boxes import Box
 
-__all__ = ["OversizedWells", "WellStream", "reread_layer"]
-
 TURN = 0.4
 """Seconds of drawing after which what is there is shown."""
 

@@ -34,7 +34,7 @@ def source_choices(viewer: ViewerModel) -> list[str]:
         image = ""
     found = [join_address(root, image), join_address(root, path), root]
     browser = session_of(viewer).browser
-    if browser is not None and layer is not None and browser.owns_layer(layer):
+    if browser is not None and layer is not None and browser.layers.owns_layer(layer):
         found.insert(0, str(browser.node))
     return list(dict.fromkeys(found))
 
@@ -90,7 +90,7 @@ def hide_source(viewer: ViewerModel, source: str) -> None:
         # A browser that still browses the source shows its next field by the channels
         # that it has. Labels stay those of the source: a stroke would be saved there.
         is_labels = layer_kind(layer) == "labels"
-        if is_labels or browser is None or not browser.owns_layer(layer):
+        if is_labels or browser is None or not browser.layers.owns_layer(layer):
             layer.visible = False
 
 

@@ -51,7 +51,7 @@ def offer_undo(layer: OMEZarrLabels, count: int) -> None:
         return
     note_save(layer)
     browser = session_of(viewer).browser
-    position = None if browser is None else browser.position_of(layer)
+    position = None if browser is None else browser.layers.position_of(layer)
     field = "" if browser is None else browser.title_of(layer)
     name = f"'{layer.name}' of {field}" if field else f"'{layer.name}'"
     place = layer.saver.journal.place

@@ -22,7 +22,7 @@ __all__ = ["save_before_leaving"]
 
 
 def save_before_leaving(
-    viewer: ViewerModel, layers: Sequence[Layer], answer: Callable[[bool], None]
+    viewer: ViewerModel, layers: Sequence[Layer], answer: Callable[..., None]
 ) -> None:
     """Save annotations, or ask what to do with them, before another field is shown.
 
@@ -36,11 +36,11 @@ def save_before_leaving(
     layers
         What is shown of the field.
     answer
-        Called in the main thread, at once or later, with whether the field may be left.
+        Called in the main thread, at once or later: see `Window.resolve_unsaved`.
     """
     annotations = annotations_of(viewer)
     present = {x: x.state for x in annotations if x.goes_with(layers)}
-    stay = partial(answer, False)
+    stay = partial(answer, None)
     again = partial(save_before_leaving, viewer, layers, answer)
     drawn = next((x for x, state in present.items() if state.drawn), None)
     if drawn is not None and Window.current.can_ask(viewer):

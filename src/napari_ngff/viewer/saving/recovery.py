@@ -381,7 +381,7 @@ class EditRecovery:
             self._restore_edits(viewer, kept)
         self._answered |= {kept.folder for kept in waiting}
         for layer in viewer.layers:
-            if browser.owns_layer(layer):
+            if browser.layers.owns_layer(layer):
                 self.notice_layer(layer)
 
     def _restore_edits(self, viewer: ViewerModel, kept: KeptEdits) -> bool:

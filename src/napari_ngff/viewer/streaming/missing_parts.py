@@ -176,7 +176,7 @@ def image_name(viewer: ViewerModel, layer: Layer) -> str:
     """Name the image of a layer: "cells.ome.zarr", or "B3, field 2"; labels by both."""
     browser = session_of(viewer).browser
     name = last_part(image_address(layer))
-    if browser is not None and browser.position and browser.owns_layer(layer):
+    if browser is not None and browser.position and browser.layers.owns_layer(layer):
         name = inline_title(browser.name_field(browser.position)) or name
     return f"{layer.name} of {name}" if layer_kind(layer) == "labels" else name
 

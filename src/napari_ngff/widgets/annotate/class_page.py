@@ -323,7 +323,12 @@ class ClassPage(QWidget):
         is_new, self._unnamed = before.value == self._unnamed, None
         browser, layer = session_of(self._viewer).browser, self._layer
         labels = None if layer is None else label_name(layer)
-        if is_new or browser is None or labels is None or not browser.owns_layer(layer):
+        if (
+            is_new
+            or browser is None
+            or labels is None
+            or not browser.layers.owns_layer(layer)
+        ):
             return
         self._new_name, self._has_reported = (labels, (before.name, name)), True
         link = self._make_link(RENAME, "Rename it in all fields")

@@ -5,22 +5,21 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from qtpy.QtCore import QEvent
+from qtpy.QtCore import QEvent, QTimer
 from qtpy.QtGui import QCursor, QGuiApplication, QKeySequence, QShortcut  # type: ignore[attr-defined]
-from qtpy.QtWidgets import QDockWidget, QMenu
+from qtpy.QtWidgets import QApplication, QDockWidget, QMenu
 
 from napari_ngff.metadata.model import GroupKind
 from napari_ngff.plate.previews.preview import PreviewReader
 from napari_ngff.plate.previews.preview_cache import PreviewCache
 from napari_ngff.store.hierarchy.image_folder import BROWSED, find_images
-from napari_ngff.viewer.browsing.browser import WellFields
 from napari_ngff.viewer.browsing.canvas_controls import FIELD_KEYS
-from napari_ngff.viewer.browsing.positions import Position, key_of
+from napari_ngff.viewer.browsing.positions import Position, WellFields, key_of
 from napari_ngff.viewer.inspecting.inspection import node_of
 from napari_ngff.viewer.notices import shorten_message
 from napari_ngff.viewer.reader import browse_folder
 from napari_ngff.viewer.session import session_of
-from napari_ngff.widgets.browser.controls import CanvasMode, WaitingClick, mode_of
+from napari_ngff.widgets.browser.controls import CanvasMode, mode_of
 from napari_ngff.widgets.browser.panel import BrowserPanel
 from napari_ngff.widgets.browser.table_bar import TableDrops
 from napari_ngff.widgets.canvas_keys import leave_space_key
@@ -66,8 +65,10 @@ class BrowserDock(BrowserPanel):
         self._failures: dict[str, str] = {}
         self._tasks = WidgetTasks(self)
         self._following = Connections(self)
-        self._click = WaitingClick(self)
-        self._asked = Position(None, "")
+        # Runs while a second click of a double-click can follow.
+        self._click = QTimer(self)
+        self._click.setSingleShot(True)
+        self._click.setInterval(QApplication.doubleClickInterval())
         self._clicked: str | None = None
         self._menu = QMenu(self)
         TableDrops(napari_viewer, self.tables)
@@ -81,7 +82,7 @@ class BrowserDock(BrowserPanel):
 
     def _connect_signals(self) -> None:
         connect_while_alive(self._session.browsing, self, self.setBrowser)
-        self._click.over.connect(self._show_clicked)
+        self._click.timeout.connect(self._show_clicked)
         self.dropped.connect(self.showPath)
         self.map.chosen.connect(self.goToWell)
         self.map.approached.connect(self.zoomToWell)
@@ -115,12 +116,11 @@ class BrowserDock(BrowserPanel):
         self._browser = browser
         node = browser.node
         for signal, slot in (
-            (browser.position_changed, self._on_position),
             (browser.layers_changed, self._on_layers),
             (browser.labels_offered, self._on_labels_offered),
             (browser.approached, self._select_well),
-            (browser.canvas_clicks.clicked, self._on_canvas_click),
-            (browser.canvas_clicks.menu_wanted, self._on_menu),
+            (browser.clicked, self._on_canvas_click),
+            (browser.menu_wanted, self._on_menu),
             (browser.wells_changed, self._show_problems),
             (browser.busy, self._on_busy),
             (browser.states.changed, self._want_states),
@@ -170,6 +170,7 @@ class BrowserDock(BrowserPanel):
     def _disconnect_browser(self) -> None:
         self._browser = None
         self._following.end()
+        self._menu.clear()
 
     def _leave_browser(self) -> None:
         self._disconnect_browser()
@@ -199,10 +200,10 @@ class BrowserDock(BrowserPanel):
         if self._browser is None or self._browser.position is None:
             self._mark_well(path)
         if self._canvas_mode() is CanvasMode.FIELD:
-            self._show_clicked(path)
+            self._show_clicked()
         else:
             # It may be the first of a double-click, which keeps the overview on screen.
-            self._click.beginWaiting(path)
+            self._click.start()
 
     def zoomToWell(self, path: str) -> None:
         """Bring a well of the mosaic in view."""
@@ -283,44 +284,23 @@ class BrowserDock(BrowserPanel):
 
     def _on_menu(self, position: Position) -> None:
         """Open the menu of a well or a field."""
-        browser = self._browser
+        browser, well, field = self._browser, position.well, position.field or None
         if browser is None:
             return
-        self._asked = position
-        compared = any(self._is_asked(pinned) for pinned in browser.pinned_fields)
-        name = browser.name_field(position)
-        self._menu.clear()
-        self._menu.addAction(f"Open {name}", self._on_open)
+        name, pinned = browser.name_field(position), browser.pinned_fields
+        compared = any(p.well == well and field in (None, p.field) for p in pinned)
         title = "Stop comparing" if compared else "Compare"
-        self._menu.addAction(title, self._on_compare)
-        self._menu.addAction("Inspect", self._on_inspect)
-        self._menu.addAction("Copy name", self._on_copy)
+        self._menu.clear()
+        self._menu.addAction(f"Open {name}", lambda: browser.show_field(well, field))
+        self._menu.addAction(title, lambda: browser.toggle_pin(well, field))
+        self._menu.addAction("Inspect", lambda: self._inspect(browser, position))
+        self._menu.addAction("Copy name", lambda: copy_text(name))
+        self._click.stop()
         self._menu.popup(QCursor.pos())
 
-    def _is_asked(self, other: Position) -> bool:
-        asked = self._asked
-        return other.well == asked.well and asked.field in ("", other.field)
-
-    def _on_open(self) -> None:
-        self._click.stop()
-        if self._browser is not None:
-            self._browser.show_field(self._asked.well, self._asked.field or None)
-
-    def _on_compare(self) -> None:
-        if self._browser is not None:
-            self._browser.toggle_pin(self._asked.well, self._asked.field or None)
-
-    def _on_inspect(self) -> None:
-        browser, asked = self._browser, self._asked
-        if browser is not None:
-            path = "/".join(part for part in (asked.well, asked.field) if part)
-            inspector = show_dock(self._viewer, INSPECTOR)
-            inspector.showPath(str(browser.node.location.join_path(path)))
-
-    def _on_copy(self) -> None:
-        clipboard = QGuiApplication.clipboard()
-        if clipboard is not None and self._browser is not None:
-            clipboard.setText(self._browser.name_field(self._asked))
+    def _inspect(self, browser: Browser, position: Position) -> None:
+        address = browser.node.location.join_path(key_of(position))
+        show_dock(self._viewer, INSPECTOR).showPath(str(address))
 
     def _on_annotate(self) -> None:
         show_dock(self._viewer, ANNOTATE)
@@ -337,8 +317,9 @@ class BrowserDock(BrowserPanel):
         if self._browser is not None:
             self._browser.choose_labels(name)
 
-    def _show_clicked(self, path: str) -> None:
-        if self._browser is None:
+    def _show_clicked(self) -> None:
+        path = self._clicked
+        if self._browser is None or path is None:
             return
         if self._canvas_mode() in (CanvasMode.WELL, CanvasMode.SELECTED):
             self._browser.show_mosaic([path])
@@ -351,26 +332,6 @@ class BrowserDock(BrowserPanel):
             self.map.setMap(self._browser.map)
 
     # --- signals of the browser
-
-    def _on_position(self, position: Position | None) -> None:
-        browser = self._browser
-        if browser is None:
-            return
-        self._show_mode()
-        self.well.setCurrent(None)
-        if position is None:
-            self.status.setText("")
-            if self._canvas_mode() is CanvasMode.WELL and browser.shown_wells:
-                self._mark_well(browser.shown_wells[0])
-            elif self._canvas_mode() is CanvasMode.SELECTED and not self.map.selected():
-                self.map.setSelected(browser.shown_wells)
-            return
-        self.status.setText(browser.name_field(position))
-        if position.well not in (None, self.map.state.current):
-            self.map.setSelected([position.well])
-        self._mark_well(position.well)
-        self.well.setCurrent(position.field)
-        self.images.list.setCurrent(position.field)
 
     def _mark_well(self, well: str | None) -> None:
         self.map.setCurrent(well)
@@ -392,7 +353,27 @@ class BrowserDock(BrowserPanel):
         self.well.setRuns(browser.chosen_acquisitions)
         chosen = browser.chosen_acquisitions if len(browser.acquisitions) > 1 else ()
         self.feed.setAcquisition(next(iter(chosen), None))
-        self._on_position(browser.position)
+        self._show_mode()
+        self.well.setCurrent(None)
+        if browser.position is None:
+            self._show_overview(browser)
+        else:
+            self._show_position(browser, browser.position)
+
+    def _show_overview(self, browser: Browser) -> None:
+        self.status.setText("")
+        if self._canvas_mode() is CanvasMode.WELL and browser.shown_wells:
+            self._mark_well(browser.shown_wells[0])
+        elif self._canvas_mode() is CanvasMode.SELECTED and not self.map.selected():
+            self.map.setSelected(browser.shown_wells)
+
+    def _show_position(self, browser: Browser, position: Position) -> None:
+        self.status.setText(browser.name_field(position))
+        if position.well not in (None, self.map.state.current):
+            self.map.setSelected([position.well])
+        self._mark_well(position.well)
+        self.well.setCurrent(position.field)
+        self.images.list.setCurrent(position.field)
 
     def _on_busy(self, busy: bool) -> None:
         self.showBusy(busy)
@@ -519,3 +500,10 @@ class BrowserDock(BrowserPanel):
             browser.name_field(browser.position) if browser and browser.position else ""
         )
         self.status.setText(well.name if well is not None else title)
+
+
+def copy_text(text: str) -> None:
+    """Put a text on the clipboard."""
+    clipboard = QGuiApplication.clipboard()
+    if clipboard is not None:
+        clipboard.setText(text)

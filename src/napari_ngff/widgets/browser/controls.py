@@ -5,10 +5,9 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from qtpy.QtCore import QObject, Qt, QTimer, Signal  # type: ignore[attr-defined]
+from qtpy.QtCore import Qt, Signal  # type: ignore[attr-defined]
 from qtpy.QtGui import QAction  # type: ignore[attr-defined]
 from qtpy.QtWidgets import (
-    QApplication,
     QButtonGroup,
     QComboBox,
     QHBoxLayout,
@@ -222,25 +221,3 @@ class BrowserControls(QWidget):
         # The first action, for all fields together, has no id.
         ids = [a.data() for a in self.menu.actions() if a.isChecked()]
         self.acquisitions_chosen.emit(tuple(i for i in ids if i is not None))
-
-
-class WaitingClick(QTimer):
-    """Emits a click once no second click of a double-click can follow."""
-
-    over = Signal(str)
-    """Emitted with the path that was clicked, if no other click came."""
-
-    def __init__(self, parent: QObject) -> None:
-        super().__init__(parent)
-        self._path = ""
-        self.setSingleShot(True)
-        self.setInterval(QApplication.doubleClickInterval())
-        self.timeout.connect(self._on_timeout)
-
-    def beginWaiting(self, path: str) -> None:
-        """Wait whether a second click follows the one on a path."""
-        self._path = path
-        self.start()
-
-    def _on_timeout(self) -> None:
-        self.over.emit(self._path)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from qtpy.QtCore import QEvent, QPoint
     from qtpy.QtGui import QHelpEvent, QImage, QKeyEvent, QMouseEvent, QPaintEvent
 
-    from napari_ngff.viewer.browsing.browser import FieldPlace, WellFields
+    from napari_ngff.viewer.browsing.positions import FieldPlace, WellFields
 
 MARGIN = 4
 """Pixels around the fields, so that the frame of an outer one is whole."""

@@ -58,7 +58,7 @@ class ViewRefitting(QObject):
 def margin_of(viewer: Any) -> float:
     """Return the part of the canvas that stays free: more around an overview."""
     browser = session_of(viewer).browser
-    many = browser is not None and len(browser.well_cells()) > 1
+    many = browser is not None and len(browser.layers.well_cells()) > 1
     return OVERVIEW_MARGIN if many else MARGIN
 
 

@@ -8,7 +8,7 @@ from qtpy.QtCore import Qt, Signal  # type: ignore[attr-defined]
 from qtpy.QtWidgets import QHBoxLayout, QLabel, QWidget
 
 from napari_ngff.plate.plate_layout import overlap_of
-from napari_ngff.viewer.browsing.browser import WellFields
+from napari_ngff.viewer.browsing.positions import WellFields
 from napari_ngff.widgets.browser.field_map import FieldMap, ImageStrip
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from qtpy.QtGui import QImage
 
-    from napari_ngff.viewer.browsing.browser import FieldPlace
+    from napari_ngff.viewer.browsing.positions import FieldPlace
     from napari_ngff.widgets.colors import ThemeColors
 
 HINT = "Click a well to see its fields."

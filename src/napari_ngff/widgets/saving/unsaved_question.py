@@ -29,7 +29,7 @@ from napari_ngff.widgets.saving.save_progress import wait_for_saves
 from napari_ngff.widgets.status_signs import UnsavedSign
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from napari_ngff.errors import NameTakenError
     from napari_ngff.labels.kept_edits import KeptEdits
@@ -118,8 +118,10 @@ class WindowGuard(EventWatcher):
         """Remove the selected layers, as the button does; ask first."""
         viewer = self._viewer()
         layers = [] if viewer is None else list(viewer.layers.selection)
-        if viewer is None or not self.resolve_unsaved(layers):
+        leave = self.resolve_unsaved(layers)
+        if viewer is None or leave is None:
             return
+        leave()
         # An image that was opened meanwhile has selected its own layers.
         viewer.layers.selection.clear()
         viewer.layers.selection.update(x for x in layers if x in viewer.layers)
@@ -172,21 +174,25 @@ class WindowGuard(EventWatcher):
             annotation.plan_leave(keep=answer != DISCARD)
         return answer != CANCEL
 
-    def resolve_unsaved(self, layers: Iterable[Any]) -> bool:
-        """Ask what to do with unsaved annotations, and do it; False to keep the layers.
+    def resolve_unsaved(self, layers: Iterable[Any]) -> Callable[[], None] | None:
+        """Ask what to do with unsaved annotations; None to keep the layers.
 
         See `Window.resolve_unsaved`.
         """
         own, others = _part_unsaved(self._annotations.list_unsaved(layers))
         answer = self._ask_own(own)
         if answer == CANCEL:
-            return False
+            return None
         # With labels that are kept, their tables are: the window asks when it closes.
         if answer != KEEP and self._ask_others(others) == CANCEL:
-            return False
-        for annotation in (*others, *(own if answer != SAVE else ())):
-            annotation.leave(keep=answer == KEEP)
-        return True
+            return None
+        left = (*others, *(own if answer != SAVE else ()))
+
+        def leave() -> None:
+            for annotation in left:
+                annotation.leave(keep=answer == KEEP)
+
+        return leave
 
     def _ask_own(self, unsaved: Sequence[Annotation]) -> str:
         """Ask about what has a place in a file; save it. CANCEL closes nothing."""

@@ -1,0 +1,328 @@
+"""The layers of what a browser shows, and where wells and images lie on the canvas."""
+
+from __future__ import annotations
+
+import weakref
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from napari_ngff.viewer.browsing.camera import (
+    MARGIN,
+    OVERVIEW_MARGIN,
+    camera_of,
+    canvas_of,
+    cells_of,
+    corners_of,
+    fit_camera,
+    follow_image,
+    follow_point,
+    image_at,
+    is_whole,
+)
+from napari_ngff.viewer.browsing.field_labels import image_address, label_name
+from napari_ngff.viewer.browsing.layer_slots import LayerSlots
+from napari_ngff.viewer.browsing.preparation import SeenLayers, views_of
+from napari_ngff.viewer.browsing.well_stream import reread_layer
+from napari_ngff.viewer.layer_plan import layer_kind
+from napari_ngff.viewer.painting.label_owners import are_of_others
+from napari_ngff.viewer.unexpected import Signal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from napari.components import ViewerModel
+    from napari.layers import Layer
+
+    from napari_ngff.metadata.model import WellField
+    from napari_ngff.plate.well_cells import WellCells
+    from napari_ngff.viewer.browsing.camera import Corners
+    from napari_ngff.viewer.browsing.field_labels import LabelsInUse
+    from napari_ngff.viewer.browsing.positions import Position
+    from napari_ngff.viewer.browsing.preparation import LayerView
+    from napari_ngff.viewer.browsing.shown_fields import (
+        BrowsingState,
+        ShownFields,
+        Slot,
+    )
+    from napari_ngff.viewer.saving.layer_saver import LayerSaver
+    from napari_ngff.viewer.saving.save_report import SaveResult
+
+
+class ShownLayers:
+    """The layers of the fields on screen, and those that belong to them.
+
+    Parameters
+    ----------
+    viewer
+        Where the layers are.
+    state
+        Which fields are shown.
+
+    Attributes
+    ----------
+    slots
+        The layers that stay while fields are exchanged in them.
+    tiles
+        The wells of an overview on screen, by acquisition and labels.
+    """
+
+    labels_saved = Signal(str, str)
+    """Emitted with the address of an image, and the name of its labels, when saved."""
+
+    eye_clicked = Signal()
+    """Emitted when labels were made visible, or hidden."""
+
+    def __init__(self, viewer: ViewerModel, state: BrowsingState) -> None:
+        self._viewer = weakref.ref(viewer)
+        self._state = state
+        self.slots = LayerSlots()
+        self.tiles: tuple[WellCells, ...] = ()
+        # Layers of the user, such as points or results of plugins, each with its field.
+        # They exist only in memory, so none is removed.
+        self._extras: weakref.WeakKeyDictionary[Layer, Position]
+        self._extras = weakref.WeakKeyDictionary()
+        self._hidden: weakref.WeakSet[Layer] = weakref.WeakSet()
+        self._followed: weakref.WeakSet[LayerSaver] = weakref.WeakSet()
+
+    @property
+    def viewer(self) -> ViewerModel:
+        """The viewer, which is there as long as anything is shown."""
+        viewer = self._viewer()
+        assert viewer is not None
+        return viewer
+
+    def by_slot(self) -> dict[Slot, Layer]:
+        """Return the layers that the user has not removed."""
+        return self.slots.current_layers(self.viewer)
+
+    def labels(self) -> list[Any]:
+        """List the layers of labels."""
+        return [layer for slot, layer in self.by_slot().items() if slot[1] == "labels"]
+
+    def owns_layer(self, layer: Layer) -> bool:
+        """Return whether a layer is one of the browser."""
+        return layer in self.by_slot().values()
+
+    def position_of(self, layer: Layer) -> Position | None:
+        """Return the image that a layer shows or belongs to; None for an overview."""
+        if self.owns_layer(layer):
+            return self.slots.position_of(layer)
+        return self._extras.get(layer)
+
+    def image_layers(self) -> list[Layer]:
+        """List the layers of channels that are shown."""
+        layers = self.by_slot()
+        slots = [slot for slot in layers if slot[1] == "image"]
+        return [layers[slot] for slot in sorted(slots, key=lambda s: (s[0], int(s[2])))]
+
+    def field_layers(self) -> list[Layer]:
+        """List those of the field on screen; none of an overview."""
+        return self.image_layers() if self._state.shown.position is not None else []
+
+    def leading_layers(self) -> dict[int | str, Layer]:
+        """Return layers by channel or name of labels, of the first of acquisitions."""
+        layers = self.by_slot()
+        return {slot[2]: layer for slot, layer in layers.items() if slot[0] == 0}
+
+    def look_at_layers(
+        self, settled: Position | None, hidden: tuple[str, ...]
+    ) -> SeenLayers:
+        """Note what is on screen, for a worker that prepares what comes next.
+
+        Parameters
+        ----------
+        settled, hidden
+            See `SeenLayers`.
+        """
+        viewer = self.viewer
+        # It will be brought in view whole, unless one is in view already.
+        canvas = canvas_of(viewer) if self._state.shown.position is None else None
+        added, in_use = self.slots.added_channels(viewer), self.labels_in_use()
+        return SeenLayers(self.views(), added, in_use, canvas, settled, hidden)
+
+    def views(self) -> dict[Slot, LayerView]:
+        """Note the part in view of each visible layer."""
+        return views_of(self.viewer, self.by_slot())
+
+    def labels_in_use(self) -> dict[Slot, LabelsInUse]:
+        """Return the labels to continue with in the next field."""
+        return self.slots.labels_in_use(self.viewer)
+
+    def note_work(self) -> object:
+        """Note how far the work on labels is, to find later whether it went on."""
+        labels = [x for x in self.labels() if hasattr(x, "saver")]
+        return [(x.saver, x.canvas.version, x.unsaved, x.is_painting) for x in labels]
+
+    def follow_layers(self) -> None:
+        """Keep the layers of a field that is shown now, and show what lies on it."""
+        ours, viewer = self.by_slot().values(), self.viewer
+        self.keep_layers(ours)
+        self._show_extras()
+        active = viewer.layers.selection.active
+        # Keys and tools act on the active layer, which must not be a hidden one.
+        visible = [x for x in ours if x.visible and not are_of_others(x)]
+        if visible and (active is None or not active.visible):
+            viewer.layers.selection.active = visible[-1]
+
+    def _show_extras(self) -> None:
+        """Show the layers of the user on the field on screen, and hide all others."""
+        viewer, shown = self.viewer, self._state.shown.position
+        for layer, position in list(self._extras.items()):
+            if layer not in viewer.layers:
+                continue
+            if position == shown and layer in self._hidden:
+                layer.visible = True
+                self._hidden.discard(layer)
+            elif position != shown and layer.visible:
+                layer.visible = False
+                self._hidden.add(layer)
+                viewer.layers.selection.discard(layer)
+
+    def redraw_wells(self) -> None:
+        """Draw the wells of an overview with what can be read now."""
+        # Only these: remote fields have their own stream.
+        for layer in self.by_slot().values() if self.tiles else ():
+            reread_layer(layer)
+
+    def plan_camera(self, wanted: ShownFields, *, any_size: bool) -> Callable[[], None]:
+        """Note the present view; return a function that sets the next one.
+
+        Parameters
+        ----------
+        any_size
+            See `follow_image`.
+        """
+        if wanted.position is not None:
+            return follow_image(self.viewer, self.field_layers, any_size=any_size)
+        if wanted.zoom_well is None:
+            return self._stay_in_well()
+        return partial(self.fit_well, wanted.zoom_well)
+
+    def fit_all(self) -> None:
+        """Bring all that is shown in view."""
+        images = self.image_layers()
+        if images:
+            margin = OVERVIEW_MARGIN if len(self.well_cells()) > 1 else MARGIN
+            low, high = images[0].extent.world[:, -2:]
+            fit_camera(self.viewer, low, high, margin)
+
+    def fit_well(self, well: str) -> None:
+        """Bring a well of the mosaic in view; all that is shown for ""."""
+        corners = self._well_corners(well) if well else None
+        if corners is not None:
+            fit_camera(self.viewer, *corners)
+        elif not well:
+            self.fit_all()
+
+    def zoom_to_image(self, address: str) -> bool:
+        """Bring an image in view that is on screen with others; False without one."""
+        for layer in self.image_layers():
+            if image_address(layer) == address:
+                fit_camera(self.viewer, *layer.extent.world[:, -2:])
+                self.viewer.layers.selection.active = layer
+                return True
+        return False
+
+    def find_middle_well(self) -> str | None:
+        """Return the well in the middle of the view of an overview."""
+        image = self.find_image_at(camera_of(self.viewer).center[-2:])
+        return image[0] if image is not None else None
+
+    def _stay_in_well(self) -> Callable[[], None]:
+        """Note the well in view; return a function that follows it with the camera."""
+        well = self.find_middle_well()
+        before, whole = self._well_corners(well), is_whole(self.image_layers())
+
+        def move_camera() -> None:
+            after = self._well_corners(well)
+            if before is None or after is None:
+                return
+            # The well has not moved, so the camera is right already.
+            if before[0] == after[0]:
+                return
+            if whole:
+                self.fit_all()
+            else:
+                follow_point(self.viewer, before[0], after[0])
+
+        return move_camera
+
+    def _well_corners(self, well: str | None) -> Corners | None:
+        images = self.image_layers()
+        if not images or not self.tiles:
+            return None
+        return corners_of(images[0], self.tiles[0], well)
+
+    def well_cells(self) -> dict[str, Corners]:
+        """Return the corners of the wells of an overview; {} for a field."""
+        is_overview = self.tiles and self._state.shown.position is None
+        images = self.image_layers() if is_overview else []
+        return cells_of(images[0], self.tiles[0]) if images else {}
+
+    def find_image_at(
+        self, world: Sequence[float]
+    ) -> tuple[str | None, WellField | None] | None:
+        """Find the well and the image at a world coordinate; reads nothing."""
+        if self._state.shown.position is not None:
+            return None
+        layers = {slot[0]: layer for slot, layer in self.by_slot().items()}
+        image = image_at(layers, self.tiles, world)
+        if image is not None and image[0] is None and len(self._state.shown.wells) == 1:
+            return self._state.shown.wells[0], image[1]
+        return image
+
+    def take_inserted(self, layer: Layer) -> bool:
+        """Take a layer that was added; return whether it was expected."""
+        state, slot = self._state, self.slots.expected_slot(layer)
+        if slot is not None:
+            self.slots.take_layer(slot, layer, state.labels if self.tiles else None)
+            self.keep_layers([layer])
+            layers = self.viewer.layers
+            if len(layers) > 1 and not any(x.visible for x in layers if x is not layer):
+                self.fit_all()  # as napari does for the first layer
+            return True
+        if self.slots.take_channel(self.viewer, layer) or self._take_labels(layer):
+            return False
+        # Anything else lies on the field that is on screen, and is hidden with it. Only
+        # what was opened from a file, which has a path, belongs to no field.
+        if state.shown.position is not None and layer.source.path is None:
+            self._extras[layer] = state.shown.position
+        return False
+
+    def _take_labels(self, layer: Layer) -> bool:
+        """Take labels that were made for an image on screen as part of its field."""
+        name, ours = label_name(layer), self.by_slot()
+        if name is None or self.tiles or layer in ours.values():
+            return False
+        # Read-only labels have no saver that would have to follow the field.
+        if not layer.editable:
+            return False
+        images = {s: x for s, x in ours.items() if s[1] == "image"}
+        for (group, _, _), image in images.items():
+            slot: Slot = group, "labels", name
+            if slot not in ours and image_address(image) == image_address(layer):
+                self.slots.take_layer(slot, layer)
+                self.keep_layers([layer])
+                return True
+        return False
+
+    def keep_layers(self, layers: Iterable[Layer]) -> None:
+        """Take layers as part of the fields on screen, and note saves of labels."""
+        for layer in layers:
+            self._extras.pop(layer, None)
+            if layer_kind(layer) == "labels":
+                layer.events.visible.connect(self._on_eye)
+            saver = getattr(layer, "saver", None)
+            if saver is not None and saver not in self._followed:
+                self._followed.add(saver)
+                # The signal must not keep alive a layer that the user removes.
+                report = partial(self._on_saved, weakref.ref(layer))
+                saver.saved.connect(report)
+
+    def _on_eye(self, event: Any = None) -> None:
+        self.eye_clicked.emit()
+
+    def _on_saved(self, layer: weakref.ref[Layer], result: SaveResult) -> None:
+        labels, outcome = layer(), result.outcome
+        if labels is not None and outcome is not None and outcome.blocks:
+            self.labels_saved.emit(image_address(labels), label_name(labels) or "")
