@@ -8,6 +8,7 @@ import json
 import numpy as np
 import pytest
 import zarr
+from napari.components import ViewerModel
 
 from napari_ngff.labels.journal import find_journals, journal_home, read_journal
 from napari_ngff.store.hierarchy.node import open_node
@@ -778,3 +779,68 @@ def test_the_head_says_which_image_it_is(plate, user, monkeypatch):
         "dtype": "uint16",
     }
     assert open_node(plate / "A/1/0").metadata.image is not None
+
+
+def test_edits_of_another_acquisition_are_restored_where_it_is_asked_for(
+    tmp_path, user
+):
+    """Not beside the field of another one: labels on screen belong to what is named."""
+    root = write_plate(
+        tmp_path / "p", grid=(1, 1), fields=2, acquisitions=2, shape=(1, 16, 16)
+    )
+    viewer = ViewerModel()
+    browser = session_of(viewer).browse(open_node(root))
+    browser.choose_acquisitions([1])
+    idle()
+    browser.show_field("A/1", "3")
+    idle()
+    layer = viewer.add_layer(new_labels(viewer.layers[0], "mine"))
+    saved = paint(layer)
+    layer.saver.save_now()
+    browser.show_field("A/1", "2")
+    idle()
+    kept = paint(next(x for x in viewer.layers if x.name == "mine"))
+    leave(viewer)
+    viewer = ViewerModel()
+    browser = session_of(viewer).browse(open_node(root))
+    browser.choose_acquisitions([0, 1])
+    idle()
+    browser.show_field("A/1", "0")
+    idle()
+    idle()  # left for later
+    user.answer = RESTORE
+    session_of(viewer).recovery.offer_again()
+    idle()
+    assert (browser.position.field, browser.position.acquisition) == ("2", 1)
+    np.testing.assert_array_equal(np.asarray(viewer.layers["mine"].data[0]), kept)
+    browser.show_field("A/1", "1")
+    idle()
+    browser.show_field("A/1", "3")
+    idle()
+    assert viewer.layers["mine"].saver.journal.place[1] == "A/1/3/labels/mine"
+    np.testing.assert_array_equal(np.asarray(viewer.layers["mine"].data[0]), saved)
+
+
+def test_no_empty_labels_stand_for_those_of_a_field_seen_beside(tmp_path, user):
+    root = write_plate(
+        tmp_path / "p", grid=(1, 1), fields=2, acquisitions=2, shape=(1, 16, 16)
+    )
+    viewer = ViewerModel()
+    browser = session_of(viewer).browse(open_node(root))
+    browser.choose_acquisitions([1])
+    idle()
+    browser.show_field("A/1", "3")
+    idle()
+    paint(viewer.add_layer(new_labels(viewer.layers[0], "mine")))
+    browser.show_field("A/1", "2")
+    idle()
+    browser.choose_acquisitions([0, 1])
+    idle()
+    browser.show_field("A/1", "0")
+    idle()
+    beside = next(x for x in viewer.layers if "round 1" in x.name)
+    viewer.add_layer(new_labels(beside, "yours"))
+    browser.show_field("A/1", "1")
+    idle()
+    places = [x.saver.journal.place[1] for x in viewer.layers if hasattr(x, "saver")]
+    assert all(place.startswith("A/1/1/") for place in places)

@@ -161,12 +161,15 @@ def with_channels(prepared: PreparedFields, added: Iterable[Slot]) -> PreparedFi
 def with_labels_in_use(
     prepared: PreparedFields, in_use: Mapping[Slot, LabelsInUse]
 ) -> PreparedFields:
-    """Add empty labels where the next field has none; a stroke writes them first."""
+    """Add empty labels where the next field has none; a stroke writes them first.
+
+    Not to a field of another acquisition that is seen with it, whose labels are not
+    read: it may have such labels.
+    """
     layers, messages = dict(prepared.layers), prepared.messages
     for slot, labels in in_use.items():
-        group = slot[0]
-        image = next((d for s, d in layers.items() if s[:2] == (group, "image")), None)
-        if slot in layers or image is None:
+        image = next((d for s, d in layers.items() if s[:2] == (0, "image")), None)
+        if slot in layers or slot[0] or image is None:
             continue
         try:
             layers[slot] = label_data(image, labels.choices)

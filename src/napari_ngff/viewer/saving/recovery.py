@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -68,14 +69,6 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.browsing.positions import Position
     from napari_ngff.viewer.saving.layer_saver import LayerSaver
 
-__all__ = [
-    "EditRecovery",
-    "discard_journal",
-    "journals_of",
-    "open_journal",
-    "position_of",
-]
-
 
 def journals_of(saver: LayerSaver) -> list[Path]:
     """List journals of a layer's labels that no process holds and whose shape fits."""
@@ -125,9 +118,8 @@ def discard_journal(folder: Path, saver: LayerSaver | None = None) -> None:
 class EditRecovery:
     """Offers kept edits of the images that a viewer shows.
 
-    Images that are opened together are searched for together, in a worker, and lead to
-    one question. Edits that the user leaves undecided are offered again when their
-    image is opened, or shown in a browser.
+    Images that are opened together lead to one question, found in a worker. Edits that
+    the user leaves undecided are offered when their image is opened or browsed again.
 
     Parameters
     ----------
@@ -387,15 +379,14 @@ class EditRecovery:
     def _restore_edits(self, viewer: ViewerModel, kept: KeptEdits) -> bool:
         """Restore edits if their labels or image are on screen.
 
-        Returns whether they are. If restoring fails, the user is shown the reason, and
-        the edits are kept.
+        Returns whether they are. If restoring fails, the reason is shown.
         """
         layer = find_labels(viewer, kept)
         if layer is not None:
             self._restore_into(viewer, layer, layer, kept)
             return True
         image = find_image(viewer, kept)
-        if image is None:
+        if image is None or self._is_beside(kept):
             return False
         self._restoring.add(kept.folder)
         # Their layer may have been removed: they are still in the file then.
@@ -405,6 +396,14 @@ class EditRecovery:
             partial(self._report_failure, kept),
         )
         return True
+
+    def _is_beside(self, kept: KeptEdits) -> bool:
+        """Return whether the field is only seen beside that which was asked for."""
+        browser = None if self._browser is None else self._browser()
+        place, shown = position_of(browser, kept.image), browser and browser.position
+        return bool(
+            place and shown and place != replace(shown, acquisition=place.acquisition)
+        )
 
     def _restore_opened(
         self, viewer: ViewerModel, image: Image, kept: KeptEdits, opened: Any
