@@ -475,3 +475,24 @@ def test_two_questions_are_tracked_apart(viewer, root):
     again = ViewerModel()
     session_of(again).browse(open_node(root))
     assert begin_annotation(again).name == "fast"
+
+
+def test_a_correction_in_labels_of_others_annotates_no_field(tmp_path):
+    """Nor does it take the place of the labels that are annotated, on the map."""
+    root = write_plate(
+        tmp_path / "p", grid=(1, 2), fields=1, labelled=lambda well: ("nuclei",)
+    )
+    viewer = ViewerModel()
+    browser = session_of(viewer).browse(open_node(root))
+    browser.show_field("A/1")
+    mine = viewer.add_layer(new_labels(viewer.layers[0], "mine"))
+    mine.paint((2, 2), 5)
+    mine.saver.save_now()
+    nuclei = viewer.layers["nuclei"]
+    nuclei.paint((4, 4), 9)
+    nuclei.saver.save_now()
+    browser.show_field("A/2")
+    viewer.layers["nuclei"].paint((4, 4), 9)
+    viewer.layers["nuclei"].saver.save_now()
+    assert browser.states.shown_labels == "mine"
+    assert list(browser.states.count_by_well()) == ["A/1"]

@@ -545,13 +545,15 @@ class Browser(BrowsedNode):
         self._clicked_well = position.well
         self._was_chosen = True
 
-    def _on_labels_saved(self, address: str, name: str) -> None:
+    def _on_labels_saved(self, address: str, name: str, is_of_others: bool) -> None:
         root = str(self.node)
         if not address.startswith(root):
             return
         key = address[len(root) :].strip("/")
         self.forget_image(key)
-        self.states.begin_field(key, name)
+        # Correcting labels of others annotates no field, unless a round is about them.
+        if not is_of_others or name == self.states.labels:
+            self.states.begin_field(key, name)
         # Overviews show labels that are saved, until the user chooses others.
         if name != self._saved_labels:
             self._saved_labels = name

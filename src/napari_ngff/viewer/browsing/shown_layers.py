@@ -66,8 +66,9 @@ class ShownLayers:
         The wells of an overview on screen, by acquisition and labels.
     """
 
-    labels_saved = Signal(str, str)
-    """Emitted with the address of an image, and the name of its labels, when saved."""
+    labels_saved = Signal(str, str, bool)
+    """Emitted with the address of an image, the name of its labels, and whether another
+    program made them, when they were saved."""
 
     eye_clicked = Signal()
     """Emitted when labels were made visible, or hidden."""
@@ -325,4 +326,5 @@ class ShownLayers:
     def _on_saved(self, layer: weakref.ref[Layer], result: SaveResult) -> None:
         labels, outcome = layer(), result.outcome
         if labels is not None and outcome is not None and outcome.blocks:
-            self.labels_saved.emit(image_address(labels), label_name(labels) or "")
+            name, is_of_others = label_name(labels) or "", are_of_others(labels)
+            self.labels_saved.emit(image_address(labels), name, is_of_others)
