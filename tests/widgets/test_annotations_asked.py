@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import random
+import shutil
 
 import numpy as np
 import pandas as pd
 import pytest
 import tifffile
+from qtpy.QtCore import Qt
+from qtpy.QtTest import QTest
 from test_measured_asked import Replies, close_window, is_unsaved, measure
 
 from mouse import click, drag, pump, until
@@ -17,6 +20,7 @@ from napari_ngff.viewer.painting.drawings import shapes_to_labels
 from napari_ngff.viewer.samples import write_image
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.dialogs import CANCEL, DISCARD, SAVE
+from napari_ngff.widgets.status_signs import UnsavedSign
 from plates import write_plate
 
 pytestmark = pytest.mark.slow
@@ -66,7 +70,36 @@ def unsaved_layers(viewer):
 KINDS = ["points", "shapes", "labels"]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+def test_points_are_asked_about_saved_by_key_and_come_again(opened, sample):
+    layer = draw(opened, "points")
+    user = Replies(CANCEL)
+    assert not close_window(opened)
+    text = f"Save changes to '{layer.name}' of cells.ome.zarr?"
+    assert user.asked[0][0].startswith(text)
+    sign = opened.window._qt_window.findChild(UnsavedSign)
+    assert sign.isVisible()
+    native = opened.window._qt_viewer.canvas.native
+    native.setFocus()
+    QTest.keyClick(native, Qt.Key.Key_S, Qt.KeyboardModifier.ControlModifier)
+    until(lambda: not unsaved_layers(opened))
+    assert not sign.isVisible()
+    drawn = [tuple(layer.data_to_world(point)) for point in layer.data]
+    assert len(drawn) == 2
+    opened.layers.clear()
+    opened.open(str(sample), plugin="napari-ngff")
+    name = layer.name.replace(":", "_")
+    until(lambda: name in opened.layers)
+    again = opened.layers[name]
+    found = [tuple(again.data_to_world(point)) for point in again.data]
+    np.testing.assert_allclose(found, drawn)
+    assert not unsaved_layers(opened)
+    user = Replies(DISCARD)
+    again.add([[1.0, 1.0]])
+    assert close_window(opened)
+    shutil.rmtree(sample.parent / "cells.points")
+
+
+@pytest.mark.parametrize("kind", KINDS[1:])
 def test_what_is_drawn_is_asked_about_once_and_saved(opened, tmp_path, kind):
     layer = draw(opened, kind)
     user = Replies(CANCEL)
@@ -96,8 +129,10 @@ def test_of_all_kinds_at_once_none_is_asked_about_twice(opened, sample, tmp_path
     user = Replies(DISCARD, DISCARD)
     assert close_window(opened)
     first, second = (text for text, _ in user.asked)
-    assert first.startswith("Save changes to 'nuclei' of cells.ome.zarr?")
-    for name in [*names, "Measured table of nuclei"]:
+    assert first.startswith(
+        f"Save changes to 'nuclei' and {names[0]} of cells.ome.zarr?"
+    )
+    for name in [*names[1:], "Measured table of nuclei"]:
         assert name not in first
         assert second.count(name) == 1
     assert "'nuclei'" not in second
@@ -110,12 +145,12 @@ def test_the_field_is_named_also_when_another_is_on_screen(viewer, tmp_path):
     browser = session_of(viewer).browser
     browser.show_field("A/1", "1")
     until(lambda: browser.position is not None and browser.position.well == "A/1")
-    name = draw(viewer, "points").name
+    name = draw(viewer, "shapes").name
     browser.show_field("A/2", "0")
     until(lambda: browser.position.well == "A/2")
     user = Replies(CANCEL)
     assert not close_window(viewer)
-    assert user.asked[0][0].startswith(f"Points '{name}' of A1 - field 1: not saved.")
+    assert user.asked[0][0].startswith(f"Shapes '{name}' of A1 - field 1: not saved.")
 
 
 def make(viewer, kind, folder, chosen):

@@ -31,6 +31,7 @@ __all__ = [
     "address_text",
     "find_kept_edits",
     "image_of_label",
+    "is_below",
     "place_text",
 ]
 
@@ -60,6 +61,8 @@ class KeptEdits:
         Whether the file lacks a change of classes.
     needs_originals
         Whether they go over what the file was before; see `JournalContent`.
+    noun
+        What one of them is called.
     """
 
     folder: Path
@@ -69,6 +72,7 @@ class KeptEdits:
     image: str
     has_classes: bool = False
     needs_originals: bool = False
+    noun: str = "edit"
 
     @property
     def name(self) -> str:

@@ -61,6 +61,7 @@ from napari_ngff.viewer.saving.annotations import Annotations
 from napari_ngff.viewer.saving.label_annotation import LabelAnnotation
 from napari_ngff.viewer.saving.measured_tables import MeasuredTables
 from napari_ngff.viewer.saving.memory_layers import MemoryAnnotation
+from napari_ngff.viewer.saving.points_annotation import PointsAnnotation
 from napari_ngff.viewer.saving.recovery import EditRecovery
 from napari_ngff.viewer.saving.table_annotation import TableAnnotation
 from napari_ngff.viewer.settings import PLUGIN
@@ -101,7 +102,7 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.streaming.streamed_levels import ImageStream
     from napari_ngff.viewer.streaming.timed_labels import TimedLabels
 
-KINDS = (LabelAnnotation, MemoryAnnotation)
+KINDS = (LabelAnnotation, PointsAnnotation, MemoryAnnotation)
 """Kinds of annotations, in the order in which they may take a layer."""
 
 __all__ = ["Session", "all_viewers", "session_of", "show_more_channels"]
@@ -215,6 +216,7 @@ class Session:
     def _on_inserting(self, event: Any) -> None:
         viewer = self._viewer()
         if viewer is not None:
+            self.annotations.selected_before = viewer.layers.selection.active
             select_inserted(viewer)
             if not viewer.layers:
                 camera_wait.begin()

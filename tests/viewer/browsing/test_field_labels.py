@@ -280,11 +280,11 @@ def test_a_field_with_saved_strokes_is_in_progress(viewer, root, browser):
 
 
 def test_layers_of_the_user_are_hidden_with_their_field(viewer, browser):
-    points = viewer.add_points([[5, 5]], name="points")
+    shapes = viewer.add_shapes([[[5, 5], [9, 9]]], shape_type="line", name="lines")
     labels = viewer.add_labels(np.zeros((32, 32), int), name="plain")
     labels.mode = "paint"
     browser.show_field("B/1")
-    assert not points.visible
+    assert not shapes.visible
     assert not labels.visible
     active = viewer.layers.selection.active
     assert active is not None
@@ -292,7 +292,7 @@ def test_layers_of_the_user_are_hidden_with_their_field(viewer, browser):
     browser.show_mosaic()
     assert not labels.visible
     browser.show_field("A/1", "0")
-    assert points.visible
+    assert shapes.visible
     assert labels.visible
 
 

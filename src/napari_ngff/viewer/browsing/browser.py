@@ -373,7 +373,7 @@ class Browser(BrowsedNode):
         """
         while True:
             release = yield partial(
-                save_before_leaving, self.layers.viewer, self.layers.labels()
+                save_before_leaving, self.layers.viewer, self.layers.layers_to_leave()
             )
             if release is None:  # the user stays
                 if self.state.cancel_wanted(wanted):

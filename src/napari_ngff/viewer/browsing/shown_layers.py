@@ -25,6 +25,7 @@ from napari_ngff.viewer.browsing.preparation import SeenLayers, views_of
 from napari_ngff.viewer.browsing.well_stream import reread_layer
 from napari_ngff.viewer.layer_plan import layer_kind
 from napari_ngff.viewer.painting.label_owners import are_of_others
+from napari_ngff.viewer.saving.annotations import annotations_of
 from napari_ngff.viewer.unexpected import Signal
 
 if TYPE_CHECKING:
@@ -100,6 +101,11 @@ class ShownLayers:
         """List the layers of labels."""
         return [layer for slot, layer in self.by_slot().items() if slot[1] == "labels"]
 
+    def layers_to_leave(self) -> list[Any]:
+        """List the labels, and what the user made on the field on screen."""
+        shown = self._state.shown.position
+        return [*self.labels(), *(x for x, at in self._extras.items() if at == shown)]
+
     def owns_layer(self, layer: Layer) -> bool:
         """Return whether a layer is one of the browser."""
         return layer in self.by_slot().values()
@@ -150,9 +156,10 @@ class ShownLayers:
         return self.slots.labels_in_use(self.viewer)
 
     def note_work(self) -> object:
-        """Note how far the work on labels is, to find later whether it went on."""
-        labels = [x for x in self.labels() if hasattr(x, "saver")]
-        return [(x.saver, x.canvas.version, x.unsaved, x.is_painting) for x in labels]
+        """Note how far the work on the field is, to find later whether it went on."""
+        annotations, left = annotations_of(self.viewer), self.layers_to_leave()
+        states = [x.state for x in annotations if x.goes_with(left)]
+        return [(x.subject, x.version, x.unsaved, x.drawn) for x in states]
 
     def follow_layers(self) -> None:
         """Keep the layers of a field that is shown now, and show what lies on it."""
@@ -166,7 +173,11 @@ class ShownLayers:
             viewer.layers.selection.active = visible[-1]
 
     def _show_extras(self) -> None:
-        """Show the layers of the user on the field on screen, and hide all others."""
+        """Show the layers of the user on the field on screen, and hide all others.
+
+        Those that have a file of their own go and come with their field.
+        """
+        annotations_of(self.viewer).follow_fields()
         viewer, shown = self.viewer, self._state.shown.position
         for layer, position in list(self._extras.items()):
             if layer not in viewer.layers:

@@ -110,6 +110,18 @@ class Annotation:
         Called when it was added to the viewer, and when it shows another image.
         """
 
+    @classmethod
+    def restore(cls, owner: Annotations, image: Any, kept: Any) -> None:
+        """Show what a process that ended has left, as unsaved.
+
+        Parameters
+        ----------
+        image
+            A layer of the image.
+        kept
+            A journal of this kind.
+        """
+
     @property
     def layer(self) -> Any:
         """The layer; None where there is none, or none any more."""
@@ -201,6 +213,12 @@ class Annotation:
     def leave(self, *, keep: bool) -> None:
         """Stop following it: keep for later what is unsaved, or discard that."""
 
+    def note_written(self) -> None:
+        """Note that the user has saved it by napari, in another file."""
+
+    def follow_field(self) -> None:
+        """Go away if the image is not on screen any more: another field is."""
+
     def note_removed(self) -> None:
         """Note that its layer was removed from the viewer."""
 
@@ -217,8 +235,12 @@ class Annotations:
 
     Attributes
     ----------
+    kinds
+        See above.
     has_images
         Whether the viewer had an image of ours.
+    selected_before
+        The layer that was selected when the newest one was added.
     title_of
         Names the field that a layer shows or belongs to; "" for none.
     """
@@ -232,9 +254,9 @@ class Annotations:
     def __init__(
         self, viewer: ViewerModel, kinds: Sequence[type[Annotation]] = ()
     ) -> None:
-        self._viewer, self._kinds = weakref.ref(viewer), kinds
+        self._viewer, self.kinds = weakref.ref(viewer), kinds
         self._all: list[Annotation] = []
-        self.has_images = False
+        self.has_images, self.selected_before = False, None
         self.title_of: Callable[[Any], str] = lambda _: ""
         _of_viewers[viewer] = self
 
@@ -242,6 +264,13 @@ class Annotations:
     def viewer(self) -> ViewerModel | None:
         """The viewer; None when it is gone."""
         return self._viewer()
+
+    def follow_fields(self) -> None:
+        """Follow what all layers show now, as other fields are on screen."""
+        for annotation in self:
+            annotation.follow_field()
+        for layer in () if self.viewer is None else tuple(self.viewer.layers):
+            self.attach(layer)
 
     def __iter__(self) -> Iterator[Annotation]:
         self._all = [each for each in self._all if not each.is_over]
@@ -253,7 +282,7 @@ class Annotations:
 
     def attach(self, layer: Any) -> None:
         """Follow a layer that was added, or that shows another image now."""
-        for kind in self._kinds:
+        for kind in self.kinds:
             kind.attach(self, layer)
         self.changed.emit()
 

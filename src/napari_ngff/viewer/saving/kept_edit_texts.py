@@ -7,7 +7,7 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from napari_ngff.viewer.notices import shorten_name
+from napari_ngff.viewer.notices import count_noun, shorten_name
 
 if TYPE_CHECKING:
     from napari_ngff.labels.kept_edits import KeptEdits
@@ -77,7 +77,7 @@ def describe_edits(
 
 def count_edits(kept: KeptEdits) -> str:
     """Return a text such as "2 edits and changed classes of 'mitosis'"."""
-    parts = [f"{kept.count} edit{'s' * (kept.count != 1)}"] if kept.count else []
+    parts = [count_noun(kept.count, kept.noun)] if kept.count else []
     if kept.has_classes:
         parts.append("changed classes" if parts else "Changed classes")
     return f"{' and '.join(parts)} of '{shorten_name(kept.name)}'"

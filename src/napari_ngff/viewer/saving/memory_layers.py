@@ -40,7 +40,8 @@ class MemoryAnnotation(Annotation):
         What was opened from a file, or made by this package of something that is in
         one, counts from its first change on.
         """
-        if not isinstance(layer, Labels | Points | Shapes) or hasattr(layer, "saver"):
+        is_drawn = isinstance(layer, Labels | Points | Shapes)
+        if not is_drawn or owner.of_layer(layer) is not None:
             return
         is_ours = any(str(key).startswith(KEY) for key in layer.metadata)
         if not (is_ours or layer.source.path or layer.source.sample):
@@ -73,6 +74,10 @@ class MemoryAnnotation(Annotation):
         if viewer is not None:
             viewer.layers.selection.active = self.layer
             Window.current.ask_layer_file(viewer)
+
+    def note_written(self) -> None:
+        """Note that a file has the layer."""
+        note_saved([self.layer])
 
 
 # Layers that hold what no file has; whether that came after they were added.

@@ -24,11 +24,16 @@ from napari_ngff.labels.kept_edits import (
 )
 from napari_ngff.viewer.layer_plan import is_joined, layer_kind, origin_of
 from napari_ngff.viewer.notices import shorten_name
-from napari_ngff.viewer.painting.brush import ERASE, PAINT, PAINTING
+from napari_ngff.viewer.painting.brush import PAINTING
 from napari_ngff.viewer.painting.label_target import TARGET, image_file
-from napari_ngff.viewer.painting.layer_classes import classes_of_layer
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.private.napari_window import calling_all_listeners, is_in_window
+from napari_ngff.viewer.saving.annotations import annotations_of
+from napari_ngff.viewer.saving.file_journal import (
+    KeptFile,
+    delete_kept_file,
+    find_kept_files,
+)
 from napari_ngff.viewer.saving.kept_edit_texts import (
     BUSY,
     CLOSED,
@@ -47,10 +52,11 @@ from napari_ngff.viewer.saving.restored_layers import (
     make_labels,
     open_saved,
     place_opened,
+    show_restored,
     size_text,
 )
 from napari_ngff.viewer.saving.save_report import reported_journal
-from napari_ngff.viewer.settings import last_tool, note_tool
+from napari_ngff.viewer.settings import note_tool
 from napari_ngff.viewer.unexpected import Signal
 from napari_ngff.viewer.window import DISCARD, RESTORE, Window
 
@@ -63,7 +69,6 @@ if TYPE_CHECKING:
 
     from napari_ngff.labels.canvas import Canvas
     from napari_ngff.labels.journal import Journal
-    from napari_ngff.labels.saving.journal_records import KeptClasses
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.viewer.browsing.browser import Browser
     from napari_ngff.viewer.browsing.positions import Position
@@ -310,8 +315,11 @@ class EditRecovery:
         self.find_edits([])
 
     def _discard_edits(self, viewer: ViewerModel, kept: KeptEdits) -> None:
-        layer = find_labels(viewer, kept)
         try:
+            if isinstance(kept, KeptFile):
+                delete_kept_file(kept.folder)
+                return
+            layer = find_labels(viewer, kept)
             discard_journal(kept.folder, None if layer is None else layer.saver)
         # Another process holds or has restored them since they were found.
         except (BlockingIOError, FileNotFoundError):
@@ -381,11 +389,15 @@ class EditRecovery:
 
         Returns whether they are. If restoring fails, the reason is shown.
         """
+        image = find_image(viewer, kept)
+        if isinstance(kept, KeptFile):
+            if image is not None:
+                self._restore_file(viewer, image, kept)
+            return image is not None
         layer = find_labels(viewer, kept)
         if layer is not None:
             self._restore_into(viewer, layer, layer, kept)
             return True
-        image = find_image(viewer, kept)
         if image is None or self._is_beside(kept):
             return False
         self._restoring.add(kept.folder)
@@ -403,6 +415,25 @@ class EditRecovery:
         place, shown = position_of(browser, kept.image), browser and browser.position
         return bool(
             place and shown and place != replace(shown, acquisition=place.acquisition)
+        )
+
+    def _restore_file(self, viewer: ViewerModel, image: Image, kept: KeptFile) -> None:
+        """Restore an annotation that has a file of its own."""
+        annotations = annotations_of(viewer)
+        try:
+            kinds = {kind.__name__: kind for kind in annotations.kinds}
+            kinds[kept.kind].restore(annotations, image, kept)
+        except (BlockingIOError, FileNotFoundError):
+            show_warning(TAKEN.format(kept.name))
+        except Exception as error:  # noqa: BLE001  whatever the text makes of it
+            self._report_failure(kept, error)
+        else:
+            self._report_restored(kept)
+
+    def _report_restored(self, kept: KeptEdits) -> None:
+        Window.current.show_passing(
+            f"Restored: {shorten_name(kept.name)}.\n"
+            f"{count_edits(kept)}. Press Ctrl+S to save."
         )
 
     def _restore_opened(
@@ -474,11 +505,8 @@ class EditRecovery:
                 journal.close()  # else the next try could not open it
             self._report_failure(kept, error)
             return
-        _show_restored(viewer, target, journal.content.classes)
-        Window.current.show_passing(
-            f"Restored: {shorten_name(kept.name)}.\n"
-            f"{count_edits(kept)}. Press Ctrl+S to save."
-        )
+        show_restored(viewer, target, journal.content.classes)
+        self._report_restored(kept)
         if drawn is not None:
             Window.current.run_work(
                 partial(_rasterise_levels, drawn, levels),
@@ -502,7 +530,9 @@ def _find_edits(
     """Find kept edits, also those of layers that were removed; in a worker."""
     for saver in removed:
         saver.keep_journal()
-    return find_kept_edits(nodes, places, unreadable)
+    tops = {*map(address_text, nodes), *places} - {""}
+    found = find_kept_edits(nodes, places, unreadable)
+    return [*found, *find_kept_files(tops, unreadable)]
 
 
 def _try_to_open(
@@ -523,48 +553,6 @@ def _try_to_open(
             _rasterise_levels(drawn, levels)
             return journal, drawn
     return journal, None
-
-
-def _show_restored(
-    viewer: ViewerModel, layer: OMEZarrLabels, classes: KeptClasses
-) -> None:
-    """Show a layer with restored edits and classes, ready to continue painting."""
-    if layer not in viewer.layers:
-        viewer.add_layer(layer)
-    # Classes that the file had then may have been changed in it since.
-    is_in_file = layer.saver is not None and layer.saver.writer is not None
-    if classes.text and (classes.unsaved or not is_in_file):
-        with suppress(ValueError):  # of a newer version
-            classes_of_layer(layer).restore_classes(classes)
-    layer.visible = True
-    viewer.layers.selection.active = layer
-    _show_plane(viewer, layer)
-    # A tool that the user has selected meanwhile stays.
-    if layer.mode == "pan_zoom":
-        tool, last = last_tool(), layer.canvas.log.last_edit
-        # The eraser of a later session would take away what is restored.
-        if tool.get("mode") == ERASE and last is not None and last.label:
-            tool["mode"] = PAINT
-        layer.take_tool(tool)
-    _continue_label(layer)
-
-
-def _show_plane(viewer: ViewerModel, layer: OMEZarrLabels) -> None:
-    """Move the sliders to the section and the time of the last edit."""
-    last = layer.canvas.log.last_edit
-    fixed = dict(() if last is None else last.fixed)
-    world = layer.data_to_world([fixed.get(axis, 0) for axis in range(layer.ndim)])
-    first = viewer.dims.ndim - layer.ndim
-    axes = [axis for axis in fixed if first + axis not in viewer.dims.displayed]
-    viewer.dims.set_point([first + axis for axis in axes], [world[a] for a in axes])
-
-
-def _continue_label(layer: OMEZarrLabels) -> None:
-    """Select the label of the last stroke, unless the user has chosen another."""
-    painted = [edit.label for edit in layer.canvas.edits if edit.label]
-    # napari begins with label 1, which may be another object.
-    if painted and layer.selected_label == 1:
-        layer.selected_label = painted[-1]
 
 
 def _rasterise_levels(drawn: Canvas, levels: Sequence[int]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,11 +21,14 @@ from napari_ngff.viewer.layer_plan import (
     origin_of,
 )
 from napari_ngff.viewer.layers import OVER_IMAGE
+from napari_ngff.viewer.painting.brush import ERASE, PAINT
 from napari_ngff.viewer.painting.label_target import image_file
+from napari_ngff.viewer.painting.layer_classes import classes_of_layer
 from napari_ngff.viewer.painting.new_labels import free_name, new_labels
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.placing.system_views import follow_image
 from napari_ngff.viewer.placing.user_alignment import unsaved_move
+from napari_ngff.viewer.settings import last_tool
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,6 +37,7 @@ if TYPE_CHECKING:
     from napari.layers import Image
 
     from napari_ngff.labels.kept_edits import KeptEdits
+    from napari_ngff.labels.saving.journal_records import KeptClasses
     from napari_ngff.viewer.layer_plan import LayerData, LayerOrigin
 
 __all__ = [
@@ -41,6 +46,7 @@ __all__ = [
     "make_labels",
     "open_saved",
     "place_opened",
+    "show_restored",
     "size_text",
 ]
 
@@ -160,3 +166,45 @@ def _new_labels(
 def size_text(shape: Sequence[int]) -> str:
     """Return a shape as text, such as "64 x 80"."""
     return " x ".join(map(str, shape))
+
+
+def show_restored(
+    viewer: ViewerModel, layer: OMEZarrLabels, classes: KeptClasses
+) -> None:
+    """Show a layer with restored edits and classes, ready to continue painting."""
+    if layer not in viewer.layers:
+        viewer.add_layer(layer)
+    # Classes that the file had then may have been changed in it since.
+    is_in_file = layer.saver is not None and layer.saver.writer is not None
+    if classes.text and (classes.unsaved or not is_in_file):
+        with suppress(ValueError):  # of a newer version
+            classes_of_layer(layer).restore_classes(classes)
+    layer.visible = True
+    viewer.layers.selection.active = layer
+    _show_plane(viewer, layer)
+    # A tool that the user has selected meanwhile stays.
+    if layer.mode == "pan_zoom":
+        tool, last = last_tool(), layer.canvas.log.last_edit
+        # The eraser of a later session would take away what is restored.
+        if tool.get("mode") == ERASE and last is not None and last.label:
+            tool["mode"] = PAINT
+        layer.take_tool(tool)
+    _continue_label(layer)
+
+
+def _show_plane(viewer: ViewerModel, layer: OMEZarrLabels) -> None:
+    """Move the sliders to the section and the time of the last edit."""
+    last = layer.canvas.log.last_edit
+    fixed = dict(() if last is None else last.fixed)
+    world = layer.data_to_world([fixed.get(axis, 0) for axis in range(layer.ndim)])
+    first = viewer.dims.ndim - layer.ndim
+    axes = [axis for axis in fixed if first + axis not in viewer.dims.displayed]
+    viewer.dims.set_point([first + axis for axis in axes], [world[a] for a in axes])
+
+
+def _continue_label(layer: OMEZarrLabels) -> None:
+    """Select the label of the last stroke, unless the user has chosen another."""
+    painted = [edit.label for edit in layer.canvas.edits if edit.label]
+    # napari begins with label 1, which may be another object.
+    if painted and layer.selected_label == 1:
+        layer.selected_label = painted[-1]

@@ -29,7 +29,7 @@ TITLE = "Unsaved changes"
 
 ONE = "{} {} not saved. Restore {}?"
 
-SEVERAL = "Edits of {} label images were not saved. Restore them?"
+SEVERAL = "Changes of {} annotations were not saved. Restore them?"
 
 LOST = {
     RESTORE: window.RESTORE,

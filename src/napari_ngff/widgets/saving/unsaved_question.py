@@ -15,7 +15,6 @@ from napari_ngff.viewer.browsing.positions import inline_title
 from napari_ngff.viewer.painting.new_labels import is_shown
 from napari_ngff.viewer.private.napari_window import qt_window_of
 from napari_ngff.viewer.saving.autosave import AutoSaver
-from napari_ngff.viewer.saving.memory_layers import note_saved
 from napari_ngff.viewer.saving.recovery import position_of
 from napari_ngff.viewer.session import all_viewers, session_of
 from napari_ngff.viewer.unexpected import report_unexpected
@@ -111,7 +110,9 @@ class WindowGuard(EventWatcher):
         saved = [x for x in layers if not selected or x in layers.selection]
         paths = LayerList.save(layers, path, selected=selected, **how)
         if paths:
-            note_saved(saved)
+            for annotation in self._annotations:
+                if annotation.layer in saved:
+                    annotation.note_written()
         return paths
 
     def remove_layers(self) -> None:
