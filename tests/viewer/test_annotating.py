@@ -496,3 +496,24 @@ def test_a_correction_in_labels_of_others_annotates_no_field(tmp_path):
     viewer.layers["nuclei"].saver.save_now()
     assert browser.states.shown_labels == "mine"
     assert list(browser.states.count_by_well()) == ["A/1"]
+
+
+def test_a_tool_in_hand_on_other_labels_stays_there_from_field_to_field(tmp_path):
+    root = write_plate(
+        tmp_path / "p", grid=(1, 3), fields=1, labelled=lambda well: ("nuclei",)
+    )
+    viewer = ViewerModel()
+    browser = session_of(viewer).browse(open_node(root))
+    browser.show_field("A/1")
+    viewer.add_layer(new_labels(viewer.layers[0], "mine"))
+    annotation = begin_annotation(viewer, "mine")
+    viewer.layers.selection.active = viewer.layers["nuclei"]
+    viewer.layers["nuclei"].mode = "paint"
+    browser.show_field("A/2")
+    active = viewer.layers.selection.active
+    assert (active.name, active.mode) == ("nuclei", "paint")
+    assert active.saver.journal.place[1] == "A/2/0/labels/nuclei"
+    viewer.layers["nuclei"].mode = "pan_zoom"
+    browser.show_field("A/3")
+    assert viewer.layers.selection.active.name == "mine"
+    annotation.close()

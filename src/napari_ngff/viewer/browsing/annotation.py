@@ -230,8 +230,12 @@ class AnnotationRound:
         if layer is not None:
             if not layer.visible:  # else napari would put the tool away
                 layer.visible = True
-            # Those of others stay as they are: the user may have a tool in hand there.
-            if not are_of_others(layer):
+            # Those of others stay as they are: the user may have a tool in hand there,
+            # or correct other labels than those of the round.
+            active: Any = viewer.layers.selection.active
+            is_other = label_name(active) not in (None, self.name)
+            has_tool = is_other and getattr(active, "mode", None) in PAINTING
+            if not are_of_others(layer) and not has_tool:
                 viewer.layers.selection.active = layer
                 if layer.editable and layer.mode not in PAINTING:
                     layer.mode = "paint"
