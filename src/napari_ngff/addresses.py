@@ -12,8 +12,6 @@ from __future__ import annotations
 import re
 from urllib.parse import quote, unquote
 
-__all__ = ["MARK", "hide_secrets", "join_address", "public_address", "read_name"]
-
 MARK = "://"
 
 ADDRESS = re.compile(r"\b[A-Za-z][\w+.-]*://\S+")

@@ -29,21 +29,6 @@ if TYPE_CHECKING:
     from napari_ngff.metadata.model import JSON, Acquisition, Channel, Problem
     from napari_ngff.plate.tables.measure_labels import MeasureResult
 
-__all__ = [
-    "Collection",
-    "Image",
-    "LabelImage",
-    "LazyMembers",
-    "OpenedGroup",
-    "Plate",
-    "Well",
-    "check",
-    "measure",
-    "open_ome_zarr",
-    "pack",
-    "unpack",
-]
-
 MemberT = TypeVar("MemberT")
 
 

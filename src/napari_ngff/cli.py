@@ -42,8 +42,6 @@ if TYPE_CHECKING:
 
     from napari_ngff.metadata.model import JSON
 
-__all__ = ["main"]
-
 WINDOW = 1400, 900
 """Width and height of the window where the screen has room, in pixels."""
 

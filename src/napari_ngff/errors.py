@@ -36,32 +36,6 @@ from napari_ngff.addresses import hide_secrets
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = [
-    "AGAIN",
-    "CHECK_ADDRESS",
-    "LOG_IN",
-    "REOPEN",
-    "AccessError",
-    "ChunkError",
-    "ConflictError",
-    "CorruptDataError",
-    "FileChangedError",
-    "LoginNeededError",
-    "NameTakenError",
-    "NodeNotFoundError",
-    "NotOMEZarrError",
-    "OMEZarrError",
-    "OptionError",
-    "ServerError",
-    "TargetExistsError",
-    "UnsupportedError",
-    "beyond_limits",
-    "error_text",
-    "is_refusal",
-    "may_pass",
-    "remedy_of",
-]
-
 # Remedies that code compares with: see `ChunkError`.
 AGAIN = "Try again."
 OVERWRITE = "Choose another name, or overwrite it."

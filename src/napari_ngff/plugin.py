@@ -20,23 +20,6 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.layer_plan import LayerData
     from napari_ngff.widgets.opening import RemoteOpening
 
-__all__ = [
-    "convert_files",
-    "get_reader",
-    "measure_labels",
-    "new_labels",
-    "open_url",
-    "restore_edits",
-    "sample_cells",
-    "sample_plate",
-    "sample_stack",
-    "save_as",
-    "show_more_channels",
-    "view_region",
-    "write_layers",
-    "write_single_file",
-]
-
 
 def get_reader(path: str | Sequence[str]) -> Callable[[Any], list[Any]] | None:
     """Give napari our reader, or None if the path is no OME-Zarr.

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.check.repair import RepairedFile
     from napari_ngff.store.check.visit_groups import Finding
 
-__all__ = ["add_check"]
-
 MOST = 5
 """Number of problems in the message of ``--json``."""
 

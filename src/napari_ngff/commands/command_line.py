@@ -19,19 +19,6 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterator
 
-__all__ = [
-    "FAILED",
-    "WRONG_CALL",
-    "add_command",
-    "add_path",
-    "add_scheduler",
-    "keeping_no_chunks",
-    "print_line",
-    "report_failure",
-    "report_value_errors",
-    "show_progress",
-]
-
 DELAY = 0.5
 """Seconds before a bar is shown."""
 

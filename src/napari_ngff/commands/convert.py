@@ -20,8 +20,6 @@ from napari_ngff.store.convert.rebuild_pyramid import METHODS, rebuild
 if TYPE_CHECKING:
     import argparse
 
-__all__ = ["add_convert"]
-
 SHOWN = 20
 """Problems that are printed one by one."""
 

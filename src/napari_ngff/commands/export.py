@@ -26,8 +26,6 @@ from napari_ngff.store.pyramids.pyramid import open_pyramid
 if TYPE_CHECKING:
     import argparse
 
-__all__ = ["add_export"]
-
 
 def add_export(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command to a parser of commands."""

@@ -22,8 +22,6 @@ from napari_ngff.store.hierarchy.node import open_node
 if TYPE_CHECKING:
     import argparse
 
-__all__ = ["add_measure"]
-
 
 def add_measure(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command to a parser of commands."""

@@ -15,8 +15,6 @@ from napari_ngff.labels.places.merge_sidecar import merge
 if TYPE_CHECKING:
     import argparse
 
-__all__ = ["add_merge"]
-
 
 def add_merge(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command to a parser of commands."""

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-__all__ = ["add_pack"]
-
 
 def add_pack(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add both commands to a parser of commands."""

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.arrays.boxes import Box
     from napari_ngff.store.arrays.lazy_array import ArraySource
 
-__all__ = ["BUDGET", "NOTED", "Canvas"]
-
 BUDGET = 64 << 20
 """Bytes of rasterised chunks and undo records that a canvas keeps."""
 

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.arrays.boxes import Box
     from napari_ngff.store.arrays.lazy_array import ArraySource
 
-__all__ = ["BelowEdits", "CanvasLevel", "Chunk", "DrawnLevels", "LevelArray"]
-
 LARGEST = 1 << 31
 """A level of more bytes is not handed over as one array."""
 

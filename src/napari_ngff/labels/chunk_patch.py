@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from napari_ngff.labels.level_grid import LevelGrid
     from napari_ngff.store.arrays.boxes import Box
 
-__all__ = ["ChunkPatch"]
-
 
 class ChunkPatch:
     """The labels that the edits up to `end` paint in a chunk.

@@ -10,8 +10,6 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["FIRST_COLORS", "PALETTE", "free_color"]
-
 RGBA = tuple[int, int, int, int]
 """Red, green, blue, alpha, each 0-255."""
 

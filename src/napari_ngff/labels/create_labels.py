@@ -45,8 +45,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.pyramids.pyramid import Pyramid
     from napari_ngff.store.write.transaction import NewTree, Transaction
 
-__all__ = ["METHOD", "SOFTWARE", "NewLabels", "create_labels", "level_factors"]
-
 METHOD: Method = "mode"
 """Of new labels: a voxel of a coarser level lies in the middle of its block, where the
 transformations say, which is not true of the block's first voxel."""

@@ -18,16 +18,6 @@ if TYPE_CHECKING:
     from napari_ngff.labels.level_grid import Indices
     from napari_ngff.store.arrays.boxes import Box
 
-__all__ = [
-    "SMALL",
-    "Dab",
-    "crescent_boxes",
-    "dab_over",
-    "fills_box",
-    "part_of",
-    "reached_mask",
-]
-
 Dab = tuple["NDArray[np.float64]", ...]
 """Per axis: how far each voxel of a box is from the middle along it, squared."""
 

@@ -33,8 +33,6 @@ Shape = PlainShape | Raster
 MOST_PACKED = 64
 """Bytes of runs for a packed one: those of a shape are 20 at most."""
 
-__all__ = ["Edit", "EditLog", "dump_edit", "join_edits", "load_edit"]
-
 
 @dataclass(frozen=True, slots=True)
 class Edit:

@@ -25,14 +25,6 @@ if TYPE_CHECKING:
 
     from napari_ngff.store.hierarchy.node import Node
 
-__all__ = [
-    "TODO",
-    "FieldState",
-    "FieldStates",
-    "LastAnnotated",
-    "read_last_annotated",
-]
-
 # Written to files in English whatever the interface shows (docs/design/008).
 STATES = ("to do", "in progress", "done", "flagged")
 TODO = STATES[0]

@@ -26,15 +26,6 @@ if TYPE_CHECKING:
     from napari_ngff.labels.saving.journal_records import JournalHead
     from napari_ngff.store.hierarchy.node import Node
 
-__all__ = [
-    "KeptEdits",
-    "address_text",
-    "find_kept_edits",
-    "image_of_label",
-    "is_below",
-    "place_text",
-]
-
 LABELS = "/labels/"
 
 LATEST = 1 << 33

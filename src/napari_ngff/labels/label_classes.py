@@ -21,23 +21,6 @@ if TYPE_CHECKING:
     from napari_ngff.labels.used_labels import UsedLabels
     from napari_ngff.metadata.model import LabelInfo
 
-__all__ = [
-    "NAME",
-    "PLACE",
-    "LabelClass",
-    "classes_of",
-    "dump_classes",
-    "dump_kept_classes",
-    "find_class_conflicts",
-    "has_marked_classes",
-    "keep_stored_classes",
-    "load_classes",
-    "load_kept_classes",
-    "rename_class",
-    "with_classes",
-    "with_classes_in_use",
-]
-
 # With a prefix, so that they meet no key of another program.
 NAME, LOCKED, HIDDEN, PLACE = (
     "class-name",

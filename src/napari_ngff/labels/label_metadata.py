@@ -22,13 +22,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.store.write.transaction import Transaction
 
-__all__ = [
-    "read_label_info",
-    "rebase_label_info",
-    "with_label_info",
-    "write_label_info",
-]
-
 VALUE = "label-value"
 
 K = TypeVar("K")

@@ -21,15 +21,6 @@ if TYPE_CHECKING:
     from napari_ngff.labels.level_grid import Indices
     from napari_ngff.store.arrays.boxes import Box
 
-__all__ = [
-    "FILL_BUDGET",
-    "LISTED",
-    "flood_region",
-    "known_ids",
-    "split_object",
-]
-
-
 FILL_BUDGET = 1 << 25
 """Most voxels that are read to fill a region, in whole chunks: about a second of
 work."""

@@ -65,8 +65,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.arrays.boxes import AxisOrder, Cell
     from napari_ngff.store.pyramids.level_reduction import Method
 
-__all__ = ["LabelWriter"]
-
 
 class LabelWriter:
     """Saves the edits of a canvas into the files of a label image.

@@ -30,20 +30,6 @@ if TYPE_CHECKING:
     from napari_ngff.labels.label_classes import LabelClass
     from napari_ngff.store.arrays.boxes import Box
 
-__all__ = [
-    "PLANE",
-    "OutlinePolygon",
-    "axis_letters",
-    "find_boxes",
-    "find_polygons",
-    "outline_features",
-    "save_boxes",
-    "save_outlines",
-    "unit_of_boxes",
-    "write_boxes",
-]
-
-
 PLANE = 1 << 28
 """Most voxels of a plane whose objects are outlined; it is in memory as a whole."""
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from napari_ngff.labels.shapes import Cover
     from napari_ngff.store.arrays.boxes import Box
 
-__all__ = ["Raster"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Raster:

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from napari_ngff.labels.level_grid import Indices, LevelGrid
     from napari_ngff.store.arrays.boxes import Box
 
-__all__ = ["cover_runs", "mask_runs", "point_runs", "sort_runs"]
-
 
 def mask_runs(mask: Any, origin: Sequence[int]) -> Indices:
     """Find the runs of a mask whose first voxel lies at `origin`."""

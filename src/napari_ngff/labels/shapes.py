@@ -35,19 +35,6 @@ if TYPE_CHECKING:
     from napari_ngff.labels.level_grid import Indices, LevelGrid
     from napari_ngff.store.arrays.boxes import Box
 
-__all__ = [
-    "Cover",
-    "Everywhere",
-    "Mask",
-    "Polygon",
-    "Shape",
-    "Stroke",
-    "is_large",
-    "polygon_rows",
-    "polygon_runs",
-]
-
-
 Points = tuple[tuple[int, int], ...]
 
 EXACT = 1 << 26

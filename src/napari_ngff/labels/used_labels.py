@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from napari_ngff.labels.edits import Edit
     from napari_ngff.store.arrays.lazy_array import ArraySource
 
-__all__ = ["StoredLabels", "UsedLabels"]
-
 SMALL = 1 << 16
 """Of labels below it is known which ones pixels have; of others, up to which one."""
 

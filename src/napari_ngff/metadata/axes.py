@@ -10,8 +10,6 @@ from napari_ngff.metadata.units import SPACE_UNITS, TIME_UNITS
 if TYPE_CHECKING:
     from napari_ngff.metadata.cursor import Cursor
 
-__all__ = ["AXES_BEFORE_0_3", "parse_axes"]
-
 TYPES = {"t": "time", "c": "channel", "z": "space", "y": "space", "x": "space"}
 
 AXES_BEFORE_0_3 = tuple(Axis(name, TYPES[name]) for name in "tczyx")

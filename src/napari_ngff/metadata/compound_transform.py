@@ -14,19 +14,6 @@ if TYPE_CHECKING:
     from napari_ngff.metadata.transform import Matrix, Points
     from napari_ngff.metadata.vector_field import VectorField
 
-__all__ = [
-    "Bijection",
-    "ByDimension",
-    "Coordinates",
-    "DimensionPart",
-    "Displacements",
-    "FieldTransformation",
-    "Inverse",
-    "Sequence",
-    "compose_steps",
-    "smooth_fields",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Sequence(Transformation):

@@ -14,8 +14,6 @@ from dataclasses import dataclass
 
 from napari_ngff.metadata.model import Consequence, Problem, Severity
 
-__all__ = ["Cursor"]
-
 INTEGERS = range(-(2**63), 2**64)
 """Values of integer pixels (int64 and uint64), and so of labels."""
 

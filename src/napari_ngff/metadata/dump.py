@@ -35,14 +35,6 @@ if TYPE_CHECKING:
     )
     from napari_ngff.metadata.systems import SystemLink
 
-__all__ = [
-    "dump_image",
-    "dump_labels",
-    "dump_plate",
-    "dump_well",
-    "usual_color",
-]
-
 ALPHANUMERIC = re.compile(r"[A-Za-z0-9]+")
 NODE_NAME = re.compile(r"(?!__)(?!\.+$)[A-Za-z0-9_.-]+")  # 0.6: a Zarr node name
 

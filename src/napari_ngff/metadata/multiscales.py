@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from napari_ngff.metadata.model import Axis
     from napari_ngff.metadata.transform import Transformation
 
-__all__ = ["parse_multiscales"]
-
 SIMPLE = ("scale", "translation", "identity")
 
 

@@ -15,16 +15,6 @@ if TYPE_CHECKING:
 
     from napari_ngff.metadata.transform import Transformation
 
-__all__ = [
-    "Axis",
-    "CoordinateSystem",
-    "Reference",
-    "Scene",
-    "SystemGraph",
-    "SystemLink",
-]
-
-
 FIELD_COST = 10_000
 LOSS_COST = 100
 """Costs in steps of 1. Ways of matrices are preferred to ways with a field, ways that

@@ -34,15 +34,6 @@ if TYPE_CHECKING:
     from napari_ngff.metadata.transform import Transformation
     from napari_ngff.metadata.version import Version
 
-__all__ = [
-    "INTRINSIC",
-    "dump_axis",
-    "dump_link",
-    "dump_system",
-    "dump_systems",
-    "dump_transformation",
-]
-
 
 def dump_transformation(transformation: Transformation) -> JSON:
     """Return a transformation without its ends.

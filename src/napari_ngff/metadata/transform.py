@@ -15,20 +15,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-__all__ = [
-    "Affine",
-    "Identity",
-    "MapAxis",
-    "Matrix",
-    "Points",
-    "ProjectAxis",
-    "Rotation",
-    "Scale",
-    "Stored",
-    "Transformation",
-    "Translation",
-]
-
 Matrix = npt.NDArray[np.float64]
 """Homogeneous, shape (M + 1, N + 1)."""
 

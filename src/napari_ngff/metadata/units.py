@@ -5,16 +5,6 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 
-__all__ = [
-    "MICROMETER",
-    "SPACE_UNITS",
-    "TIME_UNITS",
-    "to_micrometers",
-    "unit_factor",
-    "unit_name",
-    "unit_symbol",
-]
-
 MICROMETER = "micrometer"
 
 PREFIXES = {

@@ -20,15 +20,6 @@ if TYPE_CHECKING:
 
     from napari_ngff.metadata.transform import Points
 
-__all__ = [
-    "INTERPOLATIONS",
-    "FieldArray",
-    "VectorField",
-    "interpolate_array",
-    "make_lattice",
-    "solve_points",
-]
-
 INTERPOLATIONS = {"nearest": 0, "linear": 1, "cubic": 3}
 """Name in the format -> degree of the spline."""
 

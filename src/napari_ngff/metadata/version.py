@@ -4,19 +4,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = [
-    "LABEL_VERSIONS",
-    "UNSTATED",
-    "V0_1",
-    "V0_3",
-    "V0_4",
-    "V0_5",
-    "V0_6",
-    "VERSIONS",
-    "Version",
-]
-
-
 LATER = (1, 0)
 """Numbers of a text that has none, which is read as a later version."""
 

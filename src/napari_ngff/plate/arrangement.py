@@ -26,14 +26,6 @@ if TYPE_CHECKING:
     from napari_ngff.plate.plate_contents import FieldImage, PlateContents
     from napari_ngff.plate.plate_layout import Offset
 
-__all__ = [
-    "PlacedField",
-    "Remark",
-    "ScreenArrangements",
-    "WellArrangement",
-    "reason_of",
-]
-
 ArrangementKey = tuple[str | None, int | None, tuple[int, ...]]
 """Path of the well, acquisition, and those that it is shown together with."""
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from napari_ngff.store.arrays.boxes import Box
 
-__all__ = ["PART_BYTES", "PLANE_BYTES", "KeptPlane", "LevelPlanes", "kept", "make_room"]
-
 Pixels = np.ndarray[Any, Any]
 
 Lead = tuple[int, ...]

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from napari_ngff.plate.plate_contents import FieldImage
     from napari_ngff.store.pyramids.pyramid import Pyramid
 
-__all__ = ["WantedLevel", "can_hold", "cast_pixels", "mirror_view", "view_of"]
-
 ALIKE = 1.5
 """Largest ratio of voxel sizes at which an image's level is used without striding."""
 

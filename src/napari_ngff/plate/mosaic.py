@@ -48,14 +48,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.store.pyramids.pyramid import OnError
 
-__all__ = [
-    "MosaicPyramid",
-    "add_coarse_levels",
-    "add_missing_axes",
-    "open_mosaic",
-    "share_cells",
-]
-
 
 def add_coarse_levels(
     model: Pyramid, far: tuple[int, int], size: tuple[int, int], itemsize: int

@@ -44,8 +44,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.arrays.chunk_layout import ArrayLayout
     from napari_ngff.store.pyramids.pyramid import OnError, Pyramid
 
-__all__ = ["MosaicLevel"]
-
 FEW = 4
 """Number of wells up to which they are drawn in the thread that asks: no longer than
 one large image takes."""

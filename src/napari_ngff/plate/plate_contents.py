@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.hierarchy.location import Location
     from napari_ngff.store.hierarchy.node import Node
 
-__all__ = ["FieldImage", "PlateContents"]
-
 DOCUMENTS = {2: ".zattrs", 3: "zarr.json"}
 """Name of the document with a group's attributes, by zarr format."""
 

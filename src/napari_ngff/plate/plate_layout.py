@@ -12,18 +12,6 @@ if TYPE_CHECKING:
 
     from napari_ngff.metadata.model import PlateMetadata, WellReference
 
-__all__ = [
-    "GEOMETRIES",
-    "MapWell",
-    "Offset",
-    "PlateMap",
-    "field_offsets",
-    "grid_offsets",
-    "map_plate",
-    "row_letters",
-    "spread_numbers",
-]
-
 Offset = tuple[float, float]
 """Distance of a tile's first voxel from the mosaic's, along y and x, in voxels."""
 

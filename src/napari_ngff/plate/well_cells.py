@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.arrays.boxes import Box
     from napari_ngff.store.pyramids.pyramid import OnError, Pyramid
 
-__all__ = ["Defer", "MosaicBounds", "WellCell", "WellCells", "WellChoice"]
-
 
 @dataclass(frozen=True, slots=True)
 class WellChoice:

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
     from napari_ngff.store.sources.source import Source
 
-__all__ = ["MARGIN", "ExcessError", "call_bounded"]
-
 MARGIN = 96 << 20
 """Bytes of memory that any call may take."""
 

@@ -22,17 +22,6 @@ from numcodecs import blosc, lz4, zstd
 
 from napari_ngff.errors import CorruptDataError
 
-__all__ = [
-    "DECODERS",
-    "DECODING_ERRORS",
-    "Buffer",
-    "Decoder",
-    "inflate_stream",
-    "require_most",
-    "require_size",
-    "verify_crc32c",
-]
-
 Buffer = bytes | memoryview | npt.NDArray[np.uint8]
 """Contiguous bytes."""
 

@@ -13,8 +13,6 @@ from platformdirs import user_data_path
 if TYPE_CHECKING:
     import os
 
-__all__ = ["data_folder", "is_in_data_folder"]
-
 
 def data_folder() -> Path:
     """Return the folder, which need not exist yet."""

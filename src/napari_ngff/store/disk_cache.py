@@ -16,8 +16,6 @@ from napari_ngff.store.write.replace_file import replace_when_done
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["DiskCache", "cache_folder"]
-
 LATER = 3600
 """Seconds after which a further use of an entry is noted: a write for each would cost
 more than the order is worth."""

@@ -17,8 +17,6 @@ from napari_ngff.errors import CorruptDataError
 from napari_ngff.store.compression import Buffer, require_most
 from napari_ngff.store.limits import parse_json
 
-__all__ = ["CHECKSUMS", "FILTERS", "decode_filter", "encoded_size"]
-
 CHECKSUMS = ("adler32", "crc32", "crc32c", "fletcher32", "jenkins_lookup3")
 NUMBERS = ("delta", "fixedscaleoffset", "quantize")
 """Filters that store numbers of ``dtype`` as those of ``astype``."""

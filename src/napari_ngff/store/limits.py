@@ -8,22 +8,6 @@ from typing import Any
 
 from napari_ngff.errors import CorruptDataError, UnsupportedError
 
-__all__ = [
-    "CHUNK_VARIABLE",
-    "LARGEST_DOCUMENT",
-    "LONGEST_AXIS",
-    "TABLE_VARIABLE",
-    "allowed_chunk",
-    "check_chunk",
-    "check_document_size",
-    "check_index",
-    "check_table",
-    "documents_beside",
-    "is_document",
-    "parse_json",
-    "size_text",
-]
-
 LARGEST_DOCUMENT = 64 << 20
 """Bytes of a metadata document; a plate of 1,536 wells has some hundred kilobytes."""
 

@@ -9,8 +9,6 @@ import numpy as np
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-__all__ = ["drop_noise"]
-
 DIGITS = 15
 """Significant digits that every float64 holds exactly; the 16th and 17th are noise of
 sums and products."""

@@ -11,15 +11,6 @@ from typing import TYPE_CHECKING, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = [
-    "CORES",
-    "LOCAL_CONCURRENCY",
-    "MOST",
-    "ask_pool",
-    "go_on_after_error",
-    "share_work",
-]
-
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 

@@ -18,16 +18,6 @@ if TYPE_CHECKING:
     from napari_ngff.metadata.model import ContrastWindow
     from napari_ngff.plate.mosaic_level import MosaicLevel
 
-__all__ = [
-    "SAMPLED_WELLS",
-    "PixelContrast",
-    "measure_contrast",
-    "read_samples",
-    "separate_limits",
-    "slider_range",
-    "stated_range",
-]
-
 # Not the extremes: a few hot pixels of a camera would leave the rest dark.
 CONTRAST_PERCENTILES = (0.1, 99.9)
 CONTRAST_VOXELS = 1 << 22

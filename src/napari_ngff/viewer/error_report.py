@@ -13,8 +13,6 @@ from napari_ngff.viewer.window import Window
 if TYPE_CHECKING:
     from napari_ngff.errors import ChunkError
 
-__all__ = ["ErrorReport"]
-
 GATHER = 0.5
 """Seconds in which failures are counted before they are shown."""
 

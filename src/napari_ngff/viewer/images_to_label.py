@@ -23,16 +23,6 @@ if TYPE_CHECKING:
 
     from napari_ngff.viewer.browsing.browser import Browser
 
-__all__ = [
-    "field_choices",
-    "image_choices",
-    "open_field",
-    "overview_browser",
-    "position_in_view",
-    "same_image",
-    "well_choices",
-]
-
 
 def image_choices(
     layers: Iterable[Layer], browser: Browser | None = None

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Self
 
-__all__ = ["LabelColors", "recolor_labels"]
-
 NEAR = 1 << 20
 """Labels from 0 to below this have their row in a table, which is fastest."""
 

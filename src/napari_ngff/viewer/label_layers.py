@@ -31,16 +31,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.pyramids.resampled import BentImage
     from napari_ngff.viewer.layer_plan import LayerData, LayerPlan
 
-__all__ = [
-    "is_beside",
-    "label_colormap",
-    "label_features",
-    "label_layer",
-    "left_levels_note",
-    "rounded_note",
-    "usual_colors",
-]
-
 OTHER = (0.6, 0.6, 0.6, 0.7)
 """Red, green, blue, alpha of labels without a colour, for code that reads
 ``layer.colormap``: napari's default would be invisible. It is not what is drawn."""

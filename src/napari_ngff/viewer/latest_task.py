@@ -19,8 +19,6 @@ from napari_ngff.viewer.window import Window
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["LatestTask", "LayerChange", "LayerTask", "TaskTurn", "Wait"]
-
 Wait = Callable[[Callable[[Any], None]], Any]
 """Begins what a change waits for; gets a function to call, at once or later, with the
 answer."""

@@ -23,24 +23,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.store.pyramids.pyramid import Pyramid
 
-__all__ = [
-    "KEY",
-    "UNITLESS",
-    "LayerData",
-    "LayerOrigin",
-    "LayerPlan",
-    "SharedAxes",
-    "frame_of",
-    "is_joined",
-    "layer_arrays",
-    "layer_kind",
-    "layer_units",
-    "origin_in",
-    "origin_of",
-    "place_in_system",
-    "start_of",
-]
-
 LayerData = tuple[Any, dict[str, Any], str]
 """Data, keywords and type of a layer, as napari's readers return them."""
 

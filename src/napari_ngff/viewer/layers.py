@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.layer_plan import LayerData, LayerPlan
     from napari_ngff.viewer.placing.layer_groups import LayerGroup
 
-__all__ = ["MOST_CHANNELS", "OVER_IMAGE", "channel_count", "image_layers", "layers_of"]
-
 MANY_CHANNELS = 20
 """Number of channels from which on only the active ones are visible at first."""
 

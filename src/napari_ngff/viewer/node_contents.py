@@ -46,15 +46,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.pyramids.opened_image import OpenedImage
     from napari_ngff.store.pyramids.pyramid import OnError, Pyramid
 
-__all__ = [
-    "LayerGroup",
-    "NodeContents",
-    "keys_ahead",
-    "open_contents",
-    "plate_above",
-]
-
-
 MOST_AHEAD = 128
 """Most documents of an image, a well or a collection that are asked for so."""
 

@@ -14,20 +14,6 @@ if TYPE_CHECKING:
 
     from napari_ngff.errors import ChunkError
 
-__all__ = [
-    "MOST_IN_LINE",
-    "MOST_SHOWN",
-    "FailureKind",
-    "count_noun",
-    "failure_text",
-    "join_names",
-    "kind_of",
-    "last_part",
-    "notice_text",
-    "shorten_message",
-    "shorten_name",
-]
-
 MOST_IN_LINE = 40
 """Letters of a notification that napari shows without a click."""
 

@@ -24,14 +24,6 @@ if TYPE_CHECKING:
 
     from napari_ngff.viewer.layer_plan import LayerPlan
 
-__all__ = [
-    "keep_selected",
-    "newest_labels",
-    "select_inserted",
-    "show_memory_hint",
-    "show_value_alone",
-]
-
 HINT = (
     "Only in memory: labels without a file.\n"
     "Save them with File ▸ IO Utilities ▸ Save as…, or use File ▸ New Layer ▸"

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from napari.components import ViewerModel
     from napari.layers import Layer
 
-__all__ = ["PlaneCamera", "forget_plane", "shift_plane"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlaneView:

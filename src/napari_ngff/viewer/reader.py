@@ -41,15 +41,6 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.node_contents import NodeContents
     from napari_ngff.viewer.placing.layer_groups import LayerGroup
 
-__all__ = [
-    "browse_folder",
-    "get_reader",
-    "plain_reader",
-    "read_layers",
-    "read_node",
-    "read_paths",
-]
-
 
 def get_reader(path: str | Sequence[str]) -> Callable[[Any], list[LayerData]] | None:
     """Return whether we read a path, for napari; looks at metadata alone.

@@ -105,8 +105,6 @@ if TYPE_CHECKING:
 KINDS = (LabelAnnotation, PointsAnnotation, MemoryAnnotation)
 """Kinds of annotations, in the order in which they may take a layer."""
 
-__all__ = ["Session", "all_viewers", "session_of", "show_more_channels"]
-
 
 class Session:
     """The OME-Zarr layers of one viewer.

@@ -21,30 +21,6 @@ from napari_ngff.viewer.window import Window
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = [
-    "PLUGIN",
-    "READER_PATTERNS",
-    "apply_disk_cache",
-    "autosave_minutes",
-    "changed",
-    "forget_addresses",
-    "is_default_offered",
-    "is_default_reader",
-    "last_tool",
-    "letter_event",
-    "letter_size",
-    "make_default_reader",
-    "note_address",
-    "note_default_offered",
-    "note_tool",
-    "recent_addresses",
-    "saves_when_moving_on",
-    "set_preference",
-    "shards_to_write",
-    "version_to_write",
-    "volume_memory",
-]
-
 PLUGIN = "napari-ngff"
 
 READER_PATTERNS = ("*.zarr*", "*.ozx")

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from napari.components import Dims, ViewerModel
     from napari.layers import Layer
 
-__all__ = ["KeptSliders", "reach_last_planes"]
-
 SLACK = 1e-6
 """Part of a step that does not count: a rounding error of scales and translations."""
 

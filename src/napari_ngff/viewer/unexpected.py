@@ -15,17 +15,6 @@ from napari_ngff.errors import error_text
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = [
-    "GuardedSignal",
-    "Signal",
-    "attempt_work",
-    "call_all",
-    "call_or",
-    "catch_error",
-    "going_on",
-    "report_unexpected",
-]
-
 
 def report_unexpected(error: BaseException) -> None:
     """Show an error with its traceback, as napari does; from any thread."""

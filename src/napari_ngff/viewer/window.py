@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from napari_ngff.labels.kept_edits import KeptEdits
     from napari_ngff.metadata.model import Problem
 
-__all__ = ["DISCARD", "LATER", "RESTORE", "Window", "show_notification"]
-
 RESTORE, DISCARD, LATER = "restore", "discard", "later"
 """Answers of `Window.offer_edits`."""
 

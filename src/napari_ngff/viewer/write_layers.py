@@ -42,15 +42,6 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.layer_plan import LayerData
     from napari_ngff.viewer.saving.layer_saver import LayerSaver
 
-__all__ = [
-    "Progress",
-    "complete_path",
-    "edits_without_file",
-    "propose_target",
-    "with_ending",
-    "write",
-]
-
 ENDINGS = (".zarr", SINGLE)
 
 WORLD = "world"

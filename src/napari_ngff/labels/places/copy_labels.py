@@ -55,8 +55,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.store.write.transaction import Transaction
 
-__all__ = ["GoesOn", "LabelCopy", "copy_labels", "decoded_size"]
-
 GoesOn = Callable[[int, int], bool]
 """Called with how many objects are done, and of how many; returns whether to go on."""
 

@@ -26,15 +26,6 @@ if TYPE_CHECKING:
     from napari_ngff.metadata.model import JSON
     from napari_ngff.store.write.transaction import NewTree, Transaction
 
-__all__ = [
-    "add_to_list",
-    "change_list",
-    "claim_place",
-    "put_group",
-    "require_free",
-    "state_version",
-]
-
 
 def claim_place(
     transaction: Transaction,

@@ -22,16 +22,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.store.sources.source import Source
 
-__all__ = [
-    "LabelLocation",
-    "is_name",
-    "location_inside",
-    "name_key",
-    "name_problem",
-    "why_not_created",
-    "written_version",
-]
-
 TAKEN = ("zarr.json", ".zgroup", ".zattrs", ".zarray", ".zmetadata")
 """Names of Zarr's own documents, v3 and v2."""
 

@@ -54,8 +54,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.sources.revision import Revision
     from napari_ngff.store.write.transaction import Revisions, Transaction
 
-__all__ = ["LabelMerge", "merge"]
-
 
 @dataclass(frozen=True, slots=True)
 class LabelMerge:

@@ -39,25 +39,6 @@ from napari_ngff.store.write.shared_document import SharedDocument
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = [
-    "MOST_COPIED",
-    "Address",
-    "SidecarLabels",
-    "address_of",
-    "choose_location",
-    "forget_sidecar",
-    "image_path",
-    "name_of",
-    "open_sidecars",
-    "remember_sidecar",
-    "sidecar_candidates",
-    "sidecar_folder",
-    "sidecar_location",
-    "sidecars_of",
-    "source_of",
-    "why_elsewhere",
-]
-
 SUFFIX = ".labels.ome.zarr"
 
 MOST_COPIED = 16 * 2**30

@@ -42,15 +42,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.pyramids.pyramid import OnError
     from napari_ngff.store.sources.source import Source
 
-__all__ = [
-    "BeforeImages",
-    "Cell",
-    "OriginalLevel",
-    "file_array_of",
-    "on_error_of",
-    "reopen_array",
-]
-
 Array = npt.NDArray[Any]
 Cell = tuple[int, ...]
 """Position of a cell in the grid of a level, per axis."""

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from napari_ngff.store.arrays.boxes import AxisOrder, Box
 
-__all__ = ["find_changes"]
-
 Array = npt.NDArray[Any]
 
 

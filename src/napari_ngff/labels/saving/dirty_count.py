@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from napari_ngff.labels.edits import Edit
     from napari_ngff.store.arrays.boxes import AxisOrder
 
-__all__ = ["MOST", "ChangedBlocks"]
-
 MOST = 10_000
 """Number of blocks up to which they are counted."""
 

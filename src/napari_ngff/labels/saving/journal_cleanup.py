@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from napari_ngff.labels.saving.journal_records import JournalHead
 
-__all__ = ["AGE", "folder_identity", "remove_orphans"]
-
 AGE = 90
 """Days without a write after which the journal of a deleted store is deleted."""
 

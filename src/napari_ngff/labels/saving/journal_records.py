@@ -28,17 +28,6 @@ if TYPE_CHECKING:
 
     from napari_ngff.labels.edits import Edit
 
-__all__ = [
-    "EDITS",
-    "JournalContent",
-    "JournalHead",
-    "JournalSubject",
-    "KeptClasses",
-    "dump_record",
-    "read_head",
-    "read_journal",
-]
-
 EDITS = "edits.jsonl"
 """Name of the file of a journal, whose first line is its head."""
 

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from napari_ngff.labels.level_grid import Box
     from napari_ngff.store.arrays.lazy_array import ArraySource
 
-__all__ = ["find_rules"]
-
 SIDE = 32
 """Voxels along y and x of the coarser level that are compared at once."""
 

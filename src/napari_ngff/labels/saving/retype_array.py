@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.sources.revision import Revision
     from napari_ngff.store.write.transaction import NewTree, Revisions, Transaction
 
-__all__ = ["retype_array", "retype_arrays"]
-
 
 def retype_arrays(
     arrays: list[ChunkedArray], dtype: np.dtype[Any], transaction: Transaction

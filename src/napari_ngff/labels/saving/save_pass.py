@@ -49,14 +49,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.sources.revision import Revision
     from napari_ngff.store.write.transaction import Secure, Transaction
 
-__all__ = [
-    "DirtyCells",
-    "LabelFiles",
-    "ReductionCache",
-    "SavePass",
-]
-
-
 Array = npt.NDArray[Any]
 
 ROOM = 16 * 2**20

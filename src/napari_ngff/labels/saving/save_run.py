@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from napari_ngff.labels.edits import Edit
     from napari_ngff.metadata.model import Problem
 
-__all__ = ["ARCHIVE", "Progress", "SaveOutcome", "SaveRun", "count_common"]
-
 Progress = Callable[[int, int, int], None]
 """Called with the level, how many of its objects are done, and of how many; or with
 `ARCHIVE` and bytes."""

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from napari_ngff.labels.edits import Edit
     from napari_ngff.store.arrays.boxes import AxisOrder, Box
 
-__all__ = ["Snapshot", "touched_cells"]
-
 Array = npt.NDArray[Any]
 
 FEW = 4

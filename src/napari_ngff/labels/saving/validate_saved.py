@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.store.sources.source import Source
 
-__all__ = ["find_errors"]
-
 
 def find_errors(source: Source, path: str) -> tuple[Problem, ...]:
     """Check the label image of an array by the rules of the version that it states.

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from napari_ngff.metadata.cursor import Cursor
 
-__all__ = ["AXES", "LETTERS", "SYSTEMS", "check_axes", "check_systems"]
-
 UNITS = {"space": SPACE_UNITS, "time": TIME_UNITS}
 TYPES_TO_0_5 = ("space", "time", "channel")
 TYPES_0_6 = ("array", *TYPES_TO_0_5, "coordinate", "displacement")

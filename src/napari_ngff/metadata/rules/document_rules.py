@@ -35,8 +35,6 @@ from napari_ngff.metadata.version import Version
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = ["DOCUMENT", "SCENE", "check_attributes", "stated_version"]
-
 NESTED = ("plate", "well", "image-label")
 KEYS = frozenset(
     # In one text, since a list of them would be a page long.

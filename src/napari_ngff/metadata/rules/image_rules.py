@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from napari_ngff.metadata.cursor import Cursor
 
-__all__ = ["DATASET", "MULTISCALE", "check_multiscale"]
-
 
 def bad_chains(place: Cursor) -> Iterator[Cursor]:
     """Find lists other than one scale, or a scale and a translation (up to 0.5)."""

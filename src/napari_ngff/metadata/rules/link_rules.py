@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from napari_ngff.metadata.cursor import Cursor
 
-__all__ = ["LINKS", "check_links", "name_of", "sizes_of"]
-
 VERSION = 6
 """Minor number: links are new in 0.6, and its rules also hold for drafts."""
 ENDS = ("input", "output")

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from napari_ngff.metadata.cursor import Cursor
 
-__all__ = ["PLATE", "WELL"]
-
 ALPHANUMERIC = match_pattern("[A-Za-z0-9]+")
 # 0.6 allows what Zarr v3 allows as the name of a node.
 NODE_NAME = match_pattern(r"(?!__)(?!\.+$)[A-Za-z0-9_.-]+")

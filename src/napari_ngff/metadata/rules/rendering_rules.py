@@ -14,9 +14,6 @@ from napari_ngff.metadata.rules.rule import (
     search_entries,
 )
 
-__all__ = ["LABEL", "OMERO"]
-
-
 LIMITS = ("min", "max", "start", "end")
 
 COLOR = FormatRule(

@@ -16,24 +16,6 @@ from napari_ngff.metadata.model import Severity
 if TYPE_CHECKING:
     from napari_ngff.metadata.cursor import Cursor
 
-__all__ = [
-    "MUST",
-    "SHOULD",
-    "FormatRule",
-    "Search",
-    "apply_rules",
-    "find_absent",
-    "find_other_values",
-    "find_repeated",
-    "is_count",
-    "is_index",
-    "is_integer",
-    "is_number",
-    "is_text",
-    "match_pattern",
-    "search_entries",
-]
-
 MUST, SHOULD = Severity.ERROR, Severity.WARNING
 
 Search = Callable[["Cursor"], Iterable["Cursor"]]

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from napari_ngff.metadata.cursor import Cursor
 
-__all__ = ["TRANSFORMATION", "TransformPlace", "check_transformation"]
-
 TOLERANCE = 1e-3
 """Of a rotation matrix, whose entries files round to a few digits."""
 

@@ -31,16 +31,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.arrays.lazy_array import ArraySource
     from napari_ngff.store.sources.source import Source
 
-__all__ = [
-    "SIDE",
-    "PreviewChannel",
-    "PreviewPixels",
-    "PreviewPlace",
-    "PreviewReader",
-    "TooLargeError",
-    "mix_channels",
-]
-
 SIDE = 64
 """Longest side of a thumbnail in pixels."""
 

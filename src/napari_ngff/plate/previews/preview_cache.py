@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.sources.revision import Revision
     from napari_ngff.store.sources.source import Source
 
-__all__ = ["LIMIT", "CacheEntry", "PreviewCache", "clear_previews", "preview_folder"]
-
 LIMIT = 256 * 2**20
 """Bytes on disk beyond which the least recently used thumbnails are deleted."""
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
         PreviewReader,
     )
 
-__all__ = ["PlateContrast", "PreviewQueue", "WellThumbnail"]
-
 FEW, MANY = 2, 8
 """Threads for a local source, where more only fight for the interpreter, and for a
 remote one, where each waits for answers."""

@@ -36,15 +36,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.sources.revision import Revision
     from napari_ngff.store.write.transaction import Secure, Transaction
 
-__all__ = [
-    "MEMORY",
-    "ArrayWriter",
-    "Change",
-    "EncodedVoxels",
-    "Keep",
-    "require_encodable",
-]
-
 Array = npt.NDArray[Any]
 
 Change = Callable[["Box", Array], bool]

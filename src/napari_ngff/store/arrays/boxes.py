@@ -15,24 +15,6 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-__all__ = [
-    "AxisOrder",
-    "Box",
-    "Cell",
-    "array_box",
-    "box_of",
-    "box_shape",
-    "cell_at",
-    "cell_ranges",
-    "cells_in",
-    "enclose_boxes",
-    "intersect_boxes",
-    "order_block",
-    "order_box",
-    "slice_inside",
-    "whole_box",
-]
-
 Box = tuple[tuple[int, int], ...]
 """A rectangle of indices, ``(start, stop)`` per axis."""
 

@@ -20,8 +20,6 @@ from napari_ngff.store.compression import (
 )
 from napari_ngff.store.filters import decode_filter
 
-__all__ = ["ABSENT", "ArrayLayout", "ChunkKeys", "Shape", "ShardIndex", "most_encoded"]
-
 Shape = tuple[int, ...]
 
 CHUNK_NAME = re.compile(r"(c|\d+)(\.\d+)*")

@@ -12,14 +12,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.arrays.boxes import Box
     from napari_ngff.store.arrays.lazy_array import ArraySource
 
-__all__ = [
-    "DrawablePixels",
-    "RoundedLabels",
-    "drawable_labels",
-    "drawable_pixels",
-    "drawn_numbers",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class _OtherType:

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.arrays.chunk_layout import Shape
     from napari_ngff.store.compression import Buffer
 
-__all__ = ["ChunkEncoder", "encode_shard"]
-
 Array = npt.NDArray[Any]
 
 SHUFFLES = {"noshuffle": 0, "shuffle": 1, "bitshuffle": 2}

@@ -13,8 +13,6 @@ import dask.array as da
 import numpy as np
 from dask.array.core import Array as DaskArray
 
-__all__ = ["GraphArray"]
-
 
 class GraphArray(DaskArray):
     """A dask array over an `ArrayWindow`, whose graph is made when it is first used.

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.arrays.boxes import AxisOrder, Box
     from napari_ngff.store.arrays.graph_array import GraphArray
 
-__all__ = ["ArraySource", "ArrayWindow", "BlankArray", "LazyArray", "dask_array_type"]
-
 # bool is an int for Python, but a mask for numpy.
 NOT_PLAIN = (np.ndarray, list, bool)
 """Types of indices that are left to dask, beside its own arrays."""

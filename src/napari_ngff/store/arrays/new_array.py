@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from napari_ngff.metadata.model import JSON
     from napari_ngff.store.arrays.chunk_layout import Shape
 
-__all__ = ["NewArray", "group_documents", "shard_shape"]
-
 ZSTD = 1
 """Level of zstd. On labels it is ten times faster than blosc at level 5, and smaller.
 On pixels of several bytes, the shuffle of blosc saves another quarter."""

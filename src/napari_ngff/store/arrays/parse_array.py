@@ -26,15 +26,6 @@ from napari_ngff.store.compression import DECODERS
 from napari_ngff.store.filters import CHECKSUMS, FILTERS, encoded_size
 from napari_ngff.store.limits import LONGEST_AXIS, find_constants, parse_json
 
-__all__ = [
-    "IndirectError",
-    "codec_names",
-    "parse_array",
-    "parse_keys",
-    "unknown_key",
-    "unknown_keys",
-]
-
 JSON = dict[str, Any]
 
 Steps = tuple[tuple[str, int], ...]

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.arrays.boxes import Box
     from napari_ngff.store.sources.revision import Revision
 
-__all__ = ["RegionRead", "cache", "cached_chunk"]
-
 Array = npt.NDArray[Any]
 
 cache: ByteCache[Array] = ByteCache(256 * 2**20)

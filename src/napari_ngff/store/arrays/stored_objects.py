@@ -23,15 +23,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.arrays.chunk_layout import ArrayLayout, Shape
     from napari_ngff.store.sources.source import Source
 
-__all__ = [
-    "DOCUMENTS",
-    "ArrayObjects",
-    "Index",
-    "ShardChunks",
-    "join_key",
-    "read_bounded",
-]
-
 DOCUMENTS = {3: "zarr.json", 2: ".zarray"}
 """Name of an array's metadata document by Zarr format, the likelier first."""
 

@@ -26,13 +26,6 @@ if TYPE_CHECKING:
 
     from napari_ngff.store.sources.source import Source
 
-__all__ = [
-    "SourceStore",
-    "check_document",
-    "is_array_document",
-]
-
-
 DOCUMENTS = (".zarray", ".zmetadata", "zarr.json")
 
 EXECUTING = ("pickle", "cloudpickle", "dill", "joblib", "marshal")

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.arrays.boxes import Box
     from napari_ngff.store.sources.source import Source
 
-__all__ = ["ZarrReader"]
-
 EXPERIMENTAL = {"array.rectilinear_chunks": True}
 """Settings of zarr-python for what it reads only if it is asked."""
 

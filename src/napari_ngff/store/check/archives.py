@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.arrays.chunked_array import ChunkedArray
     from napari_ngff.store.hierarchy.node import Node
 
-__all__ = ["check_archive", "check_embedded", "check_shards", "join_shard_findings"]
-
 EMBEDDED = "Zipped OME-Zarr files SHALL NOT be embedded in a parent OME-Zarr hierarchy"
 ZARR_2 = (".zgroup", ".zarray", ".zattrs")
 LARGE_CHUNKS = "Its chunks are too large to be joined."

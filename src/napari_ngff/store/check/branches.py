@@ -17,14 +17,6 @@ if TYPE_CHECKING:
     from napari_ngff.metadata.systems import SystemLink
     from napari_ngff.store.hierarchy.node import Node
 
-__all__ = [
-    "VECTORS",
-    "NamedBranch",
-    "branches_of",
-    "check_group",
-    "parameters_of",
-]
-
 FIELDS = ("displacements", "coordinates")
 MATRICES = ("affine", "rotation")
 

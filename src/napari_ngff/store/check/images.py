@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.arrays.chunked_array import ChunkedArray
     from napari_ngff.store.hierarchy.node import Node
 
-__all__ = ["arrays_of", "check_ids", "check_label", "check_pyramid", "open_pyramids"]
-
 SINCE = {"level-dtype": 6, "dimension-names": 5}
 UNTIL = {"dimension-names": 5}
 """First and last minor version in which a problem that opening finds breaks a MUST; in

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.sources.revision import Revision
     from napari_ngff.store.write.transaction import NewTree, Revisions, Transaction
 
-__all__ = ["count_strangers", "rebuild_level"]
-
 
 def count_strangers(
     fine: ChunkedArray,

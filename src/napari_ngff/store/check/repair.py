@@ -46,8 +46,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.store.write.transaction import Transaction
 
-__all__ = ["REPAIRS", "RepairedFile", "put_back", "repair_problems"]
-
 SUFFIX = ".before-repair"
 
 ReportStep = Callable[[str], None]

@@ -45,8 +45,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.store.pyramids.pyramid import Pyramid
 
-__all__ = ["Finding", "check_hierarchy"]
-
 OF_FILE = (CODE, "zarr-metadata")
 """Problems that opening finds in the file around the attributes."""
 

@@ -31,14 +31,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.arrays.chunk_layout import ArrayLayout, Shape
     from napari_ngff.store.convert.selection import Storage
 
-__all__ = [
-    "ArrayRegion",
-    "ArrayTarget",
-    "ConvertedArray",
-    "convert_array",
-    "is_regular",
-]
-
 COMPRESSORS = ("zstd", "gzip", "blosc")
 """Compressors that Zarr v2 and v3 share."""
 

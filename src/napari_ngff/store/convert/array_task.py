@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.arrays.boxes import Box
     from napari_ngff.store.arrays.chunk_layout import Shape
 
-__all__ = ["ArrayTask", "CopyTask", "DocumentTask", "choose_block", "grow_block"]
-
 KEPT, CODED = 64 << 20, 24 << 20
 """Bytes of the voxels of a unit whose chunks are copied, or decoded and encoded."""
 

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import IO
 
-__all__ = ["GRACE", "run_in_child"]
-
 PAUSE = 0.2
 """Seconds between two steps that are reported."""
 

@@ -44,20 +44,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.sources.revision import Revision
     from napari_ngff.store.write.partial_folder import Unfinished, UnitRecord
 
-__all__ = [
-    "TARGETS",
-    "ConversionResult",
-    "ConversionRun",
-    "ConversionStep",
-    "ConvertOptions",
-    "convert",
-    "convert_hierarchy",
-    "find_target",
-    "find_unfinished",
-    "fit_request",
-    "read_request",
-]
-
 TARGETS = (V0_4, V0_5, V0_6)
 """Versions that a conversion writes."""
 

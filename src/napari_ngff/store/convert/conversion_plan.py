@@ -63,8 +63,6 @@ if TYPE_CHECKING:
     )
     from napari_ngff.store.convert.selection import Storage
 
-__all__ = ["ConversionPlan", "ConversionRequest", "read_task"]
-
 GROUP_DOCUMENTS = ("zarr.json", ".zgroup", ".zattrs", ".zmetadata")
 
 TABLES = "tables"

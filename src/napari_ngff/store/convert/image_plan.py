@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.convert.selection import Selection
     from napari_ngff.store.hierarchy.node import Node
 
-__all__ = ["CroppedImage", "ImagePlan", "PlannedLevel", "plan_image", "whole_factors"]
-
 EDGE = 1e-6
 """Voxels by which a border between voxels may be off by rounding."""
 

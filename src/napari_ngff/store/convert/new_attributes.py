@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from napari_ngff.metadata.model import JSON, Level, Multiscale
     from napari_ngff.store.hierarchy.node import Node
 
-__all__ = ["GroupChange", "NewMultiscale", "convert_attributes"]
-
 KEYS = (
     "multiscales",
     "omero",

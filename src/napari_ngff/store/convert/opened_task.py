@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.pyramids.level_reduction import Method
     from napari_ngff.store.sources.source import Source
 
-__all__ = ["OpenedTask", "find_run", "sharing_sources"]
-
 
 class OpenedTask:
     """The arrays of a task, opened once in a process."""

@@ -50,14 +50,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.sources.revision import Revision
     from napari_ngff.store.write.transaction import NewTree, Revisions
 
-__all__ = [
-    "METHODS",
-    "RebuildPlan",
-    "RebuiltLevel",
-    "plan_rebuild",
-    "rebuild",
-]
-
 METHODS = ("mean", "mode", "nearest")
 
 

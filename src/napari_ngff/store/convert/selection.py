@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from napari_ngff.metadata.model import JSON, PlateMetadata, WellReference
 
-__all__ = ["Selection", "Storage", "split_words"]
-
 Words = str | Sequence[Any]
 """Numbers or names: a list, or a text with commas."""
 

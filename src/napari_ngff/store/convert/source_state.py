@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from napari_ngff.store.sources.source import Source
 
-__all__ = ["DocumentLog", "find_changed_archive", "find_changed_key", "note_objects"]
-
 NUMBERS = struct.Struct("<QqQ")
 
 ABSENT = 0

@@ -19,8 +19,6 @@ from napari_ngff.store.threads import CORES, share_work
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["run_units"]
-
 Unit = TypeVar("Unit")
 Result = TypeVar("Result")
 

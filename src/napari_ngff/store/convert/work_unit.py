@@ -67,8 +67,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.arrays.chunk_layout import Shape
     from napari_ngff.store.sources.source import Source
 
-__all__ = ["WorkUnit", "run_unit", "source_keys"]
-
 LARGE = 16 << 20
 """Bytes of an object that is copied in parts."""
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.sources.source import Source
     from napari_ngff.store.write.transaction import Transaction
 
-__all__ = ["remove_copies", "update_copies"]
-
 V2 = (".zgroup", ".zarray", ".zattrs")
 KEY = "consolidated_metadata"
 NOTHING = {"kind": "inline", "must_understand": False, "metadata": {}}

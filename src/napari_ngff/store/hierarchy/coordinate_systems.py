@@ -60,16 +60,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.hierarchy.location import Location
     from napari_ngff.store.hierarchy.node import Node
 
-__all__ = [
-    "OpenedSystems",
-    "intrinsic_of",
-    "level_transformation",
-    "open_field",
-    "open_systems",
-    "scene_paths",
-]
-
-
 VECTOR_TYPES = ("displacement", "coordinate")
 
 

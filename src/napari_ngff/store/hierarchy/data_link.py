@@ -21,8 +21,6 @@ from napari_ngff.store.limits import parse_json
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["data_address"]
-
 QUERY_NAMES = ("source", "image_url", "fileToLoad", "image")
 """Names of vizarr and ome-ngff-validator, Avivator, and the viewers of itk."""
 

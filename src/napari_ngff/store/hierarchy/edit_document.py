@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.sources.source import Source
     from napari_ngff.store.write.transaction import Transaction
 
-__all__ = ["change_document", "change_documents"]
-
 
 def change_document(
     node: Node, put: Callable[[JSON], None], transaction: Transaction | None = None

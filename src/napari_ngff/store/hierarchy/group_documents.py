@@ -22,13 +22,6 @@ if TYPE_CHECKING:
     from napari_ngff.metadata.model import JSON
     from napari_ngff.store.hierarchy.location import Location
 
-__all__ = [
-    "FIRST",
-    "CopiedDocuments",
-    "GroupDocuments",
-]
-
-
 NAMES = ("zarr.json", ".zattrs", ".zarray")
 """Documents that are read; ``.zgroup`` says nothing more."""
 

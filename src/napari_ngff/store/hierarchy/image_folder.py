@@ -17,8 +17,6 @@ from napari_ngff.store.sources.folder_source import FolderSource
 if TYPE_CHECKING:
     from napari_ngff.store.sources.source import Source
 
-__all__ = ["BROWSED", "ImageFolder", "find_images", "image_folder"]
-
 BROWSED = (GroupKind.PLATE, GroupKind.WELL, GroupKind.COLLECTION, GroupKind.SCENE)
 """Kinds of groups that hold several images."""
 

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from napari_ngff.metadata.model import JSON
 
-__all__ = ["dump_like"]
-
 
 def dump_like(text: str, document: JSON) -> str:
     """Write a document with the indentation of its earlier text."""

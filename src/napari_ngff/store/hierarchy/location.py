@@ -30,15 +30,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.sources.remote_file import RemoteFile
     from napari_ngff.store.sources.source import Source
 
-__all__ = [
-    "METADATA_NAMES",
-    "Location",
-    "explain_nothing",
-    "find_location",
-    "is_url",
-    "normal_path",
-]
-
 METADATA_NAMES = ("zarr.json", ".zattrs", ".zgroup", ".zarray", ".zmetadata")
 """Names of zarr's documents; a user who drops one means its group."""
 

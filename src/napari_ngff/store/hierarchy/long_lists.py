@@ -11,8 +11,6 @@ from napari_ngff.metadata.model import Problem, Severity
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-__all__ = ["CODE", "cut_long_lists", "limit_alike"]
-
 CODE = "list-too-long"
 """Code of the problem."""
 

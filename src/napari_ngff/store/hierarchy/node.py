@@ -50,8 +50,6 @@ if TYPE_CHECKING:
 
     from napari_ngff.metadata.version import Version
 
-__all__ = ["Node", "OpenedGroups", "open_node", "without_links"]
-
 NO_METADATA = (
     "There is no OME-Zarr metadata at {}. Open the folder whose zarr.json or .zattrs"
     " holds 'multiscales', 'plate', 'well' or 'labels'."

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from napari_ngff.metadata.transform import Matrix
     from napari_ngff.store.hierarchy.node import Node
 
-__all__ = ["entry_of", "save_transform", "simplify_matrix"]
-
 Array = npt.NDArray[np.float64]
 
 NEGLIGIBLE = 1e-9

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.arrays.chunked_array import ChunkedArray
     from napari_ngff.store.hierarchy.node import Node
 
-__all__ = ["list_branches", "list_tables", "summarize_node"]
-
 LABEL_DEPTH = 2
 """Number of slashes in the path of a label image's document."""
 

@@ -24,15 +24,6 @@ if TYPE_CHECKING:
 
     from napari_ngff.store.arrays.boxes import Box, Cell
 
-__all__ = [
-    "AxisSteps",
-    "LevelReduction",
-    "Method",
-    "block_mode",
-    "method_named",
-]
-
-
 Array = npt.NDArray[Any]
 Indices = npt.NDArray[np.int64]
 

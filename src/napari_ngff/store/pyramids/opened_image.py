@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.store.pyramids.pyramid import OnError, Pyramid
 
-__all__ = ["OpenedImage", "open_images", "open_pyramids", "open_with_labels"]
-
 NO_GROUPS = OpenedGroups((), ())
 
 

@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.arrays.lazy_array import ArraySource
     from napari_ngff.store.hierarchy.node import Node
 
-__all__ = ["LevelSource", "OnError", "Pyramid", "open_pyramid"]
-
 OnError = Callable[["ChunkError"], None]
 """Called with the error of a chunk that cannot be read; it is filled with fill
 values."""

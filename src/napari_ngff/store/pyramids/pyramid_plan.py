@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from napari_ngff.metadata.model import Axis
     from napari_ngff.store.arrays.chunk_layout import Shape
 
-__all__ = ["PyramidPlan"]
-
 COARSEST = 256
 """Voxels up to which an axis is not halved any more."""
 

@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.pyramids.level_reduction import LevelReduction
     from napari_ngff.store.write.new_hierarchy import NewHierarchy
 
-__all__ = ["MeanReducer", "PyramidWriter", "coarser_shape"]
-
 Array = npt.NDArray[Any]
 
 

@@ -39,14 +39,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.arrays.boxes import Box
     from napari_ngff.store.arrays.lazy_array import ArraySource
 
-__all__ = [
-    "BentImage",
-    "PlacedAxis",
-    "ResampledLevel",
-    "SampleGrid",
-    "resample_pyramid",
-]
-
 CHUNK = 512
 """Edge of a block of the last two axes, in voxels."""
 

@@ -14,8 +14,6 @@ from napari_ngff.store.threads import CORES
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["PositionFile", "Span", "read_into"]
-
 Span = tuple[int, int]
 """Bytes of a file: the first, and their number."""
 

@@ -23,17 +23,6 @@ if TYPE_CHECKING:
 
     from napari_ngff.store.sources.http_request import HttpRequest
 
-__all__ = [
-    "FilePart",
-    "FileVersion",
-    "S3Request",
-    "fetch_http_part",
-    "fetch_http_revision",
-    "fetch_s3_object",
-    "fetch_s3_part",
-    "fetch_s3_revision",
-]
-
 LARGEST_WHOLE = 64 << 20
 """Bytes of a file that is read as a whole where a server sends no parts of it."""
 

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from napari_ngff.metadata.model import Problem
     from napari_ngff.store.sources.source import Source
 
-__all__ = ["FolderSource", "local_folder"]
-
 OPEN_FLAGS = (
     os.O_RDONLY
     # Windows would translate line ends, and stop at a byte 26.

@@ -15,20 +15,6 @@ if TYPE_CHECKING:
 
     from napari_ngff.store.sources.server_logins import AddressSecrets
 
-__all__ = [
-    "NOT_IN_FILE",
-    "HttpAnswerError",
-    "HttpRequest",
-    "WebPageError",
-    "cut_part",
-    "fetch_object",
-    "open_answer",
-    "range_header",
-    "read_strong_tag",
-    "refuse_page",
-    "too_long_error",
-]
-
 REDIRECTS = (301, 302, 303, 307, 308)
 MOST_REDIRECTS = 10
 

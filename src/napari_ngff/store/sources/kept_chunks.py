@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.disk_cache import DiskCache
     from napari_ngff.store.sources.server_access import ServerAccess
 
-__all__ = ["KeptBytes", "KeptChunks", "keep_chunks", "kept_chunks_of"]
-
 LARGEST_PART = 1 / 16
 """Of the limit: larger objects would take the place of too many others."""
 

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from napari_ngff.store.sources.source import Source
 
-__all__ = ["ReadAhead", "call_at_once", "is_remote", "reading_ahead"]
-
 PATIENCE = 2.0
 """Seconds for what only saves time: a server may never answer."""
 

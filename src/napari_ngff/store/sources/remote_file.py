@@ -32,13 +32,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.sources.file_part import FilePart, FileVersion
     from napari_ngff.store.sources.remote_source import RemoteSource
 
-__all__ = [
-    "FileBytes",
-    "JoinedReads",
-    "RemoteFile",
-]
-
-
 GATHER = 0.003
 """Seconds that a read waits for others; none where nothing else is read."""
 

@@ -77,8 +77,6 @@ if TYPE_CHECKING:
 
     from napari_ngff.metadata.model import Problem
 
-__all__ = ["ReadScope", "RemoteSource", "resume_reading", "stop_reading"]
-
 TIMEOUT = 20.0
 """Seconds without a byte before a request fails.
 

@@ -11,15 +11,6 @@ from concurrent.futures import CancelledError
 
 from napari_ngff.store.sources.http_request import WebPageError
 
-__all__ = [
-    "describe_failure",
-    "is_brief",
-    "is_locked",
-    "lacks_credentials",
-    "may_be_missing",
-    "refuses_objects",
-]
-
 LONGEST_REASON = 200
 """Letters of a server's answer that an error shows."""
 

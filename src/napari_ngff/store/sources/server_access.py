@@ -17,15 +17,6 @@ if TYPE_CHECKING:
 
     from napari_ngff.store.sources.server_logins import AddressSecrets
 
-__all__ = [
-    "LATE",
-    "LATE_DOCUMENT",
-    "ServerAccess",
-    "allowed_seconds",
-    "open_filesystem",
-]
-
-
 LONGEST_REQUEST = 60.0
 """Seconds for an object, repeated requests included.
 

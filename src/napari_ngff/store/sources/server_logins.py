@@ -32,28 +32,6 @@ from napari_ngff.store.write.shared_document import SharedDocument
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = [
-    "AddressSecrets",
-    "asked_login",
-    "call_after_login",
-    "can_keep_logins",
-    "choose_secrets",
-    "find_login",
-    "forget_kept_logins",
-    "forget_logins",
-    "forget_secrets",
-    "is_keyring_installed",
-    "keep_login",
-    "kept_login",
-    "known_secrets",
-    "make_login",
-    "note_refusal",
-    "remember_secrets",
-    "server_of",
-    "set_login",
-]
-
-
 SECRET_NAMES = re.compile(
     r"auth|cookie|credential|key|pass|secret|sig|token", re.IGNORECASE
 )

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from napari_ngff.metadata.model import Problem
     from napari_ngff.store.sources.revision import Revision
 
-__all__ = ["LoggedSource", "ReadLog", "Source"]
-
 
 @runtime_checkable
 class Source(Protocol):

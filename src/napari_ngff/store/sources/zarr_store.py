@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from napari_ngff.metadata.model import Problem
 
-__all__ = ["StoreSource"]
-
 
 class StoreSource:
     """Read any zarr store; who opened the store closes it."""

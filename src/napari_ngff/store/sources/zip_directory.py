@@ -19,8 +19,6 @@ from napari_ngff.store.sources.file_bytes import PositionFile
 if TYPE_CHECKING:
     from napari_ngff.store.sources.remote_file import FileBytes
 
-__all__ = ["ZipArchive", "ZipEntry"]
-
 STORED, DEFLATED = 0, 8
 ENCRYPTED, UTF8 = 0x1, 0x800
 MAX32 = 0xFFFF_FFFF

@@ -13,8 +13,6 @@ from napari_ngff.store.write.replace_file import temporary_folder
 if TYPE_CHECKING:
     from typing import IO
 
-__all__ = ["AppendLog"]
-
 
 class AppendLog:
     """Append records to a file; a full disk does not cut them in two.

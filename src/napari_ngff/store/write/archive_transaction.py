@@ -57,12 +57,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.write.staged_objects import StagedObject
     from napari_ngff.store.write.transaction import GoesOn
 
-__all__ = [
-    "ArchiveTransaction",
-    "rewrite_archive",
-]
-
-
 ATTRIBUTES = struct.Struct("<12xHH22xI4x")  # 4.3.12: time, date, external attributes
 
 GROWTH = 256 << 20

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.sources.source import Source
     from napari_ngff.store.write.transaction import Transaction
 
-__all__ = ["begin_transaction", "why_not_written"]
-
 
 def why_not_written(source: Source, path: str = "") -> str:
     """Describe why a path cannot be changed in place; "" if it can."""

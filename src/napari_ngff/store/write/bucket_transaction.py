@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.write.staged_objects import StagedObject
     from napari_ngff.store.write.transaction import GoesOn
 
-__all__ = ["ObjectTransaction"]
-
 DOCUMENTS = ("zarr.json", ".zattrs", ".zgroup", ".zarray", ".zmetadata")
 
 AT_ONCE = 16

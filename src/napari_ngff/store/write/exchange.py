@@ -13,8 +13,6 @@ import sys
 from functools import cache
 from typing import Any
 
-__all__ = ["exchange_paths", "rename_to_free"]
-
 WORKING_FOLDER = -100
 """AT_FDCWD: paths are relative to the working folder."""
 

@@ -21,15 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-__all__ = [
-    "hold_file",
-    "hold_if_possible",
-    "is_held",
-    "lock_open_file",
-    "take_turn",
-    "turn_lock",
-]
-
 NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 """Answers of file systems without locks."""
 

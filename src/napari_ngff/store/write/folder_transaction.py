@@ -44,8 +44,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.compression import Buffer
     from napari_ngff.store.write.transaction import GoesOn, Revisions, Secure
 
-__all__ = ["FolderTransaction"]
-
 Result = TypeVar("Result")
 
 MOST_WAITING = 1024

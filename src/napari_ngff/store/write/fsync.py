@@ -11,8 +11,6 @@ from typing import IO
 
 from napari_ngff.store.write.named_errors import name_errors
 
-__all__ = ["FLUSHERS", "FlushQueue", "flush_file", "flush_folder", "flush_open_file"]
-
 FLUSHERS = 8
 """Threads that wait for the disk: 1,400 files take 0.2 s in eight, 2 s in one."""
 

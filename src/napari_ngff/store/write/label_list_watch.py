@@ -17,14 +17,6 @@ from napari_ngff.store.arrays.stored_objects import join_key
 if TYPE_CHECKING:
     from napari_ngff.store.hierarchy.location import Location
 
-__all__ = [
-    "ListListener",
-    "announce_lists",
-    "image_of_list",
-    "unwatch_lists",
-    "watch_lists",
-]
-
 DOCUMENTS = ("zarr.json", ".zattrs")
 """Names of the documents that can hold a list, of Zarr v3 and v2."""
 

@@ -10,8 +10,6 @@ from napari_ngff.errors import AccessError, OMEZarrError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["name_errors"]
-
 
 @contextmanager
 def name_errors(path: str) -> Iterator[None]:

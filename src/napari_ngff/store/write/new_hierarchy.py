@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from napari_ngff.store.write.transaction import NewTree
 
-__all__ = ["SINGLE", "NewHierarchy", "require_room"]
-
 SINGLE = ".ozx"
 """Suffix of a single-file OME-Zarr."""
 

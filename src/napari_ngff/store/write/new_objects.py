@@ -33,17 +33,6 @@ if TYPE_CHECKING:
 
     from napari_ngff.store.sources.source import Source
 
-__all__ = [
-    "copy_by_server",
-    "flush_objects",
-    "is_bucket",
-    "open_bucket",
-    "put_object",
-    "refused_writing",
-    "sum_revision",
-    "target_source",
-]
-
 FLUSHERS = 16
 """Files that are flushed at once."""
 

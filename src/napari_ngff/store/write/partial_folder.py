@@ -50,8 +50,6 @@ if TYPE_CHECKING:
 
     from napari_ngff.metadata.model import JSON
 
-__all__ = ["PartialFolder", "Unfinished", "UnitRecord"]
-
 RECORD = struct.Struct("<IIIIQQI")
 """Number of objects and one, checksums of these and of the source's state, number of
 problems, size in bytes, and first byte and length of the states of what was read."""

@@ -20,18 +20,6 @@ if TYPE_CHECKING:
 
     from napari_ngff.store.compression import Buffer
 
-__all__ = [
-    "nameless_file",
-    "remove_file",
-    "rename_aside",
-    "rename_over",
-    "replace_file",
-    "replace_when_done",
-    "require_writable",
-    "temporary_folder",
-    "write_aside",
-]
-
 
 def write_aside(path: str, data: Buffer, token: str, flush: bool) -> str:
     """Write bytes into an unfinished file beside its place.

@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-__all__ = ["TreeReplacement", "recover_trees"]
-
 FORM = re.compile(rf"\.(?P<name>.+)\.[0-9a-f]{{8}}{re.escape(SUFFIX)}")
 
 LOCK, NEW, OLD, DONE, NOTE = "lock", "new", "old", "done", "note.json"

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-__all__ = ["LARGEST", "SharedDocument"]
-
 LARGEST = 16 << 20
 """Bytes; the states of 100,000 fields take 9 MB."""
 

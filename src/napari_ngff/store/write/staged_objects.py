@@ -16,8 +16,6 @@ from napari_ngff.store.write.zip_writer import write_at
 if TYPE_CHECKING:
     from napari_ngff.store.compression import Buffer
 
-__all__ = ["StagedObject", "StagingFile"]
-
 
 @dataclass(frozen=True, slots=True)
 class StagedObject:

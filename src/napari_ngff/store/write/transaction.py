@@ -20,19 +20,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.sources.revision import Revision
     from napari_ngff.store.sources.source import Source
 
-__all__ = [
-    "NOTHING",
-    "GoesOn",
-    "NewTree",
-    "Revisions",
-    "Secure",
-    "Transaction",
-    "TransactionSource",
-    "conflict_text",
-    "replace_unchanged",
-    "require_revisions",
-]
-
 TRIES = 3
 """How often a group is made again, if what it is made of is changed meanwhile."""
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.sources.revision import Revision
     from napari_ngff.store.write.transaction import GoesOn, Revisions, Secure
 
-__all__ = ["WaitingTransaction", "WaitingTree"]
-
 
 class StoredObjects(Protocol):
     """Stored objects; a part of `Source`."""

@@ -24,16 +24,6 @@ from napari_ngff.store.write.file_lock import is_held
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-__all__ = [
-    "SUFFIX",
-    "aside_name",
-    "is_aside",
-    "is_dead",
-    "is_left",
-    "new_token",
-    "remove_left",
-]
-
 SUFFIX = ".aside"
 """Suffix of unfinished files and folders, which readers of zarr ignore."""
 

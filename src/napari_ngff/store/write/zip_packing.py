@@ -19,8 +19,6 @@ from napari_ngff.store.write.zip_writer import ArchiveEntry, write_archive
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["pack_hierarchy", "rank_key"]
-
 
 def pack_hierarchy(
     folder: str | Path,

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from napari_ngff.store.sources.zip_source import ZipSource
 
-__all__ = ["unpack_hierarchy"]
-
 PART = 2**24
 """Bytes of a stored entry that are in memory at once; a shard may have gigabytes."""
 

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 
     from napari_ngff.store.write.transaction import GoesOn
 
-__all__ = ["ArchiveEntry", "InflatingError", "size_of_archive", "write_archive"]
-
 HEADER = struct.Struct("<4sHHHHHIIIHH")  # 4.3.7
 HEADER64 = struct.Struct("<HHQQ")  # 4.5.3
 CENTRAL = struct.Struct("<4sHHHHHHIIIHHHHHII")  # 4.3.12

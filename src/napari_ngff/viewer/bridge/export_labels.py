@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from napari_ngff.labels.canvas_level import CanvasLevel
     from napari_ngff.viewer.painting.paint import OMEZarrLabels
 
-__all__ = ["export_boxes", "export_outlines"]
-
 
 def export_outlines(
     layer: OMEZarrLabels,

@@ -29,17 +29,6 @@ if TYPE_CHECKING:
 
     from napari_ngff.store.arrays.boxes import Box
 
-__all__ = [
-    "REGIONS",
-    "RegionHandover",
-    "RegionKind",
-    "hand_over",
-    "list_results",
-    "list_sources",
-    "plan_handover",
-    "region_of",
-]
-
 RegionKind = Literal["view", "shapes", "label", "whole"]
 
 REGIONS: dict[RegionKind, str] = {

@@ -25,15 +25,6 @@ if TYPE_CHECKING:
     from napari_ngff.labels.canvas import Canvas
     from napari_ngff.viewer.painting.canvas_labels import CanvasLabels
 
-__all__ = [
-    "HOW",
-    "How",
-    "PreparedMerge",
-    "merge",
-    "prepare_merge",
-    "worked_on",
-]
-
 How = Literal["untouched", "overwrite", "background", "extend", "add", "replace"]
 
 HOW: dict[How, str] = {

@@ -21,16 +21,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.arrays.boxes import Box
     from napari_ngff.viewer.painting.canvas_labels import CanvasLabels
 
-__all__ = [
-    "SEARCHED",
-    "label_region",
-    "level_shapes",
-    "rectangle_region",
-    "same_region",
-    "view_region",
-    "whole_region",
-]
-
 SEARCHED = 1 << 26
 """Voxels of the finest level that is searched for a label."""
 

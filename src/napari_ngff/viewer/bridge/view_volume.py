@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.arrays.boxes import Box
     from napari_ngff.viewer.bridge.handover import RegionHandover, RegionKind
 
-__all__ = ["plan_volume", "show_volume", "view_in_3d"]
-
 MARGIN = 1.1
 """Size of the canvas relative to the volume that is shown in it."""
 

@@ -18,15 +18,6 @@ if TYPE_CHECKING:
     from napari.components import ViewerModel
     from napari.layers import Layer
 
-__all__ = [
-    "VOLUME",
-    "bring_back",
-    "is_volume",
-    "note_copies",
-    "remove_copies",
-    "set_aside",
-]
-
 VOLUME = "ome-zarr-volume"
 """Key of the ``metadata`` of a region in 3D, under which its `WorkRegion` is."""
 

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from napari_ngff.store.arrays.boxes import Box
 
-__all__ = ["WORK", "WorkRegion", "work_here", "work_size"]
-
 WORK = "ome-zarr-work"
 """Where the ``metadata`` of a plain layer keeps its `WorkRegion`."""
 

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.arrays.boxes import Box
     from napari_ngff.store.arrays.lazy_array import ArraySource
 
-__all__ = ["PlainSource", "StackedSource"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlainSource:

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from napari.components import LayerList
     from napari.layers import Layer
 
-__all__ = ["ChosenLayers", "choose_layers"]
-
 KINDS = ("image", "labels")
 """Types of layers that an OME-Zarr holds."""
 

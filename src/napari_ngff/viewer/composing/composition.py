@@ -38,15 +38,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.arrays.lazy_array import ArraySource
     from napari_ngff.viewer.layer_plan import LayerData
 
-__all__ = [
-    "LayerComposition",
-    "LayerPart",
-    "channel_of",
-    "compose_layers",
-    "rgb_channels",
-]
-
-
 PRIMARY = (
     ("red", (255, 0, 0)),
     ("green", (0, 255, 0)),

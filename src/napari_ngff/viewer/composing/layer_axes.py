@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from napari_ngff.metadata.transform import Matrix
 
-__all__ = ["LayerPlace", "layer_axes", "ome_order", "place_of"]
-
 TYPES = {"t": "time", "time": "time", "c": "channel", "channel": "channel"}
 TYPES |= dict.fromkeys("zyx", "space")
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.pyramids.pyramid_plan import PyramidPlan
     from napari_ngff.store.write.new_hierarchy import NewHierarchy
 
-__all__ = ["open_pyramid_writer"]
-
 
 def open_pyramid_writer(
     draft: NewHierarchy,

@@ -40,15 +40,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.arrays.chunked_array import ChunkedArray
     from napari_ngff.store.hierarchy.node import Node
 
-__all__ = [
-    "TIMES",
-    "describe_transformation",
-    "facts_of",
-    "facts_of_array",
-    "sentences_of",
-]
-
-
 TIMES = "\N{MULTIPLICATION SIGN}"
 MINUS = "\N{MINUS SIGN}"
 UNCHANGED = "unchanged"

@@ -41,29 +41,6 @@ if TYPE_CHECKING:
     from napari_ngff.metadata.model import JSON
     from napari_ngff.store.check.visit_groups import Finding
 
-__all__ = [
-    "FileProblems",
-    "PlaceDetails",
-    "SavedLists",
-    "TreeEntry",
-    "check_group",
-    "count_text",
-    "describe_entry",
-    "describe_place",
-    "describe_unreadable",
-    "errors_of",
-    "find_problems",
-    "homes_of",
-    "is_named",
-    "list_children",
-    "list_repairs",
-    "node_of",
-    "repair_all",
-    "root_of",
-    "shorten_document",
-    "undo_repair",
-]
-
 SMALL = (GroupKind.IMAGE, GroupKind.LABEL, GroupKind.LABELS)
 """Kinds with few groups below them, which are checked together with these."""
 

@@ -37,23 +37,6 @@ if TYPE_CHECKING:
 
     from napari_ngff.viewer.painting.line_of_sight import VoxelHit
 
-__all__ = [
-    "ERASE",
-    "FILL",
-    "PAINT",
-    "PAINTING",
-    "PICK",
-    "PolygonOutline",
-    "RingOutline",
-    "clicked_voxel",
-    "draw_along",
-    "labelled_voxel",
-    "pick_label",
-    "report_hidden",
-    "resize_brush",
-    "shown_value",
-]
-
 MISSED = (
     "Nothing painted: no label is there.\nIn 3D strokes stay on visible labels. Paint"
     " elsewhere in 2D."

@@ -13,8 +13,6 @@ from napari_ngff.viewer.private.slicing import LevelList
 if TYPE_CHECKING:
     from napari_ngff.labels.canvas import Canvas
 
-__all__ = ["SHOWS_OTHER", "CanvasData"]
-
 SHOWS_OTHER = "{} shows another image by now. Try again there."
 
 NOT_REPLACED = (

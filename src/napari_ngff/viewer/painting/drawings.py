@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from napari_ngff.viewer.painting.paint import OMEZarrLabels
 
-__all__ = ["shapes_to_labels"]
-
 FLAT = 0.5
 """Voxels by which the corners of one shape may differ along other axes."""
 

@@ -25,20 +25,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.viewer.layer_plan import LayerPlan
 
-__all__ = [
-    "are_of_others",
-    "follow_padlock",
-    "forget_save",
-    "is_first_save",
-    "is_in_sidecar",
-    "is_own_node",
-    "is_own_plan",
-    "made_here",
-    "note_save",
-    "owner_signals",
-    "place_of_labels",
-]
-
 
 class OwnerSignals:
     """What concerns labels of others in all windows."""

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.store.pyramids.pyramid import Pyramid
 
-__all__ = ["SAVE_AS", "TARGET", "LabelTarget", "Sidecar", "has_no_file", "image_file"]
-
 TARGET = "ome-zarr-target"
 """Where a layer's ``metadata`` keeps its `LabelTarget`."""
 

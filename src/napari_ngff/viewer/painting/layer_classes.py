@@ -43,18 +43,6 @@ if TYPE_CHECKING:
 
     from napari_ngff.viewer.painting.paint import OMEZarrLabels
 
-__all__ = [
-    "KEYS",
-    "LayerClasses",
-    "apply_stored_classes",
-    "bind_class_keys",
-    "classes_of_layer",
-    "count_voxels",
-    "is_estimated",
-    "read_classes_again",
-    "unit_of_area",
-]
-
 KEYS = 9
 """Number of classes that have a number key."""
 

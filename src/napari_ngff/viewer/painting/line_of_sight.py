@@ -21,15 +21,6 @@ if TYPE_CHECKING:
 
     from napari_ngff.viewer.painting.screen_part import ScreenPart
 
-__all__ = [
-    "DrawnSurface",
-    "SightLine",
-    "StrokeSurface",
-    "VoxelHit",
-    "crossed_voxels",
-    "lines_between",
-]
-
 TILE = 32
 """Side of the cubes that are kept of a picture before a stroke changes them."""
 

@@ -35,17 +35,6 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.painting.label_target import Sidecar
     from napari_ngff.viewer.painting.paint import OMEZarrLabels
 
-__all__ = [
-    "LabelChoices",
-    "free_name",
-    "is_shown",
-    "label_data",
-    "list_unsaved_names",
-    "new_labels",
-    "storage_problem",
-    "taken_names",
-]
-
 PLACEMENT = ("scale", "translate", "rotate", "shear", "affine", "units", "axis_labels")
 """Keywords of the position of a layer, which labels take over from their image."""
 

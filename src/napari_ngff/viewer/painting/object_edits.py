@@ -24,17 +24,6 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.painting.canvas_labels import CanvasLabels
     from napari_ngff.viewer.painting.paint import OMEZarrLabels
 
-__all__ = [
-    "ObjectRegrouping",
-    "cut_object",
-    "find_new_id",
-    "join_objects",
-    "label_at",
-    "look_at",
-    "neighbour_id",
-    "show_region",
-]
-
 MARGIN = 3.0
 """Size of the view relative to the object that is shown in it: with its neighbours."""
 

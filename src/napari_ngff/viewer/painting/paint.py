@@ -47,15 +47,6 @@ if TYPE_CHECKING:
     from napari_ngff.labels.shapes import Shape
     from napari_ngff.viewer.painting.line_of_sight import VoxelHit
 
-__all__ = [
-    "OMEZarrLabels",
-    "grow_brush",
-    "save_labels",
-    "select_next_label",
-    "shrink_brush",
-]
-
-
 # Voxels of level 0; a larger size in the preferences is not one that a person chose.
 MOST_BRUSH = 1_000_000
 

@@ -37,16 +37,6 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.painting.paint import OMEZarrLabels
     from napari_ngff.viewer.saving.left_labels import LeftLabels
 
-__all__ = [
-    "COPY",
-    "add_sample",
-    "as_layer",
-    "as_layers",
-    "exchange_labels",
-    "level_source",
-    "why_read_only",
-]
-
 OVERVIEW = "plate overview, open a field to paint."
 
 COPY = "To paint on a copy in a sidecar, use Edit a copy in the layer controls."

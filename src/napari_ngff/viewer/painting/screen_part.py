@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.arrays.boxes import Box
     from napari_ngff.viewer.volumes.prepared_volume import PreparedVolume
 
-__all__ = ["PaintedSlicing", "ScreenPart"]
-
 MANY_REGIONS = 32
 """Number of regions above which the rectangle around all of them is updated."""
 

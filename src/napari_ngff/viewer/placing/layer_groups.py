@@ -35,15 +35,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.store.pyramids.pyramid import OnError
 
-__all__ = [
-    "LayerGroup",
-    "ReadingNotes",
-    "in_place",
-    "in_scene",
-    "mosaic_group",
-    "with_labels",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class LayerGroup:

@@ -42,21 +42,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.viewer.layer_plan import LayerData, LayerPlan
 
-__all__ = [
-    "displayed_in",
-    "finest_axes",
-    "host_image",
-    "is_new",
-    "learn_systems",
-    "move_layers",
-    "place_on_sliders",
-    "remake_unmoved",
-    "restore_place",
-    "shown_system",
-    "system_of_layer",
-    "world_matrix",
-]
-
 PLACEMENT = ("scale", "translate", "axis_labels")
 LOOK = ("name", "visible", "opacity", "blending", "colormap", "features")
 

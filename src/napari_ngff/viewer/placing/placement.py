@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from napari_ngff.metadata.transform import Matrix
     from napari_ngff.store.pyramids.resampled import BentImage
 
-__all__ = ["MOST_STEPS", "SystemView", "are_near", "arrange_axes", "can_be_drawn"]
-
 NOTHING = 1e-12
 """Entries of a matrix below that, relative to the largest of their column, are 0."""
 

@@ -22,16 +22,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.viewer.layer_plan import LayerPlan
 
-__all__ = [
-    "first_system",
-    "follow_image",
-    "list_choices",
-    "place_linked",
-    "scene_system",
-    "system_name",
-    "view_in_system",
-]
-
 SINGULAR = 1e-12
 """Least ratio of the smallest to the largest singular value of what can be shown."""
 

@@ -43,15 +43,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.viewer.layer_plan import LayerOrigin, LayerPlan
 
-__all__ = [
-    "follow_system",
-    "is_movable",
-    "move_along",
-    "placement_of",
-    "save_alignment",
-    "unsaved_move",
-]
-
 
 def save_alignment(layer: Layer, name: str, scene: Node | None = None) -> str:
     """Save the position of a layer as a coordinate system of its image, or of a scene.

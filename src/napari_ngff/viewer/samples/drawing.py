@@ -13,8 +13,6 @@ from scipy.special import expit
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["CellPicture", "Population", "draw_cells", "draw_frames"]
-
 Floats = NDArray[np.float32]
 Integers = NDArray[np.int32]
 Places = NDArray[np.float64]

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from napari_ngff.metadata.model import JSON
     from napari_ngff.viewer.samples.drawing import CellPicture
 
-__all__ = ["SampleOptions", "SampleSink", "open_sink"]
-
 Place = Mapping[str, tuple[float, float]]
 TYPES = {"t": "time", "c": "channel"}
 UNITS = {"t": "second", "z": "micrometer", "y": "micrometer", "x": "micrometer"}

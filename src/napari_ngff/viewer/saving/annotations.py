@@ -18,14 +18,6 @@ if TYPE_CHECKING:
     from napari.components import ViewerModel
     from psygnal import SignalInstance
 
-__all__ = [
-    "KEEPS",
-    "Annotation",
-    "AnnotationState",
-    "Annotations",
-    "annotations_of",
-]
-
 KEEPS = "'Keep for later' lets you restore them next time."
 
 

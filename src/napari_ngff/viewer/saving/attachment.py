@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.saving.layer_saver import Finish
     from napari_ngff.viewer.saving.left_labels import LeftLabels
 
-__all__ = ["attach_new", "attach_saver", "ratios_of", "rename_new"]
-
 INTERRUPTED = "A save that was interrupted is complete now. Open the labels again."
 
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from napari_ngff.viewer.saving.annotations import Annotation
 
-__all__ = ["LARGE", "AutoSaver"]
-
 LARGE = 256 * 2**20
 """Bytes of an archive from which on it is not saved automatically, since a save writes
 all of it."""

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.saving.annotations import Annotations
     from napari_ngff.viewer.saving.file_journal import KeptFile
 
-__all__ = ["FileAnnotation", "StoredFile", "find_image_shown", "image_node"]
-
 NO_FILE_NAME = re.compile(r'[/\\:*?"<>|\x00-\x1f]')
 """Characters that no file can have in its name on some system."""
 

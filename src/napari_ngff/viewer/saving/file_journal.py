@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection
     from pathlib import Path
 
-__all__ = ["FileJournal", "KeptFile", "delete_kept_file", "find_kept_files"]
-
 CONTENT = "content.json"
 
 

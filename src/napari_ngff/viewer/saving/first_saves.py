@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.browsing.positions import Position
     from napari_ngff.viewer.painting.paint import OMEZarrLabels
 
-__all__ = ["offer_undo"]
-
 
 class UndoOffer(Notification):  # type: ignore[misc]
     """A notification with a button that undoes a save."""

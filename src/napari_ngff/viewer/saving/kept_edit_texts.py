@@ -12,20 +12,6 @@ from napari_ngff.viewer.notices import count_noun, shorten_name
 if TYPE_CHECKING:
     from napari_ngff.labels.kept_edits import KeptEdits
 
-__all__ = [
-    "BUSY",
-    "CLOSED",
-    "LEFT",
-    "NOTHING_KEPT",
-    "REMOVED",
-    "TAKEN",
-    "UNFIT",
-    "UNREADABLE",
-    "count_edits",
-    "describe_edits",
-    "file_of",
-]
-
 TAKEN = "Another window has these edits now.\nThose of '{}' were left to it."
 
 UNFIT = (

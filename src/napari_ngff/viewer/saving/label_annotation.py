@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.saving.annotations import Annotations
     from napari_ngff.viewer.saving.layer_saver import LayerSaver
 
-__all__ = ["LabelAnnotation", "image_title"]
-
 KEEPS_FOR_IMAGE = (
     "'Keep for later' lets you restore them: open the image, and choose"
     " Layers ▸ Annotate ▸ Restore edits…."

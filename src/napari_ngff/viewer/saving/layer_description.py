@@ -28,15 +28,6 @@ if TYPE_CHECKING:
     from napari_ngff.labels.label_classes import LabelClass
     from napari_ngff.metadata.model import JSON
 
-__all__ = [
-    "JOINED",
-    "DescriptionSnapshot",
-    "LayerDescription",
-    "colors_of",
-    "properties_of",
-    "unsaved_features",
-]
-
 INDEX = "index"
 """Column of the label values, by which napari finds the row of a label."""
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from napari_ngff.viewer.saving.annotations import Annotation
 
-__all__ = ["save_before_leaving"]
-
 
 def save_before_leaving(
     viewer: ViewerModel, layers: Sequence[Layer], answer: Callable[..., None]

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from napari_ngff.labels.label_writer import LabelWriter
     from napari_ngff.store.arrays.lazy_array import ArraySource
 
-__all__ = ["LeftLabels", "keep_left", "take_left"]
-
 MOST = 24
 """Label images whose edits are kept; each has three open files."""
 

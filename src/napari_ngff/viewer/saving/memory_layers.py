@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from napari_ngff.viewer.saving.annotations import Annotations
 
-__all__ = ["MemoryAnnotation", "note_saved"]
-
 MOST_LOOKED_AT = 1 << 22
 """Voxels that are looked at to find out whether a layer of labels is empty."""
 

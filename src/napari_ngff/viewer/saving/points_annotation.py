@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.viewer.saving.annotations import Annotations
 
-__all__ = ["PointsAnnotation"]
-
 INDEX = "index"
 
 OPENED = f"{KEY}-points"

@@ -40,16 +40,6 @@ if TYPE_CHECKING:
     from napari_ngff.labels.saving.journal_records import KeptClasses
     from napari_ngff.viewer.layer_plan import LayerData, LayerOrigin
 
-__all__ = [
-    "find_image",
-    "find_labels",
-    "make_labels",
-    "open_saved",
-    "place_opened",
-    "show_restored",
-    "size_text",
-]
-
 
 def find_labels(viewer: ViewerModel, kept: KeptEdits) -> Any:
     """Return the layer with the labels of a journal; None where there is none."""

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.write.transaction import Transaction
     from napari_ngff.viewer.saving.layer_description import DescriptionSnapshot
 
-__all__ = ["RELEASED", "REOPEN", "RunningSave"]
-
 OFTEN = 10
 """Times a second that the progress of a save is emitted."""
 

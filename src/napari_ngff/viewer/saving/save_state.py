@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.painting.paint import OMEZarrLabels
     from napari_ngff.viewer.saving.layer_saver import LayerSaver
 
-__all__ = ["SaveState", "SaveWatch"]
-
 
 @dataclass(frozen=True, slots=True)
 class SaveState:

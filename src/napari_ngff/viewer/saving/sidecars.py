@@ -46,16 +46,6 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.painting.paint import OMEZarrLabels
     from napari_ngff.viewer.placing.layer_groups import ReadingNotes
 
-__all__ = [
-    "BEING_COPIED",
-    "SidecarCopy",
-    "edit_copy",
-    "file_text",
-    "folder_of",
-    "home_choices",
-    "with_sidecars",
-]
-
 BEING_COPIED = "being copied"
 """Begins the reason why labels are read-only while they are copied."""
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.saving.annotations import Annotations
     from napari_ngff.viewer.saving.measured_tables import MeasuredTable, MeasuredTables
 
-__all__ = ["TableAnnotation"]
-
 
 class TableAnnotation(Annotation):
     """One measured table, until a file has it or it is discarded."""

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.layer_plan import LayerData
     from napari_ngff.viewer.placing.layer_groups import LayerGroup
 
-__all__ = ["draw_overviews_later", "forget_drawing", "read_first_pixels"]
-
 MOST_VOXELS = 10_000_000
 """Voxels of the coarsest level up to which napari 0.9 reads all of it for contrast
 (``calc_data_range``)."""

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from napari_ngff.store.arrays.boxes import Box
 
-__all__ = ["FUNCTIONS", "SectionJoin"]
-
 Pixels = np.ndarray[Any, Any]
 
 FUNCTIONS: dict[str, Callable[..., Pixels]] = {

@@ -36,17 +36,6 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.streaming.streamed_levels import ImageStream
     from napari_ngff.viewer.streaming.streamed_view import StreamedView
 
-__all__ = [
-    "ArrayPart",
-    "LostChunk",
-    "MissingPart",
-    "has_failed",
-    "is_volume_shown",
-    "list_lost",
-    "list_missing",
-    "missing_text",
-]
-
 ArrayPart = tuple["ChunkedArray", "Box"]
 
 

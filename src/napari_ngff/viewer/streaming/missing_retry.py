@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.arrays.chunked_array import ChunkedArray
     from napari_ngff.viewer.streaming.missing_parts import ArrayPart, LostChunk
 
-__all__ = ["MissingRetry"]
-
 
 class MissingRetry:
     """Asks again for the chunks that a viewer lists as missing.

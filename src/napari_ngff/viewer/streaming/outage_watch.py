@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.pyramids.pyramid import LevelSource
     from napari_ngff.viewer.streaming.streamed_view import StreamedView
 
-__all__ = ["OutageWatch", "follow_logins", "pause_after"]
-
 FIRST_PAUSE = 5.0
 """Seconds after which a server is asked again; each time twice as long."""
 

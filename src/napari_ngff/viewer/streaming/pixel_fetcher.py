@@ -26,15 +26,6 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.streaming.joined_sections import SectionJoin
     from napari_ngff.viewer.streaming.streamed_view import StreamedView
 
-__all__ = [
-    "LATE_FOR",
-    "LocalFetcher",
-    "PixelFetcher",
-    "fetcher",
-    "local_fetcher",
-    "stream_signals",
-]
-
 REDRAW_INTERVAL = 0.05
 """Seconds between two redraws while pixels come in."""
 

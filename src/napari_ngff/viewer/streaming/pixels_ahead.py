@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.pyramids.pyramid import LevelSource
     from napari_ngff.viewer.streaming.streamed_view import StreamedView
 
-__all__ = ["AheadReader", "list_chunks_ahead"]
-
 REQUESTS = 8
 """Requests at once: a view that is opened meanwhile does not wait behind many."""
 

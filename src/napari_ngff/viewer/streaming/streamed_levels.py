@@ -48,20 +48,6 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.streaming.joined_sections import SectionJoin
     from napari_ngff.viewer.streaming.pixel_fetcher import PixelFetcher
 
-__all__ = [
-    "ImageStream",
-    "StreamedCanvas",
-    "StreamedLevel",
-    "are_pixels_coming",
-    "camera_wait",
-    "drawing",
-    "stored_box",
-    "stream_canvas",
-    "stream_levels",
-    "stream_of",
-    "timed_labels_of",
-]
-
 KEPT_VIEWS = 6
 """Views that a stream remembers: of some levels, the last and the next."""
 

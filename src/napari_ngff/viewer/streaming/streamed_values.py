@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.arrays.boxes import Box, Cell
     from napari_ngff.viewer.streaming.streamed_view import StreamedView
 
-__all__ = ["guard_screenshots", "guard_values"]
-
 PATIENCE = 10.0
 """Seconds that a screenshot waits at most for the pixels of one layer."""
 

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.pyramids.pyramid import LevelSource
     from napari_ngff.viewer.streaming.joined_sections import SectionJoin
 
-__all__ = ["RETRY_AFTER", "StreamedView", "enlarge_pixels", "nearest_indices"]
-
 RETRY_AFTER = 3.0
 """Seconds after which chunks that a server did not give are asked for again, when
 they are looked at."""

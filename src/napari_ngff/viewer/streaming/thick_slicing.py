@@ -20,8 +20,6 @@ from napari_ngff.viewer.streaming.streamed_levels import StreamedLevel
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["ThickRequest", "read_joined"]
-
 Pixels = np.ndarray[Any, Any]
 
 

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.arrays.boxes import Box
     from napari_ngff.store.arrays.chunked_array import ChunkedArray
 
-__all__ = ["TimedLabels", "UnsavedLabels", "are_labels_coming", "label_signals"]
-
 KEPT_READS = 6
 """Reads that are remembered: of the part in view and the thumbnail, now and before."""
 

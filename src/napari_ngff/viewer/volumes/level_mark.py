@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from napari.components import ViewerModel
     from napari.layers import Layer
 
-__all__ = ["is_marked", "level_text", "name_level", "show_levels"]
-
 _shown: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
 """The text of each viewer that was in 3D."""
 

@@ -20,16 +20,6 @@ if TYPE_CHECKING:
     from napari_ngff.labels.edits import Edit
     from napari_ngff.store.arrays.boxes import Box
 
-__all__ = [
-    "EditMark",
-    "LabelLook",
-    "PreparedVolume",
-    "VolumePlace",
-    "VolumeReading",
-    "prepare_volume",
-    "texture_type",
-]
-
 SLAB = 1 << 24
 """Bytes that are read at once: many chunks, so that several threads read them, and few
 enough that a reading nobody waits for ends soon."""

@@ -11,8 +11,6 @@ from napari_ngff.viewer.private.napari_window import graphics_limits
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["SIDE", "TextureBudget", "budget_of", "share_budget"]
-
 SIDE = 2048
 """Voxels per axis that a texture of three axes holds on most machines."""
 

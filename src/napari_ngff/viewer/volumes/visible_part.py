@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from napari_ngff.viewer.volumes.prepared_volume import VolumePlace
 
-__all__ = ["Span", "covers_part", "level_part", "ray_in_part", "visible_part"]
-
 MARGIN = 0.1
 """How much wider than the screen a part is read, on each side, as a part of its size:
 small moves of the camera stay inside."""

@@ -63,21 +63,6 @@ if TYPE_CHECKING:
     )
     from napari_ngff.viewer.volumes.visible_part import Span
 
-__all__ = [
-    "attend_volumes",
-    "displayed_axes",
-    "finest_place",
-    "fit_soon",
-    "fit_volumes",
-    "fit_when_calm",
-    "follow_camera",
-    "forget_volume",
-    "mark_levels",
-    "note_camera",
-    "reread_volume",
-    "volume_bytes",
-]
-
 
 def displayed_axes(viewer: ViewerModel, layer: Layer) -> tuple[int, ...]:
     """List the axes of a layer that are displayed, in the order of its picture."""

@@ -38,20 +38,6 @@ if TYPE_CHECKING:
 
     from napari_ngff.viewer.volumes.prepared_volume import PreparedVolume, VolumePlace
 
-__all__ = [
-    "READ_AT_ONCE",
-    "answer_requests",
-    "drop_prepared",
-    "holds_volume",
-    "is_awaited",
-    "is_thick",
-    "prepared_of",
-    "put_prepared",
-    "release_volume",
-    "unlock_level",
-    "volume_signals",
-]
-
 READ_AT_ONCE = 1 << 19
 """Voxels that napari may read and colour in its main thread: some 30 ms for labels."""
 
