@@ -194,7 +194,7 @@ class BrowsingState:
 
     def set_shown(self, asked: ShownFields, resolved: ShownFields) -> None:
         """Note what is shown now; acquisitions and labels may be chosen already."""
-        self.shown = replace(resolved, moves=(), zoom_well=None)
+        self.shown = resolved
         # Only if resolving changed them; else a choice made meanwhile holds.
         if resolved.acquisitions != asked.acquisitions:
             self.acquisitions = resolved.acquisitions  # the field is of another one
