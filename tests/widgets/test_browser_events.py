@@ -327,7 +327,7 @@ def test_a_dock_does_not_go_while_thumbnails_arrive(viewer, tmp_path, monkeypatc
     try:
         docks.pop().parent().destroyOnClose()
         assert isalive(plate_map)
-        feed._on_arrived({})
+        feed.deliver_ready()
     finally:
         gc.enable()
     assert seen == [True]
