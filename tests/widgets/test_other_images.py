@@ -217,6 +217,7 @@ def test_kept_edits_of_an_ome_zarr_are_not_for_layers_of_another_reader(
 
 
 def test_those_of_an_image_without_file_are_not_kept(viewer):
+    use_workers()  # as the entry of the menu does
     viewer.add_image(PIXELS)
     viewer.reset_view()
     pump(100)

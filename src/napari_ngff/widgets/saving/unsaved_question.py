@@ -22,7 +22,7 @@ from napari_ngff.widgets import dialogs
 from napari_ngff.widgets.dialogs import CANCEL, DISCARD, KEEP, SAVE
 from napari_ngff.widgets.event_watcher import EventWatcher
 from napari_ngff.widgets.form_dialog import is_window_open
-from napari_ngff.widgets.save_as import save_as
+from napari_ngff.widgets.save_as import is_asked_by_user, save_as
 from napari_ngff.widgets.saving.restore_question import TITLE
 from napari_ngff.widgets.saving.save_progress import wait_for_saves
 from napari_ngff.widgets.status_signs import UnsavedSign
@@ -146,16 +146,20 @@ class WindowGuard(EventWatcher):
             return False
         # Else napari's menu takes it, and asks for the name of a new file.
         event.accept()
-        self._begin_saves(chosen)
+        self._begin_saves(chosen, asks=is_asked_by_user())
         return True
 
     def _is_unsaved(self) -> bool:
         return bool(self._annotations.list_unsaved())
 
-    def _begin_saves(self, chosen: Sequence[Annotation]) -> None:
-        """Begin to save; one *Save as…* writes all that are saved with their image."""
+    def _begin_saves(self, chosen: Sequence[Annotation], asks: bool = True) -> None:
+        """Begin to save; one *Save as…* writes all that are saved with their image.
+
+        Where nobody can be asked, their own save says what to do.
+        """
         states = {x: x.state for x in chosen}
-        with_image = [x for x, s in states.items() if s.with_image and s.unsaved]
+        with_image = [x for x, s in states.items() if asks and s.with_image]
+        with_image = [x for x in with_image if states[x].unsaved]
         if with_image:
             save_as(self.viewer, [x.layer for x in with_image])
         for annotation in chosen:
