@@ -17,10 +17,10 @@ CONTEXT = multiprocessing.get_context("spawn")
 
 @pytest.fixture
 def shared_keychain(tmp_path, monkeypatch):
+    before = keyring.get_keyring()  # of the user, before it is chosen by its name
     monkeypatch.setenv("FOLDER_KEYRING", str(tmp_path / "keychain"))
     monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "shared_files.FolderKeyring")
     (tmp_path / "keychain").mkdir()
-    before = keyring.get_keyring()
     keyring.set_keyring(FolderKeyring())
     yield tmp_path / "keychain"
     keyring.set_keyring(before)

@@ -284,6 +284,13 @@ class Walker:
                 assert image_address(layer) in shown
 
 
+def check_states(states, places, others):
+    """Fields are begun, but not by corrections in labels that another program made."""
+    for place in places:
+        state = "to do" if place in others else "in progress"
+        assert states.state_of(place) == state
+
+
 @pytest.mark.default_cases("acquisitions", "collection")
 @pytest.mark.parametrize("kind", WRITERS)
 def test_strokes_land_in_the_field_under_the_mouse(viewer, tmp_path, kind, monkeypatch):
@@ -293,6 +300,7 @@ def test_strokes_land_in_the_field_under_the_mouse(viewer, tmp_path, kind, monke
     )
     root = tmp_path / "screen.ome.zarr"
     numbers = WRITERS[kind](root)
+    others = {str(x.parents[1].relative_to(root)) for x in root.rglob(f"labels/{NAME}")}
     viewer.open(str(root), plugin="napari-ngff")
     until(lambda: browser_of(viewer) is not None)
     walker = Walker(viewer, root, numbers, seed=1)
@@ -335,7 +343,7 @@ def test_strokes_land_in_the_field_under_the_mouse(viewer, tmp_path, kind, monke
     assert stored.keys() == walker.painted.keys()
     assert walker.refused or kind in ("collection", "folder")
     states = FieldStates(walker.browser.node)
-    assert {states.state_of(place) for place in stored.values()} == {"in progress"}
+    check_states(states, stored.values(), others)
     others = set(numbers.values()) - set(walker.painted.values())
     assert {states.state_of(place) for place in others} <= {"to do"}
 

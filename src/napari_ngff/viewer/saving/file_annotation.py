@@ -283,7 +283,7 @@ class FileAnnotation(Annotation):
 
     def leave(self, *, keep: bool) -> None:
         """Close the journal, or delete it."""
-        self._saved_changes = self._changes
+        self.note_unchanged()
         self._journal.wanted = keep
         self._journal.close()
 
@@ -295,8 +295,12 @@ class FileAnnotation(Annotation):
 
     def note_written(self) -> None:
         """Note that the user has saved it in another file."""
-        self._saved_changes = self._changes
+        self.note_unchanged()
         self._journal.clear()
+
+    def note_unchanged(self) -> None:
+        """Note that a file has it as it is now."""
+        self._saved_changes = self._changes
 
     def follow_field(self) -> None:
         """Remove what is shown of an image that is not on screen any more."""

@@ -104,7 +104,7 @@ class PointsAnnotation(FileAnnotation):
         node = image_node(image)
         assert node is not None
         made = cls(owner, node, layer, image)
-        made._saved_changes = made._changes
+        made.note_unchanged()
         owner.add(made)
         viewer.add_layer(layer)
         viewer.layers.selection.active = active
