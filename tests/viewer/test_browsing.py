@@ -13,6 +13,7 @@ from napari.components import ViewerModel
 from napari_ngff import open_node
 from napari_ngff.errors import UnsupportedError
 from napari_ngff.metadata.model import GroupKind
+from napari_ngff.plate import mosaic
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.viewer import reader, settings
 from napari_ngff.viewer.browsing import layer_slots
@@ -1112,6 +1113,59 @@ def test_a_well_found_deeper_gets_the_planes_it_has(tmp_path, viewer):
     assert {layer.ndim for layer in viewer.layers} == {2}
     browser.show_field("E/5", "0")
     assert {layer.ndim for layer in viewer.layers} == {3}
+
+
+DEPTHS = {"A/1": 2, "A/2": 4, "B/1": 1, "B/2": 7}
+
+
+@pytest.fixture(scope="module")
+def pristine_deep(tmp_path_factory):
+    """A plate whose wells have their own depths, images and labels alike."""
+    root = write_plate(tmp_path_factory.mktemp("deep") / "p", grid=(2, 2), fields=1)
+    for number, (well, depth) in enumerate(DEPTHS.items()):
+        shutil.rmtree(root / well / "0")
+        stack = pixels(number, (1, depth, 32, 32))
+        write_image(root / well / "0", stack, 3, "czyx", 3, labels=("cells", "nuclei"))
+        mark_own(root / well / "0/labels/cells/zarr.json")
+    return root
+
+
+@pytest.mark.parametrize("level", [0, 2])
+@pytest.mark.parametrize("read_first", [0, 16])
+def test_an_overview_shows_labels_of_each_well_to_its_own_depth(
+    pristine_deep, viewer, level, read_first, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(mosaic, "ALL_READ", read_first)
+    root = shutil.copytree(pristine_deep, tmp_path / "p")
+
+    def assert_whole(name):
+        # napari draws the level that fits the window; others are not even open then.
+        viewer.layers[name].data_level = level
+        browser.show_mosaic()
+        assert viewer.dims.nsteps[0] == max(DEPTHS.values())
+        for number in range(3):
+            drawn, side = np.asarray(viewer.layers[name].data[number]), 32 >> number
+            for well, depth in DEPTHS.items():
+                y, x = "AB".index(well[0]) * side, (int(well[2]) - 1) * side
+                part = drawn[:, y : y + side, x : x + side]
+                labels = stored(root, f"{well}/0/labels/{name}", number)
+                np.testing.assert_array_equal(part[:depth], labels, well)
+                assert not part[depth:].any()
+        assert not browser.problems
+
+    browser = browse(viewer, root)
+    browser.show_mosaic()
+    browser.choose_labels("nuclei")
+    assert_whole("nuclei")
+    # What was saved is opened anew.
+    browser.show_field("B/2", "0")
+    labels = viewer.layers["cells"]
+    labels.paint((5, 3, 3), 9)
+    assert labels.saver.save_now()
+    browser.show_mosaic()
+    browser.choose_labels("cells")
+    assert_whole("cells")
+    assert stored(root, "B/2/0/labels/cells")[5, 3, 3] == 9
 
 
 def test_a_second_plate_takes_over(root, viewer, tmp_path):

@@ -332,10 +332,10 @@ def _read_all(
         path = paths[number]
         arrangement = arrangements.read_well(path, choice.acquisition, choice.beside)
         for placed in arrangement.fields:
-            if choice.inside and _is_remote(arrangements):
+            if choice.inside:
                 # Only to have it read: who needs the labels gets the error again.
                 with suppress(OMEZarrError, OSError):
-                    _open_image(arrangements, path, placed, choice)
+                    _open_image(arrangements, path, placed, choice).open_level(0)
 
     concurrency = AHEAD if _is_remote(arrangements) else 1
     share_work(iter(range(len(paths))), read_one_well, len(paths), concurrency)

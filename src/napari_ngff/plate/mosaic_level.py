@@ -494,6 +494,9 @@ class MosaicLevel:
             raise
         self._views[path] = view
         fits = self._check_view(tile, placed, view)
+        if not fits:
+            # The mosaic is opened again with room for level 0, as far as it is open.
+            image.open_levels()
         fits &= self.tiles.check_voxels(tile, placed, self.model)
         if fits and lent and image is placed.image:
             self._note_alike(image, placed.size, view)
@@ -540,12 +543,15 @@ class MosaicLevel:
         hidden = set(range(len(view.box))) - set(view.order)
         hides = any(view.source.shape[axis] > 1 for axis in hidden)
         is_larger = any(map(operator.gt, view.shape, self.shape[:-2]))
+        what = f"Field {placed.field.path}"
+        if self.tiles.choice.inside:
+            what += f", {self.tiles.choice.inside},"
         if hides or is_larger:
-            text = f"Field {placed.field.path} has more planes or channels, which"
-            self.tiles.note_cut(tile, f"{text} are not shown here.")
+            text = f"{what} has more planes or channels, which are not shown here."
+            self.tiles.note_cut(tile, text)
         holds = can_hold(self.dtype, view.dtype)
         if not holds:
-            text = f"Field {placed.field.path} has values of type {view.dtype}"
+            text = f"{what} has values of type {view.dtype}"
             self.tiles.note_cut(tile, f"{text}, those beyond {self.dtype} are cut off.")
         return holds and not hides and not is_larger
 

@@ -32,6 +32,7 @@ from napari_ngff.viewer.browsing.positions import (
 )
 from napari_ngff.viewer.browsing.preparation import FieldResolver
 from napari_ngff.viewer.browsing.shown_fields import FieldNotices
+from napari_ngff.viewer.browsing.well_stream import OversizedWells
 from napari_ngff.viewer.unexpected import Signal
 from napari_ngff.viewer.window import Window
 
@@ -79,6 +80,7 @@ class BrowsedNode:
         self.states = AnnotationStates(node)
         self.notices = FieldNotices(self.name_field)
         self.resolver = FieldResolver(node, self.notices, lambda: self.map)
+        self._misfits = OversizedWells()
         self._known_labels: dict[str, None] = {}
         watch_lists(self._on_list_saved)
 
@@ -296,3 +298,5 @@ class BrowsedNode:
         """Read an image anew when it is shown next, since labels of it were written."""
         self.resolver.forget_field(f"{self.node}/{path}")
         self.resolver.arrangements.screen.forget_image(path)
+        # Wells with labels that are opened anew may need room once more.
+        self._misfits = OversizedWells()

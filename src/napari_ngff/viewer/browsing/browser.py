@@ -33,7 +33,7 @@ from napari_ngff.viewer.browsing.shown_fields import (
     WellStep,
 )
 from napari_ngff.viewer.browsing.shown_layers import ShownLayers
-from napari_ngff.viewer.browsing.well_stream import OversizedWells, WellStream
+from napari_ngff.viewer.browsing.well_stream import WellStream
 from napari_ngff.viewer.latest_task import LayerTask
 from napari_ngff.viewer.notices import last_part, shorten_name
 from napari_ngff.viewer.saving.leaving import save_before_leaving
@@ -102,7 +102,6 @@ class Browser(BrowsedNode):
         )
         self._sliders = KeptSliders()
         self._stream = WellStream(self._redraw_wells, self._make_room)
-        self._misfits = OversizedWells()
         self._reading: set[str] = set()
         self._problems: dict[str, str] = {}
         pinned = partial(self._on_busy, "pinned")
