@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import gc
+import weakref
 from math import isfinite
 
 import numpy as np
@@ -14,12 +16,13 @@ from napari_ngff import ChunkError, open_node
 from napari_ngff.errors import CorruptDataError, ServerError
 from napari_ngff.metadata.model import ContrastWindow
 from napari_ngff.viewer import contrast, error_report
+from napari_ngff.viewer.browsing.annotation import begin_annotation
 from napari_ngff.viewer.contrast import measure_contrast
 from napari_ngff.viewer.error_report import ErrorReport
 from napari_ngff.viewer.layer_plan import KEY, LayerOrigin
 from napari_ngff.viewer.layers import image_layers
 from napari_ngff.viewer.node_contents import open_contents
-from napari_ngff.viewer.samples import write_image
+from napari_ngff.viewer.samples import write_image, write_plate
 from napari_ngff.viewer.session import session_of
 from napari_ngff.viewer.window import Window
 
@@ -291,3 +294,31 @@ def test_a_broken_well_is_reported_with_one_advice(monkeypatch):
     (message,) = shown
     assert message.count("Restore it from a copy") == 1
     assert "A/1/zarr.json is not valid JSON. Restore" in message
+
+
+def test_a_viewer_goes_with_all_that_its_session_owns(tmp_path):
+    write_plate(tmp_path / "plate.zarr")
+    viewer = ViewerModel()
+    session = session_of(viewer)
+    browser = session.browse(open_node(tmp_path / "plate.zarr"))
+    browser.show_field(None)
+    viewer.dims.ndisplay = 3
+    begin_annotation(viewer, "cells")
+    owned = (viewer, session, browser, session.annotation_round, session.recovery)
+    gone = [weakref.ref(one) for one in owned]
+    del viewer, session, browser, owned
+    gc.collect()
+    assert [reference() for reference in gone] == [None] * len(gone)
+
+
+def test_an_older_browser_goes(tmp_path):
+    viewer = ViewerModel()
+    for name in ("a.zarr", "b.zarr"):
+        write_plate(tmp_path / name)
+    older = session_of(viewer).browse(open_node(tmp_path / "a.zarr"))
+    older.show_mosaic()
+    gone = weakref.ref(older)
+    del older
+    session_of(viewer).browse(open_node(tmp_path / "b.zarr"))
+    gc.collect()
+    assert gone() is None

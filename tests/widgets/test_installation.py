@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 import zarr
@@ -10,10 +13,11 @@ from qtpy.QtWidgets import QApplication
 from test_save_asked import Answer
 
 import napari_ngff
-from mouse import drag, press_save, pump
+from mouse import drag, press_save, pump, until
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
-from napari_ngff.viewer.samples import write_image
-from napari_ngff.viewer.session import all_viewers
+from napari_ngff.viewer.private.napari_window import qt_window_of
+from napari_ngff.viewer.samples import write_image, write_plate
+from napari_ngff.viewer.session import all_viewers, session_of
 from napari_ngff.viewer.window import Window
 from napari_ngff.widgets.dialogs import CANCEL
 from napari_ngff.widgets.saving.save_controls import OMEZarrLabelsControls
@@ -152,3 +156,19 @@ def test_an_image_that_is_moved_is_followed_there(folder, make_window):
     first.layers.remove(image)
     second.add_layer(image)
     assert second in all_viewers()
+
+
+def use_and_close(viewer, path):
+    """Browse a plate in a window, and close it; refer weakly to what it had."""
+    viewer.open(path, plugin="napari-ngff")
+    session, window = session_of(viewer), qt_window_of(viewer)
+    until(lambda: session.browser is not None)
+    guard = window.findChild(WindowGuard)
+    viewer.close()
+    return [*map(weakref.ref, (viewer, session, session.browser, window, guard))]
+
+
+def test_a_closed_window_goes_with_all_that_belongs_to_it(make_window, tmp_path):
+    write_plate(tmp_path / "plate.zarr")
+    gone = use_and_close(make_window(), tmp_path / "plate.zarr")
+    until(lambda: gc.collect() and all(reference() is None for reference in gone))

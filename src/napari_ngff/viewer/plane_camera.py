@@ -52,13 +52,11 @@ class PlaneCamera:
     """Notes what a viewer shows in 2D before it shows 3D, and returns to it."""
 
     def __init__(self, viewer: ViewerModel) -> None:
-        self._viewer = weakref.ref(viewer)
+        self._viewer = viewer
         connect_before_camera(viewer, self._on_ndisplay)
 
     def _on_ndisplay(self, event: Any = None) -> None:
-        viewer = self._viewer()
-        if viewer is None:
-            return
+        viewer = self._viewer
         if viewer.dims.ndisplay == 3:
             note_plane(viewer)
         elif any(map(is_ours, viewer.layers)):

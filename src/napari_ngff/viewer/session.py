@@ -120,8 +120,9 @@ class Session:
     """Emitted with the `Browser` of a plate, a well, a collection or a folder."""
 
     def __init__(self, viewer: ViewerModel) -> None:
-        self._viewer = weakref.ref(viewer)
+        self._viewer = viewer
         self.browser: Browser | None = None
+        self.annotation_round: Any = None  # an `AnnotationRound`
         self.recovery = EditRecovery(viewer)
         self.measured = MeasuredTables()
         self._plane_camera = PlaneCamera(viewer)
@@ -151,73 +152,55 @@ class Session:
         return "" if self.browser is None else self.browser.title_of(layer)
 
     def _on_ndisplay(self, event: Any = None) -> None:
-        viewer = self._viewer()
-        if viewer is not None:
-            bring_back(viewer)
-            note_camera()  # what is seen first is drawn before finer voxels are
-            fit_when_calm(viewer)
+        bring_back(self._viewer)
+        note_camera()  # what is seen first is drawn before finer voxels are
+        fit_when_calm(self._viewer)
 
     def _on_camera(self, event: Any = None) -> None:
-        viewer = self._viewer()
-        if viewer is not None:
-            follow_camera(viewer)
+        follow_camera(self._viewer)
 
     def _on_place(self, event: Any = None) -> None:
-        viewer = self._viewer()
-        if viewer is not None and viewer.dims.ndisplay == 3:
-            fit_volumes(viewer)
+        if self._viewer.dims.ndisplay == 3:
+            fit_volumes(self._viewer)
 
     def _on_volume_needed(self, layer: Layer) -> None:
-        viewer = self._viewer()
-        if viewer is not None and layer in viewer.layers:
-            fit_soon(viewer)
+        if layer in self._viewer.layers:
+            fit_soon(self._viewer)
 
     def _on_preference(self, name: str, value: Any) -> None:
-        viewer = self._viewer()
-        if viewer is not None and name == "volume_memory":
-            fit_volumes(viewer)
+        if name == "volume_memory":
+            fit_volumes(self._viewer)
 
     def _on_status(self, event: Any = None) -> None:
-        viewer = self._viewer()
-        if viewer is not None:
-            show_value_alone(viewer)
+        show_value_alone(self._viewer)
 
     def _on_arrived(self, stream: ImageStream) -> None:
-        viewer = self._viewer()
-        if viewer is None or not Window.current.is_open(viewer):
+        if not Window.current.is_open(self._viewer):
             return
-        for layer in viewer.layers:
+        for layer in self._viewer.layers:
             if stream_of(layer) is stream:
                 reread_layer(layer)
 
     def _on_labels_arrived(self, labels: TimedLabels) -> None:
-        viewer = self._viewer()
-        if viewer is None or not Window.current.is_open(viewer):
+        if not Window.current.is_open(self._viewer):
             return
-        for layer in viewer.layers:
+        for layer in self._viewer.layers:
             if timed_labels_of(layer) is labels:
                 reread_layer(layer)
 
     def _on_removing(self, event: Any) -> None:
-        viewer = self._viewer()
-        if viewer is not None:
-            make_current(viewer)
-            forget_volume(viewer.layers[event.index])
+        make_current(self._viewer)
+        forget_volume(self._viewer.layers[event.index])
 
     def _on_removed(self, event: Any = None) -> None:
-        viewer = self._viewer()
-        if viewer is None:
-            return
-        mark_levels(viewer)
+        mark_levels(self._viewer)
         self.annotations.remove_layer(getattr(event, "value", None))
 
     def _on_inserting(self, event: Any) -> None:
-        viewer = self._viewer()
-        if viewer is not None:
-            self.annotations.selected_before = viewer.layers.selection.active
-            select_inserted(viewer)
-            if not viewer.layers:
-                camera_wait.begin()
+        self.annotations.selected_before = self._viewer.layers.selection.active
+        select_inserted(self._viewer)
+        if not self._viewer.layers:
+            camera_wait.begin()
 
     def _on_inserted(self, event: Any) -> None:
         layer = event.value
@@ -227,31 +210,29 @@ class Session:
             if stream_of(layer) is not None:
                 # napari has drawn it with the coarsest level, at its place.
                 reread_layer(layer)
-        viewer = self._viewer()
+        viewer = self._viewer
         self.annotations.attach(layer)
         origin = origin_of(layer)
-        if viewer is not None and (origin is not None or hasattr(layer, "saver")):
+        if origin is not None or hasattr(layer, "saver"):
             self.annotations.has_images = True
             Window.current.watch_labels(viewer, layer)
         self.recovery.notice_layer(layer)
-        if viewer is not None:
-            attend_volumes(viewer, layer)
-        if viewer is not None and not self._is_hinted:
+        attend_volumes(viewer, layer)
+        if not self._is_hinted:
             self._is_hinted = show_memory_hint(viewer, layer)
         if origin is not None:
             # Those of a reader were made by napari.
             notice_windows(layer, Window.start_services)
             self.finish_layer(layer, origin)
             # Layers of samples have no reader.
-            if viewer is not None and (layer.source.path or layer.source.sample):
+            if layer.source.path or layer.source.sample:
                 keep_selected(viewer, layer)
 
     def finish_layer(self, layer: Layer, origin: LayerOrigin) -> None:
         """Finish a layer that was just added."""
-        viewer = self._viewer()
-        if viewer is not None and len(viewer.layers) == 1:
+        if len(self._viewer.layers) == 1:
             for axis, coordinate in origin.start:
-                viewer.dims.set_point(axis, coordinate)
+                self._viewer.dims.set_point(axis, coordinate)
         if layer_kind(layer) != "image":
             return
         guard_values(layer)
@@ -286,8 +267,7 @@ class Session:
         from napari_ngff.viewer.browsing.browser import Browser
         from napari_ngff.viewer.browsing.canvas_controls import NavigationKeys
 
-        viewer, older = self._viewer(), self.browser
-        assert viewer is not None
+        viewer, older = self._viewer, self.browser
         is_other = older is None or str(older.node) != str(node)
         if older is not None and (is_other or anew):
             _hide_layers(viewer, older)
@@ -304,22 +284,19 @@ class Session:
 
     def take_number_keys(self) -> None:
         """Let number keys choose classes in all layers, while they are annotated."""
-        viewer = self._viewer()
-        if viewer is not None:
-            viewer.layers.events.inserted.connect(_bind_number_keys)
-            for layer in viewer.layers:
-                bind_class_keys(layer)
+        layers = self._viewer.layers
+        layers.events.inserted.connect(_bind_number_keys)
+        for layer in layers:
+            bind_class_keys(layer)
 
     def keep_measured(self, table: MeasuredTable) -> None:
         """Keep a measured table until it is saved or discarded; see `MeasuredTables`.
 
         The window asks before it goes away.
         """
-        viewer = self._viewer()
         self.measured.add_table(table)
         self.annotations.add(TableAnnotation(self.annotations, self.measured, table))
-        if viewer is not None:
-            Window.current.watch_labels(viewer, None)
+        Window.current.watch_labels(self._viewer, None)
 
     def systems(self) -> dict[Reference, tuple[str, ...]]:
         """List the coordinate systems in which layers of the viewer can be shown.
@@ -330,9 +307,8 @@ class Session:
             For each system the names of the images that cannot come along. Plates and
             wells, which join many images, have none to choose.
         """
-        viewer = self._viewer()
         images: dict[str, LayerPlan] = {}
-        for layer in viewer.layers if viewer is not None else ():
+        for layer in self._viewer.layers:
             origin = origin_of(layer)
             image = host_image(origin) if origin is not None else None
             if image is not None and not is_joined(image):
@@ -345,10 +321,9 @@ class Session:
 
     def system_of(self, layer: Layer | None) -> Reference | None:
         """Return the system in which a layer is shown; None for layers of others."""
-        viewer = self._viewer()
-        if layer is None or viewer is None:
+        if layer is None:
             return None
-        return system_of_layer(layer, viewer.layers)
+        return system_of_layer(layer, self._viewer.layers)
 
     def show_system(self, system: Reference) -> tuple[str, ...]:
         """Show all layers that can be in one coordinate system, and bring them in view.
@@ -363,9 +338,7 @@ class Session:
         tuple
             Names of the layers that cannot come along; they stay where they are.
         """
-        viewer = self._viewer()
-        if viewer is None:
-            return ()
+        viewer = self._viewer
         place = place_on_sliders(viewer.layers, viewer.dims)
         left = remake_unmoved(viewer.layers, move_layers(viewer.layers, system), system)
         # napari takes over the units of layers only when something else changes, and
@@ -399,9 +372,7 @@ class Session:
         left : tuple of str
             Names of the layers of the image that stay where they are.
         """
-        path, viewer = save_alignment(layer, name, scene), self._viewer()
-        if viewer is None:
-            return path, ()
+        path, viewer = save_alignment(layer, name, scene), self._viewer
         if not name:
             move_along(layer, viewer.layers)
             return path, ()
@@ -417,11 +388,9 @@ class Session:
         """Add layers that the reader made of a path, as if napari had opened it."""
         from napari_ngff.viewer.painting.painted_layers import as_layer
 
-        viewer = self._viewer()
-        if viewer is not None:
-            with opened_from(path, PLUGIN):
-                for layer in layers:
-                    viewer.add_layer(as_layer(layer))
+        with opened_from(path, PLUGIN):
+            for layer in layers:
+                self._viewer.add_layer(as_layer(layer))
 
     def _measure_contrast(self, layer: Image, *, keep_limits: bool) -> None:
         """Find a layer's contrast in a worker; what the user set meanwhile stays."""
@@ -457,7 +426,10 @@ def _hide_layers(viewer: ViewerModel, browser: Browser) -> None:
         Window.current.show_passing(text)
 
 
-_sessions: weakref.WeakKeyDictionary[Any, Session] = weakref.WeakKeyDictionary()
+KEPT = "ome_zarr_session"
+"""Attribute of a viewer's layers: the viewer owns its session, and both go together."""
+
+_viewers: weakref.WeakSet[ViewerModel] = weakref.WeakSet()
 _making = threading.RLock()
 
 
@@ -466,15 +438,17 @@ def session_of(viewer: ViewerModel) -> Session:
     # napari hands commands a proxy, which may be gone long before the viewer is.
     viewer = getattr(viewer, "__wrapped__", viewer)
     with _making:  # a reader in a worker may be the first that asks
-        if viewer not in _sessions:
-            _sessions[viewer] = Session(viewer)
-        return _sessions[viewer]
+        if viewer not in _viewers:
+            setattr(viewer.layers, KEPT, Session(viewer))
+            _viewers.add(viewer)
+        session: Session = getattr(viewer.layers, KEPT)
+        return session
 
 
 def all_viewers() -> list[ViewerModel]:
     """List the viewers that have a session."""
     with _making:
-        return list(_sessions)
+        return list(_viewers)
 
 
 def viewer_of(layer: Layer) -> ViewerModel | None:

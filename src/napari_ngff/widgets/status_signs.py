@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -60,7 +59,7 @@ class MissingSign(QPushButton):
 
     def __init__(self, viewer: ViewerModel, window: QMainWindow) -> None:
         super().__init__(window)
-        self._viewer = weakref.ref(viewer)
+        self._viewer = viewer
         self._retry = MissingRetry(viewer)
         self._menu = QMenu(self)
         self._menu.setToolTipsVisible(True)
@@ -82,10 +81,9 @@ class MissingSign(QPushButton):
 
     def showMissing(self) -> None:
         """Count what is missing now."""
-        viewer = self._viewer()
         # Before the list: a worker may read the last chunk while that is shown.
-        goes_on = viewer is not None and has_failed(viewer)
-        parts = [] if viewer is None else list_missing(viewer)
+        goes_on = has_failed(self._viewer)
+        parts = list_missing(self._viewer)
         text = missing_text(parts)
         self.setText(text)
         self.setToolTip("\n".join(part.text for part in parts))
@@ -99,8 +97,7 @@ class MissingSign(QPushButton):
         self._retry.ask_now()
 
     def _fill_menu(self) -> None:
-        viewer = self._viewer()
-        parts = [] if viewer is None else list_missing(viewer)
+        parts = list_missing(self._viewer)
         self._menu.clear()
         for part in parts:
             self._list_part(part)

@@ -68,7 +68,7 @@ class AnnotationRound:
     """Emitted when another field is on screen, or a state has changed."""
 
     def __init__(self, viewer: ViewerModel, browser: Browser, name: str) -> None:
-        self._viewer = weakref.ref(viewer)
+        self._viewer = viewer
         self.browser = browser
         self.name = name
         self.fields: tuple[str, ...] = ()
@@ -90,10 +90,8 @@ class AnnotationRound:
         self._closed = True
         self.states.changed.disconnect(self.changed.emit)
         self.browser.position_changed.disconnect(self._arrive_at_field)
-        viewer = self._viewer()
-        if viewer is not None:
-            for key in STATE_KEYS:
-                viewer.bind_key(key, None)
+        for key in STATE_KEYS:
+            self._viewer.bind_key(key, None)
 
     def _bind_keys(self, viewer: ViewerModel) -> None:
         # The key bindings of the viewer must not keep the round.
@@ -160,10 +158,7 @@ class AnnotationRound:
     @property
     def layer(self) -> OMEZarrLabels | None:
         """The labels of the field that is shown."""
-        viewer = self._viewer()
-        layers = (
-            [] if viewer is None or self.current_key is None else list(viewer.layers)
-        )
+        layers = [] if self.current_key is None else list(self._viewer.layers)
         painted = [x for x in layers if isinstance(x, OMEZarrLabels)]
         return next((x for x in painted if self._is_in_round(x)), None)
 
@@ -220,9 +215,9 @@ class AnnotationRound:
 
     def _arrive_at_field(self, position: Position | None) -> None:
         """Select the labels of the field, or make them, and take the brush."""
-        viewer = self._viewer()
+        viewer = self._viewer
         # Without a name the fields that were begun before are still being read.
-        if viewer is None or position is None or not self.name:
+        if position is None or not self.name:
             self.changed.emit()
             return
         # In memory: nothing is written in a field before somebody paints there.
@@ -306,14 +301,12 @@ def begin_annotation(viewer: ViewerModel, name: str = "") -> AnnotationRound:
         Where the states of the fields cannot be read.
     """
     viewer = getattr(viewer, "__wrapped__", viewer)
-    browser = session.session_of(viewer).browser
-    if browser is None:
+    owner = session.session_of(viewer)
+    if owner.browser is None:
         raise ValueError("Open a plate, a well or a collection first.")
-    older = _rounds.pop(viewer, None)
+    older, owner.annotation_round = owner.annotation_round, None
     if older is not None:
         older.close()
-    _rounds[viewer] = AnnotationRound(viewer, browser, name)
-    return _rounds[viewer]
-
-
-_rounds: weakref.WeakKeyDictionary[Any, AnnotationRound] = weakref.WeakKeyDictionary()
+    annotation = AnnotationRound(viewer, owner.browser, name)
+    owner.annotation_round = annotation
+    return annotation

@@ -7,7 +7,6 @@ counts.
 
 from __future__ import annotations
 
-import weakref
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -87,7 +86,6 @@ class Browser(BrowsedNode):
 
     def __init__(self, viewer: ViewerModel, node: Node) -> None:
         super().__init__(node)
-        self._viewer = weakref.ref(viewer)
         self.state = BrowsingState()
         # Fields of several acquisitions lie over each other: at first one of them is
         # shown.
@@ -126,8 +124,7 @@ class Browser(BrowsedNode):
         self.closed.emit()
 
     def _is_open(self) -> bool:
-        viewer = self._viewer()
-        return viewer is not None and Window.current.is_open(viewer)
+        return Window.current.is_open(self.layers.viewer)
 
     def _hold_drawing(self) -> Callable[[], None]:
         return Window.current.hold_drawing(self.layers.viewer)

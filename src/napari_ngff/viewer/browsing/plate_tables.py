@@ -7,7 +7,6 @@ the map shows. Of two such jobs only the later one counts.
 from __future__ import annotations
 
 import os
-import weakref
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -86,7 +85,7 @@ class PlateTables:
     end."""
 
     def __init__(self, viewer: ViewerModel, browser: Browser) -> None:
-        self._viewer = weakref.ref(viewer)
+        self._viewer = viewer
         self.browser = browser
         self.offers: tuple[TableOffer, ...] = ()
         self.joined = JoinedTables(browser.map)
@@ -222,7 +221,7 @@ class PlateTables:
         offer = TableOffer(TableOrigin.MEASURED, label)
         before = self.joined.tables.get(offer)
         earlier = self._measured.get(offer, ())
-        shown = labels_shown(self._viewer(), self.browser, label)
+        shown = labels_shown(self._viewer, self.browser, label)
         unsaved = any(getattr(layer, "unsaved", False) for layer, _ in shown)
         self._read(
             offer,
@@ -394,7 +393,7 @@ class PlateTables:
         joined
             Tables with another choice, which is shown.
         """
-        viewer, browser, before = self._viewer(), self.browser, self.joined
+        viewer, browser, before = self._viewer, self.browser, self.joined
         plate, runs = browser.node.metadata.plate, browser.chosen_acquisitions
         names = plate.acquisition_names if plate is not None and runs else {}
         shown = tuple(names[run] for run in runs if run in names)
@@ -419,10 +418,10 @@ class PlateTables:
 
     def _check_strokes(self, _: Any = None) -> None:
         """Find out whether the chosen table lacks strokes."""
-        viewer, chosen = self._viewer(), self.joined.chosen
+        chosen = self.joined.chosen
         measured = self._measured.get(chosen, ()) if chosen is not None else ()
         lacks = self._session.measured.lacks_strokes
-        is_older = viewer is not None and lacks(measured, viewer.layers)
+        is_older = lacks(measured, self._viewer.layers)
         note = OUTDATED if is_older else ""
         if note != self.outdated_note:
             self.outdated_note = note

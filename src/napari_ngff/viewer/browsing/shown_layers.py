@@ -61,6 +61,8 @@ class ShownLayers:
 
     Attributes
     ----------
+    viewer
+        See above.
     slots
         The layers that stay while fields are exchanged in them.
     tiles
@@ -75,7 +77,7 @@ class ShownLayers:
     """Emitted when labels were made visible, or hidden."""
 
     def __init__(self, viewer: ViewerModel, state: BrowsingState) -> None:
-        self._viewer = weakref.ref(viewer)
+        self.viewer = viewer
         self._state = state
         self.slots = LayerSlots()
         self.tiles: tuple[WellCells, ...] = ()
@@ -85,13 +87,6 @@ class ShownLayers:
         self._extras = weakref.WeakKeyDictionary()
         self._hidden: weakref.WeakSet[Layer] = weakref.WeakSet()
         self._followed: weakref.WeakSet[LayerSaver] = weakref.WeakSet()
-
-    @property
-    def viewer(self) -> ViewerModel:
-        """The viewer, which is there as long as anything is shown."""
-        viewer = self._viewer()
-        assert viewer is not None
-        return viewer
 
     def by_slot(self) -> dict[Slot, Layer]:
         """Return the layers that the user has not removed."""

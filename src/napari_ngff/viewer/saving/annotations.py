@@ -227,7 +227,7 @@ class Annotations:
 
     Attributes
     ----------
-    kinds
+    viewer, kinds
         See above.
     has_images
         Whether the viewer had an image of ours.
@@ -246,22 +246,17 @@ class Annotations:
     def __init__(
         self, viewer: ViewerModel, kinds: Sequence[type[Annotation]] = ()
     ) -> None:
-        self._viewer, self.kinds = weakref.ref(viewer), kinds
+        self.viewer, self.kinds = viewer, kinds
         self._all: list[Annotation] = []
         self.has_images, self.selected_before = False, None
         self.title_of: Callable[[Any], str] = lambda _: ""
-        _of_viewers[viewer] = self
-
-    @property
-    def viewer(self) -> ViewerModel | None:
-        """The viewer; None when it is gone."""
-        return self._viewer()
+        setattr(viewer.layers, KEPT, self)
 
     def follow_fields(self) -> None:
         """Follow what all layers show now, as other fields are on screen."""
         for annotation in self:
             annotation.follow_field()
-        for layer in () if self.viewer is None else tuple(self.viewer.layers):
+        for layer in tuple(self.viewer.layers):
             self.attach(layer)
 
     def __iter__(self) -> Iterator[Annotation]:
@@ -332,10 +327,10 @@ class Annotations:
         return [chosen, *others]
 
 
-_of_viewers: weakref.WeakKeyDictionary[ViewerModel, Annotations]
-_of_viewers = weakref.WeakKeyDictionary()
+KEPT = "ome_zarr_annotations"
+"""Attribute of a viewer's layers, since the viewer owns its annotations."""
 
 
 def annotations_of(viewer: ViewerModel) -> Annotations:
     """Return the annotations of a viewer; none are known before it has a session."""
-    return _of_viewers.get(viewer) or Annotations(viewer)
+    return getattr(viewer.layers, KEPT, None) or Annotations(viewer)

@@ -62,8 +62,7 @@ def find_image_shown(owner: Annotations) -> Any:
     Layer or None
         A layer of it.
     """
-    viewer = owner.viewer
-    layers = [] if viewer is None else [x for x in viewer.layers if x.visible]
+    layers = [x for x in owner.viewer.layers if x.visible]
     images = [layer for layer in layers if image_node(layer) is not None]
     selected = owner.selected_before
     return selected if selected in images else next(reversed(images), None)
@@ -304,19 +303,18 @@ class FileAnnotation(Annotation):
 
     def follow_field(self) -> None:
         """Remove what is shown of an image that is not on screen any more."""
-        viewer, address = self.owner.viewer, str(self.node)
-        layers = () if viewer is None else viewer.layers
+        address, layers = str(self.node), self.owner.viewer.layers
         if not any(str(image_node(layer)) == address for layer in layers):
             self.remove_shown()
 
     def remove_shown(self) -> None:
         """Remove the layer; what has none is followed no longer."""
-        viewer, layer = self.owner.viewer, self.layer
+        layers, layer = self.owner.viewer.layers, self.layer
         if layer is None:
             self.owner.remove(self)
             self.note_removed()
-        elif viewer is not None and layer in viewer.layers:
-            viewer.layers.remove(layer)
+        elif layer in layers:
+            layers.remove(layer)
 
     # Saving.
 

@@ -69,9 +69,8 @@ class MemoryAnnotation(Annotation):
     def save(self, *, quiet: bool = False) -> None:
         """Let napari ask for a file, and save the layer in it."""
         viewer = self.owner.viewer
-        if viewer is not None:
-            viewer.layers.selection.active = self.layer
-            Window.current.ask_layer_file(viewer)
+        viewer.layers.selection.active = self.layer
+        Window.current.ask_layer_file(viewer)
 
     def note_written(self) -> None:
         """Note that a file has the layer."""

@@ -88,7 +88,6 @@ class PointsAnnotation(FileAnnotation):
         points, features = parse_points(text, columns_of(image))
         count = points.shape[1]
         viewer = owner.viewer
-        assert viewer is not None
         active = viewer.layers.selection.active
         layer = Points(
             points,

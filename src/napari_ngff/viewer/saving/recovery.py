@@ -136,7 +136,7 @@ class EditRecovery:
     """Emitted when `waiting_places` has changed."""
 
     def __init__(self, viewer: ViewerModel) -> None:
-        self._viewer = weakref.ref(viewer)
+        self._viewer = viewer
         self._nodes: dict[str, Node] = {}
         self._removed: list[weakref.ref[OMEZarrLabels]] = []
         self._places: set[str] = set()
@@ -147,7 +147,7 @@ class EditRecovery:
         # To be restored when one comes there: folders of journals, titles of images.
         self._wanted: dict[Path, str] = {}
         self._restoring: set[Path] = set()
-        self._browser: weakref.ref[Browser] | None = None
+        self._browser: Browser | None = None
         self._tool: dict[str, Any] = {}
 
     @property
@@ -184,8 +184,8 @@ class EditRecovery:
         name, removed = shorten_name(layer.name), weakref.ref(layer)
 
         def report_kept() -> None:
-            viewer, left = self._viewer(), removed()
-            if viewer is None or not Window.current.can_ask(viewer):
+            left = removed()
+            if not Window.current.can_ask(self._viewer):
                 return
             if left is not None and is_in_window(left):
                 return  # added again, as when it is moved to another window
@@ -203,8 +203,7 @@ class EditRecovery:
 
     def _note_tool(self, is_dirty: bool) -> None:
         """Save the tool of the first stroke, to be selected when it is restored."""
-        viewer = self._viewer()
-        layer = None if viewer is None else viewer.layers.selection.active
+        layer = self._viewer.layers.selection.active
         if (
             is_dirty
             and isinstance(layer, OMEZarrLabels)
@@ -217,32 +216,26 @@ class EditRecovery:
 
     def watch_browser(self, browser: Browser) -> None:
         """Search edits of all images of a browser, now and at each new position."""
-        older = None if self._browser is None else self._browser()
-        if older is not browser:
-            self._browser = weakref.ref(browser)
+        if self._browser is not browser:
+            self._browser = browser
             self._set_wanted({})  # those of another plate are offered with it again
             browser.position_changed.connect(self._restore_waiting)
         self.find_edits([browser.node])
 
     def offer_again(self) -> None:
         """Offer the edits of all open images, also those that were left for later."""
-        viewer = self._viewer()
-        browser = None if self._browser is None else self._browser()
-        if viewer is None:
-            return
         self._requested = True
-        for layer in viewer.layers:
+        for layer in self._viewer.layers:
             self.notice_layer(layer)
-        if browser is not None:
-            self.find_edits([browser.node])
+        if self._browser is not None:
+            self.find_edits([self._browser.node])
         if not self._begun:
             self._offer_edits([])
 
     def find_edits(self, nodes: Iterable[Node], places: Iterable[str] = ()) -> None:
         """Search edits of groups, together with all others that are added by then."""
-        viewer = self._viewer()
         # Without a window no one could answer: the edits stay in their journals.
-        if viewer is None or not Window.current.can_ask(viewer):
+        if not Window.current.can_ask(self._viewer):
             return
         self._nodes |= {str(node): node for node in nodes}
         self._places |= set(places)
@@ -275,8 +268,8 @@ class EditRecovery:
         )
 
     def _offer_edits(self, offered: Sequence[KeptEdits]) -> None:
-        viewer = self._viewer()
-        if viewer is None or self._asking:
+        viewer = self._viewer
+        if self._asking:
             return
         requested, self._requested = self._requested, False
         if requested and not offered:
@@ -335,11 +328,8 @@ class EditRecovery:
         """
         from napari_ngff.viewer.browsing.positions import inline_title
 
-        viewer = self._viewer()
-        if viewer is None:
-            return
+        viewer, browser = self._viewer, self._browser
         elsewhere = [kept for kept in chosen if not self._restore_edits(viewer, kept)]
-        browser = None if self._browser is None else self._browser()
         places = [(kept, position_of(browser, kept.image)) for kept in elsewhere]
         for kept in [kept for kept, position in places if position is None]:
             where = file_of(kept.image or kept.place)
@@ -372,10 +362,9 @@ class EditRecovery:
 
     def _restore_waiting(self, position: Position | None) -> None:
         """Restore edits that wait for the image on screen, and offer its other ones."""
-        viewer = self._viewer()
-        browser = None if self._browser is None else self._browser()
+        viewer, browser = self._viewer, self._browser
         waiting, self._waiting = self._waiting, ()
-        if viewer is None or browser is None or position is None:
+        if browser is None or position is None:
             return
         for kept in waiting:
             self._restore_edits(viewer, kept)
@@ -411,7 +400,7 @@ class EditRecovery:
 
     def _is_beside(self, kept: KeptEdits) -> bool:
         """Return whether the field is only seen beside that which was asked for."""
-        browser = None if self._browser is None else self._browser()
+        browser = self._browser
         place, shown = position_of(browser, kept.image), browser and browser.position
         return bool(
             place and shown and place != replace(shown, acquisition=place.acquisition)

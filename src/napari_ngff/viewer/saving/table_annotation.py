@@ -40,18 +40,15 @@ class TableAnnotation(Annotation):
     @property
     def description(self) -> str:
         """A sentence that it is not saved, and whether it is older than strokes."""
-        viewer, text = self.owner.viewer, super().description
-        lacks = self._measured.lacks_strokes
-        if viewer is None or not lacks(self._table.measured, viewer.layers):
+        text, layers = super().description, self.owner.viewer.layers
+        if not self._measured.lacks_strokes(self._table.measured, layers):
             return text
         return f"{text} {OLDER}; to include them, cancel, save and measure again."
 
     @property
     def state(self) -> AnnotationState:
         """Unsaved while it is kept, unless its labels were removed by a script."""
-        viewer = self.owner.viewer
-        layers = () if viewer is None else viewer.layers
-        kept = self._measured.list_of_window(layers)
+        kept = self._measured.list_of_window(self.owner.viewer.layers)
         return AnnotationState(self._table in kept, self._running)
 
     @property

@@ -7,7 +7,6 @@ for, and what no stream watches: chunks of volumes in 3D.
 from __future__ import annotations
 
 import time
-import weakref
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -48,19 +47,18 @@ class MissingRetry:
     """
 
     def __init__(self, viewer: ViewerModel) -> None:
-        self._viewer = weakref.ref(viewer)
+        self._viewer = viewer
         self._count = 0
         self._next: float | None = None
         self._is_asking = False
 
     def ask_sometimes(self) -> None:
         """Ask for one chunk of a volume if it is time; to be called again and again."""
-        viewer = self._viewer()
-        if viewer is None or self._is_asking:
+        if self._is_asking:
             return
         lost = [
             one
-            for one in list_lost(viewer)
+            for one in list_lost(self._viewer)
             if kind_of(one.error) is FailureKind.UNREACHED
             and is_volume_shown(one.layer)
         ]
@@ -83,12 +81,9 @@ class MissingRetry:
 
     def ask_now(self) -> None:
         """Ask for all chunks that are listed, except damaged ones."""
-        viewer = self._viewer()
-        if viewer is None:
-            return
         lost = [
             one
-            for one in list_lost(viewer)
+            for one in list_lost(self._viewer)
             if kind_of(one.error) is not FailureKind.DAMAGED
         ]
         streamed = [one for one in lost if is_streamed(one.layer)]
@@ -126,8 +121,8 @@ class MissingRetry:
         Window.current.run_work(partial(attempt_work, work), end)
 
     def _draw_again(self, layer: Layer) -> None:
-        viewer = self._viewer()
-        if viewer is None or not Window.current.is_open(viewer):
+        viewer = self._viewer
+        if not Window.current.is_open(viewer):
             return
         if layer in viewer.layers and is_volume_shown(layer):
             reread_volume(viewer, layer)
