@@ -83,6 +83,26 @@ def test_labels_and_classes_are_in_every_field_and_on_the_disk(viewer, root):
     assert found.progress == {"to do": 0, "in progress": 6, "done": 0, "flagged": 0}
 
 
+@pytest.mark.parametrize("chosen", [(0,), (1,), (0, 1), (1, 0), ()])
+def test_a_round_counts_the_fields_that_it_goes_through(viewer, tmp_path, chosen):
+    root = write_plate(tmp_path / "p", grid=(1, 2), fields=2, acquisitions=2)
+    browser = session_of(viewer).browse(open_node(root))
+    browser.choose_acquisitions(chosen)
+    browser.show_field("A/1")
+    found = begin_annotation(viewer, "cells")
+    seen = []
+    while found.current_key not in seen:
+        seen.append(found.current_key)
+        found.set_state("done")
+        browser.step_field(1)
+    assert found.fields == tuple(seen)
+    assert found.progress["done"] == len(seen) == (4 if chosen else 8)
+    if chosen:
+        browser.choose_acquisitions((1 - chosen[0],))
+        assert found.progress["to do"] == len(found.fields) == 4
+        assert set(found.fields).isdisjoint(seen)
+
+
 @pytest.mark.parametrize("saves", [True, False])
 def test_a_field_that_is_done_is_saved(viewer, root, saves):
     settings.set_preference("moving_on", saves)

@@ -19,6 +19,7 @@ from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.annotate.annotate_dock import AnnotateDock
 from napari_ngff.widgets.annotate.class_table import NAME
 from napari_ngff.widgets.docking import bring_forward
+from plates import write_plate as write_runs
 
 LEFT = Qt.MouseButton.LeftButton
 FIELDS = ["A/1/0", "A/1/1", "A/2/0", "A/2/1"]
@@ -214,3 +215,13 @@ def test_states_are_set_by_keys(viewer, tmp_path):
     stored = json.loads(next(tmp_path.glob("*.annotation.json")).read_text())
     states = {field: entry["state"] for field, entry in stored["fields"].items()}
     assert states == {FIELDS[0]: "done", FIELDS[1]: "in progress"}
+
+
+def test_the_progress_names_the_acquisition_of_its_fields(viewer, tmp_path):
+    path = write_runs(tmp_path / "p", grid=(1, 2), fields=1, acquisitions=2)
+    bar = begin(viewer, path)
+    assert bar.bar.text() == "0 of 2 done, round 0"
+    bar.annotation.set_state("done")
+    until(lambda: bar.bar.text() == "1 of 2 done, round 0")
+    session_of(viewer).browser.choose_acquisitions((1,))
+    until(lambda: bar.bar.text() == "0 of 2 done, round 1")

@@ -16,7 +16,7 @@ from napari_ngff.errors import OMEZarrError
 from napari_ngff.labels.field_states import TODO
 from napari_ngff.viewer import session, settings
 from napari_ngff.viewer.browsing.field_labels import label_name
-from napari_ngff.viewer.browsing.positions import key_of
+from napari_ngff.viewer.browsing.positions import key_of, own_first
 from napari_ngff.viewer.layer_plan import layer_kind
 from napari_ngff.viewer.painting.brush import PAINTING
 from napari_ngff.viewer.painting.label_owners import are_of_others
@@ -58,8 +58,6 @@ class AnnotationRound:
 
     Attributes
     ----------
-    fields
-        Keys of all fields in order, such as "B/03/0"; empty until they are read.
     states
         How far each field is; see `AnnotationStates`.
     """
@@ -71,7 +69,6 @@ class AnnotationRound:
         self._viewer = viewer
         self.browser = browser
         self.name = name
-        self.fields: tuple[str, ...] = ()
         self._places: dict[str, Position] = {}
         self._classes: tuple[LabelClass, ...] = ()
         self.states = browser.states
@@ -137,7 +134,7 @@ class AnnotationRound:
         if self._closed:
             return
         self._places, annotated = listed
-        self.fields, self._classes = tuple(self._places), annotated.classes
+        self._classes = annotated.classes
         if not self.name:
             self.name = annotated.name
             self.states.show_labels(self.name)
@@ -199,6 +196,23 @@ class AnnotationRound:
         self.set_state(BEGUN if self.state == state else state)
 
     # The round.
+
+    @property
+    def run(self) -> int | None:
+        """Id of the acquisition that the round goes through; None for all fields."""
+        runs, position = self.browser.chosen_acquisitions, self.browser.position
+        runs = runs if position is None else own_first(position, runs)
+        return runs[0] if runs else None
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """Keys of the fields of that acquisition in order, such as "B/03/0".
+
+        Empty until they are read.
+        """
+        run, places = self.run, self._places.items()
+        own = tuple(key for key, at in places if run in (None, at.acquisition))
+        return own or tuple(self._places)
 
     def next_to_do(self) -> None:
         """Go to the next field that is still to do."""

@@ -172,7 +172,11 @@ class RoundBar(QGroupBox):
             self.state.setCurrentText(annotation.state)
         # An overview shows many fields, which have no state in common.
         self.state.setEnabled(position is not None)
-        counts = annotation.progress
+        counts, run = annotation.progress, annotation.run
+        plate = browser.node.metadata.plate
+        self.bar.setFormat("%v of %m done")
+        if plate is not None and run is not None:
+            self.bar.setFormat(f"%v of %m done, {plate.name_acquisition(run)}")
         # A bar from 0 to 0 would move as if something was being read.
         self.bar.setMaximum(max(1, len(annotation.fields)))
         self.bar.setValue(counts["done"])
