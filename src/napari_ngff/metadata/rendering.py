@@ -170,13 +170,9 @@ def parse_rgba(rgba: Cursor) -> tuple[int, int, int, int] | None:
     """Read red, green, blue, alpha; None where absent or not four of 0 to 255."""
     values = rgba.value if isinstance(rgba.value, list) else []
     # 255.0 is in range(256), and True would be, too.
-    if len(values) == 4 and all(
-        isinstance(value, int | float)
-        and not isinstance(value, bool)
-        and value in range(256)
-        for value in values
-    ):
-        red, green, blue, alpha = map(int, values)
+    numbers = [int(v) for v in values if type(v) in (int, float) and v in range(256)]
+    if len(values) == len(numbers) == 4:
+        red, green, blue, alpha = numbers
         return red, green, blue, alpha
     if rgba.is_present:
         rgba.report_expected(

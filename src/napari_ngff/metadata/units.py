@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
+from functools import lru_cache
 
 MICROMETER = "micrometer"
 
@@ -114,6 +115,7 @@ def unit_symbol(unit: str | None) -> str:
     return SYMBOLS.get(unit_name(unit) or "", unit or "")
 
 
+@lru_cache(maxsize=256)
 def unit_factor(unit: str | None, target: str | None) -> float | None:
     """Return how many of `target` one of `unit` is, in any spelling.
 

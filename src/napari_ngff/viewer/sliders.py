@@ -71,10 +71,13 @@ class KeptSliders:
             self._chosen[name] += start[name] - self._start[name]
         dims = viewer.dims
         hidden = {dims.axis_labels[axis] for axis in dims.order[:-2]}
-        dims.point = tuple(
+        point = tuple(
             self._chosen.get(name, at) if name in hidden else at
             for name, at in zip(dims.axis_labels, dims.point, strict=True)
         )
+        # Setting what there is would let napari check all of the dimensions again.
+        if point != dims.point:
+            dims.point = point
         self._set = _places(viewer)
 
 

@@ -30,11 +30,18 @@ def going_on() -> Iterator[None]:
         report_unexpected(error)
 
 
+def call_guarded(call: Callable[..., Any], *values: Any) -> None:
+    """Call a function whose error must not stop what follows; it is shown."""
+    try:
+        call(*values)
+    except Exception as error:  # noqa: BLE001  that is the purpose
+        report_unexpected(error)
+
+
 def call_all(*calls: Callable[[], Any]) -> None:
     """Call several functions, each whatever another one raises."""
     for call in calls:
-        with going_on():
-            call()
+        call_guarded(call)
 
 
 def call_or(call: Callable[[], Any], instead: Callable[[], Any]) -> None:
@@ -73,8 +80,7 @@ class GuardedSignal(psygnal.SignalInstance):
     def _run_emit_loop_immediate(self) -> None:
         values = self._emit_queue.popleft()
         for listener in tuple(self._slots):
-            with going_on():
-                listener.cb(values)
+            call_guarded(listener.cb, values)
 
 
 Signal = partial(psygnal.Signal, signal_instance_class=GuardedSignal)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from napari.utils.events import EventEmitter
 
 from napari_ngff.viewer.private.lost import mentions, need, tell_lost, tells_lost
-from napari_ngff.viewer.unexpected import going_on
+from napari_ngff.viewer.unexpected import call_guarded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -63,8 +63,7 @@ def calling_all_listeners() -> Iterator[None]:
         return
 
     def invoke_guarded(emitter: EventEmitter, listener: Any, event: Any) -> None:
-        with going_on():
-            invoke(emitter, listener, event)
+        call_guarded(invoke, emitter, listener, event)
 
     EventEmitter._invoke_callback = invoke_guarded
     try:

@@ -268,6 +268,9 @@ def _find_labels(features: Any) -> tuple[Any, Any]:
     titles = {str(name).lower(): name for name in reversed(list(features.columns))}
     for title in (title for title in (INDEX, "label") if title in titles):
         labels = pd.to_numeric(features[titles[title]], errors="coerce")
+        # The usual column is as it should be; the rest would take a millisecond.
+        if labels.dtype.kind in "iu" and len(labels):
+            return titles[title], labels
         whole = labels.notna() & (labels % 1 == 0)
         if title == INDEX or (whole.any() and (whole | labels.isna()).all()):
             return titles[title], labels.where(whole)
