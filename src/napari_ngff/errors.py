@@ -31,6 +31,8 @@ import traceback
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Self
 
+from typing_extensions import override
+
 from napari_ngff.addresses import hide_secrets
 
 if TYPE_CHECKING:
@@ -147,8 +149,8 @@ class ServerError(OMEZarrError, ConnectionError):
         self.reason = reason
 
     @property
+    @override
     def message(self) -> str:
-        """What failed, and where."""
         return f"{self.address} did not come from the server: {self.reason}."
 
 
@@ -199,8 +201,8 @@ class ChunkError(CorruptDataError):
         return same
 
     @property
+    @override
     def message(self) -> str:
-        """What failed, and where."""
         if self.remedy in SERVER_REMEDIES:
             return self.reason  # which names the object, too
         reason = self.reason.rstrip(".")
@@ -225,8 +227,8 @@ class FileChangedError(OMEZarrError, OSError):
         self.address = address
 
     @property
+    @override
     def message(self) -> str:
-        """What failed, and where."""
         return (
             f"{self.address} was changed on the server while it was open. Pixels of two"
             " versions are never mixed, so nothing more of it is read."
@@ -265,8 +267,8 @@ class TargetExistsError(OMEZarrError, FileExistsError):
         super().__init__(str(target), remedy=OVERWRITE)
 
     @property
+    @override
     def message(self) -> str:
-        """What exists."""
         return f"{self.args[0]} already exists."
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from typing_extensions import override
 
 from napari_ngff.metadata.transform import Identity, Transformation
 from napari_ngff.metadata.vector_field import make_lattice, solve_points
@@ -21,19 +22,19 @@ class Sequence(Transformation):
 
     steps: tuple[Transformation, ...]
 
+    @override
     def count_outputs(self, ndim: int) -> int:
-        """Return the number of outputs of the last step."""
         for step in self.steps:
             ndim = step.count_outputs(ndim)
         return ndim
 
     @property
+    @override
     def is_linear(self) -> bool:
-        """Return whether all steps are linear."""
         return all(step.is_linear for step in self.steps)
 
+    @override
     def matrix(self, ndim: int) -> Matrix:
-        """Return the product of the steps' matrices."""
         # The first step is the factor farthest to the right. A step may change the
         # number of axes, so each is asked for the number that the last one made.
         whole = np.eye(ndim + 1)
@@ -41,14 +42,14 @@ class Sequence(Transformation):
             whole = step.matrix(len(whole) - 1) @ whole
         return whole
 
+    @override
     def apply(self, points: Points) -> Points:
-        """Transform points, step by step."""
         for step in self.steps:
             points = step.apply(points)
         return points
 
+    @override
     def inverse(self) -> Sequence | None:
-        """Return the inverse steps in the opposite order."""
         steps = _invert_all(self.steps[::-1])
         return None if steps is None else Sequence(steps)
 
@@ -68,8 +69,8 @@ class ByDimension(Transformation):
 
     parts: tuple[DimensionPart, ...]
 
+    @override
     def count_outputs(self, ndim: int) -> int:
-        """Return the number of outputs of all parts."""
         # "MUST appear in exactly one child transformation's outputAxes" (0.6).
         outputs = sorted(i for part in self.parts for i in part.outputs)
         if outputs != list(range(len(outputs))):
@@ -82,12 +83,12 @@ class ByDimension(Transformation):
         return len(outputs)
 
     @property
+    @override
     def is_linear(self) -> bool:
-        """Return whether all parts are linear."""
         return all(part.transformation.is_linear for part in self.parts)
 
+    @override
     def matrix(self, ndim: int) -> Matrix:
-        """Return the matrices of the parts at their rows and columns."""
         # A row per output and a column per input; the last column has the translations.
         whole = np.zeros((self.count_outputs(ndim) + 1, ndim + 1))
         whole[-1, -1] = 1
@@ -96,16 +97,16 @@ class ByDimension(Transformation):
             whole[np.ix_(part.outputs, (*part.inputs, -1))] = block[:-1]
         return whole
 
+    @override
     def apply(self, points: Points) -> Points:
-        """Transform points, part by part."""
         result = np.empty((len(points), self.count_outputs(points.shape[1])))
         for part in self.parts:
             made = part.transformation.apply(points[:, list(part.inputs)])
             result[:, list(part.outputs)] = made
         return result
 
+    @override
     def inverse(self) -> ByDimension | None:
-        """Invert each part; None where an input is used by several parts or none."""
         # An input of two parts would get two values, and an unused one none.
         used = sorted(i for part in self.parts for i in part.inputs)
         inner = _invert_all(tuple(part.transformation for part in self.parts))
@@ -124,28 +125,28 @@ class Bijection(Transformation):
     forward: Transformation
     backward: Transformation
 
+    @override
     def count_outputs(self, ndim: int) -> int:
-        """Return the number of outputs of `forward`; `backward` must fit."""
         count = self.forward.count_outputs(ndim)
         if self.backward.count_outputs(count) != ndim:
             raise ValueError("The inverse of a bijection has another number of axes.")
         return count
 
     @property
+    @override
     def is_linear(self) -> bool:
-        """Return whether `forward` is linear."""
         return self.forward.is_linear
 
+    @override
     def matrix(self, ndim: int) -> Matrix:
-        """Return the matrix of `forward`."""
         return self.forward.matrix(ndim)
 
+    @override
     def apply(self, points: Points) -> Points:
-        """Transform points by `forward`."""
         return self.forward.apply(points)
 
+    @override
     def inverse(self) -> Bijection:
-        """Exchange `forward` and `backward`."""
         return Bijection(self.backward, self.forward)
 
 
@@ -176,15 +177,15 @@ class FieldTransformation(Transformation):
             raise ValueError(f"The vectors at {self.path} are not opened.")
         return self.field
 
+    @override
     def count_outputs(self, ndim: int) -> int:
-        """Return the number of components of the vectors."""
         takes = len(self.vectors.grid)
         if takes != ndim:
             raise ValueError(f"The vectors at {self.path} have {takes}, not {ndim}.")
         return self.vectors.components
 
+    @override
     def matrix(self, ndim: int) -> Matrix:
-        """Raise: a field has no matrix."""
         raise ValueError(f"The field at {self.path} is not a matrix.")
 
 
@@ -192,15 +193,15 @@ class FieldTransformation(Transformation):
 class Displacements(FieldTransformation):
     """y = x + d(x)."""
 
+    @override
     def count_outputs(self, ndim: int) -> int:
-        """Return `ndim`: there is one displacement for each axis."""
         count = FieldTransformation.count_outputs(self, ndim)
         if count != ndim:
             raise ValueError(f"{self.path}: {count} displacements for {ndim} axes.")
         return count
 
+    @override
     def apply(self, points: Points) -> Points:
-        """Add the displacements to points."""
         self.count_outputs(points.shape[1])
         return points + self.vectors.sample_vectors(points, self.interpolation)
 
@@ -209,8 +210,8 @@ class Displacements(FieldTransformation):
 class Coordinates(FieldTransformation):
     """y = c(x)."""
 
+    @override
     def apply(self, points: Points) -> Points:
-        """Return the coordinates at points."""
         self.count_outputs(points.shape[1])
         return self.vectors.sample_vectors(points, self.interpolation)
 
@@ -224,8 +225,8 @@ class Inverse(Transformation):
 
     of: Transformation
 
+    @override
     def count_outputs(self, ndim: int) -> int:
-        """Return the number of outputs of the closed form, else `ndim`."""
         closed = self.of.inverse()
         if closed is not None:
             return closed.count_outputs(ndim)
@@ -234,20 +235,20 @@ class Inverse(Transformation):
         return ndim
 
     @property
+    @override
     def is_linear(self) -> bool:
-        """Return whether there is a closed form that is linear."""
         closed = self.of.inverse()
         return closed is not None and closed.is_linear
 
+    @override
     def matrix(self, ndim: int) -> Matrix:
-        """Return the matrix of the closed form."""
         closed = self.of.inverse()
         if closed is None:
             raise ValueError("The inverse has no closed form.")
         return closed.matrix(ndim)
 
+    @override
     def apply(self, points: Points) -> Points:
-        """Find the points that `of` maps to these."""
         closed = self.of.inverse()
         if closed is not None:
             return closed.apply(points)
@@ -280,8 +281,8 @@ class Inverse(Transformation):
         nearest = [np.linalg.norm(values - p, axis=1).argmin() for p in points]
         return solve_points(self.of.apply, points, known[nearest])
 
+    @override
     def inverse(self) -> Transformation:
-        """Return the transformation itself."""
         return self.of
 
 

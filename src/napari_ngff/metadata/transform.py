@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from typing_extensions import override
 
 Matrix = npt.NDArray[np.float64]
 """Homogeneous, shape (M + 1, N + 1)."""
@@ -93,16 +94,16 @@ class Transformation(ABC):
 class Identity(Transformation):
     """y = x, of any number of axes."""
 
+    @override
     def count_outputs(self, ndim: int) -> int:
-        """Return `ndim`."""
         return ndim
 
+    @override
     def matrix(self, ndim: int) -> Matrix:
-        """Return the unit matrix."""
         return np.eye(ndim + 1)
 
+    @override
     def inverse(self) -> Identity:
-        """Return itself."""
         return self
 
 
@@ -112,17 +113,17 @@ class Scale(Transformation):
 
     factors: tuple[float, ...]
 
+    @override
     def count_outputs(self, ndim: int) -> int:
-        """Return `ndim`, which is the number of factors."""
         return check_ndim(self, len(self.factors), ndim)
 
+    @override
     def matrix(self, ndim: int) -> Matrix:
-        """Return the factors on the diagonal."""
         self.count_outputs(ndim)
         return np.diag((*self.factors, 1.0))
 
+    @override
     def inverse(self) -> Scale:
-        """Return the reciprocal factors."""
         return Scale(tuple(1 / factor for factor in self.factors))
 
 
@@ -132,16 +133,16 @@ class Translation(Transformation):
 
     offsets: tuple[float, ...]
 
+    @override
     def count_outputs(self, ndim: int) -> int:
-        """Return `ndim`, which is the number of offsets."""
         return check_ndim(self, len(self.offsets), ndim)
 
+    @override
     def matrix(self, ndim: int) -> Matrix:
-        """Return the offsets in the last column."""
         return join_matrix(np.eye(self.count_outputs(ndim)), np.array(self.offsets))
 
+    @override
     def inverse(self) -> Translation:
-        """Return the negative offsets."""
         return Translation(tuple(-offset for offset in self.offsets))
 
 
@@ -151,17 +152,17 @@ class MapAxis(Transformation):
 
     order: tuple[int, ...]
 
+    @override
     def count_outputs(self, ndim: int) -> int:
-        """Return `ndim`, which is the length of the permutation."""
         return check_ndim(self, len(self.order), ndim)
 
+    @override
     def matrix(self, ndim: int) -> Matrix:
-        """Return the permutation."""
         # Rows of the unit matrix in that order; -1 keeps the homogeneous row last.
         return np.eye(self.count_outputs(ndim) + 1)[[*self.order, -1]]
 
+    @override
     def inverse(self) -> MapAxis:
-        """Return the inverse permutation."""
         # Output `order[i]` of the inverse is input i.
         return MapAxis(tuple(self.order.index(i) for i in range(len(self.order))))
 
@@ -173,16 +174,16 @@ class ProjectAxis(Transformation):
     dropped: tuple[int, ...] = ()
     created: tuple[int, ...] = ()
 
+    @override
     def count_outputs(self, ndim: int) -> int:
-        """Return how many axes remain, together with the new ones."""
         # Indices of dropped axes count inputs, those of created ones outputs.
         count = ndim - len(self.dropped) + len(self.created)
         if max(self.dropped, default=-1) >= ndim or count <= max((0, *self.created)):
             raise ValueError(f"{self} does not fit {ndim} axes.")
         return count
 
+    @override
     def matrix(self, ndim: int) -> Matrix:
-        """Return the unit matrix without the dropped columns, with the created rows."""
         count = self.count_outputs(ndim)
         kept = [i for i in range(ndim) if i not in self.dropped]
         filled = [i for i in range(count) if i not in self.created]
@@ -191,8 +192,8 @@ class ProjectAxis(Transformation):
         linear[filled, kept] = 1
         return join_matrix(linear, np.zeros(count))
 
+    @override
     def inverse(self) -> ProjectAxis | None:
-        """Drop the created axes; None if any were dropped."""
         return None if self.dropped else ProjectAxis(dropped=self.created)
 
 
@@ -207,19 +208,19 @@ class Affine(Transformation):
         """Make an affine of a homogeneous matrix."""
         return cls(rows_of(whole[:-1]))
 
+    @override
     def count_outputs(self, ndim: int) -> int:
-        """Return the number of rows."""
         # Less the column of the translation.
         check_ndim(self, len(self.rows[0]) - 1, ndim)
         return len(self.rows)
 
+    @override
     def matrix(self, ndim: int) -> Matrix:
-        """Return the rows, and the last row of a homogeneous matrix."""
         self.count_outputs(ndim)
         return np.array([*self.rows, (0.0,) * ndim + (1.0,)])
 
+    @override
     def inverse(self) -> Affine | None:
-        """Invert A; None if that loses an input axis."""
         # The pseudoinverse where A has more rows than columns: of a point that no input
         # maps to, it gives the input whose output is nearest.
         ndim = len(self.rows[0]) - 1
@@ -240,16 +241,16 @@ class Rotation(Transformation):
 
     rows: Rows
 
+    @override
     def count_outputs(self, ndim: int) -> int:
-        """Return `ndim`, which is the number of rows."""
         return check_ndim(self, len(self.rows), ndim)
 
+    @override
     def matrix(self, ndim: int) -> Matrix:
-        """Return the rows without translation."""
         return join_matrix(np.array(self.rows), np.zeros(self.count_outputs(ndim)))
 
+    @override
     def inverse(self) -> Transformation | None:
-        """Transpose R; if it is not a rotation, invert it."""
         linear = np.array(self.rows)
         # Files round the entries, and some state other matrices as rotations.
         if np.abs(linear @ linear.T - np.eye(len(linear))).max() < ORTHONORMAL:
@@ -268,12 +269,12 @@ class Stored(Transformation):
 
     is_linear = False
 
+    @override
     def count_outputs(self, ndim: int) -> int:
-        """Raise: the numbers are not loaded."""
         raise ValueError(f"The numbers at {self.path} are not loaded.")
 
+    @override
     def matrix(self, ndim: int) -> Matrix:
-        """Raise: the numbers are not loaded."""
         raise ValueError(f"The numbers at {self.path} are not loaded.")
 
 

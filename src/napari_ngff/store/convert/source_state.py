@@ -11,6 +11,8 @@ import zlib
 from array import array
 from typing import TYPE_CHECKING
 
+from typing_extensions import override
+
 from napari_ngff.store.sources.read_ahead import reading_ahead
 from napari_ngff.store.sources.remote_file import RemoteFile
 from napari_ngff.store.sources.remote_source import RemoteSource
@@ -117,10 +119,10 @@ class DocumentLog(LoggedSource):
         super().__init__(source)
         self.sums: dict[str, int] = {}
 
+    @override
     def get(
         self, key: str, start: int | None = None, length: int | None = None
     ) -> bytes | None:
-        """Read an object or a part of it; see `Source.get`."""
         data = super().get(key, start, length)
         if data is not None and start is None:
             self.sums.setdefault(key, zlib.crc32(data))

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import os
 import stat
-from typing import TYPE_CHECKING
+
+from typing_extensions import override
 
 from napari_ngff.errors import AccessError, CorruptDataError, UnsupportedError
 from napari_ngff.store.limits import check_document_size
 from napari_ngff.store.sources.revision import Revision
-from napari_ngff.store.threads import CORES
-
-if TYPE_CHECKING:
-    from napari_ngff.metadata.model import Problem
-    from napari_ngff.store.sources.source import Source
+from napari_ngff.store.sources.source import Source
 
 OPEN_FLAGS = (
     os.O_RDONLY
@@ -29,7 +26,7 @@ def local_folder(source: Source) -> str | None:
     return source.root if isinstance(source, FolderSource) else None
 
 
-class FolderSource:
+class FolderSource(Source):
     """Read the objects below `root`.
 
     Parameters
@@ -40,24 +37,15 @@ class FolderSource:
         Whether links may lead out of it, or from a folder into one that it is in.
     """
 
-    problems: tuple[Problem, ...] = ()
-
     def __init__(self, root: str, follows_links: bool = True) -> None:
         self.root = root
         self._follows_links = follows_links
         self._real: dict[str, tuple[str, ...]] = {}
 
     @property
+    @override
     def name(self) -> str:
-        """The folder's path."""
         return self.root
-
-    @property
-    def concurrency(self) -> int:
-        """One reader per core."""
-        # More threads only wait for each other: Python's lock, not the disk, is the
-        # limit.
-        return CORES
 
     def find_path(self, key: str) -> str:
         """Return the path of an object, or of a folder of objects.
@@ -94,10 +82,10 @@ class FolderSource:
             raise UnsupportedError(msg, remedy=remedy)
         return (*above, real)
 
+    @override
     def get(
         self, key: str, start: int | None = None, length: int | None = None
     ) -> bytes | None:
-        """Read an object or a part of it; see `Source.get`."""
         path = self.find_path(key)
         try:
             handle = os.open(path, OPEN_FLAGS)
@@ -123,12 +111,12 @@ class FolderSource:
         finally:
             os.close(handle)
 
+    @override
     def find_revision(self, key: str) -> Revision | None:
-        """Return the revision of an object; see `Source.find_revision`."""
         return Revision.of_file(self.find_path(key))
 
+    @override
     def list_names(self, prefix: str) -> tuple[str, ...] | None:
-        """Names directly below `prefix`, sorted."""
         try:
             # Sorted: file systems list names in any order, and callers show and compare
             # lists.

@@ -8,6 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from typing_extensions import override
+
+from napari_ngff.store.threads import CORES
+
 if TYPE_CHECKING:
     from napari_ngff.metadata.model import Problem
     from napari_ngff.store.sources.revision import Revision
@@ -26,10 +30,14 @@ class Source(Protocol):
         """Useful number of reads at the same time: few for a disk, many for a
         server.
         """
+        # More threads only wait for each other: Python's lock, not the disk, is the
+        # limit.
+        return CORES
 
     @property
     def problems(self) -> tuple[Problem, ...]:
         """Problems of the container itself (an archive's order or comment)."""
+        return ()
 
     def get(
         self, key: str, start: int | None = None, length: int | None = None
@@ -56,6 +64,8 @@ class Source(Protocol):
             Where the system or the server refuses.
         CorruptDataError
             Where the container is damaged at this object.
+        UnsupportedError
+            Where it is encrypted, or compressed in a way that is not known.
         OSError
             Where reading fails in any other way.
         """
@@ -78,7 +88,7 @@ def _same_source(source: Source) -> Source:
     return source
 
 
-class LoggedSource:
+class LoggedSource(Source):
     """A source whose reads are logged; a subclass keeps the log.
 
     Parameters
@@ -91,32 +101,32 @@ class LoggedSource:
         self._source = source
 
     @property
+    @override
     def name(self) -> str:
-        """Path or address of the root."""
         return self._source.name
 
     @property
+    @override
     def concurrency(self) -> int:
-        """Useful number of reads at the same time."""
         return self._source.concurrency
 
     @property
+    @override
     def problems(self) -> tuple[Problem, ...]:
-        """Problems of the container."""
         return self._source.problems
 
+    @override
     def get(
         self, key: str, start: int | None = None, length: int | None = None
     ) -> bytes | None:
-        """Read an object or a part of it; see `Source.get`."""
         return self._source.get(key, start, length)
 
+    @override
     def find_revision(self, key: str) -> Revision | None:
-        """Return the revision of an object; see `Source.find_revision`."""
         return self._source.find_revision(key)
 
+    @override
     def list_names(self, prefix: str) -> tuple[str, ...] | None:
-        """Names directly below `prefix`, sorted."""
         return self._source.list_names(prefix)
 
 
@@ -138,10 +148,10 @@ class ReadLog(LoggedSource):
         # Another process (a worker of dask) reads only, and never compares revisions.
         return _same_source, (self._source,)
 
+    @override
     def get(
         self, key: str, start: int | None = None, length: int | None = None
     ) -> bytes | None:
-        """Read an object or a part of it; see `Source.get`."""
         if key not in self.revisions:
             # Before the read: a change in between then counts as a change.
             self.revisions.setdefault(key, self._source.find_revision(key))

@@ -4,38 +4,32 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from typing_extensions import override
+
 from napari_ngff.addresses import hide_secrets
 from napari_ngff.errors import AccessError
-from napari_ngff.store.threads import CORES
+from napari_ngff.store.sources.source import Source
 
 if TYPE_CHECKING:
     from zarr.abc.store import ByteRequest, Store
 
-    from napari_ngff.metadata.model import Problem
 
-
-class StoreSource:
+class StoreSource(Source):
     """Read any zarr store; who opened the store closes it."""
-
-    problems: tuple[Problem, ...] = ()
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     @property
+    @override
     def name(self) -> str:
         """The text of the store itself, without secrets of an address in it."""
         return hide_secrets(str(self._store))
 
-    @property
-    def concurrency(self) -> int:
-        """One reader per core."""
-        return CORES
-
+    @override
     def get(
         self, key: str, start: int | None = None, length: int | None = None
     ) -> bytes | None:
-        """Read an object or a part of it; see `Source.get`."""
         from zarr.core.buffer import default_buffer_prototype
 
         try:
@@ -53,11 +47,12 @@ class StoreSource:
         # Suffix requests of zarr have no length: `Source.get` may ask for less.
         return data if length is None else data[:length]
 
+    @override
     def find_revision(self, key: str) -> None:
         """Return None: zarr's stores have no revisions."""
 
+    @override
     def list_names(self, prefix: str) -> tuple[str, ...] | None:
-        """Names directly below `prefix`, sorted; None where the store cannot list."""
         if not self._store.supports_listing:
             return None
         return tuple(sorted(_wait_for(_collect_names(self._store.list_dir(prefix)))))

@@ -13,12 +13,15 @@ from bisect import bisect_left
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from typing_extensions import override
+
 from napari_ngff.errors import NotOMEZarrError
 from napari_ngff.metadata.model import Problem, Severity
 from napari_ngff.store.limits import check_document_size, parse_json
 from napari_ngff.store.lru_cache import ByteCache
 from napari_ngff.store.sources.remote_file import RemoteFile
 from napari_ngff.store.sources.revision import Revision
+from napari_ngff.store.sources.source import Source
 from napari_ngff.store.sources.zip_directory import DEFLATED, ZipArchive
 
 if TYPE_CHECKING:
@@ -29,7 +32,7 @@ DOCUMENTS = ("zarr.json", ".zattrs", ".zgroup", ".zarray")
 VERIFIED = (".json", ".zattrs", ".zgroup", ".zarray", ".zmetadata")
 
 
-class ZipSource:
+class ZipSource(Source):
     """The objects of a hierarchy inside a zip archive; see `Source`.
 
     The checksum is verified for metadata and for deflated entries, not for stored
@@ -75,13 +78,14 @@ class ZipSource:
         return f"ZipSource({self.path!r}, {self.root!r})"
 
     @property
+    @override
     def name(self) -> str:
         """The archive's path or address, and the root's inside where it is nested."""
         return f"{self.path}/{self.root}" if self.root else self.path
 
     @property
+    @override
     def concurrency(self) -> int:
-        """One reader per core, more for a server."""
         return self._archive.file.concurrency
 
     @property
@@ -126,6 +130,7 @@ class ZipSource:
         return version if isinstance(version, str) else None
 
     @cached_property
+    @override
     def problems(self) -> tuple[Problem, ...]:
         """Deviations of the archive from RFC-9, found when first used."""
         return tuple(find_deviations(self._archive, self.root, self.comment_version))
@@ -134,18 +139,10 @@ class ZipSource:
         """Close the file; also done when the object is no longer used."""
         self._archive.close()
 
+    @override
     def get(
         self, key: str, start: int | None = None, length: int | None = None
     ) -> bytes | None:
-        """Read an object or a part of it; see `Source.get`.
-
-        Raises
-        ------
-        CorruptDataError
-            Where the entry is damaged, cut off or not as large as it says.
-        UnsupportedError
-            Where it is encrypted, or compressed by something other than deflate.
-        """
         # Taken once: `reload` may put another archive there while this one is read.
         archive = self._archive
         name = self.entry_name(key)
@@ -168,14 +165,14 @@ class ZipSource:
             return archive.read(name, entry, verify=verified)
         return archive.read_part(name, entry, clip_range(start, length, entry.stored))
 
+    @override
     def find_revision(self, key: str) -> Revision | None:
-        """Return the revision of an object; see `Source.find_revision`."""
         # By CRC-32: the times in an archive that this package writes are all equal.
         entry = self._archive.find_entry(self.entry_name(key))
         return None if entry is None else Revision(entry.size, entry.crc)
 
+    @override
     def list_names(self, prefix: str) -> tuple[str, ...]:
-        """Names directly below `prefix`, sorted; see `Source.list_names`."""
         parent = "/".join(part for part in (self.root, prefix.strip("/")) if part)
         base = f"{parent}/".encode() if parent else b""
         entries = self._archive.names
