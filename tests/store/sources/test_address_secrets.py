@@ -15,7 +15,7 @@ from locked_server import two_serving_locked
 from napari_ngff import open_node
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.store.pyramids.pyramid import open_pyramid
-from napari_ngff.store.sources.http_request import HttpRequest, fetch_object
+from napari_ngff.store.sources.http_request import ObjectRequest, fetch_object
 from napari_ngff.store.sources.remote_source import RemoteSource
 from napari_ngff.store.sources.server_logins import AddressSecrets
 from plates import pixels, write_image
@@ -94,7 +94,7 @@ def test_asyncio_has_no_headers_to_log(servers, status):
     servers[0].answer = lambda path: status
     access = RemoteSource(with_login(servers[0])).access
     assert access.secrets.authorization == LOGIN
-    request = HttpRequest(f"{servers[0].address}/a.zarr/zarr.json", access.secrets)
+    request = ObjectRequest(f"{servers[0].address}/a.zarr/zarr.json", access.secrets)
     reading = fetch_object(access.files, access.guest_files, request)
     answer = asyncio.run_coroutine_threadsafe(reading, access.files.loop)
     error = answer.exception(20)

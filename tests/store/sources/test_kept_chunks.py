@@ -11,11 +11,11 @@ from buckets import bucket_server
 from napari_ngff.store.disk_cache import DiskCache
 from napari_ngff.store.hierarchy.location import find_location
 from napari_ngff.store.sources.kept_chunks import (
-    KeptBytes,
     KeptChunks,
     keep_chunks,
 )
 from napari_ngff.store.sources.remote_source import RemoteSource
+from napari_ngff.store.sources.revision import TaggedBytes
 from napari_ngff.store.write.zip_packing import pack_hierarchy
 from plates import pixels, write_image
 from range_server import serving_ranges
@@ -135,7 +135,7 @@ def test_what_needs_a_login_is_kept_where_the_user_wants_that(
 
 def test_what_is_too_large_is_not_kept(files):
     chunks = KeptChunks(files, keeps_private=True)
-    chunks.keep("a", KeptBytes(bytes(files.limit // 16 + 1), '"1"'))
+    chunks.keep("a", TaggedBytes(bytes(files.limit // 16 + 1), '"1"'))
     assert names_of(files) == []
 
 

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import email.utils
 import re
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.store.sources.http_request import (
     NOT_IN_FILE,
     open_answer,
-    range_header,
     read_strong_tag,
     refuse_page,
     too_long_error,
 )
-from napari_ngff.store.sources.kept_chunks import KeptBytes
-from napari_ngff.store.sources.revision import Revision
+from napari_ngff.store.sources.request_failure import error_code
+from napari_ngff.store.sources.revision import Revision, TaggedBytes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from napari_ngff.store.sources.http_request import HttpRequest
+    from napari_ngff.store.sources.http_request import ObjectRequest
 
 LARGEST_WHOLE = 64 << 20
 """Bytes of a file that is read as a whole where a server sends no parts of it."""
@@ -105,27 +105,8 @@ class FilePart:
     is_part: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class S3Request:
-    """What is asked of a bucket; see `HttpRequest`."""
-
-    address: str
-    start: int | None
-    end: int | None
-    most: int
-    known_tag: str = ""
-
-    @property
-    def conditions(self) -> dict[str, str]:
-        """Arguments that ask for a part, and for nothing that is known."""
-        found = {"IfNoneMatch": self.known_tag} if self.known_tag else {}
-        if self.start is not None:
-            found["Range"] = range_header(self.start, self.end)
-        return found
-
-
 async def fetch_http_part(
-    files: Any, guest_files: Any, request: HttpRequest
+    files: Any, guest_files: Any, request: ObjectRequest
 ) -> FilePart:
     """Ask a server of HTTP; see `FilePart`.
 
@@ -162,14 +143,14 @@ async def fetch_http_part(
             wrong, length = first != request.start, stop - first
         if wrong or length <= 0:
             raise OSError("it sends another part of the file than it was asked for")
-        data = await _read_at_most(answer, length)
+        data = await _read_at_most(answer.content, length)
         if len(data) < length:
             raise ConnectionError("it broke off")
         await refuse_page(files, guest_files, request, answer, data)
         return FilePart(data, version)
 
 
-async def _read_whole(answer: Any, request: HttpRequest) -> FilePart:
+async def _read_whole(answer: Any, request: ObjectRequest) -> FilePart:
     """Read an answer that is no part: the file, if it is small and nothing is known."""
     if answer.status == NOT_IN_FILE:
         size = answer.headers.get("Content-Range", "").rpartition("/")[2]
@@ -181,7 +162,7 @@ async def _read_whole(answer: Any, request: HttpRequest) -> FilePart:
     if request.start is not None and request.start >= 0:
         pass  # a part in the middle: the file is too large, or another one now
     elif size is None or size <= LARGEST_WHOLE:
-        data = await _read_at_most(answer, LARGEST_WHOLE + 1)
+        data = await _read_at_most(answer.content, LARGEST_WHOLE + 1)
         if size is None and len(data) <= LARGEST_WHOLE:
             size = len(data)
         if size is None:
@@ -192,64 +173,63 @@ async def _read_whole(answer: Any, request: HttpRequest) -> FilePart:
     return FilePart(data, version, is_part=False)
 
 
-async def _read_at_most(answer: Any, length: int) -> bytes:
+async def _read_at_most(body: Any, length: int) -> bytes:
     """Read the body of an answer, and no more than that of an endless one."""
     data = bytearray()
     while len(data) < length:
-        part = await answer.content.read(min(length - len(data), 1 << 20))
+        part = await body.read(min(length - len(data), 1 << 20))
         if not part:
             break
         data += part
     return bytes(data)
 
 
-async def fetch_s3_part(
-    files: Any, address: str, start: int, end: int | None, version: FileVersion | None
-) -> FilePart:
-    """Ask a bucket of S3, by the file system of s3fs; see `FilePart`."""
-    bucket, key, number = files.split_path(address)
-    wanted = {"Bucket": bucket, "Key": key, "Range": range_header(start, end)}
-    if number:
-        wanted["VersionId"] = number
-    if version is not None and version.tag:
-        wanted["IfMatch"] = version.tag
+async def _call_s3(files: Any, name: str, request: ObjectRequest) -> Any:
+    """Call the interface of S3 by the file system of s3fs.
+
+    Not by that of fsspec: s3fs asks for the size of each object before it reads it
+    (2025.12 and newer).
+    """
+    bucket, key, number = files.split_path(request.address)
+    given = {
+        "Range": request.bytes_wanted,
+        "VersionId": number,
+        "IfMatch": request.condition,
+        "IfNoneMatch": request.known_tag,
+    }
+    wanted = {key: value for key, value in given.items() if value}
+    return await files._call_s3(name, Bucket=bucket, Key=key, **wanted)
+
+
+async def fetch_s3_part(files: Any, request: ObjectRequest) -> FilePart:
+    """Ask a bucket of S3; see `FilePart`."""
     try:
-        answer = await files._call_s3("get_object", **wanted)
+        answer = await _call_s3(files, "get_object", request)
     except OSError as error:
-        stated = getattr(error.__cause__, "response", {}).get("Error", {})
-        if stated.get("Code") in MOVED:
+        if error_code(error) in MOVED:
             return FilePart(b"", FileVersion(), is_part=False)
         raise
-    body = answer["Body"]
-    try:
+    with closing(answer["Body"]) as body:
         found = CONTENT_RANGE.fullmatch(answer.get("ContentRange", ""))
         if found is None or found[3] == "*":
             raise OSError("it does not state which part of the object it sends")
-        size, first = int(found[3]), int(found[1])
+        size, first, start = int(found[3]), int(found[1]), request.start or 0
         expected = max(0, size + start) if start < 0 else start
-        stop = size if end is None else min(end, size)
+        stop = size if request.end is None else min(request.end, size)
         if first != expected:
             raise OSError("it sends another part of the object than it was asked for")
-        data = bytearray()
-        while len(data) < stop - first:
-            part = await body.read(min(stop - first - len(data), 1 << 20))
-            if not part:
-                raise ConnectionError("it broke off")
-            data += part
-    finally:
-        body.close()
-    version = FileVersion(answer.get("ETag", ""), size=size)
-    return FilePart(bytes(data), version)
+        data = await _read_at_most(body, stop - first)
+        if len(data) < stop - first:
+            raise ConnectionError("it broke off")
+    return FilePart(data, FileVersion(answer.get("ETag", ""), size=size))
 
 
-async def fetch_s3_object(files: Any, request: S3Request) -> KeptBytes | None:
+async def fetch_s3_object(files: Any, request: ObjectRequest) -> TaggedBytes | None:
     """Read an object of S3 or a part of it, by one request.
-
-    s3fs asks for the size of each object before it reads it (2025.12 and newer).
 
     Returns
     -------
-    KeptBytes or None
+    TaggedBytes or None
         None where the object still has the ETag that is known. Empty behind its end.
 
     Raises
@@ -258,29 +238,24 @@ async def fetch_s3_object(files: Any, request: S3Request) -> KeptBytes | None:
         Where it is longer than allowed.
     """
     if request.start is not None and request.start == request.end:
-        return KeptBytes(b"", "")
-    bucket, key, number = files.split_path(request.address)
-    wanted = {"Bucket": bucket, "Key": key} | ({"VersionId": number} if number else {})
+        return TaggedBytes(b"")
     try:
-        answer = await files._call_s3("get_object", **wanted, **request.conditions)
+        answer = await _call_s3(files, "get_object", request)
     except OSError as error:
-        stated = getattr(error.__cause__, "response", {}).get("Error", {})
-        if request.known_tag and stated.get("Code") in SAME:
+        code = error_code(error)
+        if request.known_tag and code in SAME:
             return None
-        if request.start is not None and stated.get("Code") in BEHIND_END:
-            return KeptBytes(b"", "")
+        if request.start is not None and code in BEHIND_END:
+            return TaggedBytes(b"")
         raise
-    body = answer["Body"]
-    try:
+    with closing(answer["Body"]) as body:
         if answer.get("ContentLength", 0) > request.most:
-            raise too_long_error(f"s3://{bucket}/{key}", request.most)
-        return KeptBytes(await body.read(), answer.get("ETag", ""))
-    finally:
-        body.close()
+            raise too_long_error(request.url, request.most)
+        return TaggedBytes(await body.read(), answer.get("ETag", ""))
 
 
 async def fetch_http_revision(
-    files: Any, guest_files: Any, request: HttpRequest
+    files: Any, guest_files: Any, request: ObjectRequest
 ) -> Revision:
     """Ask a server of HTTP for the first byte of a file, and what it says about it."""
     # Not by HEAD, which signed addresses and some servers refuse.
@@ -297,11 +272,9 @@ async def fetch_http_revision(
         return Revision(known, 0, tag=tag)
 
 
-async def fetch_s3_revision(files: Any, address: str) -> Revision:
+async def fetch_s3_revision(files: Any, request: ObjectRequest) -> Revision:
     """Ask a bucket of S3 for the revision of an object."""
-    bucket, key, number = files.split_path(address)
-    wanted = {"Bucket": bucket, "Key": key} | ({"VersionId": number} if number else {})
-    answer = await files._call_s3("head_object", **wanted)
+    answer = await _call_s3(files, "head_object", replace(request, start=None))
     return Revision(answer["ContentLength"], 0, tag=answer.get("ETag", ""))
 
 

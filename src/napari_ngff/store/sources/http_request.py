@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import CorruptDataError
-from napari_ngff.store.sources.kept_chunks import KeptBytes
+from napari_ngff.store.sources.revision import TaggedBytes
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection, Mapping
@@ -59,8 +59,8 @@ class WebPageError(OSError):
 
 
 @dataclass(frozen=True, slots=True)
-class HttpRequest:
-    """What is asked for.
+class ObjectRequest:
+    """What is asked of a server.
 
     Attributes
     ----------
@@ -73,7 +73,7 @@ class HttpRequest:
     most
         Bytes that are read at most.
     condition
-        Of which version a part must be: an ETag or a time; "" for any.
+        Of which version a part must be: an ETag or, by HTTP, a time; "" for any.
     as_stored
         Whether the server must not compress it, as it does with a whole document.
     known_tag
@@ -90,23 +90,28 @@ class HttpRequest:
     known_tag: str = ""
 
     @property
+    def address(self) -> str:
+        """The address with its secrets."""
+        return self.secrets.complete_address(self.url)
+
+    @property
+    def bytes_wanted(self) -> str:
+        """The part that is wanted, as headers state it; "" for all."""
+        if self.start is None or self.start < 0:
+            return "" if self.start is None else f"bytes={self.start}"
+        last = "" if self.end is None else self.end - 1
+        return f"bytes={self.start}-{last}"
+
+    @property
     def headers(self) -> dict[str, str]:
-        """The headers that ask for a part; {} for all."""
-        headers = {"Accept-Encoding": "identity"} if self.as_stored else {}
-        if self.condition:
-            headers["If-Range"] = self.condition
-        if self.known_tag:
-            headers["If-None-Match"] = self.known_tag
-        if self.start is not None:
-            headers["Range"] = range_header(self.start, self.end)
-        return headers
-
-
-def range_header(start: int, end: int | None) -> str:
-    """Write which bytes are wanted; see `HttpRequest`."""
-    if start < 0:
-        return f"bytes={start}"
-    return f"bytes={start}-" if end is None else f"bytes={start}-{end - 1}"
+        """The headers of HTTP that ask for a part; {} for all."""
+        given = {
+            "Accept-Encoding": "identity" if self.as_stored else "",
+            "If-Range": self.condition,
+            "If-None-Match": self.known_tag,
+            "Range": self.bytes_wanted,
+        }
+        return {name: value for name, value in given.items() if value}
 
 
 def too_long_error(address: str, most: int) -> CorruptDataError:
@@ -117,13 +122,13 @@ def too_long_error(address: str, most: int) -> CorruptDataError:
 
 
 async def fetch_object(
-    files: Any, guest_files: Any, request: HttpRequest
-) -> KeptBytes | None:
+    files: Any, guest_files: Any, request: ObjectRequest
+) -> TaggedBytes | None:
     """Read an answer; see `open_answer`.
 
     Returns
     -------
-    KeptBytes or None
+    TaggedBytes or None
         None where the object still has the ETag that is known. Empty behind its end.
 
     Raises
@@ -134,20 +139,24 @@ async def fetch_object(
         Where it is a web page.
     """
     if request.start is not None and request.start == request.end:
-        return KeptBytes(b"", "")
+        return TaggedBytes(b"")
     async with open_answer(files, guest_files, request, {NOT_IN_FILE}) as answer:
         if answer.status == NOT_MODIFIED and request.known_tag:
             return None
         tag = read_strong_tag(answer.headers)
         if answer.status == NOT_IN_FILE:
-            return KeptBytes(b"", tag)
+            return TaggedBytes(b"", tag)
         data = await _read_body(answer, request)
     await refuse_page(files, guest_files, request, answer, data)
-    return KeptBytes(data, tag)
+    return TaggedBytes(data, tag)
 
 
 async def refuse_page(
-    files: Any, guest_files: Any, request: HttpRequest, answer: Any, data: bytes
+    files: Any,
+    guest_files: Any,
+    request: ObjectRequest,
+    answer: Any,
+    data: bytes | bytearray,
 ) -> None:
     """Raise `WebPageError` if bytes that a server sent are those of a web page."""
     if PAGE.match(data):
@@ -171,7 +180,7 @@ def read_strong_tag(headers: Mapping[str, str]) -> str:
 async def open_answer(
     files: Any,
     guest_files: Any,
-    request: HttpRequest,
+    request: ObjectRequest,
     allowed: Collection[int] = (),
 ) -> AsyncIterator[Any]:
     """Ask a server, and follow redirections.
@@ -214,7 +223,7 @@ async def open_answer(
 
 @asynccontextmanager
 async def _follow_answers(
-    files: Any, guest_files: Any, request: HttpRequest
+    files: Any, guest_files: Any, request: ObjectRequest
 ) -> AsyncIterator[Any]:
     """Follow redirections, to an answer that is none."""
     # As `HTTPFileSystem._cat_file` of fsspec, which has no limit of bytes, and whose
@@ -238,7 +247,7 @@ async def _follow_answers(
     raise OSError("it redirects without an end")
 
 
-def _own_settings(files: Any, request: HttpRequest) -> dict[str, Any]:
+def _own_settings(files: Any, request: ObjectRequest) -> dict[str, Any]:
     """Collect the arguments of the first request, with the login."""
     settings = dict(files.kwargs)
     session = files.client_kwargs
@@ -259,7 +268,7 @@ def _is_same_server(url: Any, other: Any) -> bool:
     return url.host == other.host and ports == (("http", 80), ("https", 443))
 
 
-async def _read_body(answer: Any, request: HttpRequest) -> bytes:
+async def _read_body(answer: Any, request: ObjectRequest) -> bytearray:
     # Some servers ignore the range and send the whole object: stop after the range.
     start, end = request.start or 0, request.end
     needed = end if end is not None and start >= 0 else None
@@ -270,14 +279,12 @@ async def _read_body(answer: Any, request: HttpRequest) -> bytes:
             break
         if len(data) > request.most:
             raise too_long_error(request.url, request.most)
-    return bytes(data)
+    return data
 
 
-def cut_part(data: bytes, start: int | None, length: int | None) -> bytes:
+def cut_part(data: TaggedBytes, start: int | None, length: int | None) -> TaggedBytes:
     """Cut the wanted part out, where a server ignored the range and sent all."""
     if length is None or start is None or len(data) <= length:
         return data
-    if start >= 0:
-        return data[start : start + length]
     stop = start + length
-    return data[start : stop if stop < 0 else None]
+    return TaggedBytes(data[start : stop if start >= 0 or stop < 0 else None], data.tag)

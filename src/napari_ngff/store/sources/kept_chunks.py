@@ -7,10 +7,10 @@ each time that is needed, and once for an archive, when it is opened.
 from __future__ import annotations
 
 import zlib
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from napari_ngff.store.limits import is_document
+from napari_ngff.store.sources.revision import TaggedBytes
 
 if TYPE_CHECKING:
     from napari_ngff.store.disk_cache import DiskCache
@@ -18,14 +18,6 @@ if TYPE_CHECKING:
 
 LARGEST_PART = 1 / 16
 """Of the limit: larger objects would take the place of too many others."""
-
-
-@dataclass(frozen=True, slots=True)
-class KeptBytes:
-    """Bytes of an object or a part of one, and the ETag that they had."""
-
-    data: bytes
-    tag: str
 
 
 class KeptChunks:
@@ -47,7 +39,7 @@ class KeptChunks:
         """Return whether an object may be kept; documents are always asked for."""
         return not is_document(key) and (self._keeps_private or access.is_public)
 
-    def load(self, name: str) -> KeptBytes | None:
+    def load(self, name: str) -> TaggedBytes | None:
         """Read what is kept; None where there is nothing, or it is damaged."""
         entry = self._files.load(name)
         if entry is None:
@@ -58,14 +50,14 @@ class KeptChunks:
         if not tag or checksum != b"%08x" % zlib.crc32(data):
             return None
         self._files.note_use(name)
-        return KeptBytes(bytes(data), tag.decode("latin-1"))
+        return TaggedBytes(data, tag.decode("latin-1"))
 
-    def keep(self, name: str, kept: KeptBytes) -> None:
+    def keep(self, name: str, kept: TaggedBytes) -> None:
         """Keep bytes, unless they are too many or their version is unknown."""
-        if not kept.tag or len(kept.data) > self._files.limit * LARGEST_PART:
+        if not kept.tag or len(kept) > self._files.limit * LARGEST_PART:
             return
-        header = b"%s %08x\n" % (kept.tag.encode("latin-1"), zlib.crc32(kept.data))
-        self._files.keep(name, header, kept.data)
+        header = b"%s %08x\n" % (kept.tag.encode("latin-1"), zlib.crc32(kept))
+        self._files.keep(name, header, kept)
 
 
 _chosen: list[KeptChunks] = []

@@ -21,8 +21,7 @@ from napari_ngff.errors import (
 from napari_ngff.store.limits import allowed_chunk
 from napari_ngff.store.lru_cache import ByteCache
 from napari_ngff.store.sources.file_bytes import PositionFile
-from napari_ngff.store.sources.kept_chunks import KeptBytes
-from napari_ngff.store.sources.revision import Revision
+from napari_ngff.store.sources.revision import Revision, TaggedBytes
 from napari_ngff.store.threads import share_work
 
 if TYPE_CHECKING:
@@ -291,7 +290,7 @@ class RemoteFile:
             for group in group_spans(spans, missing):
                 kept = chunks.load(self._kept_name([spans[n] for n in group]))
                 if kept is not None and kept.tag == self._version.tag:
-                    rest = io.BytesIO(kept.data)
+                    rest = io.BytesIO(kept)
                     for n in group:
                         found[n] = rest.read(spans[n][1])
             missing = [n for n in missing if found[n] is None]
@@ -306,7 +305,7 @@ class RemoteFile:
                 for group in group_spans(spans, missing):
                     data = b"".join(found[n] or b"" for n in group)
                     name = self._kept_name([spans[n] for n in group])
-                    chunks.keep(name, KeptBytes(data, self._version.tag))
+                    chunks.keep(name, TaggedBytes(data, self._version.tag))
         return [data or b"" for data in found]
 
     def _kept_name(self, spans: Sequence[Span]) -> str:

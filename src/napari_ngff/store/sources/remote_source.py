@@ -11,6 +11,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
+from typing_extensions import override
+
 from napari_ngff.addresses import join_address, public_address
 from napari_ngff.errors import (
     CHECK_ADDRESS,
@@ -29,7 +31,6 @@ from napari_ngff.store.limits import (
 from napari_ngff.store.sources.file_part import (
     FilePart,
     FileVersion,
-    S3Request,
     fetch_http_part,
     fetch_http_revision,
     fetch_s3_object,
@@ -38,16 +39,12 @@ from napari_ngff.store.sources.file_part import (
 )
 from napari_ngff.store.sources.http_request import (
     PAGE_BEGINNING,
-    HttpRequest,
+    ObjectRequest,
     WebPageError,
     cut_part,
     fetch_object,
 )
-from napari_ngff.store.sources.kept_chunks import (
-    KeptBytes,
-    KeptChunks,
-    kept_chunks_of,
-)
+from napari_ngff.store.sources.kept_chunks import KeptChunks, kept_chunks_of
 from napari_ngff.store.sources.request_failure import (
     describe_failure,
     is_brief,
@@ -70,12 +67,11 @@ from napari_ngff.store.sources.server_logins import (
     note_refusal,
     server_of,
 )
+from napari_ngff.store.sources.source import Source
 from napari_ngff.store.threads import MOST, ask_pool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Iterator
-
-    from napari_ngff.metadata.model import Problem
 
 TIMEOUT = 20.0
 """Seconds without a byte before a request fails.
@@ -156,7 +152,7 @@ _current = threading.local()
 """Its ``scope`` is the `ReadScope` that is active in a thread."""
 
 
-class RemoteSource:
+class RemoteSource(Source):
     """Read the objects below a URL of any scheme that fsspec knows.
 
     A login (``me:secret@``) and a query (``?token=...``, a signed prefix) go with every
@@ -168,7 +164,7 @@ class RemoteSource:
         Where the packages for this scheme are not installed.
     """
 
-    problems: tuple[Problem, ...] = ()
+    name = ""
 
     def __init__(self, url: str, options: dict[str, Any] | None = None) -> None:
         scheme = urlsplit(url).scheme
@@ -215,8 +211,8 @@ class RemoteSource:
         return self.access.files
 
     @property
+    @override
     def concurrency(self) -> int:
-        """Number of requests at the same time."""
         # The chunks of a usual view of some layers, so that they take one latency.
         return MOST
 
@@ -264,10 +260,10 @@ class RemoteSource:
         # Another process has no logins of servers.
         return _restore_source, (self.name, self.access.secrets)
 
+    @override
     def get(
         self, key: str, start: int | None = None, length: int | None = None
     ) -> bytes | None:
-        """Read an object or a part of it; see `Source.get`."""
         asked = self._asked.pop(key, None) if start is None else None
         # One that has not begun is read here: all threads may wait for this one.
         if asked is not None and not asked.cancel():
@@ -299,16 +295,13 @@ class RemoteSource:
 
         def request(seconds: float) -> bytes:
             kept = self._request_kept(key, start, end, seconds)
-            if start is None:
-                return kept.data
-            data = cut_part(kept.data, start, length)
-            return TaggedBytes.of_answer(data, kept.tag)
+            return cut_part(kept, start, length)
 
         return self._ask_patiently(key, request)
 
     def _request_kept(
         self, key: str, start: int | None, end: int | None, seconds: float
-    ) -> KeptBytes:
+    ) -> TaggedBytes:
         """Read bytes, from this disk where the server says that they are the same."""
         chunks = kept_chunks_of(self.access, key)
         if chunks is None:
@@ -425,7 +418,7 @@ class RemoteSource:
 
     def _request_new(
         self, key: str, start: int | None, end: int | None, seconds: float
-    ) -> KeptBytes:
+    ) -> TaggedBytes:
         """Read bytes; fails after `stop_reading`, or when the time is over."""
         answer = self._request_object(key, start, end, seconds)
         assert answer is not None  # no ETag is known
@@ -438,25 +431,38 @@ class RemoteSource:
         end: int | None,
         seconds: float,
         known_tag: str = "",
-    ) -> KeptBytes | None:
+    ) -> TaggedBytes | None:
         """Read bytes and their ETag; None where the known one still holds."""
-        url, access = join_address(self.name, key), self.access
-        address, files = access.secrets.complete_address(url), access.files
-        if not files.async_impl:
-            return KeptBytes(files.cat_file(address, start=start, end=end), "")
         most = LARGEST_DOCUMENT if is_document(key) else allowed_chunk()
+        asked = self._make_request(key, start, end, most=most, known_tag=known_tag)
+        if self.access.knows_versions:
+            return self._send(fetch_s3_object, fetch_object, asked, seconds)
+        files = self.access.files
+        if not files.async_impl:
+            return TaggedBytes(files.cat_file(asked.address, start=start, end=end))
+        data = files._cat_file(asked.address, start=start, end=end)
+        return TaggedBytes(self._wait_for(data, seconds))
+
+    def _make_request(
+        self, key: str, start: int | None, end: int | None, **more: Any
+    ) -> ObjectRequest:
+        url = join_address(self.name, key)
+        return ObjectRequest(url, self.access.secrets, start, end, **more)
+
+    def _send(
+        self,
+        by_s3: Callable[[Any, ObjectRequest], Coroutine[Any, Any, Content]],
+        by_http: Callable[[Any, Any, ObjectRequest], Coroutine[Any, Any, Content]],
+        request: ObjectRequest,
+        seconds: float,
+    ) -> Content:
+        """Send a request to a bucket, or a server of HTTP."""
+        access = self.access
         if access.bucket:
-            asked = S3Request(address, start, end, most, known_tag)
-            reading = access.read_bucket(lambda files: fetch_s3_object(files, asked))
-            return self._wait_for(reading, seconds)
-        if access.guest_files is not None:
-            request = HttpRequest(
-                url, access.secrets, start, end, most, known_tag=known_tag
-            )
-            found = fetch_object(files, access.guest_files, request)
-            return self._wait_for(found, seconds)
-        data = files._cat_file(address, start=start, end=end)
-        return KeptBytes(self._wait_for(data, seconds), "")
+            reading = access.read_bucket(lambda files: by_s3(files, request))
+        else:
+            reading = by_http(access.files, access.guest_files, request)
+        return self._wait_for(reading, seconds)
 
     def _request_part(
         self,
@@ -467,25 +473,15 @@ class RemoteSource:
         seconds: float,
     ) -> FilePart:
         """Read a part and its version; fails as `_request_new`."""
-        url, access = join_address(self.name, key), self.access
-        address = access.secrets.complete_address(url)
-        if access.bucket:
-            reading = access.read_bucket(
-                lambda files: fetch_s3_part(files, address, start, end, version)
-            )
-            return self._wait_for(reading, seconds)
-        if access.guest_files is not None:
-            condition = version.condition if version else ""
-            asked = HttpRequest(
-                url, access.secrets, start, end, condition=condition, as_stored=True
-            )
-            reading = fetch_http_part(access.files, access.guest_files, asked)
-            return self._wait_for(reading, seconds)
+        condition = version.condition if version else ""
+        asked = self._make_request(key, start, end, condition=condition, as_stored=True)
+        if self.access.knows_versions:
+            return self._send(fetch_s3_part, fetch_http_part, asked, seconds)
         # Other file systems give no versions that a request could name.
         known = version.size if version else None
-        size = self._ask_size(address, seconds) if known is None else known
+        size = self._ask_size(asked.address, seconds) if known is None else known
         first = max(0, size + start) if start < 0 else start
-        data = self._request_new(key, first, end or size, seconds).data
+        data = self._request_new(key, first, end or size, seconds)
         return FilePart(data, FileVersion(size=size))
 
     def _ask_size(self, address: str, seconds: float) -> int:
@@ -496,16 +492,10 @@ class RemoteSource:
 
     def _request_revision(self, key: str, seconds: float) -> Revision | None:
         """Ask for a revision; fails as `_request_new`."""
-        url, access = join_address(self.name, key), self.access
-        address = access.secrets.complete_address(url)
-        if access.bucket:
-            found = access.read_bucket(lambda files: fetch_s3_revision(files, address))
-            return self._wait_for(found, seconds)
-        if access.guest_files is None:
+        if not self.access.knows_versions:
             return None
-        asked = HttpRequest(url, access.secrets, 0, 1, as_stored=True)
-        reading = fetch_http_revision(access.files, access.guest_files, asked)
-        return self._wait_for(reading, seconds)
+        asked = self._make_request(key, 0, 1, as_stored=True)
+        return self._send(fetch_s3_revision, fetch_http_revision, asked, seconds)
 
     def _wait_for(
         self, reading: Coroutine[Any, Any, Content], seconds: float
@@ -547,6 +537,7 @@ class RemoteSource:
             return True if is_locked(error) and not self._access.bucket else None
         return True
 
+    @override
     def find_revision(self, key: str) -> None:
         """Return None: it would take a request; see `Source.find_revision`."""
 
@@ -565,6 +556,7 @@ class RemoteSource:
             key, lambda seconds: self._request_revision(key, seconds)
         )
 
+    @override
     def list_names(self, prefix: str) -> tuple[str, ...] | None:
         """Names directly below `prefix`; None for HTTP, which has no listing."""
         if self.name.startswith("http"):

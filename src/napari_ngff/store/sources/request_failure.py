@@ -101,6 +101,17 @@ def _is_unreachable(error: Exception) -> bool:
     return refused or bool(_class_names(error) & UNREACHABLE)
 
 
+def error_code(error: OSError) -> str:
+    """Return the code of an answer of S3, from the error of botocore; "" for none."""
+    cause: BaseException | None = error
+    while cause is not None:
+        response = getattr(cause, "response", None)
+        if isinstance(response, dict):
+            return str(response.get("Error", {}).get("Code", ""))
+        cause = cause.__cause__ or cause.__context__
+    return ""
+
+
 def describe_failure(error: Exception, timeout: float) -> str:
     """Say why a request failed, as the end of a sentence.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from typing import Self
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,16 +51,16 @@ class Revision:
 
 
 class TaggedBytes(bytes):
-    """A part of an object on a server, with the ETag that the object had.
+    """An object of a server or a part of it, with the ETag that the object had.
 
-    Two parts of different tags are of different versions of the object.
+    Two parts of different tags are of different versions of the object; "" is the tag
+    of a server that states none.
     """
 
     tag: str
 
-    @classmethod
-    def of_answer(cls, data: bytes, tag: str) -> TaggedBytes:
-        """Combine what a server sent; "" is the tag of one that states none."""
-        tagged = cls(data)
+    def __new__(cls, data: bytes | bytearray | memoryview, tag: str = "") -> Self:
+        """Combine what a server sent."""
+        tagged = super().__new__(cls, data)
         tagged.tag = tag
         return tagged

@@ -93,6 +93,11 @@ class ServerAccess:
             return self.guest_files is not None and mark not in _locked
         return not self.secrets and self.guest_files is not None
 
+    @property
+    def knows_versions(self) -> bool:
+        """Return whether the server states which version of an object it gives."""
+        return bool(self.bucket) or self.guest_files is not None
+
     async def read_bucket(
         self, read: Callable[[Any], Coroutine[Any, Any, Content]]
     ) -> Content:

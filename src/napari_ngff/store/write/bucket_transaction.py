@@ -20,7 +20,7 @@ from napari_ngff.errors import (
 )
 from napari_ngff.store.arrays.stored_objects import join_key
 from napari_ngff.store.limits import parse_json
-from napari_ngff.store.sources.request_failure import describe_failure
+from napari_ngff.store.sources.request_failure import describe_failure, error_code
 from napari_ngff.store.sources.revision import Revision
 from napari_ngff.store.sources.server_access import LATE, allowed_seconds
 from napari_ngff.store.threads import share_work
@@ -123,7 +123,7 @@ class ObjectBucket:
         except FileNotFoundError as error:
             raise ConflictError(conflict_text(f"{self.name}/{key}")) from error
         except OSError as error:
-            code = _error_code(error)
+            code = error_code(error)
             if code in UNKNOWN:
                 # The store knows no conditions: compared just before, which leaves a
                 # moment for others.
@@ -368,14 +368,3 @@ def revision_of(data: bytes) -> Revision:
 
 def _is_document(key: str) -> bool:
     return key.rpartition("/")[2] in DOCUMENTS
-
-
-def _error_code(error: OSError) -> str:
-    """Return the code of an answer of S3, from the error of botocore."""
-    cause: BaseException | None = error
-    while cause is not None:
-        response = getattr(cause, "response", None)
-        if isinstance(response, dict):
-            return str(response.get("Error", {}).get("Code", ""))
-        cause = cause.__cause__ or cause.__context__
-    return ""
