@@ -57,6 +57,7 @@ __all__ = [
     "journal_home",
     "read_journal",
     "release_later",
+    "replace_journal",
 ]
 
 INTERVAL = 0.5
@@ -403,6 +404,14 @@ def delete_journal(folder: Path) -> JournalContent:
     with contextlib.suppress(OSError):
         folder.parent.rmdir()
     return content
+
+
+def replace_journal(older: Journal, journal: Journal) -> None:
+    """Delete a journal once another one has its edits on the disk; in any thread."""
+    if journal.sync_if_changed():
+        older.remove()
+    else:
+        older.close()
 
 
 def _journal_folder(store: str, path: str) -> Path:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
@@ -10,16 +9,22 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from napari_ngff.errors import NameTakenError, UnsupportedError
-from napari_ngff.labels.journal import release_later
+from napari_ngff.labels.journal import release_later, replace_journal
 from napari_ngff.labels.saving.save_run import ARCHIVE, SaveOutcome, count_common
 from napari_ngff.store.sources.read_ahead import is_remote
 from napari_ngff.viewer.layer_plan import KEY, origin_of
 from napari_ngff.viewer.painting.label_owners import is_first_save, owner_signals
 from napari_ngff.viewer.saving.left_labels import keep_left
-from napari_ngff.viewer.saving.running_save import RELEASED, REOPEN, RunningSave
+from napari_ngff.viewer.saving.running_save import (
+    BRIEFLY,
+    COPY,
+    RELEASED,
+    REOPEN,
+    JournalUse,
+    RunningSave,
+    part_done,
+)
 from napari_ngff.viewer.saving.save_report import (
     SavedLayer,
     SaveReporter,
@@ -40,11 +45,6 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.saving.layer_description import LayerDescription
 
 Finish = Callable[[], None]
-
-COPY = (
-    "{} is a copy of labels, and has no place in a file. Choose File ▸ Save Selected"
-    " Layers..., or paint on the layer it was copied from."
-)
 
 
 class LayerSaver(SaverSignals):
@@ -95,7 +95,7 @@ class LayerSaver(SaverSignals):
         self._finish: Finish | None = None
         self._current: RunningSave | None = None
         self._released = False
-        self._working = threading.Lock()
+        self._use = JournalUse()
         self._reporter = SaveReporter()
         self.journal = journal
         self._resolve_waiting(writer)
@@ -234,9 +234,8 @@ class LayerSaver(SaverSignals):
             # Classes of before the crash are restored later; those made since stay.
             if journal.classes.text:
                 self.journal.classes = journal.classes
-            Window.current.run_work(
-                partial(_replace_journal, journal, self.journal), lambda _: None
-            )
+            change = partial(replace_journal, journal, self.journal)
+            Window.current.run_work(change, lambda _: None)
             return
         # The kept journal goes on as that of the layer; the layer's own is empty.
         empty, self.journal = self.journal, journal
@@ -269,7 +268,7 @@ class LayerSaver(SaverSignals):
             store, path, older.canvas, subject=replace(older.subject, name=name)
         )
         self.journal.classes = older.classes
-        _replace_journal(older, self.journal)
+        replace_journal(older, self.journal)
 
     # What happens to the edits when the layer is removed.
 
@@ -286,12 +285,12 @@ class LayerSaver(SaverSignals):
 
         Nothing has changed then. Else another saver may go on with the edits.
         """
-        with self._working:
+        with self._use.begin(BRIEFLY) as is_free:
             writer, edits = self.writer, self.journal.canvas.log.edits
-            if self._released or not edits or writer is None or self._lacks_edits:
+            if not is_free or self._released or not edits or writer is None:
                 return False
             # After a return others' changes are looked for, which takes a server long.
-            if is_remote(writer.transaction.source):
+            if self._lacks_edits or is_remote(writer.transaction.source):
                 return False
             self._released = True
             self._finalizer.detach()
@@ -302,7 +301,7 @@ class LayerSaver(SaverSignals):
         """Show what others have changed since the labels were left, in a worker."""
 
         def reload() -> bool:
-            with self._working:
+            with self._use.begin():
                 return not self._released and bool(
                     self.writer and self.writer.reload_changed()
                 )
@@ -316,37 +315,50 @@ class LayerSaver(SaverSignals):
         Window.current.run_work(partial(attempt_work, reload), show)
 
     def keep_journal(self) -> None:
-        """Stop using the journal; its edits stay in it and can be recovered."""
-        self._stop_following()
+        """Stop using the journal; its edits stay in it and can be recovered.
+
+        Without unsaved edits it is deleted. Nobody waits for a save that runs, nor for
+        a server: workers do the rest.
+        """
+        self.cancel()
+        if not self._released:
+            self._released = True
+            self._finalizer.detach()
+            self._use.end_by(self._close_journal)
+            abandon = partial(self._use.end_by, self._abandon_labels)
+            Window.current.run_work(abandon, lambda _: None)
 
     def discard_edits(self) -> None:
         """Delete the journal with its edits."""
         self.wanted = False
-        self._stop_following()
+        self.keep_journal()
+
+    def wait_until_kept(self, seconds: float) -> None:
+        """Wait, in a worker, until a save that was stopped has closed the journal."""
+        with self._use.begin(seconds):
+            pass
 
     @property
     def _lacks_edits(self) -> bool:
         """Return whether anything is missing in the file, apart from other colours."""
         return self._is_incomplete() or self.journal.classes.unsaved
 
-    def _stop_following(self) -> None:
-        self.cancel()
-        # Waits for a save that runs: `cancel` lets it stop after the present block.
-        with self._working:  # until the blocks at hand are written
-            self.release_journal()
-
     def release_journal(self) -> None:
-        """Close the journal of a removed layer; without unsaved edits delete it."""
-        if self._released:
-            return
-        self._released = True
-        self._finalizer.detach()
+        """Close the journal of a layer that is gone: no save runs, which holds it."""
+        if not self._released:
+            self._released = True
+            self._close_journal()
+            self._abandon_labels()
+
+    def _close_journal(self) -> None:
         # Kept if anything is missing in the file: a journal without need would be
         # offered for recovery.
         if self._lacks_edits and self.wanted:
             self.journal.close()
         else:
             self.journal.remove()
+
+    def _abandon_labels(self) -> None:
         if self._finish is not None and self.abandon is not None:
             self.abandon()
 
@@ -426,8 +438,7 @@ class LayerSaver(SaverSignals):
         layer = self._layer()
         if layer is None:
             return None
-        # Held by `_stop_following` as well: the journal is not closed under a save.
-        with self._working:
+        with self._use.begin():  # the journal is not closed under a save
             if self._released:
                 return None  # the layer may show other labels by now
             try:
@@ -514,13 +525,10 @@ class LayerSaver(SaverSignals):
         return writer
 
     def _report_progress(self, level: int, done: int, total: int) -> None:
-        """Compute and emit the progress; a level counts by its number of voxels."""
+        """Compute and emit the progress."""
         self.fraction = done / max(total, 1)
-        # As floats: the numbers of voxels of large pyramids overflow in the product.
         if level != ARCHIVE and self.writer is not None:
-            sizes = [float(np.prod(array.shape)) for array in self.writer.arrays]
-            before, size = sum(sizes[:level]), sizes[level]
-            self.fraction = (before + size * self.fraction) / max(sum(sizes), 1)
+            self.fraction = part_done(self.writer, level, self.fraction)
         self.note = f"Saving {self.fraction:.0%}".replace("%", " %")
         if self._current is not None and self._current.is_report_due():
             # Listeners may be widgets, which only the main thread may touch.
@@ -590,11 +598,3 @@ class LayerSaver(SaverSignals):
             layer.refresh()
         elif result.outcome is not None and not result.outcome.cancelled:
             layer.show_saved()
-
-
-def _replace_journal(older: Journal, journal: Journal) -> None:
-    """Delete a journal once another one has its edits on the disk; in any thread."""
-    if journal.sync_if_changed():
-        older.remove()
-    else:
-        older.close()

@@ -75,6 +75,10 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.saving.layer_saver import LayerSaver
 
 
+LAST_BLOCK = 5.0
+"""Seconds in which a save that was stopped can write its last block."""
+
+
 def journals_of(saver: LayerSaver) -> list[Path]:
     """List journals of a layer's labels that no process holds and whose shape fits."""
     folders = find_journals(*saver.journal.place)
@@ -199,7 +203,10 @@ class EditRecovery:
         removed = [reference() for reference in self._removed]
         self._removed.clear()
         left = [x for x in removed if x is not None and not is_in_window(x)]
-        return [layer.saver for layer in left if layer.saver is not None]
+        savers = [layer.saver for layer in left if layer.saver is not None]
+        for saver in savers:
+            saver.keep_journal()
+        return savers
 
     def _note_tool(self, is_dirty: bool) -> None:
         """Save the tool of the first stroke, to be selected when it is restored."""
@@ -518,7 +525,7 @@ def _find_edits(
 ) -> list[KeptEdits]:
     """Find kept edits, also those of layers that were removed; in a worker."""
     for saver in removed:
-        saver.keep_journal()
+        saver.wait_until_kept(LAST_BLOCK)
     tops = {*map(address_text, nodes), *places} - {""}
     found = find_kept_edits(nodes, places, unreadable)
     return [*found, *find_kept_files(tops, unreadable)]

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from napari_ngff.labels.label_classes import find_class_conflicts, keep_stored_classes
 from napari_ngff.labels.label_metadata import (
@@ -14,7 +18,10 @@ from napari_ngff.labels.label_metadata import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from napari_ngff.labels.label_classes import LabelClass
+    from napari_ngff.labels.label_writer import LabelWriter
     from napari_ngff.metadata.model import LabelInfo
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.store.write.transaction import Transaction
@@ -22,6 +29,14 @@ if TYPE_CHECKING:
 
 OFTEN = 10
 """Times a second that the progress of a save is emitted."""
+
+BRIEFLY = 0.02
+"""Seconds for which the main thread waits for files that are looked at again."""
+
+COPY = (
+    "{} is a copy of labels, and has no place in a file. Choose File ▸ Save Selected"
+    " Layers..., or paint on the layer it was copied from."
+)
 
 RELEASED = "This layer has its edits no more: they were kept for later or discarded."
 
@@ -82,3 +97,54 @@ class RunningSave:
         info = keep_stored_classes(info, self.conflicts)
         write_label_info(node, rebase_label_info(info, before, stored), transaction)
         return info
+
+
+class JournalUse:
+    """Lets one at a time work with a journal, and end its use when nobody does."""
+
+    def __init__(self) -> None:
+        self._working = threading.Lock()
+        self._ends: list[Callable[[], None]] = []
+
+    @contextmanager
+    def begin(self, seconds: float = -1) -> Iterator[bool]:
+        """Work with the journal; gives whether it is free within some seconds.
+
+        Parameters
+        ----------
+        seconds
+            -1 to wait until it is.
+        """
+        is_free = self._working.acquire(timeout=seconds)
+        try:
+            yield is_free
+        finally:
+            if is_free:
+                self._working.release()
+                self._end_use()
+
+    def end_by(self, end: Callable[[], None]) -> None:
+        """Call something now, or else where the work ends; nobody waits for that."""
+        self._ends.append(end)
+        self._end_use()
+
+    def _end_use(self) -> None:
+        # Listed before the lock is asked for, and looked for after it is released: one
+        # of two threads always sees it.
+        while self._ends and self._working.acquire(blocking=False):
+            try:
+                for end in tuple(self._ends):
+                    self._ends.remove(end)
+                    end()
+            finally:
+                self._working.release()
+
+
+def part_done(writer: LabelWriter, level: int, part: float) -> float:
+    """Compute how much of a save is done from the part of the level that is written.
+
+    A level counts by its number of voxels.
+    """
+    # As floats: the numbers of voxels of large pyramids overflow in the product.
+    sizes = [float(np.prod(array.shape)) for array in writer.arrays]
+    return (sum(sizes[:level]) + sizes[level] * part) / max(sum(sizes), 1)
