@@ -20,7 +20,7 @@ from mouse import press_save, pump, until
 from napari_ngff.plugin import measure_labels, use_workers
 from napari_ngff.viewer.browsing.table_offers import MeasureScope
 from napari_ngff.viewer.samples import write_image
-from napari_ngff.viewer.saving.measured_tables import OUTDATED
+from napari_ngff.viewer.saving.table_annotation import OUTDATED, list_tables
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.annotate.measure_form import KEPT, TITLE
 from napari_ngff.widgets.browser.host import browser_of
@@ -134,9 +134,8 @@ def test_a_table_that_cannot_be_written_keeps_the_window(viewer, layer, tmp_path
         assert not close_window(viewer)
     assert user.asked
     assert "it is a folder" in reported[0]
-    measured = session_of(viewer).measured
-    for table in measured.list_of_window(viewer.layers):
-        measured.forget_table(table)
+    for table in list_tables(session_of(viewer).annotations):
+        table.leave(keep=False)
 
 
 @pytest.mark.long
@@ -352,6 +351,6 @@ def test_the_table_of_a_plate_stays_until_the_window_closes(viewer, plate, tmp_p
     path = tmp_path / "nuclei.csv"
     tables.save_table(str(path))
     until(path.exists)
-    until(lambda: session_of(viewer).measured.list_of_window(viewer.layers) == [])
+    until(lambda: list_tables(session_of(viewer).annotations) == [])
     assert set(pd.read_csv(path)["well"]) == {"A1", "A2"}
     assert not is_unsaved(viewer)

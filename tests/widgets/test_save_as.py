@@ -22,7 +22,7 @@ from mouse import pump, until
 from napari_ngff.plugin import save_as, use_workers
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.viewer.samples import write_image
-from napari_ngff.viewer.saving.measured_tables import MeasuredTable
+from napari_ngff.viewer.saving.table_annotation import TableAnnotation
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets import save_as as module
 from patience import PATIENCE
@@ -214,8 +214,8 @@ def test_what_is_left_out_is_named_before_and_after(viewer, tmp_path):
     names.append("hidden labels 'cells'")
     viewer.layers.remove(others.pop())
     names.append("1 channel without a layer")
-    table = MeasuredTable("nuclei", "cells.ome.zarr", None)
-    session_of(viewer).keep_measured(table)
+    owner = session_of(viewer).annotations
+    table = TableAnnotation(owner, "nuclei", "cells.ome.zarr", None)
     names.append(table.title)
     viewer.layers.selection.active = image
     notification_manager.records.clear()
@@ -233,7 +233,7 @@ def test_what_is_left_out_is_named_before_and_after(viewer, tmp_path):
         assert name in seen[0]
         assert name in text
     assert "none yet" not in seen[0] + text
-    session_of(viewer).measured.forget_table(table)
+    table.leave(keep=False)
 
 
 @pytest.mark.default_cases("hides0-0.4", "hides2-0.5")

@@ -59,11 +59,9 @@ from napari_ngff.viewer.private.napari_window import (
 )
 from napari_ngff.viewer.saving.annotations import Annotations
 from napari_ngff.viewer.saving.label_annotation import LabelAnnotation
-from napari_ngff.viewer.saving.measured_tables import MeasuredTables
 from napari_ngff.viewer.saving.memory_layers import MemoryAnnotation
 from napari_ngff.viewer.saving.points_annotation import PointsAnnotation
 from napari_ngff.viewer.saving.recovery import EditRecovery
-from napari_ngff.viewer.saving.table_annotation import TableAnnotation
 from napari_ngff.viewer.settings import PLUGIN
 from napari_ngff.viewer.sliders import reach_last_planes
 from napari_ngff.viewer.streaming.pixel_fetcher import stream_signals
@@ -98,7 +96,6 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.browsing.browser import Browser
     from napari_ngff.viewer.contrast import PixelContrast
     from napari_ngff.viewer.layer_plan import LayerData, LayerPlan
-    from napari_ngff.viewer.saving.measured_tables import MeasuredTable
     from napari_ngff.viewer.streaming.streamed_levels import ImageStream
     from napari_ngff.viewer.streaming.timed_labels import TimedLabels
 
@@ -124,7 +121,6 @@ class Session:
         self.browser: Browser | None = None
         self.annotation_round: Any = None  # an `AnnotationRound`
         self.recovery = EditRecovery(viewer)
-        self.measured = MeasuredTables()
         self._plane_camera = PlaneCamera(viewer)
         self._is_hinted = False
         self.annotations = Annotations(viewer, KINDS)
@@ -288,15 +284,6 @@ class Session:
         layers.events.inserted.connect(_bind_number_keys)
         for layer in layers:
             bind_class_keys(layer)
-
-    def keep_measured(self, table: MeasuredTable) -> None:
-        """Keep a measured table until it is saved or discarded; see `MeasuredTables`.
-
-        The window asks before it goes away.
-        """
-        self.measured.add_table(table)
-        self.annotations.add(TableAnnotation(self.annotations, self.measured, table))
-        Window.current.watch_labels(self._viewer, None)
 
     def systems(self) -> dict[Reference, tuple[str, ...]]:
         """List the coordinate systems in which layers of the viewer can be shown.

@@ -26,6 +26,7 @@ from napari_ngff.errors import OMEZarrError, error_text
 from napari_ngff.viewer.composing.chosen_layers import choose_layers
 from napari_ngff.viewer.notices import join_names, shorten_name
 from napari_ngff.viewer.saving.memory_layers import note_saved
+from napari_ngff.viewer.saving.table_annotation import list_tables
 from napari_ngff.viewer.session import session_of
 from napari_ngff.viewer.write_layers import (
     complete_path,
@@ -193,8 +194,8 @@ def save_as(viewer: Viewer, needed: Collection[Layer] = ()) -> None:
         return
     count = "1 layer" if len(layers) == 1 else f"{len(layers)} layers"
     proposed = propose_target(layers, QFileDialog().directory().absolutePath())
-    tables = session_of(viewer).measured.list_of_window(viewer.layers)
-    left = [*chosen.left_out, *(f"the {table.title}" for table in tables)]
+    tables = list_tables(session_of(viewer).annotations)
+    left = [*chosen.left_out, *(f"the {x.title}" for x in tables if x.unsaved)]
     left_names = join_names(left)
     note = f"This file will not have {left_names}." if left else ""
     title = f"Save {count} ({chosen.which}) as OME-Zarr"

@@ -20,6 +20,7 @@ from napari_ngff.plate.tables.measure_labels import (
 from napari_ngff.plate.tables.table import make_table
 from napari_ngff.viewer.browsing.plate_tables import PlateTables
 from napari_ngff.viewer.browsing.table_offers import MeasureScope
+from napari_ngff.viewer.saving.table_annotation import list_tables
 from napari_ngff.viewer.session import session_of
 from plates import write_plate
 
@@ -98,7 +99,7 @@ def test_each_image_has_the_rows_of_its_last_measurement(plate, seed):
             sorted_rows(tables.table.frame), sorted_rows(whole), check_dtype=False
         )
         # The same is in what the window asks about, and in no second table.
-        (kept,) = session_of(tables.viewer).measured.list_of_window([])
+        (kept,) = list_tables(session_of(tables.viewer).annotations)
         assert kept.table is tables.table
         objects = whole.groupby(["well", "field"])["label"].nunique()
         empty = sum(not len(frame) for frame in expected.values())
@@ -111,14 +112,14 @@ def test_a_saved_table_keeps_its_rows_as_well(plate, tmp_path):
     tables.measure_labels("nuclei", MeasureScope.ALL)
     rows = len(tables.table)
     tables.save_table(str(tmp_path / "all.csv"))
-    measured = session_of(tables.viewer).measured
-    assert measured.list_of_window([]) == []
+    annotations = session_of(tables.viewer).annotations
+    assert list_tables(annotations) == []
     tables.browser.show_field("A/1", "0")
     said = []
     tables.message_sent.connect(said.append)
     tables.measure_labels("nuclei", MeasureScope.FIELD)
     assert len(tables.table) == rows
-    assert len(measured.list_of_window([])) == 1
+    assert len(list_tables(annotations)) == 1
     assert f"{rows - 16:,} rows of other images stay." in said[-1]
 
 
@@ -130,7 +131,9 @@ def test_a_table_is_older_only_where_it_was_not_measured_again(plate):
         labels = next(x for x in tables.viewer.layers if x._type_string == "labels")
         labels.paint((1, 1), 99)
         assert labels.saver.save_now()
-        session_of(tables.viewer).measured.note_save(labels.saver.journal.subject)
+        annotations = session_of(tables.viewer).annotations
+        annotations.strokes_saved.emit(labels.saver.journal.subject)
+        annotations.note_change()
         assert tables.outdated_note
     tables.measure_labels("nuclei", MeasureScope.FIELD)
     assert tables.outdated_note, "the other field was painted, too"

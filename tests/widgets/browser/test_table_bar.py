@@ -24,7 +24,7 @@ from napari_ngff.viewer.browsing.table_offers import (
     TableOffer,
     TableOrigin,
 )
-from napari_ngff.viewer.saving.measured_tables import OUTDATED
+from napari_ngff.viewer.saving.table_annotation import OUTDATED
 from napari_ngff.widgets.browser.browser_dock import BrowserDock
 from plates import write_plate
 

@@ -39,7 +39,13 @@ from napari_ngff.viewer.notices import last_part
 from napari_ngff.viewer.painting.layer_classes import classes_of_layer
 from napari_ngff.viewer.painting.layer_measuring import UNSAVED
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
-from napari_ngff.viewer.saving.measured_tables import OLDER, OUTDATED, MeasuredTable
+from napari_ngff.viewer.saving.table_annotation import (
+    OLDER,
+    OUTDATED,
+    MeasuredLabels,
+    TableAnnotation,
+    list_tables,
+)
 from napari_ngff.viewer.session import session_of
 from napari_ngff.viewer.unexpected import Signal
 from napari_ngff.viewer.window import Window
@@ -53,7 +59,6 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.browsing.browser import Browser
     from napari_ngff.viewer.browsing.table_offers import TableRead
     from napari_ngff.viewer.latest_task import TaskTurn
-    from napari_ngff.viewer.saving.measured_tables import MeasuredLabels
 
 KEPT = (TableOrigin.FILE, TableOrigin.MEASURED)
 """Origins whose tables are never read again."""
@@ -91,16 +96,16 @@ class PlateTables:
         self.joined = JoinedTables(browser.map)
         self.view = TableView()
         self.message = self.outdated_note = ""
-        self._measured: dict[TableOffer, tuple[MeasuredLabels, ...]] = {}
+        self._measured: dict[TableOffer | None, MeasuredLabels | None] = {}
         self._task = LatestTask(on_progress=self.progressed.emit)
         self._search, self._viewing = LatestTask(), LatestTask()
-        self._session = session_of(viewer)
+        self._annotations = session_of(viewer).annotations
         browser.layers_changed.connect(self._follow_layers)
         browser.labels_offered.connect(self._offer_counts)
-        self._session.measured.save_noted.connect(self._check_strokes)
+        self._annotations.changed.connect(self._check_strokes)
         # Tables that were measured before, and not saved.
-        for kept in self._session.measured.list_of_node(str(browser.node)):
-            if kept.table is not None:
+        for kept in list_tables(self._annotations):
+            if kept.node == str(browser.node):
                 offer = TableOffer(TableOrigin.MEASURED, kept.labels)
                 self._measured[offer] = kept.measured
                 self._add_table(offer, kept.table)
@@ -115,8 +120,7 @@ class PlateTables:
             signal.disconnect()
         self.browser.layers_changed.disconnect(self._follow_layers)
         self.browser.labels_offered.disconnect(self._offer_counts)
-        noted = self._session.measured.save_noted
-        noted.disconnect(self._check_strokes)
+        self._annotations.changed.disconnect(self._check_strokes)
 
     # What there is, and what is shown.
 
@@ -186,7 +190,7 @@ class PlateTables:
             return
         node, plate = self.browser.node, self.browser.map
         is_count = source is TableOrigin.COUNT
-        measured = (self._begin_measuring(offer.name, [""]),) if is_count else ()
+        measured = self._begin_measuring(offer, [""]) if is_count else None
         self._read(
             offer,
             lambda turn: read_offer(node, offer, plate, turn.report_progress),
@@ -220,7 +224,6 @@ class PlateTables:
             parts = [fields[0].path]
         offer = TableOffer(TableOrigin.MEASURED, label)
         before = self.joined.tables.get(offer)
-        earlier = self._measured.get(offer, ())
         shown = labels_shown(self._viewer, self.browser, label)
         unsaved = any(getattr(layer, "unsaved", False) for layer, _ in shown)
         self._read(
@@ -228,21 +231,26 @@ class PlateTables:
             lambda turn: gather_offer(
                 node, offer, turn.report_progress, fields, wells, before
             ),
-            (*earlier, self._begin_measuring(label, parts)),
+            self._begin_measuring(offer, parts, self._measured.get(offer)),
             UNSAVED if unsaved else "",
         )
 
-    def _begin_measuring(self, name: str, parts: Iterable[str]) -> MeasuredLabels:
+    def _begin_measuring(
+        self,
+        offer: TableOffer,
+        parts: Iterable[str],
+        earlier: MeasuredLabels | None = None,
+    ) -> MeasuredLabels:
         """Note what is measured from now on, by paths of fields or wells; "" is all."""
         root = address_text(self.browser.node)
         images = [f"{root}/{part}".rstrip("/") for part in parts if root]
-        return self._session.measured.begin_measuring(name, images)
+        return MeasuredLabels(self._annotations, offer.name, images, earlier)
 
     def _read(
         self,
         offer: TableOffer,
         read: Callable[[TaskTurn], TableRead | None],
-        measured: tuple[MeasuredLabels, ...] = (),
+        measured: MeasuredLabels | None = None,
         note: str = "",
     ) -> None:
         """Read a table in a worker, and choose it; a note is shown meanwhile."""
@@ -256,15 +264,15 @@ class PlateTables:
             found, frame = answer
             self._measured[offer] = measured
             if offer.source is TableOrigin.MEASURED:
-                kept = MeasuredTable(
+                TableAnnotation(
+                    self._annotations,
                     offer.name,
                     last_part(node),
                     frame,
+                    measured,
                     node=node,
                     table=found.table,
-                    measured=measured,
                 )
-                self._session.keep_measured(kept)
             self._add_table(offer, found.table)
             self._choose(offer)
             self._end_task(found.note)
@@ -291,15 +299,14 @@ class PlateTables:
         table, plate = self.table, self.browser.map
         if table is None:
             return
-        measured, node = self._session.measured, str(self.browser.node)
-        kept = [each for each in measured.list_of_node(node) if each.table is table]
+        kept = [each for each in list_tables(self._annotations) if each.table is table]
         note = f"{len(table):,} rows are in {path}."
         if self.outdated_note:
             note += f" {OLDER}."
 
         def finish(_: None) -> None:
             for each in kept:
-                measured.forget_table(each)
+                each.leave(keep=False)
             self._end_task(note)
 
         self.progressed.emit(0, 0)
@@ -400,9 +407,6 @@ class PlateTables:
         hidden = frozenset(names.values()) - {*shown}
         colors = dict(before.class_colors)
         for layer, _ in labels_shown(viewer, browser):
-            saver = getattr(layer, "saver", None)
-            if saver is not None:
-                saver.dirty_changed.connect(self._check_strokes, unique=True)
             if isinstance(layer, OMEZarrLabels):
                 items = classes_of_layer(layer).items
                 colors |= {known.name: known.color[:3] for known in items}
@@ -416,12 +420,10 @@ class PlateTables:
         if joined is not None or known != (shown, hidden, colors):
             self._show(self.joined)
 
-    def _check_strokes(self, _: Any = None) -> None:
+    def _check_strokes(self) -> None:
         """Find out whether the chosen table lacks strokes."""
-        chosen = self.joined.chosen
-        measured = self._measured.get(chosen, ()) if chosen is not None else ()
-        lacks = self._session.measured.lacks_strokes
-        is_older = lacks(measured, self._viewer.layers)
+        measured = self._measured.get(self.joined.chosen)
+        is_older = measured is not None and measured.lack_strokes()
         note = OUTDATED if is_older else ""
         if note != self.outdated_note:
             self.outdated_note = note

@@ -12,7 +12,8 @@ from napari_ngff.viewer.painting.layer_measuring import (
     join_measured,
     part_features,
 )
-from napari_ngff.viewer.session import session_of
+from napari_ngff.viewer.saving.annotations import annotations_of
+from napari_ngff.viewer.saving.table_annotation import list_tables
 
 if TYPE_CHECKING:
     from napari.components import ViewerModel
@@ -67,7 +68,7 @@ def join_table(
 ) -> None:
     """Show the rows of a table as features of the labels on screen."""
     has_objects = table is not None and LABEL in table.frame.columns
-    measured = None if viewer is None else session_of(viewer).measured
+    kept = [] if viewer is None else list_tables(annotations_of(viewer))
     for layer, field_path in labels_shown(viewer, browser):
         # Rows of the field before must not stay, whether or not this one has some.
         part_features(layer)
@@ -79,5 +80,6 @@ def join_table(
                 join_features(layer, rows)
                 continue
         # What the form has measured stays, until the field is left.
-        for kept in measured.list_of_layers([layer]) if measured is not None else ():
-            join_measured(layer, kept.frame)
+        for measured in kept:
+            if measured.is_of(layer):
+                join_measured(layer, measured.frame)

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import CorruptDataError, OMEZarrError, UnsupportedError
-from napari_ngff.plate.tables.files import read_table, write_frame
+from napari_ngff.plate.tables.files import read_table
 from napari_ngff.plate.tables.measure_labels import measure
 from napari_ngff.plate.tables.table import FIELD, LABEL, WELL, make_table
 from napari_ngff.store.hierarchy.node import read_node
 from napari_ngff.viewer.layer_plan import is_joined, layer_kind, origin_of
 from napari_ngff.viewer.painting.label_target import TARGET, LabelTarget
 from napari_ngff.viewer.saving.layer_description import INDEX, JOINED
-from napari_ngff.viewer.unexpected import attempt_work
-from napari_ngff.viewer.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,35 +21,9 @@ if TYPE_CHECKING:
     from napari_ngff.plate.tables.measure_labels import MeasureResult
     from napari_ngff.plate.tables.table import WellTable
     from napari_ngff.store.hierarchy.node import Node
-    from napari_ngff.viewer.saving.measured_tables import MeasuredTable, MeasuredTables
 
 UNSAVED = "Unsaved edits are not measured; save them first."
 NOT_SAVED_YET = "These labels are in no file yet; save them first."
-
-
-def save_measured(
-    table: MeasuredTable,
-    tables: MeasuredTables,
-    path: str,
-    report: Callable[[str], Any],
-) -> None:
-    """Write a table in a worker, as CSV, or Parquet by the suffix of the name.
-
-    Parameters
-    ----------
-    tables
-        Forget the table when it is saved.
-    report
-        Called in the main thread with a sentence about the result.
-    """
-
-    def finish_save(reason: str | None) -> None:
-        if reason is None:
-            tables.forget_table(table)
-        report(reason or f"Saved in {path}.")
-
-    write = partial(write_frame, table.frame, path)
-    Window.current.run_work(partial(attempt_work, write), finish_save)
 
 
 def read_objects(path: str) -> WellTable:

@@ -240,6 +240,9 @@ class Annotations:
     changed = Signal()
     """Emitted when any may have become unsaved, or saved."""
 
+    strokes_saved = Signal(object)
+    """Emitted with the `JournalSubject` of labels of which strokes were saved."""
+
     removed = Signal(object)
     """Emitted with a layer that is removed with unsaved work, which is kept."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -18,13 +17,18 @@ from napari_ngff.viewer.painting.layer_measuring import (
     measure_saved,
     nodes_of,
     read_objects,
-    save_measured,
     unsaved_note,
 )
 from napari_ngff.viewer.saving.label_annotation import image_title
-from napari_ngff.viewer.saving.measured_tables import OLDER, OUTDATED, MeasuredTable
+from napari_ngff.viewer.saving.table_annotation import (
+    OLDER,
+    OUTDATED,
+    MeasuredLabels,
+    TableAnnotation,
+    list_tables,
+)
 from napari_ngff.viewer.session import session_of
-from napari_ngff.widgets.connections import Connections, connect_while_alive
+from napari_ngff.widgets.connections import connect_while_alive
 from napari_ngff.widgets.dialogs import ask_table_file, ask_table_to_load
 from napari_ngff.widgets.form_dialog import FormDialog, shown_form
 from napari_ngff.widgets.theme_look import ThemeFollower, wrap_label
@@ -36,7 +40,6 @@ if TYPE_CHECKING:
 
     from napari_ngff.plate.tables.measure_labels import MeasureResult
     from napari_ngff.plate.tables.table import WellTable
-    from napari_ngff.viewer.saving.measured_tables import MeasuredLabels
 
 TITLE = "Measure labels"
 NO_LABELS = "There are no labels of an OME-Zarr."
@@ -48,9 +51,9 @@ class MeasureForm(Container):  # type: ignore[type-arg]
 
     def __init__(self, viewer: ViewerModel) -> None:
         self._viewer = viewer
-        self._tables = session_of(viewer).measured
+        self._annotations = session_of(viewer).annotations
         self._task = LatestTask(self._is_alive, self._show_progress)
-        self._last: MeasuredTable | None = None
+        self._last: TableAnnotation | None = None
         self._note = ""
         self.layer = ComboBox(label="Labels", choices=self._list_layers)
         self.button = PushButton(text="Measure")
@@ -81,12 +84,11 @@ class MeasureForm(Container):  # type: ignore[type-arg]
         for event in (layers.inserted, layers.removed):
             connect_while_alive(event, self.native, self._on_layers)
         self.native.destroyed.connect(self._task.cancel)
-        # Emitted after labels count as saved, with which the note would go.
-        connect_while_alive(self._tables.save_noted, self.native, self._on_dirty)
-        self._following = Connections(self.native)
+        changed = self._annotations.changed
+        connect_while_alive(changed, self.native, self._on_painted)
         self.choose_selected()
-        self.layer.changed.connect(self._on_layer_chosen)
-        self._on_layer_chosen()
+        self.layer.changed.connect(self._show_note)
+        self._show_note()
 
     def choose_selected(self) -> None:
         """Choose the selected labels, else visible ones, the topmost first."""
@@ -98,15 +100,7 @@ class MeasureForm(Container):  # type: ignore[type-arg]
                 key=lambda layer: (layer in selection, layer.visible),
             )
 
-    def _on_layer_chosen(self, _: Any = None) -> None:
-        """Show whether the chosen labels have unsaved edits, and follow that."""
-        saver = getattr(self.layer.value, "saver", None)
-        self._following.end()
-        if saver is not None:
-            self._following.connect(saver.dirty_changed, self._on_dirty)
-        self._show_note()
-
-    def _on_dirty(self, _: bool = False) -> None:
+    def _on_painted(self) -> None:
         # The result of measuring stays as long as it is that of all strokes.
         if self._is_older() or self.status.value == self._note:
             self._show_note()
@@ -114,10 +108,9 @@ class MeasureForm(Container):  # type: ignore[type-arg]
     def _is_older(self) -> bool:
         """Return whether the chosen labels were painted since they were measured."""
         table = self.measured_table()
-        measured = () if table is None else table.measured
-        return self._tables.lacks_strokes(measured, self._viewer.layers)
+        return table is not None and table.is_older
 
-    def _show_note(self) -> None:
+    def _show_note(self, _: Any = None) -> None:
         layer = self.layer.value
         self._note = unsaved_note(layer) if layer is not None else ""
         if self._is_older():
@@ -137,11 +130,10 @@ class MeasureForm(Container):  # type: ignore[type-arg]
         except UnsupportedError as error:
             self.status.value = str(error)
             return
-        measured: tuple[MeasuredLabels, ...] = ()
-        saver = getattr(layer, "saver", None)
+        measured, saver = None, getattr(layer, "saver", None)
         if saver is not None:
-            labels = saver.journal.subject
-            measured = (self._tables.begin_measuring(labels.name, [labels.image]),)
+            labels, owner = saver.journal.subject, self._annotations
+            measured = MeasuredLabels(owner, labels.name, [labels.image])
         self._show_busy(True)
         self._task.start(
             lambda turn: measure_saved(nodes, turn.report_progress),
@@ -149,33 +141,36 @@ class MeasureForm(Container):  # type: ignore[type-arg]
             self._end_task,
         )
 
-    def measured_table(self) -> MeasuredTable | None:
+    def measured_table(self) -> TableAnnotation | None:
         """Return the table of the chosen labels; None before there is one."""
         layer = self.layer.value
         if layer is None:
             return None
         # Another form may have measured it; this one may have saved it already.
-        unsaved = self._tables.list_of_layers([layer])
+        unsaved = list_tables(self._annotations, layer)
         saved = [self._last] if self._last and self._last.is_of(layer) else []
         return next(iter([*unsaved, *saved]), None)
 
     def _on_measured(
         self,
         layer: Labels,
-        measured: tuple[MeasuredLabels, ...],
+        measured: MeasuredLabels | None,
         note: str,
         result: MeasureResult,
     ) -> None:
         """Show the result, with what was not measured."""
         if layer in self._viewer.layers:
             join_measured(layer, result.frame)
-            session, frame = session_of(self._viewer), result.frame
-            place = image_title(session.annotations, layer)
-            self._last = MeasuredTable(
-                layer.name, place, frame, weakref.ref(layer), measured=measured
-            )
+            place = image_title(self._annotations, layer)
             # The window asks about the table before its labels go away.
-            session.keep_measured(self._last)
+            self._last = TableAnnotation(
+                self._annotations,
+                layer.name,
+                place,
+                result.frame,
+                measured,
+                layer=layer,
+            )
         text = f"Measured {result.rows_text}, as features of the layer."
         self._end_task(" ".join(filter(None, (text, result.size_note, KEPT, note))))
         # Enter now saves the table instead of measuring again.
@@ -200,12 +195,13 @@ class MeasureForm(Container):  # type: ignore[type-arg]
         """Write the table into a file."""
         table = self.measured_table()
         if table is not None:
-            report = partial(self._on_saved, f"{OLDER}." if self._is_older() else "")
-            save_measured(table, self._tables, path, report)
+            note = f" {OLDER}." if table.is_older else ""
 
-    def _on_saved(self, note: str, text: str) -> None:
-        if self._is_alive():
-            self.status.value = f"{text} {note}".strip()
+            def finish(reason: str | None) -> None:
+                if self._is_alive():
+                    self._end_task(reason or f"Saved in {path}.{note}")
+
+            table.write(path, finish)
 
     def _on_load(self) -> None:
         if self.layer.value is None:

@@ -320,4 +320,6 @@ def show_save_status(saver: LayerSaver) -> None:
 def note_save(saver: LayerSaver) -> None:
     """Note in all windows that measured tables are older than strokes of a save."""
     for viewer in all_viewers():
-        session_of(viewer).measured.note_save(saver.journal.subject)
+        annotations = session_of(viewer).annotations
+        annotations.strokes_saved.emit(saver.journal.subject)
+        annotations.note_change()
