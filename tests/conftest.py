@@ -61,7 +61,7 @@ def pytest_runtest_setup() -> None:
     Reading in a window installs worker threads, and a place for messages, for good.
     """
     os.environ["XDG_DATA_HOME"] = tempfile.mkdtemp(dir=_home)
-    module = sys.modules.get("napari_ngff.viewer.window")
+    module = sys.modules.get("napari_ngff.viewer.services.window")
     if module is not None:
         module.Window.current = module.Window()
 
@@ -111,7 +111,7 @@ def unexpected(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[BaseException]]
 
     Gives these errors, which a test that expects them takes out.
     """
-    module = sys.modules.get("napari_ngff.viewer.unexpected")
+    module = sys.modules.get("napari_ngff.viewer.services.unexpected")
     errors: list[BaseException] = []
     if module is not None:
         manager = module.notification_manager
@@ -141,7 +141,7 @@ def no_name_is_lost() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def no_disk_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     """Read each chunk from its server, whatever was read before."""
-    from napari_ngff.viewer import settings
+    from napari_ngff.viewer.services import settings
 
     widgets = sys.modules.get("napari_ngff.widgets.installation")
     for module in filter(None, (settings, widgets)):
@@ -155,7 +155,7 @@ def no_saves_of_others() -> Iterator[None]:
     Only a window offers to undo such a save, and begins so with its first layer.
     """
     yield
-    owners = sys.modules.get("napari_ngff.viewer.painting.label_owners")
+    owners = sys.modules.get("napari_ngff.viewer.layers.label_owners")
     if owners is not None:
         owners._locked.clear()
         owners._saved.clear()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from napari_ngff.viewer.notices import MOST_IN_LINE, SHORT
+from napari_ngff.viewer.services.notices import MOST_IN_LINE, SHORT
 
 SOURCE = Path(__file__).parents[1] / "src" / "napari_ngff"
 

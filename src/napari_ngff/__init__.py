@@ -49,16 +49,16 @@ if TYPE_CHECKING:
     )
     from napari_ngff.store.hierarchy.node import Node, open_node
     from napari_ngff.store.pyramids.pyramid import Pyramid, open_pyramid
+    from napari_ngff.viewer.annotations.sidecars import edit_copy
     from napari_ngff.viewer.bridge.merge_result import merge
-    from napari_ngff.viewer.bridge.regions import label_region
     from napari_ngff.viewer.bridge.view_volume import view_in_3d
     from napari_ngff.viewer.bridge.work_region import work_here, work_size
+    from napari_ngff.viewer.composing.write_layers import write
+    from napari_ngff.viewer.layers.user_alignment import save_alignment
     from napari_ngff.viewer.painting.new_labels import new_labels
-    from napari_ngff.viewer.placing.user_alignment import save_alignment
     from napari_ngff.viewer.reader import read_layers
-    from napari_ngff.viewer.saving.sidecars import edit_copy
     from napari_ngff.viewer.session import session_of
-    from napari_ngff.viewer.write_layers import write
+    from napari_ngff.viewer.streaming.regions import label_region
 
 __all__ = [
     "AccessError",
@@ -138,16 +138,16 @@ _HOMES = {
     "store.hierarchy.node": ("Node", "open_node"),
     "store.pyramids.pyramid": ("Pyramid", "open_pyramid"),
     "store.hierarchy.coordinate_systems": ("intrinsic_of", "open_systems"),
-    "viewer.placing.user_alignment": ("save_alignment",),
+    "viewer.layers.user_alignment": ("save_alignment",),
     "viewer.bridge.merge_result": ("merge",),
-    "viewer.bridge.regions": ("label_region",),
+    "viewer.streaming.regions": ("label_region",),
     "viewer.bridge.view_volume": ("view_in_3d",),
     "viewer.bridge.work_region": ("work_here", "work_size"),
     "viewer.painting.new_labels": ("new_labels",),
     "viewer.reader": ("read_layers",),
-    "viewer.saving.sidecars": ("edit_copy",),
+    "viewer.annotations.sidecars": ("edit_copy",),
     "viewer.session": ("session_of",),
-    "viewer.write_layers": ("write",),
+    "viewer.composing.write_layers": ("write",),
 }
 """Modules of the public names, below ``napari_ngff``."""
 
@@ -166,7 +166,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(msg)
     home, inner = place
     if home.startswith("viewer."):
-        window = import_module("napari_ngff.viewer.window").Window.current
+        window = import_module("napari_ngff.viewer.services.window").Window.current
         window.starter = window.starter or _start_services
     return getattr(import_module(f"napari_ngff.{home}"), inner)
 

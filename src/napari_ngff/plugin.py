@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from napari.viewer import Viewer
 
-    from napari_ngff.viewer.layer_plan import LayerData
+    from napari_ngff.viewer.plans.layer_plan import LayerData
     from napari_ngff.widgets.opening import RemoteOpening
 
 
@@ -43,8 +43,8 @@ def get_reader(path: str | Sequence[str]) -> Callable[[Any], list[Any]] | None:
             read = reader.read_paths  # raises the reason
     if read is None:
         return None
+    from napari_ngff.viewer.layers.first_pixels import read_first_pixels
     from napari_ngff.viewer.painting.painted_layers import as_layers
-    from napari_ngff.viewer.streaming.first_pixels import read_first_pixels
 
     def read_layers(given: Any) -> list[Any]:
         read_given = partial(read, given)
@@ -124,8 +124,8 @@ def report_failure(path: str | Sequence[str], error: Exception) -> None:
     """Show why a path was not opened: at once, and in the sign of problems."""
     from napari_ngff.errors import error_text
     from napari_ngff.metadata.model import Problem, Severity
-    from napari_ngff.viewer.notices import last_part, shorten_name
-    from napari_ngff.viewer.window import Window
+    from napari_ngff.viewer.services.notices import last_part, shorten_name
+    from napari_ngff.viewer.services.window import Window
 
     first = public_address(path if isinstance(path, str) else path[0])
     text = error_text(error)
@@ -144,12 +144,12 @@ def write_layers(path: str, layers: Sequence[LayerData]) -> list[str]:
     # No Qt: a script without a window. Under Qt a worker writes, so that the window
     # answers.
     if "qtpy" not in sys.modules:
-        from napari_ngff.viewer.write_layers import write
+        from napari_ngff.viewer.composing.write_layers import write
 
         return [str(write(path, layers))]
     from napari.utils.notifications import show_info
 
-    from napari_ngff.viewer.notices import shorten_name
+    from napari_ngff.viewer.services.notices import shorten_name
     from napari_ngff.widgets.save_as import write_in_window
 
     written = write_in_window(path, layers)
@@ -159,7 +159,7 @@ def write_layers(path: str, layers: Sequence[LayerData]) -> list[str]:
 
 def write_single_file(path: str, layers: Sequence[LayerData]) -> list[str]:
     """Write layers as `write_layers`, an ``.ozx`` where no ending is typed."""
-    from napari_ngff.viewer.write_layers import with_ending
+    from napari_ngff.viewer.composing.write_layers import with_ending
 
     return write_layers(str(with_ending(path, ".ozx")), layers)
 
@@ -174,7 +174,7 @@ def save_as(viewer: Viewer) -> None:
 
 def convert_files(viewer: Viewer) -> None:
     """Ask what to convert to another version, other chunks, a part or one file."""
-    from napari_ngff.viewer.window import Window
+    from napari_ngff.viewer.services.window import Window
 
     use_workers()
     viewer = getattr(viewer, "__wrapped__", viewer)

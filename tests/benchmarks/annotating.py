@@ -52,7 +52,7 @@ class Window:
 
         from napari_ngff.labels.canvas import Canvas
         from napari_ngff.plugin import use_workers
-        from napari_ngff.viewer.label_layers import label_colormap
+        from napari_ngff.viewer.layers.label_layers import label_colormap
         from napari_ngff.viewer.painting.layer_classes import classes_of_layer
         from napari_ngff.viewer.painting.paint import OMEZarrLabels
 
@@ -142,9 +142,9 @@ def _bridge(folder: Path, rounds: int) -> Values:
 
     from napari_ngff.viewer.bridge.merge_result import merge
     from napari_ngff.viewer.bridge.work_region import work_here
+    from napari_ngff.viewer.composing.write_layers import write
     from napari_ngff.viewer.painting.new_labels import new_labels
     from napari_ngff.viewer.reader import get_reader
-    from napari_ngff.viewer.write_layers import write
 
     plane = picture(SIDE)
     stack = np.stack([np.roll(plane, 31 * i, 1) for i in range(PLANES)])

@@ -96,7 +96,7 @@ def labels(name: str) -> np.ndarray:
 
 def by_us(folder: Path, name: str, pixels: np.ndarray) -> None:
     """The writer, as napari calls it: to the disk, and renamed when it is there."""
-    from napari_ngff.viewer.write_layers import write
+    from napari_ngff.viewer.composing.write_layers import write
 
     axes = PICTURES[name][0]
     keywords = {"name": "cells", "axis_labels": tuple(axes)}

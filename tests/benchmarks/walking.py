@@ -80,7 +80,7 @@ class Blocks:
 
     def install(self) -> None:
         """Count what sessions do from now on."""
-        from napari_ngff.viewer.window import Window
+        from napari_ngff.viewer.services.window import Window
         from napari_ngff.widgets.workers import run_in_worker, run_when_calm
 
         def run(work: Callable[[], Any], done: Callable[[Any], None]) -> None:

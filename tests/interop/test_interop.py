@@ -21,9 +21,9 @@ from interop.programs import PROGRAMS, NotInstalledError, answer_of, install
 from interop.scripts.common import described
 from napari_ngff.plugin import get_reader
 from napari_ngff.store.hierarchy.node import open_node
-from napari_ngff.viewer.layer_plan import KEY
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.painting.painted_layers import as_layer
+from napari_ngff.viewer.plans.layer_plan import KEY
 
 pytestmark = [
     pytest.mark.slow,

@@ -327,7 +327,7 @@ def undo_repair(place):
 
 def write_layers(place):
     """Write layers of napari over what is there."""
-    from napari_ngff.viewer.write_layers import write
+    from napari_ngff.viewer.composing.write_layers import write
 
     pixels = np.arange(48 * 64, dtype="u2").reshape(48, 64)
     labels = (pixels // 500).astype("u1")
@@ -458,8 +458,8 @@ class LayerUser(PaintingUser):
     """The same in a layer of napari, which saves by itself."""
 
     def __init__(self, place, painting):
-        from napari_ngff.viewer.saving import autosave
-        from napari_ngff.viewer.window import Window
+        from napari_ngff.viewer.annotations import autosave
+        from napari_ngff.viewer.services.window import Window
         from painting_process import open_layers
 
         self.place, self.painting = place, painting

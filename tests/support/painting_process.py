@@ -20,7 +20,7 @@ from napari_ngff.viewer import reader as reader_module
 from napari_ngff.viewer import session
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.painting.painted_layers import as_layer
-from napari_ngff.viewer.window import Window
+from napari_ngff.viewer.services.window import Window
 from victim import serve
 
 NAMES = {"new": "mitosis", "saved": "nuclei", "field": "mitosis", "saving": "nuclei"}

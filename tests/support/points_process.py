@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import time
 
-from napari_ngff.viewer.window import Window
+from napari_ngff.viewer.services.window import Window
 from painting_process import open_layers
 from victim import serve
 

@@ -14,12 +14,13 @@ OURS = (
     "functools",
     "pathlib",
     "typing",
-    "napari_ngff.viewer.unexpected",
+    "napari_ngff.viewer.services.unexpected",
 )
 """What lets work go on, and what Python itself calls."""
 
 RUNNERS = tuple(
-    f"napari_ngff.viewer.window:Window.{name}" for name in ("run_work", "run_in_main")
+    f"napari_ngff.viewer.services.window:Window.{name}"
+    for name in ("run_work", "run_in_main")
 )
 """They only pass a call on: by Qt, which does not fail."""
 

@@ -7,9 +7,9 @@ from napari.layers import Image
 
 from napari_ngff.plugin import get_reader
 from napari_ngff.viewer import reader as reader_module
+from napari_ngff.viewer.annotations.kept_edit_texts import describe_edits
 from napari_ngff.viewer.painting.painted_layers import as_layer
-from napari_ngff.viewer.saving.kept_edit_texts import describe_edits
-from napari_ngff.viewer.window import LATER, Window
+from napari_ngff.viewer.services.window import LATER, Window
 
 waiting = []
 """Work that a window would do when it is idle, and what comes of it."""

@@ -21,7 +21,7 @@ from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.store.sources.server_logins import keep_login, kept_login, make_login
 from napari_ngff.store.write import file_lock
 from napari_ngff.viewer.samples import write_image, write_plate
-from napari_ngff.viewer.settings import (
+from napari_ngff.viewer.services.settings import (
     last_tool,
     note_address,
     note_tool,

@@ -15,20 +15,21 @@ from napari_ngff.errors import UnsupportedError
 from napari_ngff.metadata.model import GroupKind
 from napari_ngff.plate import mosaic
 from napari_ngff.store.sources.folder_source import FolderSource
-from napari_ngff.viewer import reader, settings
+from napari_ngff.viewer import reader
 from napari_ngff.viewer.browsing import layer_slots
 from napari_ngff.viewer.browsing.annotation import begin_annotation
+from napari_ngff.viewer.browsing.images_to_label import image_choices
 from napari_ngff.viewer.browsing.positions import Position
-from napari_ngff.viewer.images_to_label import image_choices
-from napari_ngff.viewer.layer_plan import KEY
-from napari_ngff.viewer.node_contents import open_contents
+from napari_ngff.viewer.browsing.recovery import journals_of, open_journal
+from napari_ngff.viewer.layers.node_contents import open_contents
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.painting.painted_layers import OVERVIEW
+from napari_ngff.viewer.plans.layer_plan import KEY
 from napari_ngff.viewer.reader import find_browsable
-from napari_ngff.viewer.saving.recovery import journals_of, open_journal
+from napari_ngff.viewer.services import settings
+from napari_ngff.viewer.services.window import Window
 from napari_ngff.viewer.session import session_of
-from napari_ngff.viewer.window import Window
 from plates import (
     mark_own,
     move_images,

@@ -13,8 +13,8 @@ from napari_ngff.metadata.model import LabelInfo
 from napari_ngff.plugin import get_reader
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.store.write.zip_packing import pack_hierarchy
-from napari_ngff.viewer.label_colors import recolor_labels
-from napari_ngff.viewer.layer_plan import KEY
+from napari_ngff.viewer.layers.label_colors import recolor_labels
+from napari_ngff.viewer.plans.layer_plan import KEY
 from napari_ngff.viewer.samples import write_image
 from napari_ngff.viewer.saving.layer_description import DescriptionSnapshot
 

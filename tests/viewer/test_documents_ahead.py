@@ -8,8 +8,8 @@ import pytest
 
 from napari_ngff import open_node
 from napari_ngff.store.hierarchy.group_documents import CopiedDocuments
-from napari_ngff.viewer.contrast import SAMPLED_WELLS
-from napari_ngff.viewer.node_contents import MOST_AHEAD, MOST_OF_WELL, keys_ahead
+from napari_ngff.viewer.layers.contrast import SAMPLED_WELLS
+from napari_ngff.viewer.layers.node_contents import MOST_AHEAD, MOST_OF_WELL, keys_ahead
 from plates import pixels, write_image, write_plate
 
 

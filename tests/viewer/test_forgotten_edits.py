@@ -12,10 +12,10 @@ from napari_ngff.store.write import append_log
 from napari_ngff.store.write.folder_transaction import FolderTransaction
 from napari_ngff.store.write.replace_file import write_aside
 from napari_ngff.store.write.writer_token import new_token
+from napari_ngff.viewer.browsing.recovery import discard_journal, journals_of
 from napari_ngff.viewer.painting.painted_layers import as_layer
 from napari_ngff.viewer.samples import write_image
-from napari_ngff.viewer.saving.recovery import discard_journal, journals_of
-from napari_ngff.viewer.window import Window
+from napari_ngff.viewer.services.window import Window
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from napari_ngff.store.write.append_log import AppendLog
 from napari_ngff.viewer.painting.painted_layers import as_layer
 from napari_ngff.viewer.samples import write_image
 from napari_ngff.viewer.saving import save_report
-from napari_ngff.viewer.window import Window
+from napari_ngff.viewer.services.window import Window
 from patience import until
 
 

@@ -21,7 +21,7 @@ import zarr
 import painting_process
 from napari_ngff.labels.journal import journal_home, read_journal
 from napari_ngff.viewer.samples import write_image
-from napari_ngff.viewer.window import RESTORE, Window
+from napari_ngff.viewer.services.window import RESTORE, Window
 from painting_process import NAMES, open_labels, put_stroke
 from plates import write_plate
 from recovering import be_asked, opened

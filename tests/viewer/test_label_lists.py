@@ -7,8 +7,8 @@ from napari.layers import Labels
 
 from napari_ngff.cli import main
 from napari_ngff.errors import UnsupportedError
+from napari_ngff.viewer.composing.write_layers import write
 from napari_ngff.viewer.reader import read_paths
-from napari_ngff.viewer.write_layers import write
 
 FLAT = np.kron(np.arange(1, 26, dtype=np.uint32).reshape(5, 5), np.ones((120, 130)))
 FLAT = FLAT.astype(np.uint32)

@@ -8,11 +8,11 @@ import zarr
 from napari.components import ViewerModel
 
 from napari_ngff import open_node
-from napari_ngff.viewer.layer_plan import KEY
-from napari_ngff.viewer.layers import MOST_CHANNELS
+from napari_ngff.viewer.layers.image_layers import MOST_CHANNELS
+from napari_ngff.viewer.plans.layer_plan import KEY
 from napari_ngff.viewer.reader import get_reader
+from napari_ngff.viewer.services.window import Window
 from napari_ngff.viewer.session import session_of, show_more_channels
-from napari_ngff.viewer.window import Window
 from plates import pixels, write_plate
 
 COUNT = MOST_CHANNELS + 12

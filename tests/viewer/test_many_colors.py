@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from napari.utils.colormaps import DirectLabelColormap, label_colormap
 
-from napari_ngff.viewer.label_colors import LabelColors, recolor_labels
-from napari_ngff.viewer.label_layers import OTHER
-from napari_ngff.viewer.label_layers import label_colormap as ours
+from napari_ngff.viewer.layers.label_colors import LabelColors, recolor_labels
+from napari_ngff.viewer.layers.label_layers import OTHER
+from napari_ngff.viewer.layers.label_layers import label_colormap as ours
 
 DTYPES = ("u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8")
 COLOR = st.tuples(*[st.integers(0, 255)] * 4)

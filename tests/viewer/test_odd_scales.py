@@ -10,8 +10,8 @@ import pytest
 from napari.components import ViewerModel
 
 from napari_ngff import open_node
-from napari_ngff.viewer.layers import layers_of
-from napari_ngff.viewer.node_contents import open_contents
+from napari_ngff.viewer.layers.image_layers import layers_of
+from napari_ngff.viewer.layers.node_contents import open_contents
 from napari_ngff.viewer.painting.painted_layers import as_layer
 from napari_ngff.viewer.session import session_of
 from plates import write_group, write_image, write_plate

@@ -16,7 +16,7 @@ from napari.components import ViewerModel
 from napari_ngff.labels.journal import find_journals
 from napari_ngff.plugin import get_reader
 from napari_ngff.viewer.painting.painted_layers import as_layer
-from napari_ngff.viewer.saving.recovery import open_journal
+from napari_ngff.viewer.browsing.recovery import open_journal
 
 path, row = sys.argv[1], int(sys.argv[2])
 viewer = ViewerModel()

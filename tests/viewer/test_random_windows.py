@@ -19,9 +19,9 @@ from napari.components import ViewerModel
 
 from napari_ngff.plugin import get_reader
 from napari_ngff.store.write import folder_transaction
+from napari_ngff.viewer.browsing.recovery import journals_of, open_journal
 from napari_ngff.viewer.painting.painted_layers import as_layer
 from napari_ngff.viewer.samples import write_image
-from napari_ngff.viewer.saving.recovery import journals_of, open_journal
 
 SIDE = 64
 """Of the image in pixels: two by two chunks."""

@@ -13,13 +13,13 @@ from slow_codec import SlowCodec
 
 from napari_ngff import UnsupportedError, open_node, open_pyramid
 from napari_ngff.viewer import reader
-from napari_ngff.viewer.layer_plan import KEY
-from napari_ngff.viewer.node_contents import MAX_IMAGES, open_contents
+from napari_ngff.viewer.annotations.sidecars import edit_copy
+from napari_ngff.viewer.layers.node_contents import MAX_IMAGES, open_contents
+from napari_ngff.viewer.layers.user_alignment import save_alignment
 from napari_ngff.viewer.painting.painted_layers import as_layer
-from napari_ngff.viewer.placing.user_alignment import save_alignment
+from napari_ngff.viewer.plans.layer_plan import KEY
 from napari_ngff.viewer.reader import get_reader, read_paths
 from napari_ngff.viewer.samples import write_image, write_plate
-from napari_ngff.viewer.saving.sidecars import edit_copy
 
 
 @pytest.fixture(scope="module")

@@ -16,8 +16,8 @@ from napari.layers import Layer
 
 from napari_ngff import open_node
 from napari_ngff.store.arrays import chunked_array as chunks
-from napari_ngff.viewer.layers import image_layers
-from napari_ngff.viewer.node_contents import open_contents
+from napari_ngff.viewer.layers.image_layers import image_layers
+from napari_ngff.viewer.layers.node_contents import open_contents
 from napari_ngff.viewer.reader import get_reader
 from napari_ngff.viewer.session import session_of
 

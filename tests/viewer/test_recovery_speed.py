@@ -11,10 +11,10 @@ from napari.components import ViewerModel
 from napari_ngff.labels.edits import Edit
 from napari_ngff.labels.shapes import Stroke
 from napari_ngff.plugin import get_reader
+from napari_ngff.viewer.browsing.recovery import open_journal
 from napari_ngff.viewer.painting.painted_layers import as_layer
 from napari_ngff.viewer.samples import write_image
-from napari_ngff.viewer.saving.recovery import open_journal
-from napari_ngff.viewer.window import Window
+from napari_ngff.viewer.services.window import Window
 
 COUNT = 12_000
 

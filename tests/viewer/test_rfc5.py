@@ -17,13 +17,13 @@ from napari_ngff import open_node
 from napari_ngff.metadata.model import Reference
 from napari_ngff.store.hierarchy.coordinate_systems import open_systems
 from napari_ngff.viewer import reader
-from napari_ngff.viewer.layer_plan import KEY
-from napari_ngff.viewer.placing.move_layers import (
+from napari_ngff.viewer.layers.move_layers import (
     displayed_in,
     move_layers,
     shown_system,
 )
-from napari_ngff.viewer.placing.system_views import list_choices
+from napari_ngff.viewer.plans.layer_plan import KEY
+from napari_ngff.viewer.plans.system_views import list_choices
 
 ROOT = Path(__file__).parents[2]
 CORPORA = Path(os.environ.get("NGFF_CORPORA", ROOT / "../shared/corpora"))

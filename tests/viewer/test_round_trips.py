@@ -17,9 +17,9 @@ import napari_ngff
 from napari_ngff.cli import main
 from napari_ngff.store.arrays.chunked_array import cache
 from napari_ngff.viewer import reader
-from napari_ngff.viewer.browsing.well_stream import reread_layer
-from napari_ngff.viewer.contrast import SAMPLED_WELLS
+from napari_ngff.viewer.layers.contrast import SAMPLED_WELLS
 from napari_ngff.viewer.reader import read_layers
+from napari_ngff.viewer.streaming.well_stream import reread_layer
 from plates import pixels, write_array, write_group, write_image, write_plate
 from round_trips import count_traffic, far_server, forget
 

@@ -10,11 +10,11 @@ from napari.components import ViewerModel
 
 from napari_ngff.plugin import get_reader
 from napari_ngff.store.write.zip_packing import pack_hierarchy
-from napari_ngff.viewer.label_colors import recolor_labels
+from napari_ngff.viewer.annotations.save_state import SaveWatch
+from napari_ngff.viewer.layers.label_colors import recolor_labels
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.painting.painted_layers import as_layer
 from napari_ngff.viewer.samples import write_image
-from napari_ngff.viewer.saving.save_state import SaveWatch
 
 RED = np.array([1.0, 0, 0, 1])
 

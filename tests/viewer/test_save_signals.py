@@ -11,7 +11,7 @@ from napari_ngff.plugin import get_reader
 from napari_ngff.store.write import folder_transaction
 from napari_ngff.viewer.painting.painted_layers import as_layer
 from napari_ngff.viewer.samples import write_image
-from napari_ngff.viewer.window import Window
+from napari_ngff.viewer.services.window import Window
 
 
 @pytest.fixture

@@ -14,15 +14,15 @@ from napari_ngff.labels.shapes import Everywhere
 from napari_ngff.plugin import get_reader
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.store.write import folder_transaction
-from napari_ngff.viewer.painting.layer_classes import classes_of_layer
-from napari_ngff.viewer.painting.new_labels import new_labels
-from napari_ngff.viewer.painting.painted_layers import as_layer
-from napari_ngff.viewer.samples import write_image
-from napari_ngff.viewer.saving.recovery import (
+from napari_ngff.viewer.browsing.recovery import (
     discard_journal,
     journals_of,
     open_journal,
 )
+from napari_ngff.viewer.painting.layer_classes import classes_of_layer
+from napari_ngff.viewer.painting.new_labels import new_labels
+from napari_ngff.viewer.painting.painted_layers import as_layer
+from napari_ngff.viewer.samples import write_image
 
 POINTS = np.zeros(4, int), np.array([5, 5, 200, 200]), np.array([5, 200, 5, 200])
 

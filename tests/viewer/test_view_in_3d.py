@@ -12,8 +12,8 @@ from napari_ngff.viewer.bridge import view_volume
 from napari_ngff.viewer.bridge.handover import list_results, list_sources
 from napari_ngff.viewer.bridge.view_volume import plan_volume, view_in_3d
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
-from napari_ngff.viewer.volumes.texture_budget import TextureBudget
-from napari_ngff.viewer.window import Window
+from napari_ngff.viewer.services.window import Window
+from napari_ngff.viewer.streaming.texture_budget import TextureBudget
 from painting import pyramid
 
 SHAPE = 3, 8, 40, 60

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from napari_ngff.viewer.services.window import Window
 from napari_ngff.viewer.streaming import pixel_fetcher
 from napari_ngff.viewer.streaming.pixel_fetcher import WaitBudget
-from napari_ngff.viewer.window import Window
 
 NOW = [0.0]
 

@@ -15,14 +15,14 @@ from napari_ngff.viewer.bridge.merge_result import (
     prepare_merge,
     worked_on,
 )
-from napari_ngff.viewer.bridge.regions import (
+from napari_ngff.viewer.bridge.work_region import WORK, work_here, work_size
+from napari_ngff.viewer.painting.paint import OMEZarrLabels
+from napari_ngff.viewer.streaming.regions import (
     label_region,
     rectangle_region,
     same_region,
     view_region,
 )
-from napari_ngff.viewer.bridge.work_region import WORK, work_here, work_size
-from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from painting import pyramid
 
 SHAPE = 5, 61, 83

@@ -112,7 +112,7 @@ def askers(monkeypatch: pytest.MonkeyPatch) -> set[Thread]:
 @pytest.fixture
 def reported(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
     """Messages to the user: the result, and then the texts."""
-    from napari_ngff.viewer.window import Window
+    from napari_ngff.viewer.services.window import Window
 
     messages: list[tuple[str, ...]] = []
 
@@ -139,8 +139,8 @@ def viewer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator:
     """A napari window on the screen, with our reader as the default."""
-    from napari_ngff.viewer.settings import make_default_reader
-    from napari_ngff.viewer.window import Window
+    from napari_ngff.viewer.services.settings import make_default_reader
+    from napari_ngff.viewer.services.window import Window
 
     # Reading in the window installs worker threads for good.
     monkeypatch.setattr(Window, "current", Window())

@@ -16,7 +16,7 @@ from test_measured_asked import Replies, close_window, is_unsaved, measure
 from mouse import click, drag, pump, until
 from napari_ngff import merge, work_here
 from napari_ngff.plugin import use_workers
-from napari_ngff.viewer.painting.drawings import shapes_to_labels
+from napari_ngff.viewer.annotations.drawings import shapes_to_labels
 from napari_ngff.viewer.samples import write_image
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.dialogs import CANCEL, DISCARD, SAVE

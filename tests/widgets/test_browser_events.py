@@ -17,9 +17,9 @@ from napari_ngff.labels.field_states import FieldStates
 from napari_ngff.plate.previews.preview import PreviewReader
 from napari_ngff.plugin import use_workers
 from napari_ngff.store.sources.folder_source import FolderSource
-from napari_ngff.viewer.layer_plan import KEY
+from napari_ngff.viewer.plans.layer_plan import KEY
+from napari_ngff.viewer.services.window import Window
 from napari_ngff.viewer.session import session_of
-from napari_ngff.viewer.window import Window
 from napari_ngff.widgets.browser.controls import CanvasMode
 from napari_ngff.widgets.browser.host import browser_of, show_browser
 from plates import pixels, write_image, write_plate
@@ -193,7 +193,7 @@ def test_enter_selects_what_the_filter_leaves(viewer, dock, qtbot):
 
 @pytest.mark.long
 def test_a_pin_that_fails_leaves_no_half_of_a_field(viewer, dock, qtbot, monkeypatch):
-    monkeypatch.setattr("napari_ngff.viewer.latest_task.STEP_SECONDS", -1)
+    monkeypatch.setattr("napari_ngff.viewer.services.latest_task.STEP_SECONDS", -1)
     browser = dock.browser()
     reported = []
     browser.busy.connect(reported.append)

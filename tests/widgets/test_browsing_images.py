@@ -12,7 +12,7 @@ from qtpy.QtTest import QTest
 import scenes
 from mouse import drop, drop_on_canvas, until
 from napari_ngff.viewer.browsing.positions import Position
-from napari_ngff.viewer.layer_plan import KEY
+from napari_ngff.viewer.plans.layer_plan import KEY
 from napari_ngff.viewer.samples import write_image, write_stack
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.browser.host import browser_of, show_browser

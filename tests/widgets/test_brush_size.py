@@ -7,7 +7,7 @@ from napari.layers import Labels
 
 from mouse import camera, pump, until
 from napari_ngff.plugin import use_workers
-from napari_ngff.viewer import settings
+from napari_ngff.viewer.services import settings
 from napari_ngff.viewer.session import session_of
 from plates import write_plate
 

@@ -10,7 +10,7 @@ from qtpy.QtTest import QTest
 from mouse import pump, until
 from napari_ngff.plugin import use_workers
 from napari_ngff.viewer.samples import write_image
-from napari_ngff.viewer.settings import is_default_reader
+from napari_ngff.viewer.services.settings import is_default_reader
 from napari_ngff.widgets.forms import DefaultReaderOffer
 
 

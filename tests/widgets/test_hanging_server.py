@@ -10,8 +10,8 @@ from mouse import pump, until
 from napari_ngff.labels.places.sidecar import address_of, sidecars_of
 from napari_ngff.plugin import use_workers
 from napari_ngff.store.sources import remote_source as remote
-from napari_ngff.viewer.layer_plan import origin_of
 from napari_ngff.viewer.painting.new_labels import new_labels
+from napari_ngff.viewer.plans.layer_plan import origin_of
 from napari_ngff.viewer.streaming.streamed_levels import ahead_reader, are_pixels_coming
 from plates import write_image
 from unreliable import HANG, OK, serving

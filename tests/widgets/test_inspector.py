@@ -19,7 +19,7 @@ from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.write.zip_packing import pack_hierarchy
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.samples import write_image, write_plate
-from napari_ngff.viewer.window import Window
+from napari_ngff.viewer.services.window import Window
 from napari_ngff.widgets.inspector import inspector_dock
 from napari_ngff.widgets.inspector.inspector_dock import JSON_TAB, Inspector
 from napari_ngff.widgets.inspector.system_chooser import TransformDialog

@@ -17,8 +17,8 @@ from mouse import drag, press_save, pump, until
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.private.napari_window import qt_window_of
 from napari_ngff.viewer.samples import write_image, write_plate
+from napari_ngff.viewer.services.window import Window
 from napari_ngff.viewer.session import all_viewers, session_of
-from napari_ngff.viewer.window import Window
 from napari_ngff.widgets.dialogs import CANCEL
 from napari_ngff.widgets.saving.save_controls import OMEZarrLabelsControls
 from napari_ngff.widgets.saving.unsaved_question import WindowGuard

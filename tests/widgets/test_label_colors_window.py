@@ -12,8 +12,8 @@ from qtpy.QtTest import QTest
 from mouse import camera, drag, pump
 from napari_ngff.labels.canvas import Canvas
 from napari_ngff.plugin import use_workers
-from napari_ngff.viewer.label_colors import recolor_labels
-from napari_ngff.viewer.label_layers import label_colormap
+from napari_ngff.viewer.layers.label_colors import recolor_labels
+from napari_ngff.viewer.layers.label_layers import label_colormap
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from painting import pyramid
 

@@ -22,7 +22,7 @@ from napari_ngff.store.sources.server_logins import (
     kept_login,
     make_login,
 )
-from napari_ngff.viewer.settings import note_address, recent_addresses
+from napari_ngff.viewer.services.settings import note_address, recent_addresses
 from napari_ngff.viewer.streaming.streamed_levels import fetcher
 from napari_ngff.widgets import login_dialog
 from napari_ngff.widgets.form_dialog import main_window

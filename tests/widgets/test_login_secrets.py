@@ -30,9 +30,9 @@ from napari_ngff.store.sources.server_logins import (
     make_login,
     set_login,
 )
+from napari_ngff.viewer.annotations.sidecars import edit_copy
 from napari_ngff.viewer.browsing.positions import Position
-from napari_ngff.viewer.saving.sidecars import edit_copy
-from napari_ngff.viewer.settings import recent_addresses
+from napari_ngff.viewer.services.settings import recent_addresses
 from napari_ngff.viewer.streaming import outage_watch, streamed_view
 from napari_ngff.viewer.streaming.streamed_levels import fetcher
 from napari_ngff.widgets.browser.host import show_browser

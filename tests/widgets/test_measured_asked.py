@@ -18,9 +18,9 @@ from qtpy.QtWidgets import (
 
 from mouse import press_save, pump, until
 from napari_ngff.plugin import measure_labels, use_workers
+from napari_ngff.viewer.annotations.table_annotation import OUTDATED, list_tables
 from napari_ngff.viewer.browsing.table_offers import MeasureScope
 from napari_ngff.viewer.samples import write_image
-from napari_ngff.viewer.saving.table_annotation import OUTDATED, list_tables
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.annotate.measure_form import KEPT, TITLE
 from napari_ngff.widgets.browser.host import browser_of
@@ -124,7 +124,8 @@ def test_a_table_that_cannot_be_written_keeps_the_window(viewer, layer, tmp_path
     reported = []
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(
-            "napari_ngff.viewer.saving.table_annotation.show_error", reported.append
+            "napari_ngff.viewer.annotations.table_annotation.show_error",
+            reported.append,
         )
         patched.setattr(
             "napari_ngff.widgets.qt_window.ask_table_file",

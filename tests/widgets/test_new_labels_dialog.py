@@ -24,7 +24,7 @@ from napari_ngff import read_layers
 from napari_ngff.cli import _show_first_field
 from napari_ngff.plugin import new_labels, use_workers
 from napari_ngff.store.hierarchy.node import open_node
-from napari_ngff.viewer.images_to_label import image_choices
+from napari_ngff.viewer.browsing.images_to_label import image_choices
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.samples import write_image, write_plate
 from napari_ngff.viewer.session import session_of

@@ -7,8 +7,8 @@ import pytest
 from vispy.gloo.util import _screenshot
 
 from mouse import canvas, pump, until
-from napari_ngff.viewer import latest_task
 from napari_ngff.viewer.browsing.positions import Position
+from napari_ngff.viewer.services import latest_task
 from napari_ngff.viewer.session import session_of
 from plates import write_array, write_plate
 

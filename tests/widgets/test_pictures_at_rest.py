@@ -27,17 +27,16 @@ from napari_ngff.labels.canvas import Canvas
 from napari_ngff.plate import kept_planes
 from napari_ngff.store.arrays.region_read import cache
 from napari_ngff.store.sources.folder_source import FolderSource
-from napari_ngff.viewer import settings as plugin_settings
-from napari_ngff.viewer.layer_plan import KEY
+from napari_ngff.viewer.plans.layer_plan import KEY
+from napari_ngff.viewer.services import settings as plugin_settings
 from napari_ngff.viewer.session import session_of
-from napari_ngff.viewer.streaming import pixel_fetcher
+from napari_ngff.viewer.streaming import pixel_fetcher, volume_fit, volume_slicing
 from napari_ngff.viewer.streaming.streamed_levels import (
     ahead_reader,
     are_pixels_coming,
     stream_of,
 )
-from napari_ngff.viewer.volumes import volume_fit, volume_slicing
-from napari_ngff.viewer.volumes.volume_slicing import prepared_of
+from napari_ngff.viewer.streaming.volume_slicing import prepared_of
 from painting import Memory
 from slow_places import DELAY, LEVELS, PLACES, SlowHandler
 from unreliable import serving

@@ -8,7 +8,7 @@ from qtpy.QtCore import Qt
 from qtpy.QtTest import QTest
 
 from mouse import CONTROL, LEFT, canvas, click, drag, pump, turn_wheel, until
-from napari_ngff.viewer.bridge.volume_layers import is_volume
+from napari_ngff.viewer.layers.volume_layers import is_volume
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.samples import write_stack
 from napari_ngff.viewer.streaming.streamed_levels import are_pixels_coming

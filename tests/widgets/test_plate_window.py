@@ -286,7 +286,9 @@ def test_going_from_a_mosaic_to_a_field_waits_for_no_file(viewer, tmp_path, wait
 @pytest.mark.long
 def test_the_next_field_takes_one_picture(viewer, browser, monkeypatch):
     # However slow the machine is.
-    monkeypatch.setattr("napari_ngff.viewer.latest_task.STEP_SECONDS", math.inf)
+    monkeypatch.setattr(
+        "napari_ngff.viewer.services.latest_task.STEP_SECONDS", math.inf
+    )
     go(browser, lambda: browser.show_field("A/2"))
     pump(300)
     drawn = []

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 from napari.layers import Points
 
-from napari_ngff.viewer import settings
 from napari_ngff.viewer.samples import write_plate
+from napari_ngff.viewer.services import settings
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.browser.host import browser_of
 from napari_ngff.widgets.dialogs import SAVE

@@ -8,7 +8,7 @@ from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QCheckBox
 
 from mouse import pump, until
-from napari_ngff.viewer import settings
+from napari_ngff.viewer.services import settings
 
 
 @pytest.fixture

@@ -18,8 +18,8 @@ from qtpy.QtTest import QTest
 from mouse import drop_on_canvas, pump, until
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.plugin import use_workers
-from napari_ngff.viewer.notices import count_noun
 from napari_ngff.viewer.samples import write_image, write_plate
+from napari_ngff.viewer.services.notices import count_noun
 from napari_ngff.widgets.docking import full_name
 from napari_ngff.widgets.inspector.inspector_dock import PROBLEMS
 from napari_ngff.widgets.status_signs import problem_sign_of

@@ -26,8 +26,8 @@ from mouse import drop_on_canvas, pump, until
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.viewer.samples import write_image, write_plate, write_stack
-from napari_ngff.viewer.settings import PLUGIN, READER_PATTERNS
-from napari_ngff.viewer.window import Window
+from napari_ngff.viewer.services.settings import PLUGIN, READER_PATTERNS
+from napari_ngff.viewer.services.window import Window
 from napari_ngff.widgets.installation import install_widgets
 from patience import PATIENCE
 from pointer import Listener

@@ -18,8 +18,8 @@ from napari_ngff.store.disk_cache import DiskCache
 from napari_ngff.store.sources import remote_source as remote
 from napari_ngff.store.sources.kept_chunks import KeptChunks, keep_chunks
 from napari_ngff.store.write.zip_packing import pack_hierarchy
-from napari_ngff.viewer.layer_plan import KEY
 from napari_ngff.viewer.painting.new_labels import new_labels
+from napari_ngff.viewer.plans.layer_plan import KEY
 from napari_ngff.viewer.streaming.streamed_levels import fetcher, stream_of
 from napari_ngff.widgets.form_dialog import close_form
 from napari_ngff.widgets.forms import show_open_url

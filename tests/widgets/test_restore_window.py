@@ -20,9 +20,9 @@ from napari_ngff.labels.edits import Edit
 from napari_ngff.labels.journal import journal_home
 from napari_ngff.labels.shapes import Stroke
 from napari_ngff.plugin import restore_edits, use_workers
-from napari_ngff.viewer import settings
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.samples import write_image, write_plate
+from napari_ngff.viewer.services import settings
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.dialogs import DISCARD, LATER, RESTORE
 from napari_ngff.widgets.saving.restore_question import RestoreDialog

@@ -21,8 +21,8 @@ from qtpy.QtWidgets import (
 from mouse import pump, until
 from napari_ngff.plugin import save_as, use_workers
 from napari_ngff.store.hierarchy.node import open_node
+from napari_ngff.viewer.annotations.table_annotation import TableAnnotation
 from napari_ngff.viewer.samples import write_image
-from napari_ngff.viewer.saving.table_annotation import TableAnnotation
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets import save_as as module
 from patience import PATIENCE

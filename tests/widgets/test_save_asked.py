@@ -26,11 +26,11 @@ from napari_ngff.labels.journal import INTERVAL, find_journals, read_journal
 from napari_ngff.labels.label_writer import LabelWriter
 from napari_ngff.plugin import use_workers
 from napari_ngff.store.hierarchy.node import open_node
+from napari_ngff.viewer.annotations.annotations import Annotations
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.samples import write_image
 from napari_ngff.viewer.saving import save_report as save_report
-from napari_ngff.viewer.saving.annotations import Annotations
-from napari_ngff.viewer.window import Window
+from napari_ngff.viewer.services.window import Window
 from napari_ngff.widgets import dialogs
 from napari_ngff.widgets.dialogs import CANCEL, DISCARD, KEEP, LATER, RESTORE, SAVE
 from napari_ngff.widgets.new_labels_form import show_new_labels

@@ -12,8 +12,8 @@ from mouse import pump, until
 from napari_ngff.plugin import use_workers
 from napari_ngff.store.arrays.region_read import cache
 from napari_ngff.store.hierarchy.node import open_node
+from napari_ngff.viewer.annotations.sidecars import edit_copy
 from napari_ngff.viewer.browsing.positions import Position
-from napari_ngff.viewer.saving.sidecars import edit_copy
 from napari_ngff.viewer.streaming.streamed_levels import fetcher
 from napari_ngff.widgets.browser.host import show_browser
 from napari_ngff.widgets.docking import INSPECTOR, show_dock

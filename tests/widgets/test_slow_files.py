@@ -15,7 +15,7 @@ from slow_codec import SlowCodec
 
 from mouse import camera, canvas, pump, until
 from napari_ngff.store.sources.folder_source import FolderSource
-from napari_ngff.viewer.layer_plan import KEY
+from napari_ngff.viewer.plans.layer_plan import KEY
 from napari_ngff.viewer.streaming import pixel_fetcher
 from napari_ngff.viewer.streaming.pixel_fetcher import local_fetcher, stream_signals
 from plates import write_image

@@ -11,9 +11,8 @@ import zarr
 
 from mouse import camera, pump, until
 from napari_ngff.store.sources.folder_source import FolderSource
-from napari_ngff.viewer.streaming import pixel_fetcher
+from napari_ngff.viewer.streaming import pixel_fetcher, volume_fit
 from napari_ngff.viewer.streaming.streamed_levels import are_pixels_coming
-from napari_ngff.viewer.volumes import volume_fit
 from plates import write_image
 
 TIMES, DEPTH, SIZE, LEVELS = 3, 8, 128, 3

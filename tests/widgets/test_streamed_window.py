@@ -14,7 +14,7 @@ from napari.utils.notifications import notification_manager
 from mouse import camera, canvas, pump, until
 from napari_ngff.store.sources import remote_source
 from napari_ngff.store.threads import MOST
-from napari_ngff.viewer.layer_plan import KEY
+from napari_ngff.viewer.plans.layer_plan import KEY
 from napari_ngff.viewer.streaming import outage_watch, pixel_fetcher, streamed_view
 from napari_ngff.viewer.streaming.streamed_levels import ahead_reader, fetcher
 from plates import write_image

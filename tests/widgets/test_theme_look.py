@@ -4,7 +4,7 @@ import pytest
 from qtpy.QtCore import QCoreApplication, QEvent
 from qtpy.QtWidgets import QWidget
 
-from napari_ngff.viewer import settings
+from napari_ngff.viewer.services import settings
 from napari_ngff.widgets.theme_look import ThemeFollower
 
 

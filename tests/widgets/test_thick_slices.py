@@ -13,7 +13,7 @@ from napari.layers.image._slice import _ImageSliceRequest
 from mouse import camera, canvas, pump, until
 from napari_ngff.store.arrays.region_read import cache
 from napari_ngff.store.sources.folder_source import FolderSource
-from napari_ngff.viewer.layer_plan import KEY
+from napari_ngff.viewer.plans.layer_plan import KEY
 from napari_ngff.viewer.streaming import pixel_fetcher
 from napari_ngff.viewer.streaming.joined_sections import SectionJoin
 from napari_ngff.viewer.streaming.streamed_levels import are_pixels_coming

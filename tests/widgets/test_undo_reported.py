@@ -12,7 +12,7 @@ from qtpy.QtTest import QTest
 
 from mouse import CONTROL, canvas, drag, pump, until
 from napari_ngff.plugin import use_workers
-from napari_ngff.viewer import settings
+from napari_ngff.viewer.services import settings
 from napari_ngff.viewer.session import session_of
 from plates import write_plate
 

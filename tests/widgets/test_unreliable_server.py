@@ -18,8 +18,8 @@ from napari_ngff.store.sources import remote_source as remote
 from napari_ngff.testing import write_image
 from napari_ngff.viewer.browsing.positions import Position
 from napari_ngff.viewer.painting.new_labels import taken_names
+from napari_ngff.viewer.services.window import Window
 from napari_ngff.viewer.streaming.streamed_levels import fetcher
-from napari_ngff.viewer.window import Window
 from napari_ngff.widgets.browser.controls import CanvasMode
 from napari_ngff.widgets.browser.host import show_browser
 from napari_ngff.widgets.new_labels_form import show_new_labels

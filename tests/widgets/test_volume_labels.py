@@ -13,10 +13,10 @@ from napari.utils.colormaps import DirectLabelColormap
 import napari_ngff
 from mouse import camera, canvas, pump, until
 from napari_ngff.store.sources.folder_source import FolderSource
-from napari_ngff.viewer import settings
 from napari_ngff.viewer.painting.new_labels import new_labels
+from napari_ngff.viewer.services import settings
+from napari_ngff.viewer.streaming import volume_fit, volume_slicing
 from napari_ngff.viewer.streaming.streamed_levels import are_pixels_coming
-from napari_ngff.viewer.volumes import volume_fit, volume_slicing
 from napari_ngff.widgets.level_label import level_label_of
 
 DEPTH, SIZE = 8, 512

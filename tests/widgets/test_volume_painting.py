@@ -12,7 +12,7 @@ from qtpy.QtCore import QEvent, QPointF
 
 from mouse import LEFT, NONE, camera, canvas, pump, send, until
 from napari_ngff.labels.canvas import Canvas
-from napari_ngff.viewer.label_colors import recolor_labels
+from napari_ngff.viewer.layers.label_colors import recolor_labels
 from napari_ngff.viewer.painting import brush
 from napari_ngff.viewer.painting.line_of_sight import crossed_voxels
 from napari_ngff.viewer.painting.paint import OMEZarrLabels

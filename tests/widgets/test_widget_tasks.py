@@ -9,7 +9,7 @@ import pytest
 from qtpy.QtWidgets import QWidget
 
 from napari_ngff.errors import NodeNotFoundError
-from napari_ngff.viewer.window import Window
+from napari_ngff.viewer.services.window import Window
 from napari_ngff.widgets.widget_tasks import WidgetTasks
 
 

@@ -16,7 +16,7 @@ from napari._qt.qthreading import wait_for_workers_to_quit
 from qtpy.QtCore import QObject, Signal
 
 from napari_ngff.viewer.samples import write_image
-from napari_ngff.viewer.window import Window
+from napari_ngff.viewer.services.window import Window
 from napari_ngff.widgets.workers import main_calls, run_in_worker, run_when_calm
 
 

@@ -18,18 +18,18 @@ from napari_ngff.labels.field_states import LastAnnotated, read_last_annotated
 from napari_ngff.metadata.model import GroupKind, Severity
 from napari_ngff.store.hierarchy.location import METADATA_NAMES
 from napari_ngff.store.hierarchy.node import Node, open_node
-from napari_ngff.viewer.error_report import ErrorReport
-from napari_ngff.viewer.layer_plan import is_joined, origin_of
-from napari_ngff.viewer.layers import OVER_IMAGE, layers_of
-from napari_ngff.viewer.node_contents import open_contents, plate_above
-from napari_ngff.viewer.notices import count_noun, last_part, shorten_name
-from napari_ngff.viewer.streaming.first_pixels import (
+from napari_ngff.viewer.layers.first_pixels import (
     draw_overviews_later,
     forget_drawing,
     read_first_pixels,
 )
-from napari_ngff.viewer.unexpected import attempt_work
-from napari_ngff.viewer.window import Window
+from napari_ngff.viewer.layers.image_layers import OVER_IMAGE, layers_of
+from napari_ngff.viewer.layers.node_contents import open_contents, plate_above
+from napari_ngff.viewer.plans.layer_plan import is_joined, origin_of
+from napari_ngff.viewer.services.error_report import ErrorReport
+from napari_ngff.viewer.services.notices import count_noun, last_part, shorten_name
+from napari_ngff.viewer.services.unexpected import attempt_work
+from napari_ngff.viewer.services.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from napari.layers import Layer
 
     from napari_ngff.viewer.browsing.browser import Browser
-    from napari_ngff.viewer.layer_plan import LayerData
-    from napari_ngff.viewer.node_contents import NodeContents
-    from napari_ngff.viewer.placing.layer_groups import LayerGroup
+    from napari_ngff.viewer.layers.layer_groups import LayerGroup
+    from napari_ngff.viewer.layers.node_contents import NodeContents
+    from napari_ngff.viewer.plans.layer_plan import LayerData
 
 
 def get_reader(path: str | Sequence[str]) -> Callable[[Any], list[LayerData]] | None:

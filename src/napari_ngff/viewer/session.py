@@ -11,31 +11,22 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.metadata.model import Reference
-from napari_ngff.viewer import settings
-from napari_ngff.viewer.bridge.volume_layers import bring_back
-from napari_ngff.viewer.browsing.well_stream import reread_layer
-from napari_ngff.viewer.contrast import (
+from napari_ngff.viewer.annotations.annotations import Annotations
+from napari_ngff.viewer.annotations.label_annotation import LabelAnnotation
+from napari_ngff.viewer.annotations.memory_layers import MemoryAnnotation
+from napari_ngff.viewer.annotations.points_annotation import PointsAnnotation
+from napari_ngff.viewer.browsing.recovery import EditRecovery
+from napari_ngff.viewer.layers.contrast import (
     measure_contrast,
     slider_range,
     stated_range,
 )
-from napari_ngff.viewer.layer_plan import (
-    KEY,
-    LayerOrigin,
-    is_joined,
-    layer_kind,
-    origin_of,
+from napari_ngff.viewer.layers.image_layers import (
+    MOST_CHANNELS,
+    channel_count,
+    image_layers,
 )
-from napari_ngff.viewer.layers import MOST_CHANNELS, channel_count, image_layers
-from napari_ngff.viewer.notices import last_part, shorten_name
-from napari_ngff.viewer.opened_layers import (
-    keep_selected,
-    select_inserted,
-    show_memory_hint,
-    show_value_alone,
-)
-from napari_ngff.viewer.painting.layer_classes import bind_class_keys
-from napari_ngff.viewer.placing.move_layers import (
+from napari_ngff.viewer.layers.move_layers import (
     host_image,
     learn_systems,
     move_layers,
@@ -44,26 +35,40 @@ from napari_ngff.viewer.placing.move_layers import (
     restore_place,
     system_of_layer,
 )
-from napari_ngff.viewer.placing.system_views import list_choices
-from napari_ngff.viewer.placing.user_alignment import (
+from napari_ngff.viewer.layers.opened_layers import (
+    keep_selected,
+    select_inserted,
+    show_memory_hint,
+    show_value_alone,
+)
+from napari_ngff.viewer.layers.plane_camera import PlaneCamera, forget_plane
+from napari_ngff.viewer.layers.sliders import reach_last_planes
+from napari_ngff.viewer.layers.user_alignment import (
     follow_system,
     move_along,
     save_alignment,
 )
-from napari_ngff.viewer.plane_camera import PlaneCamera, forget_plane
+from napari_ngff.viewer.layers.volume_layers import bring_back
+from napari_ngff.viewer.painting.layer_classes import bind_class_keys
+from napari_ngff.viewer.plans.layer_plan import (
+    KEY,
+    LayerOrigin,
+    is_joined,
+    layer_kind,
+    origin_of,
+)
+from napari_ngff.viewer.plans.system_views import list_choices
 from napari_ngff.viewer.private.napari_layers import hide_source_secrets, opened_from
 from napari_ngff.viewer.private.napari_window import (
     connect_before_sliders,
     make_current,
     notice_windows,
 )
-from napari_ngff.viewer.saving.annotations import Annotations
-from napari_ngff.viewer.saving.label_annotation import LabelAnnotation
-from napari_ngff.viewer.saving.memory_layers import MemoryAnnotation
-from napari_ngff.viewer.saving.points_annotation import PointsAnnotation
-from napari_ngff.viewer.saving.recovery import EditRecovery
-from napari_ngff.viewer.settings import PLUGIN
-from napari_ngff.viewer.sliders import reach_last_planes
+from napari_ngff.viewer.services import settings
+from napari_ngff.viewer.services.notices import last_part, shorten_name
+from napari_ngff.viewer.services.settings import PLUGIN
+from napari_ngff.viewer.services.unexpected import Signal
+from napari_ngff.viewer.services.window import Window
 from napari_ngff.viewer.streaming.pixel_fetcher import stream_signals
 from napari_ngff.viewer.streaming.streamed_levels import (
     camera_wait,
@@ -72,8 +77,7 @@ from napari_ngff.viewer.streaming.streamed_levels import (
 )
 from napari_ngff.viewer.streaming.streamed_values import guard_screenshots, guard_values
 from napari_ngff.viewer.streaming.timed_labels import label_signals
-from napari_ngff.viewer.unexpected import Signal
-from napari_ngff.viewer.volumes.volume_fit import (
+from napari_ngff.viewer.streaming.volume_fit import (
     attend_volumes,
     fit_soon,
     fit_volumes,
@@ -83,8 +87,8 @@ from napari_ngff.viewer.volumes.volume_fit import (
     mark_levels,
     note_camera,
 )
-from napari_ngff.viewer.volumes.volume_slicing import volume_signals
-from napari_ngff.viewer.window import Window
+from napari_ngff.viewer.streaming.volume_slicing import volume_signals
+from napari_ngff.viewer.streaming.well_stream import reread_layer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -94,8 +98,8 @@ if TYPE_CHECKING:
 
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.viewer.browsing.browser import Browser
-    from napari_ngff.viewer.contrast import PixelContrast
-    from napari_ngff.viewer.layer_plan import LayerData, LayerPlan
+    from napari_ngff.viewer.layers.contrast import PixelContrast
+    from napari_ngff.viewer.plans.layer_plan import LayerData, LayerPlan
     from napari_ngff.viewer.streaming.streamed_levels import ImageStream
     from napari_ngff.viewer.streaming.timed_labels import TimedLabels
 

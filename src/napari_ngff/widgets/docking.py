@@ -10,8 +10,8 @@ from qtpy.compat import isalive
 from qtpy.QtCore import QTimer
 from qtpy.QtWidgets import QDockWidget, QMainWindow
 
-from napari_ngff.viewer import settings
 from napari_ngff.viewer.private.napari_window import qt_window_of
+from napari_ngff.viewer.services import settings
 from napari_ngff.viewer.session import viewer_of
 
 if TYPE_CHECKING:

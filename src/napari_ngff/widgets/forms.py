@@ -27,10 +27,9 @@ from napari_ngff.store.sources.server_logins import (
     forget_secrets,
     server_of,
 )
-from napari_ngff.viewer.notices import last_part, shorten_name
 from napari_ngff.viewer.reader import read_node
-from napari_ngff.viewer.session import session_of
-from napari_ngff.viewer.settings import (
+from napari_ngff.viewer.services.notices import last_part, shorten_name
+from napari_ngff.viewer.services.settings import (
     forget_addresses,
     is_default_offered,
     is_default_reader,
@@ -38,8 +37,9 @@ from napari_ngff.viewer.settings import (
     note_default_offered,
     recent_addresses,
 )
-from napari_ngff.viewer.unexpected import attempt_work
-from napari_ngff.viewer.window import Window
+from napari_ngff.viewer.services.unexpected import attempt_work
+from napari_ngff.viewer.services.window import Window
+from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.form_dialog import (
     FormDialog,
     close_form,

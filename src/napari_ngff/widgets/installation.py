@@ -7,13 +7,13 @@ from typing import Any
 
 from qtpy.QtWidgets import QApplication
 
-from napari_ngff.viewer.label_layers import usual_colors
-from napari_ngff.viewer.painting.label_owners import owner_signals
+from napari_ngff.viewer.browsing.first_saves import offer_undo
+from napari_ngff.viewer.layers.label_layers import usual_colors
+from napari_ngff.viewer.layers.label_owners import owner_signals
 from napari_ngff.viewer.private.slicing import check_slicing
-from napari_ngff.viewer.saving.first_saves import offer_undo
+from napari_ngff.viewer.services.settings import apply_disk_cache
+from napari_ngff.viewer.services.window import Window
 from napari_ngff.viewer.session import session_of
-from napari_ngff.viewer.settings import apply_disk_cache
-from napari_ngff.viewer.window import Window
 from napari_ngff.widgets.browser.names_visual import install_names
 from napari_ngff.widgets.qt_window import QtWindow
 from napari_ngff.widgets.saving.save_controls import install_controls

@@ -30,7 +30,7 @@ from napari_ngff.store.sources.server_logins import (
     make_login,
     set_login,
 )
-from napari_ngff.viewer.window import Window
+from napari_ngff.viewer.services.window import Window
 from napari_ngff.widgets.form_dialog import WIDTH, is_window_open, main_window
 
 if TYPE_CHECKING:

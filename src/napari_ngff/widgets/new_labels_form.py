@@ -17,7 +17,8 @@ from qtpy.compat import isalive
 from superqt import QCollapsible
 
 from napari_ngff.errors import UnsupportedError
-from napari_ngff.viewer.images_to_label import (
+from napari_ngff.viewer.annotations.sidecars import home_choices
+from napari_ngff.viewer.browsing.images_to_label import (
     field_choices,
     image_choices,
     open_field,
@@ -26,8 +27,7 @@ from napari_ngff.viewer.images_to_label import (
     same_image,
     well_choices,
 )
-from napari_ngff.viewer.layer_plan import KEY, origin_of
-from napari_ngff.viewer.painting.label_target import SAVE_AS, has_no_file
+from napari_ngff.viewer.layers.label_target import SAVE_AS, has_no_file
 from napari_ngff.viewer.painting.new_labels import (
     free_name,
     is_shown,
@@ -36,7 +36,7 @@ from napari_ngff.viewer.painting.new_labels import (
     storage_problem,
     taken_names,
 )
-from napari_ngff.viewer.saving.sidecars import home_choices
+from napari_ngff.viewer.plans.layer_plan import KEY, origin_of
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.connections import connect_while_alive
 from napari_ngff.widgets.dialogs import ask_name

@@ -10,7 +10,7 @@ from qtpy.QtCore import QEvent, QObject, QThread, QTimer
 from qtpy.QtWidgets import QApplication
 
 from napari_ngff.viewer.private.napari_window import qt_window_of
-from napari_ngff.viewer.window import Window, show_notification
+from napari_ngff.viewer.services.window import Window, show_notification
 from napari_ngff.widgets.event_watcher import EventWatcher
 from napari_ngff.widgets.workers import has_application_ended
 

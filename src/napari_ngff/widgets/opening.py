@@ -16,11 +16,11 @@ from napari_ngff.store.hierarchy.location import is_url
 from napari_ngff.store.sources.remote_source import ReadScope
 from napari_ngff.store.sources.server_logins import server_of
 from napari_ngff.viewer import reader
-from napari_ngff.viewer.notices import last_part, shorten_name
 from napari_ngff.viewer.private.napari_window import qt_window_of
+from napari_ngff.viewer.services.notices import last_part, shorten_name
+from napari_ngff.viewer.services.settings import note_address
+from napari_ngff.viewer.services.window import Window
 from napari_ngff.viewer.session import session_of
-from napari_ngff.viewer.settings import note_address
-from napari_ngff.viewer.window import Window
 from napari_ngff.widgets.form_dialog import is_window_open
 from napari_ngff.widgets.login_dialog import (
     LoginAnswer,
@@ -33,7 +33,7 @@ from napari_ngff.widgets.workers import main_calls
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from napari_ngff.viewer.layer_plan import LayerData
+    from napari_ngff.viewer.plans.layer_plan import LayerData
 
 PATIENCE = 300
 """Milliseconds after which an opening gets a bar; most are done by then."""

@@ -13,8 +13,8 @@ from napari_ngff.viewer.private.napari_window import (
     qt_window_of,
     save_by_dialog,
 )
+from napari_ngff.viewer.services.window import LATER, Window
 from napari_ngff.viewer.session import session_of
-from napari_ngff.viewer.window import LATER, Window
 from napari_ngff.widgets.browser.host import open_in_window
 from napari_ngff.widgets.dialogs import ask_table_file
 from napari_ngff.widgets.docking import has_annotate_dock
@@ -48,8 +48,8 @@ if TYPE_CHECKING:
     from napari_ngff.errors import NameTakenError
     from napari_ngff.labels.kept_edits import KeptEdits
     from napari_ngff.metadata.model import Problem
+    from napari_ngff.viewer.annotations.sidecars import SidecarCopy
     from napari_ngff.viewer.saving.layer_saver import LayerSaver
-    from napari_ngff.viewer.saving.sidecars import SidecarCopy
 
 
 class QtWindow(Window):

@@ -23,18 +23,18 @@ from qtpy.QtWidgets import (
 )
 
 from napari_ngff.errors import OMEZarrError, error_text
+from napari_ngff.viewer.annotations.memory_layers import note_saved
+from napari_ngff.viewer.annotations.table_annotation import list_tables
 from napari_ngff.viewer.composing.chosen_layers import choose_layers
-from napari_ngff.viewer.notices import join_names, shorten_name
-from napari_ngff.viewer.saving.memory_layers import note_saved
-from napari_ngff.viewer.saving.table_annotation import list_tables
-from napari_ngff.viewer.session import session_of
-from napari_ngff.viewer.write_layers import (
+from napari_ngff.viewer.composing.write_layers import (
     complete_path,
     edits_without_file,
     propose_target,
     with_ending,
     write,
 )
+from napari_ngff.viewer.services.notices import join_names, shorten_name
+from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.form_dialog import main_window
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from napari.layers import Layer
     from napari.viewer import Viewer
 
-    from napari_ngff.viewer.layer_plan import LayerData
+    from napari_ngff.viewer.plans.layer_plan import LayerData
 
 SOON = 400
 """Milliseconds without a dialog, in which input waits."""

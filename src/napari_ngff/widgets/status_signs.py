@@ -10,9 +10,10 @@ from qtpy.QtCore import QTimer
 from qtpy.QtWidgets import QApplication, QLabel, QMainWindow, QMenu, QPushButton
 
 from napari_ngff.viewer.inspecting.inspection import FileProblems, find_problems
-from napari_ngff.viewer.layer_plan import origin_of
-from napari_ngff.viewer.notices import count_noun, last_part
+from napari_ngff.viewer.plans.layer_plan import origin_of
 from napari_ngff.viewer.private.napari_window import qt_window_of
+from napari_ngff.viewer.services.notices import count_noun, last_part
+from napari_ngff.viewer.services.window import Window
 from napari_ngff.viewer.session import all_viewers, session_of
 from napari_ngff.viewer.streaming.missing_parts import (
     has_failed,
@@ -20,7 +21,6 @@ from napari_ngff.viewer.streaming.missing_parts import (
     missing_text,
 )
 from napari_ngff.viewer.streaming.missing_retry import MissingRetry
-from napari_ngff.viewer.window import Window
 from napari_ngff.widgets.connections import connect_while_alive, while_alive
 from napari_ngff.widgets.docking import INSPECTOR, show_dock
 

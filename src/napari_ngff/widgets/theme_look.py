@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from qtpy.QtCore import QObject
 from qtpy.QtWidgets import QSizePolicy
 
-from napari_ngff.viewer import settings
+from napari_ngff.viewer.services import settings
 from napari_ngff.widgets.colors import ThemeColors, mix_colors
 from napari_ngff.widgets.connections import connect_while_alive
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from qtpy.compat import isalive
 
-from napari_ngff.viewer.latest_task import LatestTask
+from napari_ngff.viewer.services.latest_task import LatestTask
 
 if TYPE_CHECKING:
     from collections.abc import Callable

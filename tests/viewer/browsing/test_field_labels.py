@@ -11,14 +11,14 @@ from napari.utils.notifications import notification_manager
 from napari_ngff.errors import UnsupportedError
 from napari_ngff.labels.field_states import FieldStates
 from napari_ngff.store.hierarchy.node import open_node
-from napari_ngff.viewer import settings
 from napari_ngff.viewer.browsing.field_labels import label_name
 from napari_ngff.viewer.browsing.pins import COMPARED
 from napari_ngff.viewer.painting.layer_classes import classes_of_layer
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.painting.paint import OMEZarrLabels, save_labels
+from napari_ngff.viewer.services import settings
+from napari_ngff.viewer.services.window import Window
 from napari_ngff.viewer.session import session_of
-from napari_ngff.viewer.window import Window
 from plates import write_plate
 
 WELLS = ["A/1", "A/2", "B/1"]

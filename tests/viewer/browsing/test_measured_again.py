@@ -18,9 +18,9 @@ from napari_ngff.plate.tables.measure_labels import (
     places_of,
 )
 from napari_ngff.plate.tables.table import make_table
+from napari_ngff.viewer.annotations.table_annotation import list_tables
 from napari_ngff.viewer.browsing.plate_tables import PlateTables
 from napari_ngff.viewer.browsing.table_offers import MeasureScope
-from napari_ngff.viewer.saving.table_annotation import list_tables
 from napari_ngff.viewer.session import session_of
 from plates import write_plate
 

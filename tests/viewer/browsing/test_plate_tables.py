@@ -25,8 +25,8 @@ from napari_ngff.viewer.browsing.table_offers import (
 )
 from napari_ngff.viewer.painting.layer_classes import classes_of_layer
 from napari_ngff.viewer.painting.layer_measuring import join_features, part_features
+from napari_ngff.viewer.services.window import Window
 from napari_ngff.viewer.session import session_of
-from napari_ngff.viewer.window import Window
 from plates import write_group, write_image, write_plate
 
 CSV = "well,dose,drug,n\nA1,0.1,dmso,4\na02,0.5,x,\nB1,0.1,x,9\nB1,0.1,y,5\nH12,1,x,1\n"

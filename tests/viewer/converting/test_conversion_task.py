@@ -19,8 +19,8 @@ from napari_ngff.viewer.converting.layer_sources import (
     unsaved_layers,
 )
 from napari_ngff.viewer.reader import read_paths
+from napari_ngff.viewer.services.window import Window
 from napari_ngff.viewer.session import session_of
-from napari_ngff.viewer.window import Window
 from patience import until
 
 SMALL = {"chunks": "y=16,x=16", "codec": "gzip:9"}

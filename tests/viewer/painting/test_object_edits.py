@@ -6,7 +6,6 @@ from napari.components import ViewerModel
 
 from napari_ngff.labels.canvas import Canvas
 from napari_ngff.labels.label_objects import known_ids
-from napari_ngff.viewer.bridge.regions import view_region
 from napari_ngff.viewer.painting.object_edits import (
     cut_object,
     join_objects,
@@ -15,6 +14,7 @@ from napari_ngff.viewer.painting.object_edits import (
     neighbour_id,
 )
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
+from napari_ngff.viewer.streaming.regions import view_region
 from painting import pyramid
 
 

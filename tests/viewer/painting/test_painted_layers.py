@@ -17,12 +17,12 @@ from napari.layers import Image, Labels, Layer, _layer_actions
 from napari_ngff import plugin
 from napari_ngff.labels.canvas import Canvas
 from napari_ngff.store.arrays.lazy_array import ArrayWindow
-from napari_ngff.viewer.layer_plan import KEY
+from napari_ngff.viewer.layers.label_target import TARGET
 from napari_ngff.viewer.painting import canvas_labels, paint
-from napari_ngff.viewer.painting.label_target import TARGET
 from napari_ngff.viewer.painting.new_labels import free_name, new_labels
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.painting.painted_layers import as_layer
+from napari_ngff.viewer.plans.layer_plan import KEY
 from napari_ngff.viewer.samples import write_image, write_plate
 from painting import Empty, Memory, pyramid
 from patience import PATIENCE, until

@@ -16,8 +16,8 @@ from napari_ngff.labels.label_writer import LabelWriter
 from napari_ngff.store.write import folder_transaction
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.samples import write_image
+from napari_ngff.viewer.services.window import Window
 from napari_ngff.viewer.session import session_of
-from napari_ngff.viewer.window import Window
 from patience import until
 
 PATIENCE = 20.0

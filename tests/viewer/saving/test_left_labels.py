@@ -24,8 +24,8 @@ from napari_ngff.store.write.zip_packing import pack_hierarchy
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.saving import left_labels
+from napari_ngff.viewer.services.window import RESTORE, Window
 from napari_ngff.viewer.session import session_of
-from napari_ngff.viewer.window import RESTORE, Window
 from plates import write_plate
 from recovering import User
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from napari_ngff.errors import ChunkError, LoginNeededError, ServerError
-from napari_ngff.viewer.notices import FailureKind, kind_of
+from napari_ngff.viewer.services.notices import FailureKind, kind_of
 from napari_ngff.viewer.streaming.missing_parts import MissingPart, missing_text
 
 ADDRESS = "https://h.org/cells.ome.zarr"

@@ -12,8 +12,8 @@ import napari_ngff
 from mouse import press_save, pump, until
 from napari_ngff.labels.create_labels import create_labels
 from napari_ngff.viewer.painting.new_labels import new_labels
+from napari_ngff.viewer.services.window import RESTORE, Window
 from napari_ngff.viewer.session import session_of
-from napari_ngff.viewer.window import RESTORE, Window
 from napari_ngff.widgets.browser.host import browser_of
 from plates import write_plate
 

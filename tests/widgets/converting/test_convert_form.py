@@ -9,10 +9,10 @@ from qtpy.QtWidgets import QApplication
 import napari_ngff
 from held_jobs import HeldJobs
 from mouse import until
-from napari_ngff.viewer.bridge.regions import view_region
 from napari_ngff.viewer.browsing.camera import camera_of
 from napari_ngff.viewer.samples import write_image, write_plate
 from napari_ngff.viewer.session import session_of
+from napari_ngff.viewer.streaming.regions import view_region
 from napari_ngff.widgets.converting.convert_form import TITLE
 from napari_ngff.widgets.form_dialog import shown_form
 from person import Person, button_with, needs_pointer

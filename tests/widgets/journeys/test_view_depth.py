@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import zarr
 
-from napari_ngff.viewer.bridge.volume_layers import is_volume
+from napari_ngff.viewer.layers.volume_layers import is_volume
 from napari_ngff.viewer.samples import write_stack
 from person import Person, needs_pointer
 

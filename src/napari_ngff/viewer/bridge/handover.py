@@ -8,7 +8,11 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from napari.layers import Image, Labels, Shapes
 
-from napari_ngff.viewer.bridge.regions import (
+from napari_ngff.viewer.bridge.work_region import WORK, work_here, work_size
+from napari_ngff.viewer.layers.volume_layers import is_volume
+from napari_ngff.viewer.painting.canvas_labels import CanvasLabels
+from napari_ngff.viewer.plans.layer_plan import KEY
+from napari_ngff.viewer.streaming.regions import (
     label_region,
     level_shapes,
     rectangle_region,
@@ -16,10 +20,6 @@ from napari_ngff.viewer.bridge.regions import (
     view_region,
     whole_region,
 )
-from napari_ngff.viewer.bridge.volume_layers import is_volume
-from napari_ngff.viewer.bridge.work_region import WORK, work_here, work_size
-from napari_ngff.viewer.layer_plan import KEY
-from napari_ngff.viewer.painting.canvas_labels import CanvasLabels
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -13,9 +13,9 @@ import numpy as np
 from napari_ngff.labels.edits import Edit
 from napari_ngff.labels.raster import Raster
 from napari_ngff.store.arrays.boxes import intersect_boxes, whole_box
+from napari_ngff.viewer.annotations.memory_layers import note_saved
 from napari_ngff.viewer.bridge.work_region import WORK, WorkRegion
 from napari_ngff.viewer.painting.object_edits import find_new_id
-from napari_ngff.viewer.saving.memory_layers import note_saved
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -13,17 +13,17 @@ from napari.layers import Labels
 
 from napari_ngff.store.arrays.boxes import box_shape
 from napari_ngff.viewer.bridge.handover import hand_over, region_of
-from napari_ngff.viewer.bridge.regions import layer_point, level_shapes, whole_region
-from napari_ngff.viewer.bridge.volume_layers import (
+from napari_ngff.viewer.bridge.work_region import WORK, work_size
+from napari_ngff.viewer.layers.volume_layers import (
     VOLUME,
     is_volume,
     note_copies,
     remove_copies,
     set_aside,
 )
-from napari_ngff.viewer.bridge.work_region import WORK, work_size
 from napari_ngff.viewer.session import session_of
-from napari_ngff.viewer.volumes.texture_budget import budget_of
+from napari_ngff.viewer.streaming.regions import layer_point, level_shapes, whole_region
+from napari_ngff.viewer.streaming.texture_budget import budget_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

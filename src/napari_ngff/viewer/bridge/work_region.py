@@ -14,8 +14,8 @@ from napari.layers import Image, Labels
 
 from napari_ngff.labels.level_grid import LevelGrid
 from napari_ngff.store.arrays.boxes import box_shape
-from napari_ngff.viewer.bridge.regions import level_shapes, same_region, whole_region
 from napari_ngff.viewer.painting.canvas_labels import CanvasLabels
+from napari_ngff.viewer.streaming.regions import level_shapes, same_region, whole_region
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -80,7 +80,7 @@ def work_here(
         Image or labels.
     region
         ``(start, stop)`` per axis of the layer, in voxels of level 0; all by default.
-        See `napari_ngff.viewer.bridge.regions`.
+        See `napari_ngff.viewer.streaming.regions`.
     level
         From which to read.
 

@@ -14,17 +14,18 @@ from napari.utils.notifications import show_error, show_warning
 
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.labels.field_states import TODO
-from napari_ngff.viewer import session, settings
+from napari_ngff.viewer import session
 from napari_ngff.viewer.browsing.field_labels import label_name
 from napari_ngff.viewer.browsing.positions import key_of, own_first
-from napari_ngff.viewer.layer_plan import layer_kind
+from napari_ngff.viewer.layers.label_owners import are_of_others
 from napari_ngff.viewer.painting.brush import PAINTING
-from napari_ngff.viewer.painting.label_owners import are_of_others
 from napari_ngff.viewer.painting.layer_classes import classes_of_layer
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
-from napari_ngff.viewer.unexpected import Signal, attempt_work
-from napari_ngff.viewer.window import Window
+from napari_ngff.viewer.plans.layer_plan import layer_kind
+from napari_ngff.viewer.services import settings
+from napari_ngff.viewer.services.unexpected import Signal, attempt_work
+from napari_ngff.viewer.services.window import Window
 
 if TYPE_CHECKING:
     from napari.components import ViewerModel

@@ -1,8 +1,7 @@
 """Browses a plate, a well or a collection of images in one viewer; no Qt.
 
 `session_of(viewer).browse(node)` gives the `Browser`. Actions read in a worker by
-themselves and change layers in the main thread; of two actions only the later one
-counts.
+themselves and change layers in the main thread; of two actions the later counts.
 """
 
 from __future__ import annotations
@@ -14,12 +13,10 @@ from typing import TYPE_CHECKING, Any
 from napari_ngff.errors import OMEZarrError, error_text
 from napari_ngff.metadata.model import GroupKind
 from napari_ngff.store.sources.server_logins import server_of
+from napari_ngff.viewer.annotations.leaving import save_before_leaving
 from napari_ngff.viewer.browsing.browsed_node import BrowsedNode
 from napari_ngff.viewer.browsing.camera import is_fitted
-from napari_ngff.viewer.browsing.field_labels import (
-    RenamedFields,
-    rename_in_fields,
-)
+from napari_ngff.viewer.browsing.field_labels import RenamedFields, rename_in_fields
 from napari_ngff.viewer.browsing.pins import PinnedFields
 from napari_ngff.viewer.browsing.positions import Position, key_of
 from napari_ngff.viewer.browsing.preparation import with_channels, with_labels_in_use
@@ -32,14 +29,18 @@ from napari_ngff.viewer.browsing.shown_fields import (
     WellStep,
 )
 from napari_ngff.viewer.browsing.shown_layers import ShownLayers
-from napari_ngff.viewer.browsing.well_stream import WellStream
-from napari_ngff.viewer.latest_task import LayerTask
-from napari_ngff.viewer.notices import last_part, shorten_name
-from napari_ngff.viewer.saving.leaving import save_before_leaving
-from napari_ngff.viewer.sliders import KeptSliders
+from napari_ngff.viewer.layers.sliders import KeptSliders
+from napari_ngff.viewer.services.latest_task import LayerTask
+from napari_ngff.viewer.services.notices import last_part, shorten_name
+from napari_ngff.viewer.services.unexpected import (
+    Signal,
+    attempt_work,
+    call_all,
+    going_on,
+)
+from napari_ngff.viewer.services.window import Window
 from napari_ngff.viewer.streaming.outage_watch import follow_logins
-from napari_ngff.viewer.unexpected import Signal, attempt_work, call_all, going_on
-from napari_ngff.viewer.window import Window
+from napari_ngff.viewer.streaming.well_stream import WellStream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -50,8 +51,8 @@ if TYPE_CHECKING:
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.viewer.browsing.preparation import PreparedFields
     from napari_ngff.viewer.browsing.shown_fields import FieldMove
-    from napari_ngff.viewer.latest_task import LayerChange
-    from napari_ngff.viewer.placing.layer_groups import LayerGroup
+    from napari_ngff.viewer.layers.layer_groups import LayerGroup
+    from napari_ngff.viewer.services.latest_task import LayerChange
 
 
 class Browser(BrowsedNode):
@@ -243,8 +244,7 @@ class Browser(BrowsedNode):
                 self.path_opened.emit(str(result))
 
         Window.current.run_work(
-            partial(attempt_work, partial(self.node.child, path)),
-            show_found,
+            partial(attempt_work, partial(self.node.child, path)), show_found
         )
 
     def step_well(self, rows: int, columns: int) -> None:
@@ -459,7 +459,7 @@ class Browser(BrowsedNode):
         Parameters
         ----------
         groups
-            As `napari_ngff.viewer.node_contents.open_contents` returns them.
+            As `napari_ngff.viewer.layers.node_contents.open_contents` returns them.
         wells
             Paths of the wells that they show; all by default.
         """

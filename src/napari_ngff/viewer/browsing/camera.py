@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from napari_ngff.viewer.plane_camera import forget_plane, shift_plane
+from napari_ngff.viewer.layers.plane_camera import forget_plane, shift_plane
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

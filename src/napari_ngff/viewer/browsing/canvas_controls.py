@@ -14,10 +14,10 @@ import numpy as np
 from napari.components.overlays import SceneOverlay
 
 from napari_ngff.metadata.model import GroupKind
-from napari_ngff.viewer.layer_plan import layer_kind
 from napari_ngff.viewer.painting.brush import PAINTING
+from napari_ngff.viewer.plans.layer_plan import layer_kind
 from napari_ngff.viewer.private.napari_window import hide_brush_box
-from napari_ngff.viewer.window import Window
+from napari_ngff.viewer.services.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

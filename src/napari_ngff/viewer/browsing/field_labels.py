@@ -19,17 +19,17 @@ from napari_ngff.metadata.model import LabelInfo
 from napari_ngff.store.hierarchy.node import read_node
 from napari_ngff.store.write.begin import begin_transaction
 from napari_ngff.viewer.browsing.positions import WELLS_ASKED
-from napari_ngff.viewer.layer_plan import origin_in, origin_of
+from napari_ngff.viewer.layers.label_owners import is_in_sidecar, is_own_node
+from napari_ngff.viewer.layers.label_target import TARGET, LabelTarget
 from napari_ngff.viewer.painting.brush import PAINTING
-from napari_ngff.viewer.painting.label_owners import is_in_sidecar, is_own_node
-from napari_ngff.viewer.painting.label_target import TARGET, LabelTarget
 from napari_ngff.viewer.painting.layer_classes import classes_of_layer
 from napari_ngff.viewer.painting.new_labels import LabelChoices
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.painting.painted_layers import level_source, why_read_only
+from napari_ngff.viewer.plans.layer_plan import origin_in, origin_of
 from napari_ngff.viewer.saving.attachment import rename_new
-from napari_ngff.viewer.unexpected import Signal
-from napari_ngff.viewer.window import Window
+from napari_ngff.viewer.services.unexpected import Signal
+from napari_ngff.viewer.services.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from napari_ngff.store.write.transaction import Transaction
     from napari_ngff.viewer.browsing.positions import Position
     from napari_ngff.viewer.browsing.shown_fields import Slot
-    from napari_ngff.viewer.layer_plan import LayerData
     from napari_ngff.viewer.painting.canvas_labels import CanvasLabels
+    from napari_ngff.viewer.plans.layer_plan import LayerData
 
 
 @dataclass(frozen=True, slots=True)

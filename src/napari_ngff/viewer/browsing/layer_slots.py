@@ -20,16 +20,21 @@ from napari_ngff.viewer.browsing.layer_swap import (
     swap_layer,
 )
 from napari_ngff.viewer.browsing.shown_fields import renumber_slots
-from napari_ngff.viewer.layer_plan import is_joined, layer_kind, origin_in, origin_of
-from napari_ngff.viewer.layers import MOST_CHANNELS
-from napari_ngff.viewer.notices import shorten_name
+from napari_ngff.viewer.layers.image_layers import MOST_CHANNELS
+from napari_ngff.viewer.layers.label_owners import are_of_others
 from napari_ngff.viewer.painting.brush import PAINTING
-from napari_ngff.viewer.painting.label_owners import are_of_others
 from napari_ngff.viewer.painting.layer_classes import KEYS, classes_of_layer
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.painting.painted_layers import as_layer
-from napari_ngff.viewer.unexpected import call_all, going_on, report_unexpected
-from napari_ngff.viewer.window import Window
+from napari_ngff.viewer.plans.layer_plan import (
+    is_joined,
+    layer_kind,
+    origin_in,
+    origin_of,
+)
+from napari_ngff.viewer.services.notices import shorten_name
+from napari_ngff.viewer.services.unexpected import call_all, going_on, report_unexpected
+from napari_ngff.viewer.services.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -44,8 +49,8 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.browsing.positions import Position
     from napari_ngff.viewer.browsing.preparation import PreparedFields
     from napari_ngff.viewer.browsing.shown_fields import Slot
-    from napari_ngff.viewer.layer_plan import LayerData, LayerPlan
-    from napari_ngff.viewer.placing.layer_groups import LayerGroup
+    from napari_ngff.viewer.layers.layer_groups import LayerGroup
+    from napari_ngff.viewer.plans.layer_plan import LayerData, LayerPlan
 
 
 OTHER_CLASSES = (

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from napari_ngff.store.arrays.lazy_array import ArrayWindow, BlankArray, LazyArray
-from napari_ngff.viewer.layer_plan import KEY, LayerOrigin, layer_kind
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.painting.painted_layers import exchange_labels
+from napari_ngff.viewer.plans.layer_plan import KEY, LayerOrigin, layer_kind
 from napari_ngff.viewer.private.napari_layers import (
     hold_reactions,
     hold_refresh,
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from napari.layers import Layer
 
     from napari_ngff.viewer.browsing.field_labels import LabelsInUse
-    from napari_ngff.viewer.layer_plan import LayerData
     from napari_ngff.viewer.painting.layer_classes import LayerClasses
+    from napari_ngff.viewer.plans.layer_plan import LayerData
 
 LOOK = (
     "name",

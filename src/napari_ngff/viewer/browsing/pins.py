@@ -17,10 +17,10 @@ from napari_ngff.viewer.browsing.layer_slots import is_overview
 from napari_ngff.viewer.browsing.positions import Position
 from napari_ngff.viewer.browsing.preparation import prepare_layers
 from napari_ngff.viewer.browsing.shown_fields import ShownFields
-from napari_ngff.viewer.latest_task import LayerTask
-from napari_ngff.viewer.layer_plan import KEY, layer_kind, origin_of
 from napari_ngff.viewer.painting.painted_layers import as_layer
-from napari_ngff.viewer.window import Window
+from napari_ngff.viewer.plans.layer_plan import KEY, layer_kind, origin_of
+from napari_ngff.viewer.services.latest_task import LayerTask
+from napari_ngff.viewer.services.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.browsing.preparation import FieldResolver, PreparedFields
     from napari_ngff.viewer.browsing.shown_fields import BrowsingState
     from napari_ngff.viewer.browsing.shown_layers import ShownLayers
-    from napari_ngff.viewer.latest_task import LayerChange
+    from napari_ngff.viewer.services.latest_task import LayerChange
 
 COMPARED = "shown for comparison; open the field to paint."
 

@@ -13,6 +13,13 @@ from typing import TYPE_CHECKING, Any
 from napari_ngff.labels.kept_edits import address_text
 from napari_ngff.plate.tables.files import write_frame
 from napari_ngff.plate.tables.measure_labels import FieldPath
+from napari_ngff.viewer.annotations.table_annotation import (
+    OLDER,
+    OUTDATED,
+    MeasuredLabels,
+    TableAnnotation,
+    list_tables,
+)
 from napari_ngff.viewer.browsing.joined_tables import (
     JoinedTables,
     TableColumn,
@@ -34,21 +41,14 @@ from napari_ngff.viewer.browsing.table_offers import (
     read_file,
     read_offer,
 )
-from napari_ngff.viewer.latest_task import LatestTask
-from napari_ngff.viewer.notices import last_part
 from napari_ngff.viewer.painting.layer_classes import classes_of_layer
 from napari_ngff.viewer.painting.layer_measuring import UNSAVED
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
-from napari_ngff.viewer.saving.table_annotation import (
-    OLDER,
-    OUTDATED,
-    MeasuredLabels,
-    TableAnnotation,
-    list_tables,
-)
+from napari_ngff.viewer.services.latest_task import LatestTask
+from napari_ngff.viewer.services.notices import last_part
+from napari_ngff.viewer.services.unexpected import Signal
+from napari_ngff.viewer.services.window import Window
 from napari_ngff.viewer.session import session_of
-from napari_ngff.viewer.unexpected import Signal
-from napari_ngff.viewer.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from napari_ngff.plate.tables.table import WellTable
     from napari_ngff.viewer.browsing.browser import Browser
     from napari_ngff.viewer.browsing.table_offers import TableRead
-    from napari_ngff.viewer.latest_task import TaskTurn
+    from napari_ngff.viewer.services.latest_task import TaskTurn
 
 KEPT = (TableOrigin.FILE, TableOrigin.MEASURED)
 """Origins whose tables are never read again."""

@@ -29,12 +29,12 @@ from napari_ngff.viewer.browsing.shown_fields import (
     Slot,
     WellStep,
 )
-from napari_ngff.viewer.error_report import ErrorReport
-from napari_ngff.viewer.layer_plan import KEY, is_joined, origin_in
-from napari_ngff.viewer.layers import image_layers, layers_of
-from napari_ngff.viewer.node_contents import open_contents
+from napari_ngff.viewer.layers.image_layers import image_layers, layers_of
+from napari_ngff.viewer.layers.layer_groups import mosaic_group
+from napari_ngff.viewer.layers.node_contents import open_contents
 from napari_ngff.viewer.painting.new_labels import label_data
-from napari_ngff.viewer.placing.layer_groups import mosaic_group
+from napari_ngff.viewer.plans.layer_plan import KEY, is_joined, origin_in
+from napari_ngff.viewer.services.error_report import ErrorReport
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -49,8 +49,8 @@ if TYPE_CHECKING:
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.viewer.browsing.field_labels import LabelsInUse
     from napari_ngff.viewer.browsing.shown_fields import FieldNotices
-    from napari_ngff.viewer.layer_plan import LayerData, LayerPlan
-    from napari_ngff.viewer.placing.layer_groups import LayerGroup
+    from napari_ngff.viewer.layers.layer_groups import LayerGroup
+    from napari_ngff.viewer.plans.layer_plan import LayerData, LayerPlan
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from napari_ngff.plate.tables.measure_labels import FieldPath
 from napari_ngff.plate.tables.table import LABEL
-from napari_ngff.viewer.layer_plan import KEY, layer_kind, origin_of
+from napari_ngff.viewer.annotations.annotations import annotations_of
+from napari_ngff.viewer.annotations.table_annotation import list_tables
 from napari_ngff.viewer.painting.layer_measuring import (
     join_features,
     join_measured,
     part_features,
 )
-from napari_ngff.viewer.saving.annotations import annotations_of
-from napari_ngff.viewer.saving.table_annotation import list_tables
+from napari_ngff.viewer.plans.layer_plan import KEY, layer_kind, origin_of
 
 if TYPE_CHECKING:
     from napari.components import ViewerModel

@@ -6,6 +6,7 @@ import weakref
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from napari_ngff.viewer.annotations.annotations import annotations_of
 from napari_ngff.viewer.browsing.camera import (
     MARGIN,
     OVERVIEW_MARGIN,
@@ -22,11 +23,10 @@ from napari_ngff.viewer.browsing.camera import (
 from napari_ngff.viewer.browsing.field_labels import image_address, label_name
 from napari_ngff.viewer.browsing.layer_slots import LayerSlots
 from napari_ngff.viewer.browsing.preparation import SeenLayers, views_of
-from napari_ngff.viewer.browsing.well_stream import reread_layer
-from napari_ngff.viewer.layer_plan import layer_kind
-from napari_ngff.viewer.painting.label_owners import are_of_others
-from napari_ngff.viewer.saving.annotations import annotations_of
-from napari_ngff.viewer.unexpected import Signal
+from napari_ngff.viewer.layers.label_owners import are_of_others
+from napari_ngff.viewer.plans.layer_plan import layer_kind
+from napari_ngff.viewer.services.unexpected import Signal
+from napari_ngff.viewer.streaming.well_stream import reread_layer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -6,9 +6,9 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from napari_ngff.viewer.layer_plan import layer_kind, origin_of
-from napari_ngff.viewer.layers import channel_count
-from napari_ngff.viewer.notices import count_noun
+from napari_ngff.viewer.layers.image_layers import channel_count
+from napari_ngff.viewer.plans.layer_plan import layer_kind, origin_of
+from napari_ngff.viewer.services.notices import count_noun
 
 if TYPE_CHECKING:
     from collections.abc import Collection

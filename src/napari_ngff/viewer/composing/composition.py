@@ -23,9 +23,9 @@ from napari_ngff.viewer.composing.layer_axes import (
     ome_order,
     place_of,
 )
-from napari_ngff.viewer.contrast import measure_contrast
-from napari_ngff.viewer.layer_plan import origin_in
-from napari_ngff.viewer.painting.label_owners import made_here
+from napari_ngff.viewer.layers.contrast import measure_contrast
+from napari_ngff.viewer.layers.label_owners import made_here
+from napari_ngff.viewer.plans.layer_plan import origin_in
 from napari_ngff.viewer.saving.layer_description import (
     colors_of,
     properties_of,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from napari_ngff.store.arrays.lazy_array import ArraySource
-    from napari_ngff.viewer.layer_plan import LayerData
+    from napari_ngff.viewer.plans.layer_plan import LayerData
 
 PRIMARY = (
     ("red", (255, 0, 0)),

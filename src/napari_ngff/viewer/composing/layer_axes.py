@@ -10,7 +10,7 @@ import numpy as np
 from napari_ngff.errors import UnsupportedError
 from napari_ngff.metadata.systems import Axis
 from napari_ngff.metadata.units import SPACE_UNITS, TIME_UNITS, unit_name
-from napari_ngff.viewer.layer_plan import UNITLESS
+from napari_ngff.viewer.plans.layer_plan import UNITLESS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

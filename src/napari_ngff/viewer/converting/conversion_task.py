@@ -23,16 +23,16 @@ from napari_ngff.store.data_folder import is_in_data_folder
 from napari_ngff.store.hierarchy.location import is_url
 from napari_ngff.store.limits import size_text
 from napari_ngff.store.sources.server_logins import server_of
+from napari_ngff.viewer.composing.write_layers import complete_path
 from napari_ngff.viewer.converting.long_job import LongJob
-from napari_ngff.viewer.notices import (
+from napari_ngff.viewer.services.notices import (
     count_noun,
     last_part,
     shorten_message,
     shorten_name,
 )
-from napari_ngff.viewer.unexpected import Signal, going_on
-from napari_ngff.viewer.window import Window
-from napari_ngff.viewer.write_layers import complete_path
+from napari_ngff.viewer.services.unexpected import Signal, going_on
+from napari_ngff.viewer.services.window import Window
 
 if TYPE_CHECKING:
     from napari.components import ViewerModel

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from napari_ngff.addresses import join_address
 from napari_ngff.store.arrays.stored_objects import join_key
-from napari_ngff.viewer.bridge.regions import view_region
-from napari_ngff.viewer.layer_plan import layer_kind, origin_of
+from napari_ngff.viewer.plans.layer_plan import layer_kind, origin_of
 from napari_ngff.viewer.session import session_of
+from napari_ngff.viewer.streaming.regions import view_region
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

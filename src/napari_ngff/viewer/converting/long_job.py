@@ -6,8 +6,8 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.store.convert.child_process import run_in_child
-from napari_ngff.viewer.unexpected import Signal
-from napari_ngff.viewer.window import Window
+from napari_ngff.viewer.services.unexpected import Signal
+from napari_ngff.viewer.services.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -29,9 +29,9 @@ from napari_ngff.viewer.inspecting.describe_node import (
     facts_of_array,
     sentences_of,
 )
-from napari_ngff.viewer.layer_plan import origin_of
-from napari_ngff.viewer.notices import count_noun
-from napari_ngff.viewer.window import Window
+from napari_ngff.viewer.plans.layer_plan import origin_of
+from napari_ngff.viewer.services.notices import count_noun
+from napari_ngff.viewer.services.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -29,8 +29,8 @@ from napari_ngff.viewer.private.napari_layers import (
     shown_axes,
     slicing_of,
 )
-from napari_ngff.viewer.unexpected import attempt_work
-from napari_ngff.viewer.window import Window
+from napari_ngff.viewer.services.unexpected import attempt_work
+from napari_ngff.viewer.services.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

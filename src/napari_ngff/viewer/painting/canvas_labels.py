@@ -37,11 +37,11 @@ from napari_ngff.viewer.private.napari_layers import (
     slicing_of,
     tile_transform,
 )
+from napari_ngff.viewer.services.unexpected import Signal
+from napari_ngff.viewer.services.window import Window
+from napari_ngff.viewer.streaming.prepared_volume import EditMark
 from napari_ngff.viewer.streaming.streamed_levels import drawing
-from napari_ngff.viewer.unexpected import Signal
-from napari_ngff.viewer.volumes.prepared_volume import EditMark
-from napari_ngff.viewer.volumes.volume_slicing import MOST_PATCHED
-from napari_ngff.viewer.window import Window
+from napari_ngff.viewer.streaming.volume_slicing import MOST_PATCHED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from napari_ngff.store.arrays.boxes import Box
     from napari_ngff.viewer.painting.screen_part import ScreenPart
     from napari_ngff.viewer.saving.layer_saver import LayerSaver
-    from napari_ngff.viewer.volumes.prepared_volume import PreparedVolume
+    from napari_ngff.viewer.streaming.prepared_volume import PreparedVolume
 
 WIDER = {1: 2, 2: 4, 4: 8}
 """Bytes of the next wider type of integers."""

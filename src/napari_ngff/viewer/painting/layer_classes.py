@@ -27,14 +27,14 @@ from napari_ngff.labels.label_classes import (
 from napari_ngff.labels.saving.journal_records import KeptClasses
 from napari_ngff.metadata.model import LabelInfo
 from napari_ngff.store.arrays.boxes import whole_box
-from napari_ngff.viewer.label_colors import recolor_labels
-from napari_ngff.viewer.label_layers import label_features
-from napari_ngff.viewer.layer_plan import is_joined, origin_of
-from napari_ngff.viewer.notices import count_noun, shorten_name
-from napari_ngff.viewer.painting.label_owners import are_of_others
+from napari_ngff.viewer.layers.label_colors import recolor_labels
+from napari_ngff.viewer.layers.label_layers import label_features
+from napari_ngff.viewer.layers.label_owners import are_of_others
 from napari_ngff.viewer.painting.layer_measuring import replace_own_features
-from napari_ngff.viewer.unexpected import Signal
-from napari_ngff.viewer.window import Window
+from napari_ngff.viewer.plans.layer_plan import is_joined, origin_of
+from napari_ngff.viewer.services.notices import count_noun, shorten_name
+from napari_ngff.viewer.services.unexpected import Signal
+from napari_ngff.viewer.services.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence

@@ -9,8 +9,8 @@ from napari_ngff.plate.tables.files import read_table
 from napari_ngff.plate.tables.measure_labels import measure
 from napari_ngff.plate.tables.table import FIELD, LABEL, WELL, make_table
 from napari_ngff.store.hierarchy.node import read_node
-from napari_ngff.viewer.layer_plan import is_joined, layer_kind, origin_of
-from napari_ngff.viewer.painting.label_target import TARGET, LabelTarget
+from napari_ngff.viewer.layers.label_target import TARGET, LabelTarget
+from napari_ngff.viewer.plans.layer_plan import is_joined, layer_kind, origin_of
 from napari_ngff.viewer.saving.layer_description import INDEX, JOINED
 
 if TYPE_CHECKING:

@@ -16,13 +16,13 @@ from napari_ngff.store.arrays.drawable_pixels import DrawablePixels
 from napari_ngff.store.arrays.lazy_array import ArrayWindow, BlankArray, LazyArray
 from napari_ngff.store.pyramids.pyramid import LevelSource
 from napari_ngff.store.sources.read_ahead import is_remote
-from napari_ngff.viewer.label_layers import label_colormap
-from napari_ngff.viewer.layer_plan import (
+from napari_ngff.viewer.layers.label_layers import label_colormap
+from napari_ngff.viewer.layers.label_target import TARGET, LabelTarget, image_file
+from napari_ngff.viewer.plans.layer_plan import (
     is_joined,
     origin_in,
     origin_of,
 )
-from napari_ngff.viewer.painting.label_target import TARGET, LabelTarget, image_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
     from napari_ngff.labels.places.label_location import LabelLocation
     from napari_ngff.store.hierarchy.node import Node
-    from napari_ngff.viewer.layer_plan import LayerData
-    from napari_ngff.viewer.painting.label_target import Sidecar
+    from napari_ngff.viewer.layers.label_target import Sidecar
     from napari_ngff.viewer.painting.paint import OMEZarrLabels
+    from napari_ngff.viewer.plans.layer_plan import LayerData
 
 PLACEMENT = ("scale", "translate", "rotate", "shear", "affine", "units", "axis_labels")
 """Keywords of the position of a layer, which labels take over from their image."""

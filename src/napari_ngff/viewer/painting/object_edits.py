@@ -10,8 +10,8 @@ import numpy as np
 from napari_ngff.labels.edits import Edit
 from napari_ngff.labels.label_objects import FILL_BUDGET, flood_region, split_object
 from napari_ngff.labels.shapes import Mask
-from napari_ngff.viewer.bridge.regions import label_region
 from napari_ngff.viewer.private.napari_layers import painted_axes
+from napari_ngff.viewer.streaming.regions import label_region
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -15,6 +15,7 @@ from napari_ngff.labels.label_objects import FILL_BUDGET, flood_region
 from napari_ngff.labels.runs import point_runs
 from napari_ngff.labels.shapes import Everywhere, Mask, Polygon, Stroke
 from napari_ngff.metadata.units import unit_symbol
+from napari_ngff.viewer.layers.label_target import has_no_file
 from napari_ngff.viewer.painting.brush import (
     ERASE,
     FILL,
@@ -29,7 +30,6 @@ from napari_ngff.viewer.painting.brush import (
     shown_value,
 )
 from napari_ngff.viewer.painting.canvas_labels import CanvasLabels
-from napari_ngff.viewer.painting.label_target import has_no_file
 from napari_ngff.viewer.private.lost import relies_on
 from napari_ngff.viewer.private.napari_layers import (
     handle_modes,
@@ -38,7 +38,7 @@ from napari_ngff.viewer.private.napari_layers import (
     slicing_of,
     world_transform,
 )
-from napari_ngff.viewer.window import Window
+from napari_ngff.viewer.services.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

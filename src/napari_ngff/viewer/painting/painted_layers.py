@@ -14,16 +14,16 @@ from napari_ngff.store.arrays.lazy_array import ArrayWindow, LazyArray
 from napari_ngff.store.pyramids.pyramid import LevelSource
 from napari_ngff.store.pyramids.resampled import ResampledLevel
 from napari_ngff.store.write.begin import why_not_written
-from napari_ngff.viewer.label_colors import LabelColors
-from napari_ngff.viewer.layer_plan import KEY, origin_in
-from napari_ngff.viewer.painting.label_owners import follow_padlock
-from napari_ngff.viewer.painting.label_target import TARGET
+from napari_ngff.viewer.layers.label_colors import LabelColors
+from napari_ngff.viewer.layers.label_owners import follow_padlock
+from napari_ngff.viewer.layers.label_target import TARGET
+from napari_ngff.viewer.plans.layer_plan import KEY, origin_in
 from napari_ngff.viewer.private.lost import tells_missing
 from napari_ngff.viewer.private.napari_window import notice_windows
 from napari_ngff.viewer.private.slicing import PAINTS
 from napari_ngff.viewer.saving.layer_description import JOINED
+from napari_ngff.viewer.services.window import Window
 from napari_ngff.viewer.streaming.streamed_levels import stream_canvas
-from napari_ngff.viewer.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
     from napari_ngff.store.arrays.boxes import Box
     from napari_ngff.store.arrays.lazy_array import ArraySource
-    from napari_ngff.viewer.layer_plan import LayerData
     from napari_ngff.viewer.painting.paint import OMEZarrLabels
+    from napari_ngff.viewer.plans.layer_plan import LayerData
     from napari_ngff.viewer.saving.left_labels import LeftLabels
 
 OVERVIEW = "plate overview, open a field to paint."

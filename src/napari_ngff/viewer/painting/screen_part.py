@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from napari_ngff.labels.canvas_level import CanvasLevel
     from napari_ngff.labels.edits import Edit
     from napari_ngff.store.arrays.boxes import Box
-    from napari_ngff.viewer.volumes.prepared_volume import PreparedVolume
+    from napari_ngff.viewer.streaming.prepared_volume import PreparedVolume
 
 MANY_REGIONS = 32
 """Number of regions above which the rectangle around all of them is updated."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from napari.utils.events import EventEmitter
 
 from napari_ngff.viewer.private.lost import mentions, need, tell_lost, tells_lost
-from napari_ngff.viewer.unexpected import call_guarded
+from napari_ngff.viewer.services.unexpected import call_guarded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

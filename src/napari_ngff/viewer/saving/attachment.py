@@ -22,8 +22,8 @@ from napari_ngff.store.pyramids.level_reduction import method_named
 from napari_ngff.store.pyramids.pyramid import open_pyramid
 from napari_ngff.store.sources.read_ahead import is_remote
 from napari_ngff.store.write.begin import begin_transaction
-from napari_ngff.viewer.layer_plan import KEY, LayerOrigin, origin_of
-from napari_ngff.viewer.painting.label_target import SAVE_AS, TARGET, LabelTarget
+from napari_ngff.viewer.layers.label_target import SAVE_AS, TARGET, LabelTarget
+from napari_ngff.viewer.plans.layer_plan import KEY, LayerOrigin, origin_of
 from napari_ngff.viewer.saving.layer_description import LayerDescription
 from napari_ngff.viewer.saving.layer_saver import LayerSaver
 from napari_ngff.viewer.saving.save_report import reported_journal
@@ -31,8 +31,8 @@ from napari_ngff.viewer.saving.save_report import reported_journal
 if TYPE_CHECKING:
     from napari_ngff.labels.journal import Journal
     from napari_ngff.metadata.model import Multiscale
-    from napari_ngff.viewer.layer_plan import LayerPlan
     from napari_ngff.viewer.painting.paint import OMEZarrLabels
+    from napari_ngff.viewer.plans.layer_plan import LayerPlan
     from napari_ngff.viewer.saving.layer_saver import Finish
     from napari_ngff.viewer.saving.left_labels import LeftLabels
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from napari_ngff.labels.label_classes import classes_of, with_classes
 from napari_ngff.metadata.model import LabelInfo
-from napari_ngff.viewer.unexpected import Signal
+from napari_ngff.viewer.services.unexpected import Signal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -13,8 +13,8 @@ from napari_ngff.errors import NameTakenError, UnsupportedError
 from napari_ngff.labels.journal import release_later, replace_journal
 from napari_ngff.labels.saving.save_run import ARCHIVE, SaveOutcome, count_common
 from napari_ngff.store.sources.read_ahead import is_remote
-from napari_ngff.viewer.layer_plan import KEY, origin_of
-from napari_ngff.viewer.painting.label_owners import is_first_save, owner_signals
+from napari_ngff.viewer.layers.label_owners import is_first_save, owner_signals
+from napari_ngff.viewer.plans.layer_plan import KEY, origin_of
 from napari_ngff.viewer.saving.left_labels import keep_left
 from napari_ngff.viewer.saving.running_save import (
     BRIEFLY,
@@ -33,8 +33,8 @@ from napari_ngff.viewer.saving.save_report import (
     report_not_kept,
     reported_journal,
 )
-from napari_ngff.viewer.unexpected import attempt_work, going_on
-from napari_ngff.viewer.window import Window
+from napari_ngff.viewer.services.unexpected import attempt_work, going_on
+from napari_ngff.viewer.services.window import Window
 
 if TYPE_CHECKING:
     from napari_ngff.labels.canvas import Canvas

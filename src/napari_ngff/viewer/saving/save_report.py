@@ -11,8 +11,8 @@ from napari.utils.notifications import show_error, show_warning
 
 from napari_ngff.errors import NameTakenError, UnsupportedError, error_text
 from napari_ngff.labels.journal import Journal, journal_home
-from napari_ngff.viewer.notices import shorten_name
-from napari_ngff.viewer.unexpected import Signal
+from napari_ngff.viewer.services.notices import shorten_name
+from napari_ngff.viewer.services.unexpected import Signal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

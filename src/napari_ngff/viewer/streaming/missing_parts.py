@@ -10,18 +10,18 @@ from napari_ngff.store.arrays.lazy_array import ArrayWindow
 from napari_ngff.store.pyramids.pyramid import LevelSource
 from napari_ngff.viewer.browsing.field_labels import image_address
 from napari_ngff.viewer.browsing.positions import inline_title
-from napari_ngff.viewer.layer_plan import KEY, layer_kind, origin_of
-from napari_ngff.viewer.notices import (
+from napari_ngff.viewer.plans.layer_plan import KEY, layer_kind, origin_of
+from napari_ngff.viewer.private.napari_layers import shown_axes, slicing_of
+from napari_ngff.viewer.services.notices import (
     FailureKind,
     count_noun,
     failure_text,
     kind_of,
     last_part,
 )
-from napari_ngff.viewer.private.napari_layers import shown_axes, slicing_of
 from napari_ngff.viewer.session import session_of
 from napari_ngff.viewer.streaming.streamed_levels import stream_of
-from napari_ngff.viewer.volumes.volume_slicing import prepared_of
+from napari_ngff.viewer.streaming.volume_slicing import prepared_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

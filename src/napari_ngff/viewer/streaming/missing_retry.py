@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.store.threads import share_work
-from napari_ngff.viewer.browsing.well_stream import reread_layer
-from napari_ngff.viewer.notices import FailureKind, kind_of
+from napari_ngff.viewer.services.notices import FailureKind, kind_of
+from napari_ngff.viewer.services.unexpected import attempt_work
+from napari_ngff.viewer.services.window import Window
 from napari_ngff.viewer.streaming.missing_parts import is_volume_shown, list_lost
 from napari_ngff.viewer.streaming.outage_watch import pause_after
 from napari_ngff.viewer.streaming.pixel_fetcher import stream_signals
 from napari_ngff.viewer.streaming.streamed_levels import stream_of
-from napari_ngff.viewer.unexpected import attempt_work
-from napari_ngff.viewer.volumes.volume_fit import reread_volume
-from napari_ngff.viewer.window import Window
+from napari_ngff.viewer.streaming.volume_fit import reread_volume
+from napari_ngff.viewer.streaming.well_stream import reread_layer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.store.sources.server_logins import call_after_login, server_of
+from napari_ngff.viewer.services.window import Window
 from napari_ngff.viewer.streaming.pixel_fetcher import stream_signals
-from napari_ngff.viewer.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

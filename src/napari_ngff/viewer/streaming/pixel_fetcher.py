@@ -14,8 +14,8 @@ from psygnal import SignalGroup
 from napari_ngff.errors import AGAIN, LOG_IN, OMEZarrError, error_text, remedy_of
 from napari_ngff.store.arrays.boxes import box_shape
 from napari_ngff.store.threads import CORES, MOST, share_work
-from napari_ngff.viewer.unexpected import Signal, going_on
-from napari_ngff.viewer.window import Window
+from napari_ngff.viewer.services.unexpected import Signal, going_on
+from napari_ngff.viewer.services.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

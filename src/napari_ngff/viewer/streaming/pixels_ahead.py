@@ -15,8 +15,8 @@ from napari_ngff.errors import OMEZarrError
 from napari_ngff.store.arrays.boxes import box_of, box_shape, cells_in
 from napari_ngff.store.arrays.region_read import cache
 from napari_ngff.store.threads import share_work
-from napari_ngff.viewer.unexpected import attempt_work
-from napari_ngff.viewer.window import Window
+from napari_ngff.viewer.services.unexpected import attempt_work
+from napari_ngff.viewer.services.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

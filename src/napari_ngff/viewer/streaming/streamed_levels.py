@@ -23,6 +23,7 @@ from napari_ngff.store.arrays.lazy_array import ArrayWindow, BlankArray
 from napari_ngff.store.pyramids.pyramid import LevelSource
 from napari_ngff.store.threads import LOCAL_CONCURRENCY
 from napari_ngff.viewer.private.slicing import is_slicing
+from napari_ngff.viewer.services.window import Window
 from napari_ngff.viewer.streaming.outage_watch import OutageWatch
 from napari_ngff.viewer.streaming.pixel_fetcher import (
     LATE_FOR,
@@ -37,7 +38,6 @@ from napari_ngff.viewer.streaming.timed_labels import (
     UnsavedLabels,
     are_labels_coming,
 )
-from napari_ngff.viewer.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

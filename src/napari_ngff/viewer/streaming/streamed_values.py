@@ -16,8 +16,8 @@ from napari_ngff.viewer.private.napari_layers import (
 )
 from napari_ngff.viewer.private.napari_window import qt_viewer_of, wrap_screenshots
 from napari_ngff.viewer.streaming.streamed_levels import stream_of, timed_labels_of
-from napari_ngff.viewer.volumes.visible_part import ray_in_part
-from napari_ngff.viewer.volumes.volume_slicing import prepared_of
+from napari_ngff.viewer.streaming.visible_part import ray_in_part
+from napari_ngff.viewer.streaming.volume_slicing import prepared_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

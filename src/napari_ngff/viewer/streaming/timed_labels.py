@@ -25,10 +25,10 @@ from napari_ngff.store.arrays.boxes import (
     slice_inside,
 )
 from napari_ngff.store.threads import CORES, LOCAL_CONCURRENCY, share_work
+from napari_ngff.viewer.services.unexpected import Signal
+from napari_ngff.viewer.services.window import Window
 from napari_ngff.viewer.streaming.pixel_fetcher import local_fetcher
 from napari_ngff.viewer.streaming.streamed_view import enlarge_pixels, nearest_indices
-from napari_ngff.viewer.unexpected import Signal
-from napari_ngff.viewer.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

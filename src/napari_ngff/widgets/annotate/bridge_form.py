@@ -22,6 +22,7 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
+from napari_ngff.viewer.annotations.drawings import shapes_to_labels
 from napari_ngff.viewer.bridge.export_labels import export_boxes, export_outlines
 from napari_ngff.viewer.bridge.handover import list_results, plan_handover
 from napari_ngff.viewer.bridge.merge_result import (
@@ -30,11 +31,10 @@ from napari_ngff.viewer.bridge.merge_result import (
     prepare_merge,
     worked_on,
 )
-from napari_ngff.viewer.bridge.regions import level_shapes
-from napari_ngff.viewer.layer_plan import layer_kind
-from napari_ngff.viewer.notices import count_noun
-from napari_ngff.viewer.painting.drawings import shapes_to_labels
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
+from napari_ngff.viewer.plans.layer_plan import layer_kind
+from napari_ngff.viewer.services.notices import count_noun
+from napari_ngff.viewer.streaming.regions import level_shapes
 from napari_ngff.widgets.annotate.region_form import RegionForm
 from napari_ngff.widgets.connections import Connections, connect_while_alive
 from napari_ngff.widgets.form_dialog import FormDialog, shown_form

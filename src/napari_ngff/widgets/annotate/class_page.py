@@ -23,16 +23,16 @@ from qtpy.QtWidgets import (
 from napari_ngff.errors import error_text
 from napari_ngff.store.write.replace_file import replace_file
 from napari_ngff.viewer.browsing.field_labels import label_name
-from napari_ngff.viewer.latest_task import LatestTask
-from napari_ngff.viewer.notices import count_noun, shorten_name
 from napari_ngff.viewer.painting.layer_classes import (
     classes_of_layer,
     count_voxels,
     is_estimated,
 )
+from napari_ngff.viewer.services.latest_task import LatestTask
+from napari_ngff.viewer.services.notices import count_noun, shorten_name
+from napari_ngff.viewer.services.unexpected import attempt_work
+from napari_ngff.viewer.services.window import Window
 from napari_ngff.viewer.session import session_of
-from napari_ngff.viewer.unexpected import attempt_work
-from napari_ngff.viewer.window import Window
 from napari_ngff.widgets.annotate.class_table import NAME, ClassTable
 from napari_ngff.widgets.connections import Connections
 from napari_ngff.widgets.widget_tasks import WidgetTasks, alive_check

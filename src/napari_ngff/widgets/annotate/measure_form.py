@@ -9,7 +9,14 @@ from magicgui.widgets import ComboBox, Container, Label, ProgressBar, PushButton
 from qtpy.compat import isalive
 
 from napari_ngff.errors import UnsupportedError
-from napari_ngff.viewer.latest_task import LatestTask
+from napari_ngff.viewer.annotations.label_annotation import image_title
+from napari_ngff.viewer.annotations.table_annotation import (
+    OLDER,
+    OUTDATED,
+    MeasuredLabels,
+    TableAnnotation,
+    list_tables,
+)
 from napari_ngff.viewer.painting.layer_measuring import (
     is_measurable,
     join_features,
@@ -19,14 +26,7 @@ from napari_ngff.viewer.painting.layer_measuring import (
     read_objects,
     unsaved_note,
 )
-from napari_ngff.viewer.saving.label_annotation import image_title
-from napari_ngff.viewer.saving.table_annotation import (
-    OLDER,
-    OUTDATED,
-    MeasuredLabels,
-    TableAnnotation,
-    list_tables,
-)
+from napari_ngff.viewer.services.latest_task import LatestTask
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.connections import connect_while_alive
 from napari_ngff.widgets.dialogs import ask_table_file, ask_table_to_load

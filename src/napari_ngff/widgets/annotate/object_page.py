@@ -18,7 +18,6 @@ from qtpy.QtWidgets import (
 )
 
 from napari_ngff.labels.label_objects import known_ids
-from napari_ngff.viewer.bridge.regions import label_region
 from napari_ngff.viewer.painting.brush import clicked_voxel
 from napari_ngff.viewer.painting.layer_classes import unit_of_area
 from napari_ngff.viewer.painting.object_edits import (
@@ -30,6 +29,7 @@ from napari_ngff.viewer.painting.object_edits import (
     neighbour_id,
     show_region,
 )
+from napari_ngff.viewer.streaming.regions import label_region
 from napari_ngff.widgets.canvas_keys import CanvasKeys
 from napari_ngff.widgets.connections import Connections, while_alive
 from napari_ngff.widgets.narrow_controls import wrapping_row

@@ -8,7 +8,7 @@ from qtpy.QtCore import QSignalBlocker, QTimer, Signal  # type: ignore[attr-defi
 from qtpy.QtWidgets import QFormLayout, QLabel, QWidget
 
 from napari_ngff.viewer.bridge.handover import REGIONS, RegionHandover, list_sources
-from napari_ngff.viewer.bridge.regions import level_shapes
+from napari_ngff.viewer.streaming.regions import level_shapes
 from napari_ngff.widgets.connections import connect_while_alive
 from napari_ngff.widgets.narrow_controls import choice_box
 from napari_ngff.widgets.widget_tasks import WidgetTasks

@@ -16,8 +16,8 @@ from napari_ngff.store.hierarchy.image_folder import BROWSED, find_images
 from napari_ngff.viewer.browsing.canvas_controls import FIELD_KEYS
 from napari_ngff.viewer.browsing.positions import Position, WellFields, key_of
 from napari_ngff.viewer.inspecting.inspection import node_of
-from napari_ngff.viewer.notices import shorten_message
 from napari_ngff.viewer.reader import browse_folder
+from napari_ngff.viewer.services.notices import shorten_message
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.browser.controls import CanvasMode, mode_of
 from napari_ngff.widgets.browser.panel import BrowserPanel

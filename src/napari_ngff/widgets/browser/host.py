@@ -9,8 +9,8 @@ from qtpy.QtCore import QObject, QTimer
 from qtpy.QtWidgets import QApplication
 
 from napari_ngff.viewer.browsing.camera import MARGIN, OVERVIEW_MARGIN, is_fitted
+from napari_ngff.viewer.services.window import Window
 from napari_ngff.viewer.session import session_of
-from napari_ngff.viewer.window import Window
 from napari_ngff.widgets.connections import connect_while_alive
 from napari_ngff.widgets.docking import BROWSER, find_dock, show_dock
 from napari_ngff.widgets.form_dialog import is_window_open

@@ -37,11 +37,11 @@ from napari_ngff.viewer.inspecting.inspection import (
     repair_all,
     root_of,
 )
-from napari_ngff.viewer.latest_task import LatestTask
 from napari_ngff.viewer.reader import read_node
+from napari_ngff.viewer.services.latest_task import LatestTask
+from napari_ngff.viewer.services.unexpected import attempt_work
+from napari_ngff.viewer.services.window import Window
 from napari_ngff.viewer.session import session_of
-from napari_ngff.viewer.unexpected import attempt_work
-from napari_ngff.viewer.window import Window
 from napari_ngff.widgets.connections import connect_while_alive, while_alive
 from napari_ngff.widgets.dialogs import ask_question
 from napari_ngff.widgets.docking import place_dock

@@ -20,8 +20,8 @@ from qtpy.QtWidgets import (
 
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.viewer.inspecting.inspection import homes_of, is_named
-from napari_ngff.viewer.placing.system_views import system_name
-from napari_ngff.viewer.placing.user_alignment import is_movable
+from napari_ngff.viewer.layers.user_alignment import is_movable
+from napari_ngff.viewer.plans.system_views import system_name
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.connections import connect_while_alive
 from napari_ngff.widgets.narrow_controls import choice_box

@@ -9,7 +9,7 @@ from napari.utils import cancelable_progress
 from qtpy.QtCore import QTimer
 
 if TYPE_CHECKING:
-    from napari_ngff.viewer.saving.sidecars import SidecarCopy
+    from napari_ngff.viewer.annotations.sidecars import SidecarCopy
 
 PATIENCE = 300
 """Milliseconds after which a copy gets a bar."""

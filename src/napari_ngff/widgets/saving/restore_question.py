@@ -15,8 +15,8 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
-from napari_ngff.viewer import window
-from napari_ngff.viewer.saving.kept_edit_texts import describe_edits
+from napari_ngff.viewer.annotations.kept_edit_texts import describe_edits
+from napari_ngff.viewer.services import window
 from napari_ngff.widgets import dialogs
 from napari_ngff.widgets.dialogs import DISCARD, LATER, RESTORE
 

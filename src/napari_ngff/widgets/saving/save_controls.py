@@ -14,6 +14,8 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
+from napari_ngff.viewer.annotations.save_state import SaveWatch
+from napari_ngff.viewer.annotations.sidecars import edit_copy
 from napari_ngff.viewer.painting.paint import (
     OMEZarrLabels,
     save_labels,
@@ -21,8 +23,6 @@ from napari_ngff.viewer.painting.paint import (
 )
 from napari_ngff.viewer.private.lost import relies_on
 from napari_ngff.viewer.private.visuals import LabelsControls, control_by
-from napari_ngff.viewer.saving.save_state import SaveWatch
-from napari_ngff.viewer.saving.sidecars import edit_copy
 from napari_ngff.viewer.session import viewer_of
 from napari_ngff.widgets.canvas_keys import leave_space_key
 from napari_ngff.widgets.connections import (

@@ -14,7 +14,7 @@ from napari_ngff.widgets.dialogs import ask_question
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from napari_ngff.viewer.saving.annotations import Annotation
+    from napari_ngff.viewer.annotations.annotations import Annotation
     from napari_ngff.viewer.saving.layer_saver import LayerSaver
     from napari_ngff.viewer.saving.save_report import SaveResult
 

@@ -11,13 +11,13 @@ from napari.components import LayerList
 from qtpy.QtCore import QEvent, Qt, QTimer
 from qtpy.QtWidgets import QApplication
 
+from napari_ngff.viewer.annotations.autosave import AutoSaver
 from napari_ngff.viewer.browsing.positions import inline_title
+from napari_ngff.viewer.browsing.recovery import position_of
 from napari_ngff.viewer.painting.new_labels import is_shown
 from napari_ngff.viewer.private.napari_window import qt_window_of
-from napari_ngff.viewer.saving.autosave import AutoSaver
-from napari_ngff.viewer.saving.recovery import position_of
+from napari_ngff.viewer.services.unexpected import report_unexpected
 from napari_ngff.viewer.session import all_viewers, session_of
-from napari_ngff.viewer.unexpected import report_unexpected
 from napari_ngff.widgets import dialogs
 from napari_ngff.widgets.dialogs import CANCEL, DISCARD, KEEP, SAVE
 from napari_ngff.widgets.event_watcher import EventWatcher
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from napari_ngff.errors import NameTakenError
     from napari_ngff.labels.kept_edits import KeptEdits
-    from napari_ngff.viewer.saving.annotations import Annotation
+    from napari_ngff.viewer.annotations.annotations import Annotation
     from napari_ngff.viewer.saving.layer_saver import LayerSaver
 
 

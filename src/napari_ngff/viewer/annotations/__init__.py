@@ -1,0 +1,1 @@
+"""Annotations of every kind: unsaved, saved, kept and restored."""

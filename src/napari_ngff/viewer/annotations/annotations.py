@@ -1,0 +1,339 @@
+"""Annotations: work of a person that belongs to an image and can be unsaved.
+
+How to add a kind is in docs/design/016-annotations.md.
+"""
+
+from __future__ import annotations
+
+import weakref
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from napari_ngff.viewer.services.unexpected import Signal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from pathlib import Path
+
+    from napari.components import ViewerModel
+    from psygnal import SignalInstance
+
+KEEPS = "'Keep for later' lets you restore them next time."
+
+
+@dataclass(frozen=True, slots=True)
+class AnnotationState:
+    """What there is to save of an annotation at one moment.
+
+    Attributes
+    ----------
+    unsaved
+        Whether the file lacks anything.
+    running, fraction
+        Whether a save runs, and the part of it that is done, 0 to 1.
+    drawn
+        Whether a stroke of it is being drawn, which no save must cut.
+    restored
+        Whether it was restored after a crash, and has not been saved since.
+    goes_along
+        Whether it goes on with the next field, so that nothing is saved in this one.
+    takes_key
+        Whether Ctrl+S is for it while its layer is selected.
+    with_image
+        Whether only *Save as…* saves it, together with its image.
+    subject
+        What is annotated; another one when the layer shows another field.
+    version
+        Equal as long as nothing is changed.
+    keeps
+        How the user restores what is kept for later; "" where it cannot be kept.
+    remarks
+        Sentences for the question whether to save it; "{}" stands for the names of all
+        annotations with the same sentence.
+    """
+
+    unsaved: bool
+    running: bool = False
+    fraction: float = 0.0
+    drawn: bool = False
+    restored: bool = False
+    goes_along: bool = False
+    takes_key: bool = True
+    with_image: bool = False
+    subject: object = None
+    version: object = None
+    keeps: str = KEEPS
+    remarks: Sequence[str] = ()
+
+    @property
+    def may_be_saved(self) -> bool:
+        """Whether it may be saved at this moment, without a question."""
+        return self.unsaved and not (self.running or self.goes_along or self.with_image)
+
+
+class Annotation:
+    """One piece of work of a person; each kind is a subclass.
+
+    Parameters
+    ----------
+    owner
+        The annotations of its viewer.
+    layer
+        What it is seen in; None for a table, which is in no layer of its own.
+
+    Attributes
+    ----------
+    asks_for_file
+        Whether a save asks for a file. Ctrl+S leaves such annotations alone, and they
+        have a question of their own.
+    """
+
+    asks_for_file = False
+
+    def __init__(self, owner: Annotations, layer: Any = None) -> None:
+        self.owner = owner
+        # Weak: of a layer that is dropped, nothing is asked.
+        self._layer = (lambda: None) if layer is None else weakref.ref(layer)
+
+    @classmethod
+    def attach(cls, owner: Annotations, layer: Any) -> None:
+        """Add the annotation that a layer is, or those of the image that it shows.
+
+        Called when it was added to the viewer, and when it shows another image.
+        """
+
+    @classmethod
+    def restore(cls, owner: Annotations, image: Any, kept: Any) -> None:
+        """Show what a process that ended has left, as unsaved.
+
+        Parameters
+        ----------
+        image
+            A layer of the image.
+        kept
+            A journal of this kind.
+        """
+
+    @property
+    def layer(self) -> Any:
+        """The layer; None where there is none, or none any more."""
+        return self._layer()
+
+    @property
+    def name(self) -> str:
+        """Name of the annotation, unique in its image."""
+        return str(self.layer.name)
+
+    @property
+    def image(self) -> str:
+        """Its image for people: "B3 - field 2" or "cells.ome.zarr"; "" for none."""
+        return ""
+
+    @property
+    def title(self) -> str:
+        """The annotation for people, where it is asked about alone."""
+        return f"'{self.name}' of {self.image}"
+
+    @property
+    def description(self) -> str:
+        """A sentence that it is not saved."""
+        return f"{self.title[:1].upper()}{self.title[1:]}: not saved."
+
+    @property
+    def is_over(self) -> bool:
+        """Whether there is no such annotation any more."""
+        return False
+
+    @property
+    def state(self) -> AnnotationState:
+        """What there is to save now, and how far a save is."""
+        raise NotImplementedError
+
+    @property
+    def unsaved(self) -> bool:
+        """Whether the file lacks anything."""
+        return self.state.unsaved
+
+    @property
+    def running(self) -> bool:
+        """Whether a save runs."""
+        return self.state.running
+
+    @property
+    def fraction(self) -> float:
+        """Part of the save that is done, 0 to 1."""
+        return self.state.fraction
+
+    @property
+    def ended(self) -> Sequence[SignalInstance]:
+        """Signals of which one is emitted when a save has ended."""
+        return ()
+
+    @property
+    def archive(self) -> Path | None:
+        """The archive of which each save writes everything; None for none."""
+        return None
+
+    def goes_with(self, layers: Iterable[Any]) -> bool:
+        """Return whether it goes away with some layers, or with what they show."""
+        return any(layer is self.layer for layer in layers)
+
+    def call_after_stroke(self, done: Callable[[], None]) -> None:
+        """Call a function when the stroke that is drawn now is whole."""
+        done()
+
+    def save(self, *, quiet: bool = False) -> None:
+        """Begin to save it; `running` is True until that has ended.
+
+        Parameters
+        ----------
+        quiet
+            True for a save that the user did not ask for: nothing is asked then.
+        """
+        raise NotImplementedError
+
+    def cancel(self) -> None:
+        """Stop a save that runs."""
+
+    def may_keep(self) -> bool:
+        """Return whether it is on the disk to be restored; else the user is told."""
+        return True
+
+    def plan_leave(self, *, keep: bool) -> None:
+        """Note what is done if its window closes: it may still refuse to."""
+
+    def leave(self, *, keep: bool) -> None:
+        """Stop following it: keep for later what is unsaved, or discard that."""
+
+    def note_written(self) -> None:
+        """Note that the user has saved it by napari, in another file."""
+
+    def follow_field(self) -> None:
+        """Go away if the image is not on screen any more: another field is."""
+
+    def note_removed(self) -> None:
+        """Note that its layer was removed from the viewer."""
+
+
+class Annotations:
+    """The annotations of one viewer.
+
+    Parameters
+    ----------
+    viewer
+        Theirs.
+    kinds
+        Of annotations, in the order in which they may take a layer.
+
+    Attributes
+    ----------
+    viewer, kinds
+        See above.
+    has_images
+        Whether the viewer had an image of ours.
+    selected_before
+        The layer that was selected when the newest one was added.
+    title_of
+        Names the field that a layer shows or belongs to; "" for none.
+    """
+
+    changed = Signal()
+    """Emitted when any may have become unsaved, or saved."""
+
+    strokes_saved = Signal(object)
+    """Emitted with the `JournalSubject` of labels of which strokes were saved."""
+
+    removed = Signal(object)
+    """Emitted with a layer that is removed with unsaved work, which is kept."""
+
+    def __init__(
+        self, viewer: ViewerModel, kinds: Sequence[type[Annotation]] = ()
+    ) -> None:
+        self.viewer, self.kinds = viewer, kinds
+        self._all: list[Annotation] = []
+        self.has_images, self.selected_before = False, None
+        self.title_of: Callable[[Any], str] = lambda _: ""
+        setattr(viewer.layers, KEPT, self)
+
+    def follow_fields(self) -> None:
+        """Follow what all layers show now, as other fields are on screen."""
+        for annotation in self:
+            annotation.follow_field()
+        for layer in tuple(self.viewer.layers):
+            self.attach(layer)
+
+    def __iter__(self) -> Iterator[Annotation]:
+        self._all = [each for each in self._all if not each.is_over]
+        return iter(tuple(self._all))
+
+    def note_change(self, _: Any = None) -> None:
+        """Tell that an annotation may have become unsaved, or saved."""
+        self.changed.emit()
+
+    def attach(self, layer: Any) -> None:
+        """Follow a layer that was added, or that shows another image now."""
+        for kind in self.kinds:
+            kind.attach(self, layer)
+        self.changed.emit()
+
+    def add(self, annotation: Annotation) -> None:
+        """Follow an annotation."""
+        self._all.append(annotation)
+        self.changed.emit()
+
+    def remove(self, annotation: Annotation) -> None:
+        """Follow an annotation no longer."""
+        self._all.remove(annotation)
+        self.changed.emit()
+
+    def remove_layer(self, layer: Any) -> None:
+        """Follow the annotations of a layer no longer, since it was removed."""
+        for each in self:
+            if each.layer is layer:
+                self.remove(each)
+                each.note_removed()
+
+    def of_layer(self, layer: Any) -> Annotation | None:
+        """Return the annotation that a layer shows; None for none."""
+        return next((x for x in self if layer is not None and x.layer is layer), None)
+
+    def list_unsaved(self, layers: Iterable[Any] | None = None) -> list[Annotation]:
+        """List what is not saved and goes away with layers, or with the whole window.
+
+        With the window, that includes what is only in memory, such as points on images
+        of OME-Zarr; layers are removed without a question about it.
+        """
+        known = None if layers is None else list(layers)
+        return [x for x in self if (known is None or x.goes_with(known)) and x.unsaved]
+
+    def list_savable(self) -> list[Annotation]:
+        """List what is not saved and has a place in a file."""
+        return [x for x in self if not x.asks_for_file and x.unsaved]
+
+    def choose_to_save(self, layer: Any) -> list[Annotation] | None:
+        """List what Ctrl+S saves while a layer is selected; None to leave it to napari.
+
+        The annotation of that layer and what was restored, or all if it has none. With
+        one that needs a file together with its image, all that do.
+        """
+        chosen, unsaved = self.of_layer(layer), self.list_savable()
+        if chosen is None or chosen.asks_for_file:
+            return unsaved or None
+        state = chosen.state
+        if not state.takes_key:
+            return None
+        alike = state.unsaved and state.with_image
+        states = {x: x.state for x in unsaved if x is not chosen}
+        others = [
+            x for x, s in states.items() if s.restored or (alike and s.with_image)
+        ]
+        return [chosen, *others]
+
+
+KEPT = "ome_zarr_annotations"
+"""Attribute of a viewer's layers, since the viewer owns its annotations."""
+
+
+def annotations_of(viewer: ViewerModel) -> Annotations:
+    """Return the annotations of a viewer; none are known before it has a session."""
+    return getattr(viewer.layers, KEPT, None) or Annotations(viewer)

@@ -1,0 +1,435 @@
+"""Annotations that are one small file each beside their image, such as points."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import weakref
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from napari_ngff.errors import ConflictError, error_text
+from napari_ngff.labels.journal import INTERVAL, LOCK
+from napari_ngff.labels.kept_edits import address_text
+from napari_ngff.labels.places.label_location import name_problem
+from napari_ngff.labels.places.sidecar import address_of
+from napari_ngff.store.data_folder import data_folder
+from napari_ngff.store.sources.revision import Revision
+from napari_ngff.store.write.file_lock import hold_if_possible
+from napari_ngff.store.write.replace_file import remove_file, replace_file
+from napari_ngff.viewer.annotations.annotations import Annotation, AnnotationState
+from napari_ngff.viewer.annotations.file_journal import FileJournal, KeptContent
+from napari_ngff.viewer.plans.layer_plan import is_joined, layer_kind, origin_of
+from napari_ngff.viewer.services.notices import count_noun, last_part, shorten_name
+from napari_ngff.viewer.services.unexpected import Signal
+from napari_ngff.viewer.services.window import Window
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from psygnal import SignalInstance
+
+    from napari_ngff.store.hierarchy.node import Node
+    from napari_ngff.viewer.annotations.annotations import Annotations
+    from napari_ngff.viewer.annotations.file_journal import KeptFile
+
+NO_FILE_NAME = re.compile(r'[/\\:*?"<>|\x00-\x1f]')
+"""Characters that no file can have in its name on some system."""
+
+StoredFile = tuple[str, bytes, "Revision | None"]
+"""Path of a file, its bytes and its revision."""
+
+
+def image_node(layer: Any) -> Node | None:
+    """Return the image that a layer shows a channel of; None for any other layer."""
+    origin = origin_of(layer)
+    if origin is None or origin.picture is None or layer_kind(layer) != "image":
+        return None
+    view = origin.picture.view
+    # An overview joins many images; the pixels of a bent one are those of no file.
+    if is_joined(origin.picture) or origin.is_compared or (view and view.bent):
+        return None
+    return origin.node
+
+
+def find_image_shown(owner: Annotations) -> Any:
+    """Find the image that is drawn on: the one that is selected, or the topmost.
+
+    Returns
+    -------
+    Layer or None
+        A layer of it.
+    """
+    layers = [x for x in owner.viewer.layers if x.visible]
+    images = [layer for layer in layers if image_node(layer) is not None]
+    selected = owner.selected_before
+    return selected if selected in images else next(reversed(images), None)
+
+
+def folders_of(node: Node, ending: str) -> list[Path]:
+    """List where annotations of an image may be: beside its file, in the user's data.
+
+    Parameters
+    ----------
+    ending
+        Of the folder beside ``NAME.ome.zarr``, such as ``.points``.
+    """
+    address = address_of(node)
+    if address is None:
+        return []
+    inner = "/".join(filter(None, (address.inside, node.location.path)))
+    own = data_folder() / "annotations" / f"{address.stem}-{address.digest}{ending}"
+    beside = address.beside
+    tops = [own] if beside is None else [beside.parent / f"{address.stem}{ending}", own]
+    return [top / inner for top in tops]
+
+
+def _can_write(folder: Path) -> bool:
+    """Return whether a file can be made in a folder that need not exist."""
+    existing = next(path for path in (folder, *folder.parents) if path.exists())
+    return os.access(existing, os.W_OK)
+
+
+class FileAnnotation(Annotation):
+    """An annotation with a file of its own; a subclass says what is in the file.
+
+    It calls `note_change` when the user has changed something.
+
+    Attributes
+    ----------
+    folder_ending, file_ending
+        Of the folder beside the image, and of the file in it.
+    noun
+        What is counted, such as "point".
+    """
+
+    folder_ending: ClassVar[str]
+    file_ending: ClassVar[str]
+    noun: ClassVar[str]
+
+    done = Signal()
+    """Emitted when a save has ended."""
+
+    def __init__(self, owner: Annotations, node: Node, layer: Any = None) -> None:
+        super().__init__(owner, layer)
+        self.node = node
+        self._path = ""
+        self._revision: Revision | None = None
+        self._changes = self._saved_changes = 0
+        self._running = self._restored = self._waiting = False
+        self._failure = ""
+        self._journal = _new_journal(self)
+
+    # What a subclass has to say.
+
+    def count(self) -> int:
+        """Return how many things there are; a file of none is deleted."""
+        raise NotImplementedError
+
+    def take_content(self) -> Callable[[], str]:
+        """Return a function that a worker calls for what the file is to be."""
+        raise NotImplementedError
+
+    @classmethod
+    def make(cls, owner: Annotations, image: Any, name: str, text: str) -> Any:
+        """Make the annotation of an image of which there is a file.
+
+        Parameters
+        ----------
+        image
+            A layer of the image.
+        """
+        raise NotImplementedError
+
+    # Reading.
+
+    @classmethod
+    def attach(cls, owner: Annotations, layer: Any) -> None:
+        """Read the files of an image that a layer shows now, in a worker."""
+        node, reference = image_node(layer), weakref.ref(layer)
+        if node is None or cls.of_image(owner, node):
+            return
+
+        def show_files(files: Sequence[StoredFile]) -> None:
+            image = reference()
+            # Another field may be on screen, or another channel was faster.
+            if image is None or image_node(image) is not node:
+                return
+            for file in () if cls.of_image(owner, node) else files:
+                cls._open_file(owner, image, file)
+
+        if folders := folders_of(node, cls.folder_ending):
+            read = partial(_read_files, folders, cls.file_ending)
+            Window.current.run_work(read, show_files)
+
+    @classmethod
+    def of_image(cls, owner: Annotations, node: Node) -> list[Any]:
+        """List the annotations of this kind that an image has in a viewer."""
+        address = str(node)
+        return [x for x in owner if isinstance(x, cls) and str(x.node) == address]
+
+    @classmethod
+    def _open_file(cls, owner: Annotations, image: Any, file: StoredFile) -> Any:
+        path, data, revision = file
+        try:
+            name = os.path.basename(path).removesuffix(cls.file_ending)
+            made = cls.make(owner, image, name, data.decode())
+        except (ValueError, KeyError) as error:
+            text = f"{path}: {error_text(error)}"
+            short = f"Not readable: {shorten_name(last_part(path))}"
+            Window.current.show_messages((text,), short)
+            return None
+        made._path, made._revision = path, revision
+        return made
+
+    @classmethod
+    def restore(cls, owner: Annotations, image: Any, kept: KeptFile) -> None:
+        """Show what a journal has, as unsaved.
+
+        Raises
+        ------
+        BlockingIOError
+            Where another window has taken it over.
+        """
+        content, node = kept.content, image_node(image)
+        assert content is not None
+        with hold_if_possible(kept.folder / LOCK):
+            for shown in () if node is None else cls.of_image(owner, node):
+                if shown._path and shown._path == content.path:
+                    shown.remove_shown()
+            made = cls.make(owner, image, content.name, content.text)
+            # Of before the crash: what others saved since is a conflict of the next
+            # save.
+            made._path = content.path if content.revision else ""
+            size, stamp, number = content.revision or (0, 0, 0)
+            made._revision = Revision(size, stamp, number) if content.revision else None
+            made._restored = True
+            made.note_change()
+            if made.may_keep():
+                shutil.rmtree(kept.folder, ignore_errors=True)
+
+    # Changes.
+
+    @property
+    def image(self) -> str:
+        """The field or the file of the image."""
+        title = "" if self.layer is None else self.owner.title_of(self.layer)
+        return title or last_part(address_text(self.node))
+
+    @property
+    def state(self) -> AnnotationState:
+        """Unsaved after a change, unless there is nothing and there was no file."""
+        is_changed = self._changes != self._saved_changes
+        return AnnotationState(
+            is_changed and bool(self._path or self.count()),
+            self._running,
+            restored=self._restored,
+            subject=self.node,
+            version=self._changes,
+        )
+
+    def note_change(self, _: Any = None) -> None:
+        """Note a change by the user; the journal has it half a second later."""
+        self._changes += 1
+        if self._journal.is_closed:
+            self._journal = _new_journal(self)
+        self._journal.wanted = True
+        self.owner.note_change()
+        if not self._waiting:
+            self._waiting = True
+            Window.current.run_after(INTERVAL, self._keep_soon)
+
+    def _keep_soon(self) -> None:
+        self._waiting = False
+        if self.unsaved:
+            work = partial(self._write_kept, self._journal, self._take_kept())
+            Window.current.run_work(work, lambda _: None, self._report_not_kept)
+
+    def _write_kept(
+        self, journal: FileJournal, make: Callable[[], KeptContent]
+    ) -> None:
+        if self._changes != self._saved_changes:  # else it was saved meanwhile
+            journal.write(make())
+
+    def _report_not_kept(self, error: Exception) -> None:
+        text = f"Not kept for later: {self.name}.\n{error_text(error)}"
+        Window.current.notify(text)
+
+    def _take_kept(self) -> Callable[[], KeptContent]:
+        """Return a function that makes what the journal is to have."""
+        revision = tuple(self._revision.numbers) if self._revision else ()
+        place = self._path
+        kind, count, encode = type(self).__name__, self.count(), self.take_content()
+        image, name, noun = address_text(self.node), self.name, self.noun
+        return lambda: KeptContent(
+            kind, name, image, place, revision, count, noun, encode()
+        )
+
+    def may_keep(self) -> bool:
+        """Write the journal now; the reason is shown if it cannot be."""
+        try:
+            self._journal.write(self._take_kept()())
+        except (OSError, ValueError) as error:
+            self._report_not_kept(error)
+            return False
+        return True
+
+    def plan_leave(self, *, keep: bool) -> None:
+        """Note whether the journal is kept when the annotation is gone."""
+        self._journal.wanted = keep
+
+    def leave(self, *, keep: bool) -> None:
+        """Close the journal, or delete it."""
+        self.note_unchanged()
+        self._journal.wanted = keep
+        self._journal.close()
+
+    def note_removed(self) -> None:
+        """Close the journal of a layer that was removed without a question."""
+        if self.unsaved and self._journal.wanted:
+            self.may_keep()
+        self._journal.close()
+
+    def note_written(self) -> None:
+        """Note that the user has saved it in another file."""
+        self.note_unchanged()
+        self._journal.clear()
+
+    def note_unchanged(self) -> None:
+        """Note that a file has it as it is now."""
+        self._saved_changes = self._changes
+
+    def follow_field(self) -> None:
+        """Remove what is shown of an image that is not on screen any more."""
+        address, layers = str(self.node), self.owner.viewer.layers
+        if not any(str(image_node(layer)) == address for layer in layers):
+            self.remove_shown()
+
+    def remove_shown(self) -> None:
+        """Remove the layer; what has none is followed no longer."""
+        layers, layer = self.owner.viewer.layers, self.layer
+        if layer is None:
+            self.owner.remove(self)
+            self.note_removed()
+        elif layer in layers:
+            layers.remove(layer)
+
+    # Saving.
+
+    @property
+    def ended(self) -> Sequence[SignalInstance]:
+        """The signal of the end of a save."""
+        return (self.done,)
+
+    def _target(self) -> Path:
+        """Return the file for the present name: where it was read, if that goes.
+
+        Raises
+        ------
+        ValueError
+            Where no file can have the name.
+        """
+        stem = NO_FILE_NAME.sub("_", self.name)
+        problem = name_problem(stem)
+        if problem:
+            raise ValueError(f"{problem} Rename the layer.")
+        folders = folders_of(self.node, self.folder_ending)
+        if self._path:
+            folders.insert(0, Path(self._path).parent)
+        folder = next((x for x in folders if _can_write(x)), folders[-1])
+        return folder / f"{stem}{self.file_ending}"
+
+    def save(self, *, quiet: bool = False) -> None:
+        """Write the file in a worker, unless another program has changed it."""
+        if self._running or not self.unsaved:
+            return
+        self._running, changes, count = True, self._changes, self.count()
+        older = self._path, self._revision
+
+        def finish(file: tuple[str, Revision | None]) -> None:
+            self._path, self._revision = file
+            self._saved_changes, self._restored, self._failure = changes, False, ""
+            if not self.unsaved:
+                self._journal.clear()
+            text = f"Saved: {shorten_name(self.name)}.\n{count_noun(count, self.noun)}"
+            self._end_save(f"{text} in {file[0]}." if not quiet else "")
+
+        def fail(error: Exception) -> None:
+            text = f"Not saved: {shorten_name(self.name)}.\n{error_text(error)}"
+            is_known, self._failure = self._failure == text, text
+            if not (quiet and is_known):
+                Window.current.notify(text)
+            self._end_save("")
+
+        try:
+            encode = self.take_content() if count else lambda: ""
+            write = partial(_write_file, str(self._target()), encode, older)
+        except ValueError as error:
+            fail(error)
+        else:
+            Window.current.run_work(write, finish, fail)
+
+    def _end_save(self, text: str) -> None:
+        self._running = False
+        if text:
+            Window.current.show_passing(text)
+        self.owner.note_change()
+        self.done.emit()
+
+
+def _new_journal(annotation: FileAnnotation) -> FileJournal:
+    journal = FileJournal()
+    # Also at the end of the process, and where the layer was dropped by a script.
+    weakref.finalize(annotation, journal.close)
+    return journal
+
+
+def _read_files(folders: Sequence[Path], ending: str) -> list[StoredFile]:
+    """Read the files of an image; of one name, that in the user's data."""
+    found: dict[str, StoredFile] = {}
+    for folder in folders:
+        for path in sorted(folder.glob(f"*{ending}")):
+            revision = Revision.of_file(str(path))
+            found[path.name] = str(path), path.read_bytes(), revision
+    return list(found.values())
+
+
+def _write_file(
+    path: str, encode: Callable[[], str], older: tuple[str, Revision | None]
+) -> tuple[str, Revision | None]:
+    """Replace or delete a file, if it is as it was; in a worker.
+
+    Parameters
+    ----------
+    encode
+        Gives the text of the file; "" for no file.
+    older
+        File and revision that were read or written last. Of another name, it is
+        deleted.
+
+    Raises
+    ------
+    ConflictError
+        Where another program has changed the file, or made one of that name.
+    OSError
+        Where it cannot be written.
+    """
+    before = older[1] if older[0] == path else None
+    data = encode().encode()
+    if data:
+        is_written = replace_file(path, data, before)
+    else:
+        is_written = Revision.of_file(path) == before
+        if is_written and before is not None:
+            remove_file(path)
+    # Whoever replaces it at this very moment is asked about by the next save.
+    after = Revision.of_file(path)
+    if not is_written or (after and Path(path).read_bytes() != data):
+        msg = f"Another window or program has changed {path}."
+        remedy = "Rename the layer to save it beside, or open the image again."
+        raise ConflictError(msg, remedy=remedy)
+    if older[0] and before is None and Revision.of_file(older[0]) == older[1]:
+        remove_file(older[0])  # of the name before
+    return path if data else "", after

@@ -1,0 +1,165 @@
+"""Labels as annotations: saved by the saver of their layer, kept by its journal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from napari_ngff.viewer.annotations.annotations import (
+    KEEPS,
+    Annotation,
+    AnnotationState,
+)
+from napari_ngff.viewer.browsing.field_labels import call_after_stroke, image_address
+from napari_ngff.viewer.layers.label_target import TARGET, has_no_file
+from napari_ngff.viewer.painting.paint import save_labels
+from napari_ngff.viewer.services.notices import last_part
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from psygnal import SignalInstance
+
+    from napari_ngff.viewer.annotations.annotations import Annotations
+    from napari_ngff.viewer.saving.layer_saver import LayerSaver
+
+KEEPS_FOR_IMAGE = (
+    "'Keep for later' lets you restore them: open the image, and choose"
+    " Layers ▸ Annotate ▸ Restore edits…."
+)
+
+NO_FILE = "The image of {} is not an OME-Zarr: Save asks where both are saved as one."
+
+PARTIAL = "Part of them is in the file already; Save completes it."
+
+DESCRIBED = (
+    "It keeps strokes and classes; other changes of colours and properties are lost"
+    " unless you save."
+)
+
+
+class LabelAnnotation(Annotation):
+    """The labels that a layer shows; a layer of a plate shows others in each field."""
+
+    @classmethod
+    def attach(cls, owner: Annotations, layer: Any) -> None:
+        """Follow painted labels, or the saver of what they show now."""
+        if not hasattr(layer, "saver"):
+            return
+        if owner.of_layer(layer) is None:
+            owner.add(cls(owner, layer))
+        if layer.saver is not None:
+            for name in ("dirty_changed", "saved", "failed"):
+                getattr(layer.saver, name).connect(owner.note_change, unique=True)
+
+    @property
+    def saver(self) -> LayerSaver | None:
+        """Saver of the layer; None for labels without a place in a file."""
+        saver: LayerSaver | None = getattr(self.layer, "saver", None)
+        return saver
+
+    @property
+    def image(self) -> str:
+        """The field or the file of the image."""
+        return image_title(self.owner, self.layer)
+
+    @property
+    def state(self) -> AnnotationState:
+        """Of the saver of what the layer shows."""
+        layer, saver = self.layer, self.saver
+        if saver is None:
+            # Read-only labels show why they are not saved.
+            return AnnotationState(unsaved=False, takes_key=bool(layer.read_only))
+        with_image, keeps = has_no_file(layer), KEEPS
+        if with_image:
+            # Edits of other images are found again only if these have a file.
+            keeps = KEEPS_FOR_IMAGE if layer.metadata[TARGET].image_file else ""
+        is_described = saver.description is not None and saver.description.is_changed
+        remarks = {
+            PARTIAL: saver.partial,
+            NO_FILE: with_image,
+            DESCRIBED: is_described and bool(keeps),
+        }
+        return AnnotationState(
+            bool(layer.unsaved),
+            saver.running,
+            saver.fraction,
+            drawn=bool(layer.is_painting),
+            restored=saver.is_restored,
+            # Their classes go along, so that nothing is written of a field that is only
+            # looked at.
+            goes_along=saver.is_unpainted,
+            with_image=with_image,
+            subject=saver,
+            version=layer.canvas.version,
+            keeps=keeps,
+            remarks=[text for text, is_so in remarks.items() if is_so],
+        )
+
+    @property
+    def ended(self) -> Sequence[SignalInstance]:
+        """Signals of the saver."""
+        return () if self.saver is None else (self.saver.saved, self.saver.failed)
+
+    @property
+    def archive(self) -> Path | None:
+        """The archive of which each save writes everything; None for a folder."""
+        return None if self.saver is None else archive_of(self.saver.journal.place[0])
+
+    def call_after_stroke(self, done: Callable[[], None]) -> None:
+        """Call a function when the layer has told that the stroke has ended."""
+        call_after_stroke(self.layer, done)
+
+    def save(self, *, quiet: bool = False) -> None:
+        """Save in a worker; shows why labels cannot be saved in place."""
+        if quiet and self.saver is not None:
+            self.saver.save(quiet=True)
+        else:
+            save_labels(self.layer)
+
+    def cancel(self) -> None:
+        """Stop a save; the next one continues from there."""
+        if self.saver is not None:
+            self.saver.cancel()
+
+    def may_keep(self) -> bool:
+        """Write the edits into the journal; the reason is shown if it cannot."""
+        return self.saver is None or self.saver.can_keep()
+
+    def plan_leave(self, *, keep: bool) -> None:
+        """Note whether the journal is kept when the layer is gone."""
+        if self.saver is not None:
+            self.saver.wanted = keep
+
+    def leave(self, *, keep: bool) -> None:
+        """Close the journal, or delete it with its edits."""
+        if self.saver is not None:
+            self.plan_leave(keep=keep)
+            self.saver.keep_journal()
+
+    def note_removed(self) -> None:
+        """Report edits of a layer that is removed without a question."""
+        saver = self.saver
+        if saver is not None and self.unsaved and not saver.is_released:
+            self.owner.removed.emit(self.layer)
+
+
+def image_title(owner: Annotations, layer: Any) -> str:
+    """Name the image of labels: "B3 - field 2", "cells.ome.zarr" or "" without file."""
+    if has_no_file(layer):
+        return ""
+    return owner.title_of(layer) or last_part(image_address(layer))
+
+
+def archive_of(store: str) -> Path | None:
+    """Return the archive that contains a hierarchy; None for a folder.
+
+    Parameters
+    ----------
+    store
+        Path of the hierarchy; of one in an archive, that of the file and then inside.
+    """
+    store_path = Path(store)
+    existing = (path for path in (store_path, *store_path.parents) if path.exists())
+    file = next(existing, None)
+    return file if file is not None and file.is_file() else None

@@ -1,0 +1,93 @@
+"""Saves the annotations of a field, or asks about them, before another is shown."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from napari_ngff.viewer.annotations.annotations import annotations_of
+from napari_ngff.viewer.services import settings
+from napari_ngff.viewer.services.unexpected import call_or
+from napari_ngff.viewer.services.window import Window
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from napari.components import ViewerModel
+    from napari.layers import Layer
+
+    from napari_ngff.viewer.annotations.annotations import Annotation
+
+
+def save_before_leaving(
+    viewer: ViewerModel, layers: Sequence[Layer], answer: Callable[..., None]
+) -> None:
+    """Save annotations, or ask what to do with them, before another field is shown.
+
+    With the preference *Save when moving on* they are saved without a
+    message. Without it, or if saving fails, the user is asked.
+
+    Parameters
+    ----------
+    viewer
+        Viewer of the layers.
+    layers
+        What is shown of the field.
+    answer
+        Called in the main thread, at once or later: see `Window.resolve_unsaved`.
+    """
+    annotations = annotations_of(viewer)
+    present = {x: x.state for x in annotations if x.goes_with(layers)}
+    stay = partial(answer, None)
+    again = partial(save_before_leaving, viewer, layers, answer)
+    drawn = next((x for x, state in present.items() if state.drawn), None)
+    if drawn is not None and Window.current.can_ask(viewer):
+        # The stroke that is being drawn belongs to the image on screen, to its end.
+        drawn.call_after_stroke(partial(call_or, again, stay))
+        return
+    staying = [x.layer for x, state in present.items() if state.goes_along]
+    left = [layer for layer in layers if layer not in staying]
+
+    def resolve() -> None:
+        answer(Window.current.resolve_unsaved(viewer, left))
+
+    savable = [x for x in present if x.layer not in staying and not x.asks_for_file]
+    unsaved = [x for x in savable if present[x].unsaved]
+    if not (unsaved and settings.saves_when_moving_on()):
+        _call_after_saves([*present], partial(call_or, resolve, stay))
+        return
+
+    def check_saved() -> None:
+        failed = [x for x in unsaved if x.unsaved]
+        if any(x.state.version != present[x].version for x in failed):
+            again()  # painted on since the save began
+        elif failed and not Window.current.can_ask(viewer):
+            names = ", ".join(x.name for x in failed)
+            text = f"{names}: Fix the problem, or remove these labels to continue."
+            Window.current.show_messages((text,), "Labels not saved: the field stays.")
+            stay()
+        else:
+            resolve()
+
+    # Quietly: a failure is asked about below, and needs no second message.
+    for annotation in unsaved:
+        annotation.save(quiet=True)
+    _call_after_saves([*present], partial(call_or, check_saved, stay))
+
+
+def _call_after_saves(
+    annotations: Sequence[Annotation], done: Callable[[], None]
+) -> None:
+    """Call a function when no save of annotations is running, at once if none is."""
+    signals = [signal for x in annotations for signal in x.ended]
+
+    def check_ended(_: Any = None) -> None:
+        if not any(x.running for x in annotations):
+            for signal in signals:
+                signal.disconnect(check_ended, missing_ok=True)
+            done()
+
+    for signal in signals:
+        # Connected before the first look, so that no end is missed.
+        signal.connect(check_ended)
+    check_ended()

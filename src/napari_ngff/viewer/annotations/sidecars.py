@@ -1,0 +1,386 @@
+"""Shows label images of sidecars with their image, and copies labels into sidecars."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from napari_ngff.errors import (
+    CorruptDataError,
+    OMEZarrError,
+    UnsupportedError,
+    error_text,
+)
+from napari_ngff.labels.places.sidecar import (
+    MOST_COPIED,
+    open_sidecars,
+    sidecar_folder,
+    sidecar_location,
+    why_elsewhere,
+)
+from napari_ngff.store.hierarchy.location import is_url
+from napari_ngff.store.pyramids.pyramid import open_pyramid
+from napari_ngff.viewer.layers.label_layers import label_layer
+from napari_ngff.viewer.layers.label_target import TARGET
+from napari_ngff.viewer.layers.move_layers import LOOK
+from napari_ngff.viewer.plans.layer_plan import (
+    LayerPlan,
+    frame_of,
+    is_joined,
+    origin_of,
+)
+from napari_ngff.viewer.services.notices import count_noun, shorten_name
+from napari_ngff.viewer.services.unexpected import Signal
+from napari_ngff.viewer.services.window import Window
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from napari.components import ViewerModel
+    from napari.layers import Layer
+
+    from napari_ngff.metadata.model import ImageMetadata
+    from napari_ngff.store.hierarchy.node import Node
+    from napari_ngff.viewer.layers.layer_groups import ReadingNotes
+    from napari_ngff.viewer.painting.paint import OMEZarrLabels
+
+BEING_COPIED = "being copied"
+"""Begins the reason why labels are read-only while they are copied."""
+
+
+def with_sidecars(
+    image: Node, labels: Iterable[LayerPlan], reading: ReadingNotes
+) -> list[LayerPlan]:
+    """Return the labels of an image with those of its sidecars.
+
+    A label image of a sidecar replaces one of the image with the same name, since it
+    is an edited copy.
+    """
+    sidecars = open_sidecars(image)
+    reading.note_problems(sidecars.problems)
+    in_sidecars = {}
+    for name, node in sidecars.labels.items():
+        pyramid, label_image = reading.open_pyramid(node), node.metadata.image
+        if pyramid is not None and label_image is not None:
+            in_sidecars[name] = LayerPlan(name, node, pyramid, None, label_image.label)
+    # In the order of the image's labels; those of sidecars alone follow.
+    plans = []
+    for label in labels:
+        edited = in_sidecars.pop(label.name, None)
+        if edited is not None:
+            where = edited.node.location.source.name
+            reading.messages.append(
+                f"'{label.name}' is shown as edited in {where}, not as in the image."
+            )
+        plans.append(edited or label)
+    return [*plans, *in_sidecars.values()]
+
+
+def home_choices(layer: Layer) -> list[tuple[str, bool | str]]:
+    """List the places for new labels of an image layer, the usual one first.
+
+    Returns
+    -------
+    list
+        A text, and what `new_labels` takes for it: False for the image itself, True
+        for a sidecar, "" where the user has to name a folder. Empty where the layer is
+        of no single image in a file.
+    """
+    origin = origin_of(layer)
+    picture = origin.picture if origin is not None else None
+    if picture is None or is_joined(picture):
+        return []
+    try:
+        sidecar_path = sidecar_location(picture.node).source.name
+    except (OMEZarrError, OSError):
+        return []
+    # Known folders by a phrase, since their paths are long; others as they are.
+    folder, name = os.path.split(sidecar_path)
+    near = os.path.dirname(os.path.realpath(picture.node.location.source.name))
+    known = {near: "next to the image", str(sidecar_folder()): "in your data folder"}
+    choices: list[tuple[str, bool | str]] = []
+    if not why_elsewhere(picture.node):
+        choices.append(("in the image", False))
+    choices.append((f"{known.get(folder, folder)}: {name}", True))
+    return [*choices, ("in another folder", "")]
+
+
+class SidecarCopy:
+    """Copies the label image of a read-only layer into a sidecar, in a worker.
+
+    A layer that can be painted then replaces the read-only one. However it ends, the
+    result is shown.
+
+    Parameters
+    ----------
+    viewer
+        Viewer of the layer.
+    layer
+        Labels of an OME-Zarr.
+    folder
+        Folder of the sidecar; by default that of the image, or the user data folder.
+    limit
+        Bytes of voxels that are copied at most; None for any number.
+
+    Attributes
+    ----------
+    name
+        Of the labels.
+    done, total
+        Number of chunks that are copied, and of all; 0 before the first.
+    is_running
+        Whether it has begun and not ended.
+    made
+        The new layer, once it was added.
+    error
+        The reason if copying failed.
+
+    Raises
+    ------
+    UnsupportedError
+        Where the layer is not of a single label image with an image.
+    """
+
+    progressed = Signal()
+    """Emitted in the main thread when more was copied, some times a second."""
+
+    ended = Signal()
+    """Emitted in the main thread when it has ended."""
+
+    def __init__(
+        self,
+        viewer: ViewerModel,
+        layer: Layer,
+        folder: str | os.PathLike[str] | None = None,
+        limit: int | None = MOST_COPIED,
+    ) -> None:
+        # napari hands commands proxies, which are gone when the command returns.
+        viewer = getattr(viewer, "__wrapped__", viewer)
+        layer = getattr(layer, "__wrapped__", layer)
+        origin = origin_of(layer)
+        picture = origin.picture if origin is not None else None
+        if picture is None or picture.image is None or is_joined(picture):
+            msg = f"{layer.name} is not a label image of a single OME-Zarr image."
+            raise UnsupportedError(
+                msg, remedy="Open the image itself, and choose one of its labels."
+            )
+        self._place = str(picture.node)
+        running = next((one for one in _running if one._place == self._place), None)
+        if running is not None:
+            raise UnsupportedError(f"It is being copied already: {running.part_text}.")
+        if not getattr(layer, "read_only", ""):
+            raise UnsupportedError(f"{layer.name} can be edited where it is.")
+        self._viewer, self._layer = weakref.ref(viewer), weakref.ref(layer)
+        self._picture, self._image = picture, picture.image
+        self._folder, self._limit = folder, limit
+        self._stopped_by = ""
+        self.name = layer.name
+        self.done = self.total = 0
+        self.is_running = False
+        self.made: Layer | None = None
+        self.error: Exception | None = None
+
+    @property
+    def part_text(self) -> str:
+        """How much is copied, in words."""
+        if not self.total:
+            return "it waits for the first chunk"
+        return f"{self.done} of {count_noun(self.total, 'chunk')}"
+
+    def start(self) -> None:
+        """Start copying; the user is shown that it is done, or why it failed."""
+        self._reason = getattr(self._layer(), "read_only", "")
+        self.is_running = True
+        _running.add(self)
+        self._show_part()
+        Window.current.watch_copy(self)
+        Window.current.run_work(self._copy_labels, self._show_end)
+
+    def cancel(self) -> None:
+        """Stop copying, and remove what was copied; removing the layer does it, too."""
+        self._stopped_by = self._stopped_by or "It was cancelled."
+
+    def _find_layer(self) -> Any:
+        """Find the layer of the labels, or another one that replaced it; or None."""
+        layer, viewer = self._layer(), self._viewer()
+        if viewer is None or not Window.current.is_open(viewer):
+            return None
+        known = [layer] if layer is not None and layer in viewer.layers else []
+        for one in (*known, *viewer.layers):
+            origin = origin_of(one)
+            if (
+                getattr(one, "read_only", "")
+                and origin is not None
+                and origin.picture is not None
+                and str(origin.node) == self._place
+                and not origin.is_compared
+            ):
+                return one
+        return None
+
+    def _goes_on(self, done: int, total: int) -> bool:
+        self.done, self.total = done, total
+        Window.current.report_to_main(self, self._show_part)
+        return not self._stopped_by
+
+    def _show_part(self) -> None:
+        # What was reported before the end may arrive after it.
+        if not self.is_running:
+            return
+        layer = self._find_layer()
+        if layer is None:
+            self._stopped_by = self._stopped_by or "The labels are not shown any more."
+        else:
+            layer.read_only = f"{BEING_COPIED}: {self.part_text}."
+        self.progressed.emit()
+
+    def _copy_labels(self) -> LayerPlan | Exception | None:
+        from napari_ngff.labels.places.copy_labels import copy_labels
+
+        try:
+            node = copy_labels(
+                self._picture.node,
+                self._image.node,
+                self._folder,
+                limit=self._limit,
+                goes_on=self._goes_on,
+            )
+            if node is None:
+                return None
+            pyramid, label = open_pyramid(node), image_of(node).label
+        # Whatever it is: the user waits for the copy, or for the reason.
+        except Exception as error:  # noqa: BLE001
+            return error
+        return replace(self._picture, node=node, pyramid=pyramid, label=label)
+
+    def _show_end(self, result: LayerPlan | Exception | None) -> None:
+        """Show the copy in place of the layer, or say why there is none."""
+        from napari.utils.notifications import show_error, show_info
+
+        layer = self._find_layer()
+        self.is_running = False
+        _running.discard(self)
+        self.ended.emit()
+        if layer is not None:
+            layer.read_only = self._reason
+        viewer = self._viewer()
+        if viewer is None or not Window.current.is_open(viewer):
+            return
+        if isinstance(result, Exception):
+            self.error = result
+            text = error_text(result)
+            show_error(f"Not copied: {shorten_name(self.name)}.\n{text}")
+        elif result is None:
+            text = f"{self._stopped_by} No file is left."
+            show_info(f"Not copied: {shorten_name(self.name)}.\n{text}")
+        elif layer is None:
+            show_info(
+                f"Copied: {shorten_name(self.name)}.\nThe labels are not shown any"
+                f" more. Open the image again to paint on {result.node}."
+            )
+        else:
+            self._replace_layer(viewer, layer, result)
+
+    def _replace_layer(self, viewer: ViewerModel, layer: Any, copy: LayerPlan) -> None:
+        from napari.utils.notifications import show_info
+
+        from napari_ngff.viewer.painting.painted_layers import as_layer
+
+        data, keywords, kind = label_layer(copy, frame_of(self._image))
+        look = {name: getattr(layer, name) for name in LOOK}
+        made: Any = as_layer((data, {**keywords, **look}, kind))
+        made.selected_label, made.contour = layer.selected_label, layer.contour
+        # In the place of the old layer: the order of layers is what is drawn over what.
+        index = viewer.layers.index(layer)
+        viewer.layers.remove(layer)
+        viewer.layers.insert(index, made)
+        viewer.layers.selection.active = made
+        self.made = made
+        show_info(
+            f"Ready to paint: {shorten_name(made.name)}\nChanges are saved in"
+            f" {copy.node.location.source.name}; the image stays unchanged."
+        )
+
+
+_running: weakref.WeakSet[SidecarCopy] = weakref.WeakSet()
+"""Copies that are being made, of all windows."""
+
+
+def image_of(node: Node) -> ImageMetadata:
+    """Give the metadata of a copy that was just made.
+
+    Raises
+    ------
+    CorruptDataError
+        Where it has none of an image.
+    """
+    if node.metadata.image is None:
+        raise CorruptDataError(
+            f"{node} was copied, and cannot be read.",
+            remedy="Delete it, and try again.",
+        )
+    return node.metadata.image
+
+
+def edit_copy(
+    viewer: ViewerModel,
+    layer: Layer | None = None,
+    folder: str | os.PathLike[str] | None = None,
+    *,
+    limit: int | None = MOST_COPIED,
+) -> SidecarCopy | None:
+    """Copy read-only labels into a sidecar, and paint on the copy.
+
+    Parameters
+    ----------
+    viewer
+        Viewer of the layer.
+    layer
+        The labels; the active layer by default.
+    folder, limit
+        See `SidecarCopy`.
+
+    Returns
+    -------
+    SidecarCopy or None
+        Its ``made`` is the new layer, once it was added. None where the layer cannot
+        be copied, or is being copied already; the user is shown the reason.
+    """
+    from napari.utils.notifications import show_info
+
+    layer = viewer.layers.selection.active if layer is None else layer
+    if layer is None:
+        show_info("Select a layer of labels first.")
+        return None
+    try:
+        copy = SidecarCopy(viewer, layer, folder, limit)
+    except UnsupportedError as error:
+        show_info(f"Not copied: {shorten_name(layer.name)}.\n{error}")
+        return None
+    copy.start()
+    return copy
+
+
+def file_text(layer: OMEZarrLabels) -> str:
+    """Return the file of a layer and the path in it; "" where there is none."""
+    origin, target = origin_of(layer), layer.metadata.get(TARGET)
+    if origin is not None:
+        return str(origin.node)
+    node = getattr(target, "node", None)
+    return f"{node}: not saved yet" if node else ""
+
+
+def folder_of(layer: OMEZarrLabels) -> str:
+    """Return the folder to look into; "" where there is none on this computer."""
+    origin, target = origin_of(layer), layer.metadata.get(TARGET)
+    node = getattr(target, "node", None)
+    if origin is not None:
+        node = origin.node
+    if node is None or is_url(node.location.source.name):
+        return ""
+    root = node.location.source.name
+    inner = os.path.join(root, node.location.path)
+    around = (inner, root, os.path.dirname(root))
+    return next((folder for folder in around if os.path.isdir(folder)), "")

@@ -1,0 +1,215 @@
+"""Measured tables as annotations: kept, and asked about before they go away."""
+
+from __future__ import annotations
+
+import weakref
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from napari.utils.notifications import show_error
+
+from napari_ngff.plate.tables.files import write_frame
+from napari_ngff.viewer.annotations.annotations import Annotation, AnnotationState
+from napari_ngff.viewer.services.notices import shorten_name
+from napari_ngff.viewer.services.unexpected import attempt_work
+from napari_ngff.viewer.services.window import Window
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from napari_ngff.labels.saving.journal_records import JournalSubject
+    from napari_ngff.viewer.annotations.annotations import Annotations
+
+OLDER = "It was measured before the latest strokes"
+OUTDATED = "This table was measured before the latest strokes: save and measure again."
+
+
+class MeasuredLabels:
+    """The labels that a table was measured of, and which of them were painted since.
+
+    It is made when measuring begins: what is saved from then on may be missing.
+
+    Parameters
+    ----------
+    owner
+        The annotations of the viewer.
+    name
+        Name of the labels in their file.
+    images
+        Addresses of images, or of groups with all of their images.
+    earlier
+        What was measured before, of which the table keeps the rows of other images.
+    """
+
+    def __init__(
+        self,
+        owner: Annotations,
+        name: str,
+        images: Iterable[str],
+        earlier: MeasuredLabels | None = None,
+    ) -> None:
+        self._owner, self._name = owner, name
+        self._images = tuple(f"{image}/" for image in images if image)
+        self._painted: set[JournalSubject] = set()
+        if earlier is not None:
+            self._painted = {x for x in earlier._painted if not self.include(x)}
+            self._images += earlier._images
+        owner.strokes_saved.connect(self.note_save)
+
+    def include(self, labels: JournalSubject) -> bool:
+        """Return whether labels are among those that were measured."""
+        is_inside = f"{labels.image}/".startswith(self._images)
+        return labels.name == self._name and is_inside
+
+    def note_save(self, labels: JournalSubject) -> None:
+        """Note that strokes were saved, which the table may lack."""
+        if self.include(labels):
+            self._painted.add(labels)
+
+    def lack_strokes(self) -> bool:
+        """Return whether labels were painted since they were measured last."""
+        layers = self._owner.viewer.layers
+        savers = [getattr(layer, "saver", None) for layer in layers]
+        # A save that runs has written strokes before it is noted.
+        painted = [x for x in savers if x and (x.has_unsaved_strokes or x.running)]
+        return bool(self._painted) or any(
+            self.include(saver.journal.subject) for saver in painted
+        )
+
+
+class TableAnnotation(Annotation):
+    """A table that was measured, until a file has it or it is discarded.
+
+    It takes the place of an earlier one of the same labels.
+
+    Parameters
+    ----------
+    owner
+        The annotations of the viewer.
+    labels
+        Name of the labels that were measured.
+    place
+        Their image, field, plate or collection, for people.
+    frame
+        A pandas.DataFrame, as a file gets it.
+    measured
+        Of what it was measured; None for labels that cannot be painted here.
+    layer
+        The layer whose labels were measured; None where the table does not go away
+        with a layer.
+    node
+        Address of the plate or collection whose browser measured it, else "".
+    table
+        The same table as that browser shows it.
+    """
+
+    asks_for_file = True
+
+    def __init__(
+        self,
+        owner: Annotations,
+        labels: str,
+        place: str,
+        frame: Any,
+        measured: MeasuredLabels | None = None,
+        **source: Any,
+    ) -> None:
+        super().__init__(owner)
+        self.labels, self.frame, self.measured = labels, frame, measured
+        self.node: str = source.get("node", "")
+        self.table: Any = source.get("table")
+        self._place, self._is_over, self._running = place, False, False
+        layer = source.get("layer")
+        # Not the `layer` of an annotation, which is the one that is saved.
+        self._shown = None if layer is None else weakref.ref(layer)
+        for older in list_tables(owner):
+            # Later ones of a plate have the rows of the earlier ones.
+            if (older.node, older._shown) == (self.node, self._shown) and (
+                layer is not None or older.labels == labels
+            ):
+                older._is_over = True
+        owner.add(self)
+        Window.current.watch_labels(owner.viewer, None)
+
+    @property
+    def title(self) -> str:
+        """The table for people: "measured table of nuclei (B3 - field 2)"."""
+        return f"measured table of {self.labels} ({self._place})"
+
+    @property
+    def is_older(self) -> bool:
+        """Whether its labels were painted since they were measured."""
+        return self.measured is not None and self.measured.lack_strokes()
+
+    @property
+    def description(self) -> str:
+        """A sentence that it is not saved, and whether it is older than strokes."""
+        text = super().description
+        if not self.is_older:
+            return text
+        return f"{text} {OLDER}; to include them, cancel, save and measure again."
+
+    @property
+    def state(self) -> AnnotationState:
+        """Unsaved while it is kept, unless its labels were removed by a script."""
+        layers = self.owner.viewer.layers
+        is_there = self._shown is None or self._shown() in layers
+        return AnnotationState(is_there and not self.is_over, self._running)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it was saved, discarded or replaced, or its layer was dropped."""
+        is_dropped = self._shown is not None and self._shown() is None
+        return self._is_over or is_dropped
+
+    def is_of(self, layer: Any) -> bool:
+        """Return whether the labels of this layer were measured."""
+        return self._shown is not None and self._shown() is layer
+
+    def goes_with(self, layers: Iterable[Any]) -> bool:
+        """Return whether labels of one of the layers were measured."""
+        return any(map(self.is_of, layers))
+
+    def save(self, *, quiet: bool = False) -> None:
+        """Ask for a file, and write the table in a worker."""
+        viewer, title = self.owner.viewer, f"Save {self.title}"
+        path = Window.current.ask_table_file(viewer, title, self.labels)
+
+        def report(reason: str | None) -> None:
+            if reason is not None:
+                show_error(f"Not saved: {shorten_name(self.title)}.\n{reason}")
+
+        if path:
+            self.write(path, report)
+
+    def write(self, path: str, done: Callable[[str | None], Any]) -> None:
+        """Write the table in a worker, as CSV, or Parquet by the suffix of the name.
+
+        Parameters
+        ----------
+        done
+            Called in the main thread with the reason why it is not written, or None.
+        """
+        self._running = True
+
+        def finish(reason: str | None) -> None:
+            self._running = False
+            if reason is None:
+                self.leave(keep=False)
+            done(reason)
+
+        work = partial(attempt_work, partial(write_frame, self.frame, path))
+        Window.current.run_work(work, finish)
+
+    def leave(self, *, keep: bool) -> None:
+        """Keep the table until the window closes, or drop it."""
+        if keep:
+            self._shown = None
+        self._is_over = not keep
+        self.owner.note_change()
+
+
+def list_tables(owner: Annotations, layer: Any = None) -> list[TableAnnotation]:
+    """List the measured tables that are kept: of the labels of one layer, or all."""
+    tables = [each for each in owner if isinstance(each, TableAnnotation)]
+    return tables if layer is None else [x for x in tables if x.is_of(layer)]

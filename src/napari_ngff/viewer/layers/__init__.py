@@ -1,0 +1,1 @@
+"""Layers of napari: made of plans, named, coloured and moved."""

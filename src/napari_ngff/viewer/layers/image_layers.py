@@ -1,0 +1,281 @@
+"""Makes the layers of an image, one per channel with its look, and of its labels."""
+
+from __future__ import annotations
+
+import functools
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from napari_ngff.errors import OMEZarrError, UnsupportedError
+from napari_ngff.metadata.model import Channel
+from napari_ngff.plate.mosaic_level import MosaicLevel
+from napari_ngff.store.arrays.lazy_array import ArrayWindow
+from napari_ngff.viewer.layers.contrast import (
+    SAMPLED_WELLS,
+    measure_contrast,
+    separate_limits,
+)
+from napari_ngff.viewer.layers.label_layers import (
+    label_layer,
+    left_levels_note,
+    rounded_note,
+)
+from napari_ngff.viewer.layers.opened_layers import newest_labels
+from napari_ngff.viewer.plans.layer_plan import (
+    KEY,
+    LayerOrigin,
+    is_joined,
+    layer_arrays,
+    place_in_system,
+    start_of,
+)
+from napari_ngff.viewer.streaming.streamed_levels import stream_levels
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from napari_ngff.metadata.model import Omero
+    from napari_ngff.store.arrays.lazy_array import ArraySource
+    from napari_ngff.viewer.layers.layer_groups import LayerGroup
+    from napari_ngff.viewer.plans.layer_plan import LayerData, LayerPlan
+
+MANY_CHANNELS = 20
+"""Number of channels from which on only the active ones are visible at first."""
+
+MOST_CHANNELS = 50
+"""Most channels that become layers; napari takes minutes for thousands of them."""
+
+FEW_SHOWN = 3
+"""Number of visible channels among many, where none is marked as active."""
+
+OVER_IMAGE = 0.4
+"""Opacity of labels, so that the image below them stays visible."""
+
+TWO_COLORS = ("magenta", "green")
+SIX_COLORS = ("cyan", "yellow", "magenta", "red", "green", "blue")
+"""napari's own colours for two, and for more channels."""
+
+
+def layers_of(
+    group: LayerGroup, chosen: str | None = None, *, estimate: bool = True
+) -> tuple[list[LayerData], list[LayerData], list[str]]:
+    """Make the layers of an image and of its labels.
+
+    Parameters
+    ----------
+    group
+        The image and its labels.
+    chosen
+        Name of the only labels that are visible; by default those changed last.
+    estimate
+        See `image_layers`.
+
+    Returns
+    -------
+    images, labels
+        One per channel, one per label image.
+    messages
+        A sentence for each label image that cannot be shown, and for channels that
+        are not shown.
+    """
+    images: list[LayerData] = []
+    if group.image is not None:
+        images = image_layers(group.image, estimate=estimate)
+    labels = []
+    messages = [] if group.image is None else left_channels(group.image)
+    for label in group.labels:
+        try:
+            labels.append(label_layer(label, group.frame))
+            notes = rounded_note(label), left_levels_note(label)
+            messages.extend(filter(None, notes))
+        except UnsupportedError as error:
+            messages.append(f"{error} It is left out.")
+    if chosen is None and labels:
+        pictures = [keywords["metadata"][KEY].picture for _, keywords, _ in labels]
+        chosen = labels[newest_labels(pictures)][1]["name"]
+    for _, keywords, _ in labels:
+        if group.image is not None:
+            keywords["opacity"] = OVER_IMAGE
+        # Several label images over each other hide one another and the image.
+        keywords["visible"] = keywords["name"] == chosen
+    return images, labels, messages
+
+
+def channel_count(picture: LayerPlan) -> int:
+    """Count the channels of an image; 1 where it has no axis of them."""
+    axis = picture.pyramid.multiscale.channel_axis
+    return 1 if axis is None else int(picture.pyramid.levels[0].shape[axis])
+
+
+def left_channels(picture: LayerPlan) -> list[str]:
+    """Return a message if not all channels are shown."""
+    count = channel_count(picture)
+    if count <= MOST_CHANNELS:
+        return []
+    count_text = f"{count:,} channels; the first {MOST_CHANNELS} are shown."
+    more = "Show more channels, in the menu Layers ▸ Visualize, adds the next."
+    return [f"{picture.name} has {count_text} {more}"]
+
+
+def image_layers(
+    picture: LayerPlan, *, estimate: bool = True, shown: Sequence[int] | None = None
+) -> list[LayerData]:
+    """Make one layer per channel, or one where there is no channel axis.
+
+    Parameters
+    ----------
+    picture
+        The image.
+    estimate
+        True where contrast that the file does not give is set later, by a session;
+        otherwise it is left to napari, or measured in some wells of a plate.
+    shown
+        Numbers of the channels; None for the first `MOST_CHANNELS`.
+
+    Returns
+    -------
+    list
+        Data is a list of lazy dask arrays, one per level, without the channel axis.
+    """
+    pyramid, frame = place_in_system(picture)
+    axis = pyramid.multiscale.channel_axis
+    if axis in frame.order:
+        axis = None  # the displayed system mixes it with others
+    count = 1 if axis is None else pyramid.levels[0].shape[axis]
+    channels = _channel_settings(picture.omero, count)
+    visible = _count_visible(channels)
+    placement = frame.layer_keywords()
+    layers: list[LayerData] = []
+    for i in range(count)[:MOST_CHANNELS] if shown is None else shown:
+        if i >= count:
+            break  # fewer in this system
+        channel = channels[i]
+        # For each channel anew: a stream belongs to one layer.
+        levels = stream_levels(pyramid.levels, axis)
+        windows = [_channel_window(source, frame.order, axis, i) for source in levels]
+        limits = _stated_limits(channel)
+        origin = LayerOrigin(
+            picture.node,
+            None if axis is None else i,
+            channel.window,
+            estimate and limits is None,
+            start_of(frame, picture.omero),
+            picture,
+        )
+        data, multiscale = layer_arrays(windows)
+        keywords = {
+            **placement,
+            "name": _layer_name(picture.name, channel, i, count),
+            # Further multiscales lie over the first one, and stay hidden.
+            "visible": visible[i] and not picture.multiscale,
+            "multiscale": multiscale,
+            "rgb": False,  # or napari guesses it where the last axis is short
+            "metadata": {KEY: origin},
+        }
+        # Colours of channels add up, as in fluorescence.
+        if count > 1:
+            keywords["blending"] = "additive"
+        colormap = _choose_colormap(channel, i, count, picture.omero)
+        if colormap is not None:
+            keywords["colormap"] = colormap
+        if origin.estimate:
+            limits = _provisional_limits(windows[0].dtype)
+        elif limits is None and is_joined(picture):
+            limits = _sample_limits(data, pyramid.levels[-1])
+        if limits is not None:
+            keywords["contrast_limits"] = limits
+        layers.append((data, keywords, "image"))
+    return layers
+
+
+def _channel_window(
+    source: ArraySource, order: tuple[int | None, ...], axis: int | None, index: int
+) -> ArrayWindow:
+    """Return one channel of a level, with its axes in the layer's order."""
+    box = [(0, size) for size in source.shape]
+    if axis is not None:
+        box[axis] = (index, index + 1)
+    return ArrayWindow(source, order, tuple(box))
+
+
+def _channel_settings(omero: Omero | None, count: int) -> list[Channel]:
+    """Return the settings of each channel, defaults where the file has too few."""
+    given = list(omero.channels) if omero is not None else []
+    return (given + [Channel()] * count)[:count]
+
+
+def _count_visible(channels: Sequence[Channel]) -> list[bool]:
+    if any(channel.active is not None for channel in channels):
+        active = [channel.active is not False for channel in channels]
+        # A file that marks all channels as inactive would show nothing.
+        if any(active):
+            return active
+    few = len(channels) < MANY_CHANNELS
+    return [few or i < FEW_SHOWN for i in range(len(channels))]
+
+
+def _stated_limits(channel: Channel) -> tuple[float, float] | None:
+    window = channel.window
+    if window is None or window.start is None or window.end is None:
+        return None
+    return separate_limits(window.start, window.end)
+
+
+def _provisional_limits(dtype: np.dtype[Any]) -> tuple[float, float]:
+    """Return contrast limits for the time until pixels were read."""
+    if dtype.kind in "iu":
+        return float(np.iinfo(dtype).min), float(np.iinfo(dtype).max)
+    return 0.0, 1.0
+
+
+def _sample_limits(data: Any, level: ArraySource) -> tuple[float, float] | None:
+    """Measure limits in some wells of a mosaic; None for those of the whole type.
+
+    napari would read all of it, which may be thousands of images.
+    """
+    coarsest = data[-1] if isinstance(data, list) else data
+    if coarsest.dtype == np.uint8 or not isinstance(level, MosaicLevel):
+        return None
+    # What cannot be read is met again, and reported, when napari reads it.
+    with suppress(OMEZarrError, OSError):
+        found = measure_contrast(coarsest, level.sample_areas(SAMPLED_WELLS))
+        return None if found is None else found.limits
+    return None
+
+
+def _choose_colormap(
+    channel: Channel, index: int, count: int, omero: Omero | None
+) -> Any:
+    """Choose a colormap; None for napari's own grey."""
+    color = channel.color
+    if omero is not None and omero.greyscale:
+        color = (255, 255, 255)
+    if color is not None:
+        return _color_ramp(color, channel.inverted)
+    if count == 1:
+        return None
+    cycle = TWO_COLORS if count == 2 else SIX_COLORS
+    return cycle[index % len(cycle)]
+
+
+@functools.lru_cache(maxsize=64)
+def _color_ramp(color: tuple[int, int, int], inverted: bool) -> Any:
+    """Make the colormap from black to a colour, or back."""
+    # Shared by layers of one colour, as napari shares its own colormaps.
+    from napari.utils import Colormap
+
+    if color == (255, 255, 255):
+        return "gray_r" if inverted else "gray"
+    ends = [(0.0, 0.0, 0.0), tuple(part / 255 for part in color)]
+    name = "#{:02x}{:02x}{:02x}".format(*color)
+    if inverted:
+        ends.reverse()
+        name = f"{name} inverted"
+    return Colormap(np.array(ends), name=name, display_name=name)
+
+
+def _layer_name(name: str, channel: Channel, index: int, count: int) -> str:
+    label = channel.label or ("" if count == 1 else f"channel {index}")
+    return f"{name}: {label}" if label and label != name else name

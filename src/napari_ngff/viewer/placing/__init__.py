@@ -1,1 +1,0 @@
-"""Where images lie: units, coordinate systems, and layers that follow them."""

@@ -1,0 +1,1 @@
+"""What becomes layers, and where: images with their axes and coordinate systems."""

@@ -1,0 +1,350 @@
+"""Plans of layers: an image with its pyramid, and the axes that its layers share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from napari_ngff.metadata.systems import Axis
+from napari_ngff.metadata.units import unit_name
+from napari_ngff.plate.mosaic_level import MosaicLevel
+from napari_ngff.store.arrays.drawable_pixels import drawable_pixels
+from napari_ngff.store.arrays.lazy_array import ArrayWindow, LazyArray
+from napari_ngff.store.pyramids.resampled import BentImage, resample_pyramid
+from napari_ngff.viewer.plans.placement import SystemView, arrange_axes, can_be_drawn
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from napari_ngff.metadata.model import ContrastWindow as Contrast
+    from napari_ngff.metadata.model import LabelInfo, Omero
+    from napari_ngff.metadata.transform import Matrix
+    from napari_ngff.store.hierarchy.coordinate_systems import OpenedSystems
+    from napari_ngff.store.hierarchy.node import Node
+    from napari_ngff.store.pyramids.pyramid import Pyramid
+
+LayerData = tuple[Any, dict[str, Any], str]
+"""Data, keywords and type of a layer, as napari's readers return them."""
+
+UNITLESS = "pixel"
+"""Unit of napari for an axis without one."""
+
+KEY = "ome-zarr"
+"""Where a layer's ``metadata`` keeps its `LayerOrigin`."""
+
+PLAIN_SIZE = 2048
+"""A single level of at most this height and width is handed over as a plain array:
+napari then keeps the whole plane, and does not read again at every move."""
+
+
+@dataclass(frozen=True, slots=True)
+class LayerPlan:
+    """An image, or a label image, that is ready to become layers.
+
+    Attributes
+    ----------
+    name
+        What the user shall read.
+    node
+        The group that says how to show it.
+    pyramid
+        Its arrays; of a mosaic, those of all its tiles together.
+    view
+        The coordinate system in which it is shown; None for the intrinsic one.
+    systems
+        All coordinate systems of its hierarchy, where there are more than that.
+    image
+        Of a label image: the image that it follows.
+    link
+        Of a label image: homogeneous, from its own intrinsic system to the image's;
+        None where they are the same, axis by axis.
+    multiscale
+        Which of the file's multiscales it is; `node` lists it first.
+    label_names
+        Of an image: of its label images when it was opened; None if not looked for.
+    """
+
+    name: str
+    node: Node
+    pyramid: Pyramid
+    omero: Omero | None = None
+    label: LabelInfo | None = None
+    view: SystemView | None = None
+    systems: OpenedSystems | None = None
+    image: LayerPlan | None = None
+    link: Matrix | None = None
+    multiscale: int = 0
+    label_names: tuple[str, ...] | None = None
+
+
+def is_joined(picture: LayerPlan) -> bool:
+    """Return whether a plan joins the images of a plate or a well."""
+    return isinstance(picture.pyramid.levels[0], MosaicLevel)
+
+
+@dataclass(frozen=True, slots=True)
+class LayerOrigin:
+    """Where a layer came from; it is in ``layer.metadata[KEY]``.
+
+    Attributes
+    ----------
+    node
+        The group.
+    channel
+        Index on the channel axis; None for an image without one and for labels.
+    contrast
+        Window of the file: `min` and `max` are the range of the contrast slider.
+    estimate
+        True where no window is given and contrast is to be found from the pixels.
+    start
+        World coordinate at which the sliders start, by axis of the layer.
+    picture
+        What the layer shows, to show it in another coordinate system.
+    is_compared
+        Whether it stands beside the image on screen, and cannot be painted.
+    saved_name
+        Name under which new labels were saved; "" for a layer that was opened.
+    saved_place
+        Matrix from its voxels to the world, by the position that was saved last; None
+        for a layer whose position is as it was opened.
+    """
+
+    node: Node
+    channel: int | None = None
+    contrast: Contrast | None = None
+    estimate: bool = False
+    start: tuple[tuple[int, float], ...] = ()
+    picture: LayerPlan | None = None
+    is_compared: bool = False
+    saved_name: str = ""
+    saved_place: Matrix | None = field(default=None, compare=False)
+
+    @property
+    def label_name(self) -> str:
+        """Name of labels among those of their image.
+
+        In a sidecar the group has another name: it begins with the path of the image.
+        """
+        opened = self.node.name if self.picture is None else self.picture.name
+        return self.saved_name or opened
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> LayerOrigin:
+        # napari copies a layer's metadata; this one never changes.
+        return self
+
+
+def origin_of(layer: Any) -> LayerOrigin | None:
+    """Return where a layer came from; None for layers that are not ours, and None."""
+    return None if layer is None else origin_in(layer.metadata)
+
+
+def origin_in(metadata: Mapping[str, Any]) -> LayerOrigin | None:
+    """Return the origin in the metadata of a layer that is not made yet, or None."""
+    origin = metadata.get(KEY)
+    # Scripts may put anything under any key.
+    return origin if isinstance(origin, LayerOrigin) else None
+
+
+NAMELESS = Axis("")
+"""Stands for an axis that the image does not have; equal to no axis of a label."""
+
+
+def order_for_screen(axes: Sequence[Axis], channel: int | None) -> tuple[int, ...]:
+    """Return the axes of layers: in the order of the file, but z, y and x at the end.
+
+    Else an image whose x comes first would be drawn with x and y exchanged, and would
+    not lie on images of the usual order.
+    """
+    last = {axis.name.lower(): i for i, axis in enumerate(axes) if axis.name}
+    space = [last[name] for name in "zyx" if name in last]
+    others = [i for i in range(len(axes)) if i not in (channel, *space)]
+    return (*others, *space)
+
+
+@dataclass(frozen=True, slots=True)
+class SharedAxes:
+    """The axes that all layers of one file share: those of the image, less channel.
+
+    Attributes
+    ----------
+    axes
+        Of the image's intrinsic system, in the order of the layer's.
+    sizes
+        Number of voxels of the image per axis.
+    scale
+        Size of a voxel, in the axis's unit.
+    translation
+        Coordinate of the centre of voxel 0, in the axis's unit.
+    order
+        The image's axis for each of the layer; None for one that only the displayed
+        system has.
+    shown
+        Axes of the displayed system.
+    affine
+        Homogeneous, from the intrinsic system to the displayed one; None where they
+        are one.
+    bent
+        How the image was resampled into the displayed system; the above is then that
+        of the image in its intrinsic one.
+    stated
+        Scale and translation of the file where napari cannot draw them: the above are
+        then those of pixels.
+    """
+
+    axes: tuple[Axis, ...]
+    sizes: tuple[int, ...]
+    scale: tuple[float, ...]
+    translation: tuple[float, ...]
+    order: tuple[int | None, ...] = ()
+    shown: tuple[Axis, ...] = ()
+    affine: Matrix | None = field(default=None, compare=False)
+    bent: BentImage | None = None
+    stated: tuple[tuple[float, ...], tuple[float, ...]] | None = None
+
+    @classmethod
+    def from_pyramid(
+        cls, pyramid: Pyramid, view: SystemView | None = None
+    ) -> SharedAxes:
+        """Return the axes of an image as they are drawn: else in pixels."""
+        axes = cls.from_metadata(pyramid, view)
+        scale, translation = axes.scale, axes.translation
+        if can_be_drawn(axes.sizes, scale, translation, axes.affine):
+            return axes
+        return replace(
+            axes,
+            scale=(1.0,) * len(scale),
+            translation=(0.0,) * len(scale),
+            shown=tuple(replace(axis, unit=None) for axis in axes.shown),
+            affine=None,
+            stated=(scale, translation),
+        )
+
+    @classmethod
+    def from_metadata(
+        cls, pyramid: Pyramid, view: SystemView | None = None
+    ) -> SharedAxes:
+        """Return the axes that the layers of an image share, as its file has them."""
+        axes = pyramid.multiscale.axes
+        channel = pyramid.multiscale.channel_axis
+        if view is None:
+            order: tuple[int | None, ...]
+            # Channels become layers, so layers have no axis for them.
+            order = order_for_screen(axes, channel)
+            shown, affine = tuple(axes[i] for i in order if i is not None), None
+        else:
+            order, shown, affine = arrange_axes(axes, view.axes, view.matrix, channel)
+        level = pyramid.multiscale.levels[0]
+        sizes = pyramid.levels[0].shape
+        return cls(
+            tuple(NAMELESS if i is None else axes[i] for i in order),
+            tuple(1 if i is None else sizes[i] for i in order),
+            tuple(1.0 if i is None else level.scale[i] for i in order),
+            tuple(0.0 if i is None else level.translation[i] for i in order),
+            order,
+            shown,
+            affine,
+        )
+
+    def layer_keywords(self) -> dict[str, Any]:
+        """Return the keywords that place a layer with these axes."""
+        shown_axes = self.shown or self.axes
+        keywords: dict[str, Any] = {
+            "scale": self.scale,
+            "translate": self.translation,
+            "axis_labels": tuple(axis.name for axis in shown_axes),
+        }
+        if self.affine is not None:
+            keywords["affine"] = self.affine
+        units = layer_units(shown_axes)
+        if units is not None:
+            keywords["units"] = units
+        return keywords
+
+    def world_coordinate(self, axis: int, index: int) -> float:
+        """Return the world coordinate of a voxel along one axis of the layer."""
+        coordinate = self.scale[axis] * index + self.translation[axis]
+        if self.affine is None:
+            return coordinate
+        # Exact where the axis is not mixed with others; else the sliders begin nearby.
+        return float(self.affine[axis, axis] * coordinate + self.affine[axis, -1])
+
+
+def place_in_system(picture: LayerPlan) -> tuple[Pyramid, SharedAxes]:
+    """Return the pyramid of an image in the system in which it is shown.
+
+    Returns
+    -------
+    pyramid
+        The image's, or the resampled one where a field bends it.
+    frame
+        Of that.
+    """
+    view = picture.view
+    if view is None or view.bent is None:
+        return picture.pyramid, SharedAxes.from_pyramid(picture.pyramid, view)
+    pyramid = resample_pyramid(picture.pyramid, view.bent)
+    return pyramid, SharedAxes.from_pyramid(pyramid)
+
+
+def frame_of(picture: LayerPlan) -> SharedAxes:
+    """Return the axes that the labels of an image share with it."""
+    view = picture.view
+    if view is None or view.bent is None:
+        return SharedAxes.from_pyramid(picture.pyramid, view)
+    # Labels are resampled by the same field, so they need the axes before it.
+    return replace(SharedAxes.from_metadata(picture.pyramid), bent=view.bent)
+
+
+def start_of(frame: SharedAxes, omero: Omero | None) -> tuple[tuple[int, float], ...]:
+    """Return the slider positions that ``rdefs`` states, in world coordinates."""
+    if omero is None:
+        return ()
+    wanted = {"t": omero.default_t, "z": omero.default_z}
+    start = []
+    for i, axis in enumerate(frame.axes):
+        # The names of 0.4's "rdefs": defaultT and defaultZ, as indices.
+        index = wanted.get(axis.name.lower())
+        if index is not None and 0 <= index < frame.sizes[i]:
+            start.append((i, frame.world_coordinate(i, index)))
+    return tuple(start)
+
+
+def layer_arrays(windows: Sequence[ArrayWindow]) -> tuple[Any, bool]:
+    """Make the data of a layer of one window per level.
+
+    Returns
+    -------
+    data
+        A list of lazy dask arrays; or one, of a single small level.
+    multiscale
+        Which of the two.
+    """
+    arrays: list[Any] = [
+        LazyArray.of_window(replace(window, source=drawable_pixels(window.source)))
+        for window in windows
+    ]
+    if len(arrays) == 1 and max(windows[0].shape[-2:]) <= PLAIN_SIZE:
+        return arrays[0], False
+    return arrays, True
+
+
+def layer_units(axes: Sequence[Axis]) -> tuple[str, ...] | None:
+    """Return the units of a layer, one per axis; None where no axis has a unit.
+
+    An axis without a unit counts in pixels. All layers of one file must get the same
+    units: one layer without units turns them off for the whole viewer.
+    """
+    names = [unit_name(axis.unit) for axis in axes]
+    if not any(names):
+        return None
+    return tuple(name or UNITLESS for name in names)
+
+
+def layer_kind(layer: Any) -> str:
+    """Return the kind of a layer: "image", "labels", "points" and so on.
+
+    napari's own name for it is ``_type_string``.
+    """
+    kinds = layer.__class__.__mro__
+    own = (kind for kind in kinds if kind.__module__.startswith("napari.layers"))
+    return str(next(own, kinds[0]).__name__).lower()

@@ -1,0 +1,1 @@
+"""What all code may ask of its surroundings: the window, messages, preferences."""

@@ -1,1 +1,0 @@
-"""Volumes in 3D: which level is shown, read and prepared in workers."""

@@ -1,0 +1,217 @@
+"""Points on images: a CSV beside each, journaled, restored after a kill."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import points_process
+from napari_ngff.store.data_folder import data_folder
+from napari_ngff.store.write.zip_packing import pack_hierarchy
+from napari_ngff.viewer.annotations.file_journal import find_kept_files
+from napari_ngff.viewer.samples import write_image
+from napari_ngff.viewer.services import settings
+from napari_ngff.viewer.services.window import DISCARD, RESTORE, Window
+from napari_ngff.viewer.session import session_of
+from plates import write_plate
+from recovering import User, opened
+
+
+@pytest.fixture
+def user(tmp_path, monkeypatch):
+    person = User()
+    person.told = []
+    monkeypatch.setattr(
+        User, "notify", lambda self, text, **_: self.told.append(text), raising=False
+    )
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.setattr(Window, "current", person)
+    return person
+
+
+@pytest.fixture
+def path(tmp_path):
+    write_image(tmp_path / "in" / "cells.ome.zarr", shape=(64, 80))
+    return tmp_path / "in" / "cells.ome.zarr"
+
+
+PLACES = [[3.0, 4.0], [10.5, 20.25], [0.0, 60.0]]
+
+
+def draw(viewer, name="spots", places=PLACES, **how):
+    image = next(x for x in viewer.layers if x._type_string == "image")
+    return viewer.add_points(places, name=name, scale=image.scale, **how)
+
+
+def unsaved_of(viewer):
+    return session_of(viewer).annotations.list_savable()
+
+
+def world(layer):
+    return np.array([layer.data_to_world(point) for point in layer.data])
+
+
+def save(viewer):
+    for annotation in unsaved_of(viewer):
+        annotation.save()
+        assert not annotation.running
+
+
+def close(viewer):
+    viewer.layers.clear()
+
+
+@pytest.mark.parametrize("place", ["folder", "archive", "field", "read-only"])
+def test_points_are_saved_beside_and_come_with_their_image(
+    user, path, tmp_path, monkeypatch, place
+):
+    where, beside = path, path.parent / "cells.points/spots.csv"
+    if place == "archive":
+        where = path.parent / "cells.ozx"
+        pack_hierarchy(path, where)
+        beside = path.parent / "cells.ozx.points/spots.csv"
+    elif place == "field":
+        plate = path.parent / "p.ome.zarr"
+        write_plate(plate, grid=(1, 2), fields=1, shape=(1, 64, 80))
+        where, beside = plate / "A/2/0", path.parent / "p.points/A/2/0/spots.csv"
+    elif place == "read-only":
+        home = str(path.parent)
+        monkeypatch.setattr(
+            os, "access", lambda at, mode: mode != os.W_OK or home not in str(at)
+        )
+    viewer = opened(where, monkeypatch)
+    before = sorted(map(str, where.parent.rglob("*")))
+    layer = draw(viewer, features={"kind": ["a", "b, c", "d"], "size": [1, 2, 3]})
+    drawn = world(layer)
+    assert [x.name for x in unsaved_of(viewer)] == ["spots"]
+    save(viewer)
+    assert unsaved_of(viewer) == []
+    if place == "read-only":
+        (beside,) = data_folder().glob("annotations/cells-*/spots.csv")
+        assert sorted(map(str, where.parent.rglob("*"))) == before
+    table = pd.read_csv(beside)
+    assert table.columns[0] == "index"
+    assert [*table.columns][-2:] == ["kind", "size"]
+    assert "x (micrometer)" in table.columns or place == "field"
+    close(viewer)
+    viewer = opened(where, monkeypatch)
+    again = viewer.layers["spots"]
+    np.testing.assert_allclose(world(again), drawn)
+    assert again.features["kind"].tolist() == ["a", "b, c", "d"]
+    assert unsaved_of(viewer) == []
+    close(viewer)
+    assert find_kept_files([str(path)], []) == []
+
+
+def test_what_another_program_changed_is_not_overwritten(user, path, monkeypatch):
+    viewer = opened(path, monkeypatch)
+    layer, file = draw(viewer), path.parent / "cells.points/spots.csv"
+    save(viewer)
+    theirs = file.read_text().replace("3.0", "5.0")
+    file.write_text(theirs)
+    layer.add([[1.0, 1.0]])
+    save(viewer)
+    assert "Another window or program has changed" in user.told[-1]
+    assert file.read_text() == theirs
+    assert len(unsaved_of(viewer)) == 1
+    layer.name = "mine"
+    save(viewer)
+    assert unsaved_of(viewer) == []
+    assert file.read_text() == theirs
+    assert len(pd.read_csv(file.with_name("mine.csv"))) == 4
+    # A name that is taken is no less of others.
+    other = draw(viewer, "other")
+    other.name = "spots"
+    save(viewer)
+    assert file.read_text() == theirs
+    for annotation in unsaved_of(viewer):
+        annotation.leave(keep=False)
+
+
+def test_a_renamed_layer_moves_its_file_and_an_empty_one_has_none(
+    user, path, monkeypatch
+):
+    viewer = opened(path, monkeypatch)
+    layer, folder = draw(viewer), path.parent / "cells.points"
+    save(viewer)
+    layer.name = "seeds"
+    save(viewer)
+    assert [x.name for x in folder.iterdir()] == ["seeds.csv"]
+    layer.selected_data = set(range(3))
+    layer.remove_selected()
+    save(viewer)
+    assert [*folder.iterdir()] == []
+    assert unsaved_of(viewer) == []
+    layer.name = "CON"
+    layer.add([[1.0, 1.0]])
+    save(viewer)
+    assert "Rename the layer" in user.told[-1]
+    assert len(unsaved_of(viewer)) == 1
+    layer.name = "Cells: DNA/2 - Points"
+    save(viewer)
+    assert [x.name for x in folder.iterdir()] == ["Cells_ DNA_2 - Points.csv"]
+
+
+@pytest.mark.parametrize("answer", [RESTORE, DISCARD])
+def test_points_of_a_killed_process_are_offered(
+    user, path, tmp_path, monkeypatch, answer
+):
+    job = {"path": str(path), "home": str(tmp_path / "data"), "count": 5}
+    process = subprocess.Popen(
+        [sys.executable, points_process.__file__],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    with process:
+        process.stdin.write(json.dumps(job).encode() + b"\n")
+        process.stdin.flush()
+        word, pid = process.stdout.readline().split()
+        assert word == b"ready"
+        for _ in range(job["count"]):
+            assert process.stdout.readline().startswith(b"kept")
+        os.kill(int(pid), signal.SIGKILL)
+        process.stdin.close()
+        process.stdout.read()
+    user.answer = answer
+    viewer = opened(path, monkeypatch)
+    ((text,),) = user.take_asked()
+    assert text.startswith("5 points of 'spots' (cells.ome.zarr, today ")
+    if answer == DISCARD:
+        assert "spots" not in viewer.layers
+    else:
+        layer = viewer.layers["spots"]
+        expected = [[float(number), 2.0 * number] for number in range(5)]
+        np.testing.assert_allclose(world(layer), expected)
+        assert layer.features["kind"].tolist() == [f"k{i}" for i in range(5)]
+        assert [x.name for x in unsaved_of(viewer)] == ["spots"]
+        save(viewer)
+        assert len(pd.read_csv(path.parent / "cells.points/spots.csv")) == 5
+    close(viewer)
+    opened(path, monkeypatch)
+    assert user.take_asked() == []
+
+
+def test_points_go_and_come_with_their_field(user, tmp_path, monkeypatch):
+    plate = tmp_path / "p.ome.zarr"
+    write_plate(plate, grid=(1, 2), fields=1, shape=(1, 64, 80))
+    viewer = opened(plate, monkeypatch)
+    browser = session_of(viewer).browser
+    monkeypatch.setattr(settings, "saves_when_moving_on", lambda: True)
+    browser.show_field("A/1", "0")
+    draw(viewer)
+    browser.show_field("A/2", "0")
+    assert "spots" not in viewer.layers
+    assert len(pd.read_csv(tmp_path / "p.points/A/1/0/spots.csv")) == 3
+    draw(viewer, places=[[1.0, 1.0]])
+    browser.show_field("A/1", "0")
+    assert len(viewer.layers["spots"].data) == 3
+    browser.show_field("A/2", "0")
+    assert len(viewer.layers["spots"].data) == 1
+    assert unsaved_of(viewer) == []
