@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import ChunkError, CorruptDataError, NodeNotFoundError
 from napari_ngff.store.arrays.boxes import Box, box_of, intersect_boxes, whole_box
+from napari_ngff.store.arrays.lazy_array import ArrayWindow
 from napari_ngff.store.arrays.parse_array import IndirectError, parse_array
 from napari_ngff.store.arrays.region_read import (
     RegionRead,
@@ -214,8 +215,10 @@ class ChunkedArray:
         IndexError
             For any other index.
         """
-        box, kept = normalise_index(index, self.shape)
-        return self.read(box)[tuple(slice(None) if keep else 0 for keep in kept)]
+        window = ArrayWindow.whole_source(self).select_index(index)
+        if window is None:
+            raise IndexError("only integers and slices of step 1 can be read")
+        return window.read()[()]
 
     def read(
         self,
@@ -296,33 +299,3 @@ class ChunkedArray:
         """Read a chunk of a remote array into `cache`."""
         if self.cached_chunk(cell) is None:
             self.read(box_of(cell, self.chunks, self.shape), on_error)
-
-
-def normalise_index(index: Any, shape: Shape) -> tuple[Box, tuple[bool, ...]]:
-    """Convert an index into a box, and whether each axis stays."""
-    items = list(index) if isinstance(index, tuple) else [index]
-    dots = [i for i, item in enumerate(items) if item is Ellipsis]
-    if len(dots) > 1 or len(items) - len(dots) > len(shape):
-        raise IndexError(f"index {index!r} for {len(shape)} axes")
-    split = dots[0] if dots else len(items)
-    # As in numpy, axes without an index are read whole: where "..." stands, else at the
-    # end.
-    rest = [slice(None)] * (len(shape) - len(items) + len(dots))
-    items[split : split + 1] = rest
-    box: list[tuple[int, int]] = []
-    kept: list[bool] = []
-    for item, n in zip(items, shape, strict=True):
-        if isinstance(item, slice):
-            start, stop, step = item.indices(n)
-            if step != 1:
-                raise IndexError("only slices of step 1 can be read")
-            # An empty slice such as 5:2 is a box of length 0, as in numpy.
-            box.append((start, max(start, stop)))
-            kept.append(True)
-            continue
-        number = item.__index__() if hasattr(item, "__index__") else None
-        if number is None or not -n <= number < n:
-            raise IndexError(f"index {item!r} for an axis of {n}")
-        box.append((number % n, number % n + 1))
-        kept.append(False)
-    return tuple(box), tuple(kept)

@@ -20,8 +20,9 @@ import numpy as np
 from napari_ngff.store.arrays.boxes import box_shape, order_block, whole_box
 
 if TYPE_CHECKING:
+    from dask.array.core import Array as DaskArray
+
     from napari_ngff.store.arrays.boxes import AxisOrder, Box
-    from napari_ngff.store.arrays.graph_array import GraphArray
 
 # bool is an int for Python, but a mask for numpy.
 NOT_PLAIN = (np.ndarray, list, bool)
@@ -216,13 +217,14 @@ class BlankArray:
 class LazyArray:
     """An array over an `ArrayWindow` that counts as one of dask.
 
-    Made by `LazyArray.of_window`. What is not here is done by the `GraphArray` of the
-    same window.
+    Made by `LazyArray.of_window`. What is not here is done by an array of dask of the
+    same window, which is made when it is first needed. (dask's own arrays handle each
+    chunk of the whole array at every slice: dask#8570.)
     """
 
     __slots__ = ("__weakref__", "_made", "_shape", "_token", "_window")
 
-    _made: GraphArray | None
+    _made: DaskArray | None
     _shape: tuple[int, ...]
     _token: str
     _window: ArrayWindow
@@ -260,18 +262,36 @@ class LazyArray:
         msg = "The class of a lazy array stays."
         raise TypeError(msg)
 
-    def as_dask(self) -> GraphArray:
+    def as_dask(self) -> DaskArray:
         """Return the array of dask, made when it is first needed."""
         if self._made is None:
-            from napari_ngff.store.arrays.graph_array import GraphArray
+            from dask.array import from_array
 
-            self._made = GraphArray.of_window(self._window, self._token)
+            window = self._window
+            # `inline_array`: the window is in each task, so that no task of its own has
+            # to pass it on; `name`: hashing the source would read it. What dask
+            # computes types with is an empty array.
+            self._made = from_array(
+                window,
+                chunks=window.chunk_lengths(),
+                name=self._name,
+                inline_array=True,
+                fancy=False,
+                meta=np.empty((0,) * window.ndim, dtype=window.dtype),
+            )
         return self._made
+
+    @property
+    def _name(self) -> str:
+        # napari's cache of dask results goes by names: other windows of a source need
+        # other names.
+        return f"{self._token}-{self._window.box}-{self._window.order}"
 
     @property
     def window(self) -> ArrayWindow | None:
         """The window; None once dask has changed the array in place."""
-        return self._window if self._made is None else self._made.window
+        made = self._made
+        return self._window if made is None or made.name == self._name else None
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -321,11 +341,11 @@ class LazyArray:
 
     # Pickled as dask's own array, so that a worker on a cluster does not need this
     # class.
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> Any:
         return self.as_dask().__reduce__()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        return self.as_dask().__deepcopy__(memo)  # type: ignore[no-untyped-call]
+        return self.as_dask().__deepcopy__(memo)
 
     def __getitem__(self, index: Any) -> Any:
         window = self.window
