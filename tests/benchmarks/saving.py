@@ -119,7 +119,7 @@ def by_levels(
     kinds = [Axis(letter, "space") for letter in axes]
     outline = PyramidPlan.choose_shapes(pixels.shape, kinds, ones, ones, levels=LEVELS)
     reducers = [
-        (LevelReduction.between_shapes(fine, coarse, method, step), step)
+        LevelReduction.between_shapes(fine, coarse, method, step)
         for fine, coarse, step in outline.steps
     ]
     with NewHierarchy(folder / "new.zarr") as draft:

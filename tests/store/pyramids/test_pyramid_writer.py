@@ -15,13 +15,9 @@ from hypothesis import strategies as st
 
 from napari_ngff.metadata.model import Axis
 from napari_ngff.store.arrays.new_array import NewArray
-from napari_ngff.store.pyramids.level_reduction import LevelReduction
+from napari_ngff.store.pyramids.level_reduction import LevelReduction, block_mean
 from napari_ngff.store.pyramids.pyramid_plan import PyramidPlan
-from napari_ngff.store.pyramids.pyramid_writer import (
-    MeanReducer,
-    PyramidWriter,
-    coarser_shape,
-)
+from napari_ngff.store.pyramids.pyramid_writer import PyramidWriter, coarser_shape
 from napari_ngff.store.write.new_hierarchy import NewHierarchy
 
 ZYX = (Axis("z", "space"), Axis("y", "space"), Axis("x", "space"))
@@ -66,7 +62,7 @@ def write(path, pixels, factors, chunks, reducer, *, version="0.5", **options):
         for i, shape in enumerate(shapes)
     ]
     reducers = [
-        (reducer(fine, coarse, step), step)
+        reducer(fine, coarse, step)
         for (fine, coarse), step in zip(
             itertools.pairwise(shapes), factors, strict=True
         )
@@ -78,8 +74,8 @@ def write(path, pixels, factors, chunks, reducer, *, version="0.5", **options):
     return [zarr.open_array(path / str(i), mode="r")[...] for i in range(len(shapes))]
 
 
-def mean(_fine, _coarse, step):
-    return MeanReducer(step)
+def mean(fine, coarse, step):
+    return LevelReduction.between_shapes(fine, coarse, "mean", step)
 
 
 def mode(fine, coarse, step):
@@ -150,7 +146,7 @@ def blocks(draw, dtypes):
 @given(blocks(INTEGERS))
 def test_means_of_integers_are_exact(drawn):
     pixels, factors = drawn
-    found = MeanReducer(factors).reduce(pixels, ())
+    found = block_mean(pixels, factors)
     assert found.dtype == pixels.dtype
     assert found.shape == coarser_shape(pixels.shape, factors)
     for place, block in blocks_of(pixels, factors):
@@ -162,7 +158,7 @@ def test_means_of_integers_are_exact(drawn):
 @given(blocks(FLOATS))
 def test_means_of_floats_never_overflow(drawn):
     pixels, factors = drawn
-    found = MeanReducer(factors).reduce(pixels, ())
+    found = block_mean(pixels, factors)
     assert found.dtype == pixels.dtype
     assert found.shape == coarser_shape(pixels.shape, factors)
     for place, block in blocks_of(pixels, factors):
@@ -178,7 +174,7 @@ def test_means_of_floats_never_overflow(drawn):
 def test_means_of_no_numbers_are_none(value):
     pixels = np.ones((4, 4))
     pixels[0, 0] = value
-    found = MeanReducer((2, 2)).reduce(pixels, ())
+    found = block_mean(pixels, (2, 2))
     np.testing.assert_array_equal(found, [[value, 1], [1, 1]])
 
 
@@ -216,7 +212,7 @@ def test_source_is_read_once_in_its_own_chunks(tmp_path):
     source = Pixels(pixels)
     with NewHierarchy(tmp_path / "new") as draft:
         arrays = outline.describe_arrays(pixels.dtype, ("z", "y", "x"), shuffle=False)
-        reducers = [(MeanReducer(step), step) for _, _, step in outline.steps]
+        reducers = [mean(*step) for step in outline.steps]
         PyramidWriter(draft, arrays, reducers, "0.5", outline.tile).write_levels(source)
     assert outline.tile == (4, 300, 300)
     assert len(source.boxes) == len(set(source.boxes)) == 8
@@ -234,7 +230,7 @@ def test_memory_does_not_grow_with_the_image(tmp_path, size):
     outline = PyramidPlan.choose_shapes((size, size), ZYX[1:], (1, 1), (1, 1), levels=5)
     arrays = outline.describe_arrays(source.dtype, ("y", "x"), shuffle=False)
     reducers = [
-        (LevelReduction.between_shapes(fine, coarse, "mode", step), step)
+        LevelReduction.between_shapes(fine, coarse, "mode", step)
         for fine, coarse, step in outline.steps
     ]
     with NewHierarchy(tmp_path / "new") as draft:
@@ -253,8 +249,8 @@ def test_an_error_of_the_source_ends_it(tmp_path):
 
     outline = PyramidPlan.choose_shapes((600, 600), ZYX[1:], (1, 1), (1, 1))
     arrays = outline.describe_arrays(np.dtype("uint8"), ("y", "x"), shuffle=False)
+    reducers = [mean(*step) for step in outline.steps]
+    source = Broken(np.zeros((600, 600), np.uint8))
     with pytest.raises(OSError, match="gone"), NewHierarchy(tmp_path / "new") as draft:
-        PyramidWriter(
-            draft, arrays, [(MeanReducer((2, 2)), (2, 2))] * 2, "0.5", (512, 512)
-        ).write_levels(Broken(np.zeros((600, 600), np.uint8)))
+        PyramidWriter(draft, arrays, reducers, "0.5", (512, 512)).write_levels(source)
     assert list(tmp_path.iterdir()) == []

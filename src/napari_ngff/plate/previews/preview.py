@@ -19,8 +19,8 @@ from napari_ngff.metadata.model import Channel, GroupKind
 from napari_ngff.store.arrays.chunked_array import ChunkedArray, open_array
 from napari_ngff.store.hierarchy.location import Location
 from napari_ngff.store.hierarchy.node import read_node
+from napari_ngff.store.pyramids.level_reduction import block_mean
 from napari_ngff.store.pyramids.pyramid import open_pyramid
-from napari_ngff.store.pyramids.pyramid_writer import MeanReducer
 from napari_ngff.store.sources.server_logins import server_of
 
 if TYPE_CHECKING:
@@ -332,7 +332,7 @@ def block_means(plane: Pixels) -> Pixels:
     # Whole blocks only: a row or column that is left over would be of fewer pixels.
     height, width = plane.shape[0] // y * y, plane.shape[1] // x * x
     plane = plane.view(np.uint8) if plane.dtype.kind == "b" else plane
-    return MeanReducer((y, x)).reduce(plane[:height, :width], ())
+    return block_mean(plane[:height, :width], (y, x))
 
 
 def mix_channels(preview: PreviewPixels, limits: Sequence[Limits]) -> Pixels:

@@ -12,18 +12,14 @@ from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.arrays.encoding import ChunkEncoder
 from napari_ngff.store.arrays.stored_objects import DOCUMENTS, ArrayObjects, join_key
 from napari_ngff.store.pyramids.level_reduction import LevelReduction
-from napari_ngff.store.pyramids.pyramid_writer import MeanReducer
 from napari_ngff.store.write.new_objects import target_source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import numpy as np
-
     from napari_ngff.store.arrays.boxes import Box
     from napari_ngff.store.arrays.chunk_layout import Shape
     from napari_ngff.store.convert.array_task import ArrayTask
-    from napari_ngff.store.pyramids.level_reduction import Method
     from napari_ngff.store.sources.source import Source
 
 
@@ -54,36 +50,16 @@ class OpenedTask:
 
     @cached_property
     def reduction(self) -> LevelReduction:
-        """How the level follows from the finer one, of labels."""
-        method: Method = "mode" if self.task.method == "mode" else "nearest"
-        return LevelReduction.between_shapes(
-            self.source.shape, self.target.shape, method, self.task.factors
-        )
-
-    def reduce_voxels(self, box: Box) -> np.ndarray[Any, Any]:
-        """Make a box of the level from the finer one."""
-        reducer = self.reduction
-        if self.task.method == "mean":
-            block = self.source.read(self.finer_box(box), keep=False)
-            return MeanReducer(self.task.factors).reduce(block, box)
-        return reducer.reduce(
-            self.source.read(reducer.source_box(box), keep=False), box
-        )
-
-    def finer_box(self, box: Box) -> Box:
-        """Return the voxels of the finer level in a box."""
-        return tuple(
-            (start * f, min(stop * f, n))
-            for (start, stop), f, n in zip(
-                box, self.task.factors, self.source.shape, strict=True
-            )
-        )
+        """How the level follows from the finer one."""
+        fine, coarse, task = self.source.shape, self.target.shape, self.task
+        method: Any = task.method
+        return LevelReduction.between_shapes(fine, coarse, method, task.factors)
 
     def source_boxes(self, box: Box) -> Iterator[tuple[tuple[slice, ...], Box]]:
         """Yield the parts of a box, each with the box of the source that fills it."""
         region = self.task.region
         if self.task.method:
-            yield (...,), self.finer_box(box)  # type: ignore[misc]
+            yield (...,), self.reduction.source_box(box)  # type: ignore[misc]
             return
         moved = [
             (start + first, stop + first)

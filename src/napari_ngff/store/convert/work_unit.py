@@ -421,13 +421,12 @@ def _read_voxels(
     def keep_problem(error: ChunkError) -> None:
         written.problems.append(error_text(error))
 
-    if opened.task.method:
-        return opened.reduce_voxels(part)
-    on_error = keep_problem if unit.skips else None
-    array = opened.source
+    array, method = opened.source, opened.task.method
+    on_error = keep_problem if unit.skips and not method else None
     boxes = list(opened.source_boxes(part))
     if len(boxes) == 1:
-        return array.read(boxes[0][1], on_error, keep=False)
+        voxels = array.read(boxes[0][1], on_error, keep=False)
+        return opened.reduction.reduce(voxels, part) if method else voxels
     voxels = np.empty(box_shape(part), array.dtype)
     for place, box in boxes:
         voxels[place] = array.read(box, on_error, keep=False)

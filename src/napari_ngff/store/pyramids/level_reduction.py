@@ -1,5 +1,6 @@
-"""Reduces label ids to coarser levels; each id of a coarser level occurs in its block.
+"""Reduces pixels and label ids to coarser levels.
 
+*mean* is for images. Of labels, each id of a coarser level occurs in its block:
 *nearest* takes one voxel of each block, usually the first (``fine[::f]``). *mode* takes
 the most frequent id of the block, of equally frequent ones the smallest but 0: else a
 stroke in one plane would be in no level of half the planes. Blocks depend only on the
@@ -231,7 +232,85 @@ def _count_weight(
     return weight
 
 
-Method = Literal["nearest", "mode"]
+def _add_blocks(block: Array, factors: tuple[int, ...], wide: np.dtype[Any]) -> Array:
+    """Add up the voxels of each block, axis by axis, in a type that holds the sums."""
+    total = block.astype(wide) if max(factors, default=1) == 1 else block
+    for axis, factor in enumerate(factors):
+        if factor == 1:
+            continue
+        before = (slice(None),) * axis
+        first, *others = (
+            total[(*before, slice(start, None, factor))] for start in range(factor)
+        )
+        total = first.astype(wide)
+        for part in others:
+            total += part
+    return total
+
+
+def _integer_mean(block: Array, factors: tuple[int, ...]) -> Any:
+    dtype, count = block.dtype, math.prod(factors)
+    bits = 8 * dtype.itemsize + count.bit_length()
+    sizes = (size for size in (2, 4, 8) if 8 * size >= bits)
+    if size := next(sizes, 0):
+        wide = np.dtype(f"{dtype.kind}{size}")
+        total = _add_blocks(block, factors, wide)
+        total += wide.type(count // 2)
+        return total // wide.type(count)
+    # The sums may fit into no type; those of quotients and of remainders fit.
+    wide = np.dtype(f"{dtype.kind}8")
+    n = wide.type(count)
+    quotients, rests = (
+        _add_blocks(part, factors, wide) for part in np.divmod(block, n)
+    )
+    return quotients + (rests + n // wide.type(2)) // n
+
+
+def _float_mean(block: Array, factors: tuple[int, ...]) -> Array:
+    count = math.prod(factors)
+    wide = np.dtype(np.float64)
+    # Not a number, and infinity of both signs, are no reason to warn.
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = _add_blocks(block, factors, wide) / count
+        if block.dtype.itemsize == 8 and not np.isfinite(mean).all():
+            # The sum of huge numbers may overflow, where their mean does not.
+            scale = 0.5 ** count.bit_length()
+            small = _add_blocks(block * scale, factors, wide) / count
+            top = np.finfo(wide).max * scale
+            np.clip(small, -top, top, out=small, where=np.isfinite(small))
+            mean = np.where(np.isfinite(mean), mean, small / scale)
+    return mean
+
+
+def block_mean(block: Array, factors: tuple[int, ...]) -> Array:
+    """Take the mean of each block; of integers the nearest one, halves upwards.
+
+    It is exact for integers of every type. A block of truth values becomes true if at
+    least half of them are.
+
+    Parameters
+    ----------
+    block
+        The voxels.
+    factors
+        Voxels of a block per axis; the last block may have fewer.
+    """
+    dtype = block.dtype
+    if dtype.kind == "b":
+        return block_mean(block.astype(np.uint8), factors).astype(dtype)
+    for axis, factor in enumerate(factors):
+        rest = block.shape[axis] % factor
+        if rest:
+            # The last blocks are smaller: means of the voxels that they have.
+            whole, last = np.split(block, [block.shape[axis] - rest], axis)
+            smaller = (*factors[:axis], rest, *factors[axis + 1 :])
+            halves = block_mean(whole, factors), block_mean(last, smaller)
+            return np.concatenate(halves, axis, dtype=dtype)
+    mean_of = _float_mean if dtype.kind == "f" else _integer_mean
+    return mean_of(block, factors).astype(dtype, copy=False)
+
+
+Method = Literal["nearest", "mode", "mean"]
 
 
 def method_named(name: str | None) -> Method:
@@ -338,11 +417,16 @@ class LevelReduction:
     steps
         Per axis.
     method
-        Of choosing an id.
+        Of choosing an id, or "mean".
     """
 
     steps: tuple[AxisSteps, ...]
     method: Method = "nearest"
+
+    @property
+    def factors(self) -> tuple[int, ...]:
+        """Voxels of a block per axis, where whole numbers fit."""
+        return tuple(steps.factor or 1 for steps in self.steps)
 
     @classmethod
     def between_shapes(
@@ -380,9 +464,9 @@ class LevelReduction:
     def target_box(self, box: Box) -> Box | None:
         """Return the part of the coarser level that a box of the finer one changes."""
         spans = tuple(
-            steps.blocks_meeting(*span)
-            if self.method == "mode"
-            else steps.blocks_sampling(*span)
+            steps.blocks_sampling(*span)
+            if self.method == "nearest"
+            else steps.blocks_meeting(*span)
             for steps, span in zip(self.steps, box, strict=True)
         )
         return spans if all(start < stop for start, stop in spans) else None
@@ -419,7 +503,7 @@ class LevelReduction:
 
     def source_box(self, box: Box) -> Box:
         """Return the part of the finer level that makes a box of the coarser one."""
-        if self.method == "mode":
+        if self.method != "nearest":
             return tuple(
                 (int(steps.block_start(a)), int(steps.block_stop(b - 1)))
                 for steps, (a, b) in zip(self.steps, box, strict=True)
@@ -439,6 +523,8 @@ class LevelReduction:
         box
             Of the coarser level.
         """
+        if self.method == "mean":
+            return block_mean(block, self.factors)
         # Axis by axis: each slice is a view, or makes the next step smaller.
         if self.method == "nearest":
             sampled = block

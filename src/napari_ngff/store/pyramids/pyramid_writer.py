@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from napari_ngff.store.arrays.boxes import (
     box_of,
@@ -27,108 +26,26 @@ from napari_ngff.store.arrays.boxes import (
 from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.arrays.encoding import ChunkEncoder, encode_shard
 from napari_ngff.store.arrays.stored_objects import ArrayObjects
+from napari_ngff.store.pyramids.level_reduction import LevelReduction
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.threads import CORES, share_work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from napari_ngff.metadata.model import Axis
     from napari_ngff.store.arrays.boxes import Box
     from napari_ngff.store.arrays.chunk_layout import Shape
     from napari_ngff.store.arrays.lazy_array import ArraySource
     from napari_ngff.store.arrays.new_array import NewArray
-    from napari_ngff.store.pyramids.level_reduction import LevelReduction
+    from napari_ngff.store.pyramids.level_reduction import Array, Method
+    from napari_ngff.store.pyramids.pyramid_plan import PyramidPlan
     from napari_ngff.store.write.new_hierarchy import NewHierarchy
-
-Array = npt.NDArray[Any]
 
 
 def coarser_shape(shape: Shape, factors: Shape) -> Shape:
     """Return the shape of the coarser level; its last voxels may cover fewer voxels."""
     return tuple(-(-n // f) for n, f in zip(shape, factors, strict=True))
-
-
-@dataclass(frozen=True, slots=True)
-class MeanReducer:
-    """Mean of the voxels of a block; of integers the nearest one, halves upwards.
-
-    It is exact for integers of every type. A block of truth values becomes true if at
-    least half of them are.
-
-    Attributes
-    ----------
-    factors
-        Voxels of a block per axis; the last block may have fewer.
-    """
-
-    factors: Shape
-
-    def reduce(self, block: Array, box: Box) -> Array:
-        """Compute a box of the coarser level; its type is that of the block."""
-        dtype = block.dtype
-        if dtype.kind == "b":
-            return self.reduce(block.astype(np.uint8), box).astype(dtype)
-        for axis, factor in enumerate(self.factors):
-            rest = block.shape[axis] % factor
-            if rest:
-                # The last blocks are smaller: means of the voxels that they have.
-                last = (*self.factors[:axis], rest, *self.factors[axis + 1 :])
-                parts = np.split(block, [block.shape[axis] - rest], axis)
-                reducers = self, MeanReducer(last)
-                halves = map(MeanReducer.reduce, reducers, parts, (box, box))
-                return np.concatenate([*halves], axis, dtype=dtype)
-        mean_of = _float_mean if dtype.kind == "f" else _integer_mean
-        return mean_of(block, self.factors).astype(dtype, copy=False)
-
-
-def _add_blocks(block: Array, factors: Shape, wide: np.dtype[Any]) -> Array:
-    """Add up the voxels of each block, axis by axis, in a type that holds the sums."""
-    total = block.astype(wide) if max(factors, default=1) == 1 else block
-    for axis, factor in enumerate(factors):
-        if factor == 1:
-            continue
-        before = (slice(None),) * axis
-        first, *others = (
-            total[(*before, slice(start, None, factor))] for start in range(factor)
-        )
-        total = first.astype(wide)
-        for part in others:
-            total += part
-    return total
-
-
-def _integer_mean(block: Array, factors: Shape) -> Any:
-    dtype, count = block.dtype, math.prod(factors)
-    bits = 8 * dtype.itemsize + count.bit_length()
-    sizes = (size for size in (2, 4, 8) if 8 * size >= bits)
-    if size := next(sizes, 0):
-        wide = np.dtype(f"{dtype.kind}{size}")
-        total = _add_blocks(block, factors, wide)
-        total += wide.type(count // 2)
-        return total // wide.type(count)
-    # The sums may fit into no type; those of quotients and of remainders fit.
-    wide = np.dtype(f"{dtype.kind}8")
-    n = wide.type(count)
-    quotients, rests = (
-        _add_blocks(part, factors, wide) for part in np.divmod(block, n)
-    )
-    return quotients + (rests + n // wide.type(2)) // n
-
-
-def _float_mean(block: Array, factors: Shape) -> Array:
-    count = math.prod(factors)
-    wide = np.dtype(np.float64)
-    # Not a number, and infinity of both signs, are no reason to warn.
-    with np.errstate(over="ignore", invalid="ignore"):
-        mean = _add_blocks(block, factors, wide) / count
-        if block.dtype.itemsize == 8 and not np.isfinite(mean).all():
-            # The sum of huge numbers may overflow, where their mean does not.
-            scale = 0.5 ** count.bit_length()
-            small = _add_blocks(block * scale, factors, wide) / count
-            top = np.finfo(wide).max * scale
-            np.clip(small, -top, top, out=small, where=np.isfinite(small))
-            mean = np.where(np.isfinite(mean), mean, small / scale)
-    return mean
 
 
 @dataclass(slots=True)
@@ -139,8 +56,7 @@ class _LevelState:
     new: NewArray
     encoder: ChunkEncoder
     objects: ArrayObjects
-    reducer: MeanReducer | LevelReduction | None = None
-    factors: Shape = ()
+    reduction: LevelReduction | None = None
     partial: dict[Shape, tuple[Array, list[int]]] = field(default_factory=dict)
     shards: dict[Shape, dict[Shape, bytes | None]] = field(default_factory=dict)
 
@@ -162,8 +78,8 @@ class PyramidWriter:
     arrays
         Path in the draft and description of each level, the finest first. Shapes
         follow by `coarser_shape`; chunks hold whole blocks, or the whole axis.
-    reducers
-        Reducer of each level but the first, with the voxels of a block per axis.
+    reductions
+        How each level but the first follows from the one before.
     version
         Of OME-Zarr.
     tile
@@ -180,7 +96,7 @@ class PyramidWriter:
         self,
         draft: NewHierarchy,
         arrays: Sequence[tuple[str, NewArray]],
-        reducers: Sequence[tuple[MeanReducer | LevelReduction, Shape]],
+        reductions: Sequence[LevelReduction],
         version: str,
         tile: Shape,
     ) -> None:
@@ -198,9 +114,9 @@ class PyramidWriter:
             encoder = ChunkEncoder.from_document(document, layout)
             objects = ArrayObjects(source, path, layout)
             self._levels.append(_LevelState(path, new, encoder, objects))
-        # One reducer less than levels: the coarsest is not reduced.
-        for level, (reducer, factors) in zip(self._levels, reducers, strict=False):
-            level.reducer, level.factors = reducer, factors
+        # One less than levels: the coarsest is not reduced.
+        for level, reduction in zip(self._levels, reductions, strict=False):
+            level.reduction = reduction
 
     def write_levels(
         self,
@@ -242,7 +158,8 @@ class PyramidWriter:
         block.
         """
         grids = [coarser_shape(self._levels[0].new.shape, self.tile)]
-        steps = [level.factors for level in self._levels if level.factors]
+        reductions = (level.reduction for level in self._levels)
+        steps = [reduction.factors for reduction in reductions if reduction]
         for factors in steps:
             grids.append(coarser_shape(grids[-1], factors))
 
@@ -287,9 +204,9 @@ class PyramidWriter:
         that.
         """
         level = self._levels[number]
-        if level.reducer is None:
+        if level.reduction is None:
             return
-        spans = zip(level.cell_box(cell), level.factors, strict=True)
+        spans = zip(level.cell_box(cell), level.reduction.factors, strict=True)
         # Chunks begin at whole blocks (see `arrays`), so only the end is rounded, at
         # the border.
         box = tuple((a // f, -(-b // f)) for (a, b), f in spans)
@@ -298,7 +215,7 @@ class PyramidWriter:
             fill = level.encoder.layout.fill_value
             reduced = np.full(box_shape(box), fill, voxels.dtype)
         else:
-            reduced = level.reducer.reduce(voxels, box)
+            reduced = level.reduction.reduce(voxels, box)
         yield from self._fill_chunks(self._levels[number + 1], box, reduced)
 
     def _fill_chunks(
@@ -353,3 +270,30 @@ class PyramidWriter:
         joined = encode_shard(index, stored)
         if joined is not None:
             self.draft.put(f"{level.path}/{level.objects.object_key(unit)}", joined)
+
+
+def open_pyramid_writer(
+    draft: NewHierarchy,
+    path: str,
+    plan: PyramidPlan,
+    axes: Sequence[Axis],
+    dtype: np.dtype[Any],
+    version: str,
+    *,
+    is_label: bool,
+) -> PyramidWriter:
+    """Create the arrays of a pyramid in the group at `path`, and return their writer.
+
+    Coarser levels are the mean of an image, or the mode of labels.
+    """
+    names = tuple(axis.name for axis in axes)
+    arrays = [
+        (f"{path}/{level}".lstrip("/"), new)
+        for level, new in plan.describe_arrays(dtype, names, shuffle=not is_label)
+    ]
+    method: Method = "mode" if is_label else "mean"
+    reductions = [
+        LevelReduction.between_shapes(fine, coarse, method, factors)
+        for fine, coarse, factors in plan.steps
+    ]
+    return PyramidWriter(draft, arrays, reductions, version, plan.tile)
