@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.metadata.model import Problem, Severity
-from napari_ngff.store.check.rebuild_level import count_strangers
+from napari_ngff.store.arrays.boxes import box_of, cells_in, whole_box
 from napari_ngff.store.pyramids.pyramid import LevelSource, Pyramid, open_pyramid
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
+    import numpy.typing as npt
+
+    from napari_ngff.store.arrays.boxes import Box
     from napari_ngff.store.arrays.chunked_array import ChunkedArray
     from napari_ngff.store.hierarchy.node import Node
 
@@ -205,6 +211,89 @@ def check_ids(
                     consequence,
                 ),
             )
+
+
+def count_strangers(
+    fine: ChunkedArray,
+    coarse: ChunkedArray,
+    cancel: Callable[[], bool] | None = None,
+) -> int:
+    """Count voxels of a level whose id the finer level does not have there.
+
+    Reads both levels once, a stored object of the coarser one at a time.
+
+    Parameters
+    ----------
+    fine, coarse
+        Two levels of one pyramid, of equal axes.
+    cancel
+        Asked before each object whether to stop.
+
+    Returns
+    -------
+    int
+        0 for a level made by nearest, stride or mode, with whatever offset: one voxel
+        of the finer level more on each side counts as there.
+    """
+    pairs = list(zip(fine.shape, coarse.shape, strict=True))
+    factors = [n / m for n, m in pairs]
+    # One voxel more on each side: writers take different voxels of a block, and round
+    # differently. Those that take every n-th voxel may leave some over at the end.
+    margins = [1 + (n % m if n % m < n // m else 0) for n, m in pairs]
+    strangers = 0
+    for cell in cells_in(whole_box(coarse.shape), coarse.shards or coarse.chunks):
+        if cancel is not None and cancel():
+            break
+        box = box_of(cell, coarse.shards or coarse.chunks, coarse.shape)
+        sources = tuple(
+            # Rounded up: the last voxel of a box may stand for a part of a block only.
+            (max(start * n // m - before, 0), min(-(-stop * n // m) + 1, n))
+            for (start, stop), n, m, before in zip(
+                box, fine.shape, coarse.shape, margins, strict=True
+            )
+        )
+        ids, below = coarse.read(box), fine.read(sources)
+        strangers += count_unmatched(ids, below, (box, sources), factors, margins)
+    return strangers
+
+
+def count_unmatched(
+    ids: npt.NDArray[Any],
+    below: npt.NDArray[Any],
+    boxes: tuple[Box, Box],
+    factors: Sequence[float],
+    margins: Sequence[int],
+) -> int:
+    """Count ids of a block of the coarser level that no voxel `below` them has."""
+    # Per axis: the first finer voxel that each voxel of the box stands for, as an
+    # index of `below`. Factors need not be whole numbers, where sizes are odd.
+    first = [
+        np.floor(np.arange(start, stop) * factor).astype(int) - corner
+        for (start, stop), (corner, _), factor in zip(*boxes, factors, strict=True)
+    ]
+    reach = [
+        range(-before, math.ceil(factor) + 1)
+        for before, factor in zip(margins, factors, strict=True)
+    ]
+    # The voxel itself first: it settles nearly all, and the rest are few.
+    corners = np.ix_(
+        *(f.clip(0, n - 1) for f, n in zip(first, below.shape, strict=True))
+    )
+    differs = below[corners] != ids
+    # Positions, shape (axes, unmatched), and their ids: both shrink with each offset.
+    positions, unmatched = np.array(differs.nonzero()), ids[differs]
+    for offset in itertools.product(*reach):
+        index = tuple(
+            (starts[axis] + step).clip(0, size - 1)
+            for starts, axis, step, size in zip(
+                first, positions, offset, below.shape, strict=True
+            )
+        )
+        differs = below[index] != unmatched
+        positions, unmatched = positions[:, differs], unmatched[differs]
+        if not unmatched.size:
+            break
+    return int(unmatched.size)
 
 
 def arrays_of(pyramid: Pyramid) -> Iterator[ChunkedArray]:

@@ -29,12 +29,14 @@ from napari_ngff.store.arrays.array_writer import ArrayWriter
 from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.arrays.stored_objects import join_key
 from napari_ngff.store.check.branches import label_paths
-from napari_ngff.store.check.rebuild_level import count_strangers, rebuild_level
+from napari_ngff.store.check.images import count_strangers
 from napari_ngff.store.check.visit_groups import check_hierarchy
+from napari_ngff.store.convert.rebuild_pyramid import ReplacedLevel, read_documents
 from napari_ngff.store.hierarchy.consolidated import update_copies
 from napari_ngff.store.hierarchy.json_text import dump_like
 from napari_ngff.store.hierarchy.node import read_node
 from napari_ngff.store.limits import parse_json
+from napari_ngff.store.pyramids.level_reduction import LevelReduction
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.write.begin import begin_transaction
 from napari_ngff.store.write.replace_file import rename_aside, replace_when_done
@@ -397,14 +399,14 @@ def rebuild_labels(
         image = read_node(location, node.zarr_format).metadata.image
         levels = image.multiscales[0].levels if image is not None else ()
         keys = [location.object_key(level.path) for level in levels]
-        done += rebuild_levels(node, keys, progress, cancel)
+        done += rebuild_levels(node, keys, progress or (lambda path: None), cancel)
     return tuple(done)
 
 
 def rebuild_levels(
     node: Node,
     keys: list[str],
-    progress: ReportStep | None,
+    report: ReportStep,
     cancel: Callable[[], bool] | None,
 ) -> Iterator[RepairedFile]:
     """Make the levels again from the first strange one on."""
@@ -420,7 +422,18 @@ def rebuild_levels(
                 join_key(source.name, coarser), join_key(source.name, kept)
             )
             can_undo = repaired.is_unchanged
-            rebuild_level(fine, coarse, transaction, kept, progress)
+            shapes = fine.shape, coarse.shape
+            replaced = ReplacedLevel(
+                transaction,
+                finer,
+                coarser,
+                read_documents(source, coarser),
+                "nearest",
+                LevelReduction.between_shapes(*shapes).factors,
+                (finer, coarser),
+            )
+            # An error or a kill before the new level is there leaves the old one.
+            replaced.put_in_place(lambda *_, path=coarser: report(path), kept=kept)
             if can_undo:
                 repaired.note_state()
             yield repaired

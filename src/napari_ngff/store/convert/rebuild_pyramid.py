@@ -8,6 +8,7 @@ levels at most.
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from napari_ngff.errors import OptionError, UnsupportedError
 from napari_ngff.metadata.dump import dump_level
 from napari_ngff.metadata.version import Version
 from napari_ngff.store.arrays.array_writer import ArrayWriter
+from napari_ngff.store.arrays.boxes import whole_box
 from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.arrays.stored_objects import DOCUMENTS, join_key
 from napari_ngff.store.convert.array_document import (
@@ -41,14 +43,15 @@ from napari_ngff.store.write.new_objects import put_object
 from napari_ngff.store.write.transaction import replace_unchanged
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from napari_ngff.metadata.model import JSON, Level, Multiscale
     from napari_ngff.store.arrays.chunk_layout import Shape
     from napari_ngff.store.arrays.chunked_array import ChunkedArray
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.store.sources.revision import Revision
-    from napari_ngff.store.write.transaction import NewTree, Revisions
+    from napari_ngff.store.sources.source import Source
+    from napari_ngff.store.write.transaction import NewTree, Revisions, Transaction
 
 METHODS = ("mean", "mode", "nearest")
 
@@ -95,29 +98,116 @@ class RebuildPlan:
         return own + sum(label.nbytes for label in self.labels)
 
 
-class _ByteCount:
-    """Adds up the bytes of all levels of a run, and reports the sum."""
+@dataclass(frozen=True, slots=True)
+class ReplacedLevel:
+    """A level that is made from the finer one, and takes the place of the old one.
 
-    def __init__(self, total: int, progress: Callable[[int, int], None] | None) -> None:
-        self._done, self._total, self._progress = 0, total, progress
+    Attributes
+    ----------
+    transaction
+        Of the hierarchy, a folder.
+    finer, path
+        Keys of the two levels.
+    documents
+        Of the new level, by name.
+    method, factors
+        See `ArrayTask`.
+    shared
+        Keys of levels that other windows may save meanwhile.
+    """
 
-    def add_bytes(self, nbytes: int) -> None:
-        """Count a unit that is done."""
-        # A level that is made twice is counted twice.
-        self._done = min(self._done + nbytes, self._total)
-        if self._progress is not None:
-            self._progress(self._done, self._total)
+    transaction: Transaction
+    finer: str
+    path: str
+    documents: Mapping[str, bytes]
+    method: str
+    factors: Shape
+    shared: Sequence[str] = ()
+
+    def put_in_place(
+        self,
+        done: Callable[[WorkUnit, Any], None],
+        scheduler: Any = None,
+        kept: str = "",
+    ) -> None:
+        """Make the level, and replace the old one when the new one is complete.
+
+        Parameters
+        ----------
+        done, scheduler
+            See `run_units`.
+        kept
+            See `NewTree.commit`.
+
+        Raises
+        ------
+        ConflictError
+            Where others save into shared levels again and again.
+        UnsupportedError
+            Where this package cannot encode it.
+        OMEZarrError, OSError
+            Where reading or writing fails.
+        """
+        folder = FolderSource(self.transaction.root)
+        zarr_format = 3 if "zarr.json" in self.documents else 2
+
+        def make_level(tree: NewTree) -> Revisions:
+            # Before any is read: a save in another window changes them, and this level
+            # must have it.
+            revisions: dict[str, Revision | None] = {}
+            for path in self.shared:
+                array = open_array(self.transaction.source, path, zarr_format)
+                revisions |= ArrayWriter(array, self.transaction).list_revisions()
+            for name, data in self.documents.items():
+                put_object(folder.root, join_key(tree.key, name), (data,))
+            new = open_array(folder, tree.key, zarr_format)
+            if not new.direct:
+                raise UnsupportedError(
+                    f"{folder.root}/{self.path} cannot be encoded by this package.",
+                    remedy="Convert it, with --codec zstd.",
+                )
+            unit, size = new.shards or new.chunks, new.dtype.itemsize
+            task = ArrayTask(
+                self.finer,
+                tree.key,
+                zarr_format,
+                ArrayRegion(whole_box(new.shape)),
+                False,
+                False,
+                choose_block(unit, unit, new.shape, size, False),
+                size,
+                self.method,
+                self.factors,
+            )
+            units = (
+                WorkUnit(tree.key, index, folder, folder.root, task, index)
+                for index in range(task.count)
+            )
+            with sharing_sources(tree.key):
+                run_units(units, run_unit, done, scheduler)
+            return revisions
+
+        replace_unchanged(self.transaction, self.path, make_level, kept=kept)
+
+
+def read_documents(source: Source, path: str) -> dict[str, bytes]:
+    """Read the documents of an array, by name."""
+    names = (*DOCUMENTS.values(), ".zattrs")
+    found = ((name, source.get(join_key(path, name))) for name in names)
+    return {name: data for name, data in found if data is not None}
 
 
 class _Rebuilding:
     """One run for one image or label image."""
 
-    def __init__(self, plan: RebuildPlan, scheduler: Any, count: _ByteCount) -> None:
+    def __init__(
+        self, plan: RebuildPlan, scheduler: Any, done: Callable[[WorkUnit, Any], None]
+    ) -> None:
         self.plan = plan
         self.node = plan.node
         self.transaction = begin_transaction(plan.node.location.source)
         self.scheduler = scheduler
-        self.count = count
+        self.done = done
         self.unlisted: list[str] = []
 
     def write_levels(self) -> None:
@@ -129,11 +219,24 @@ class _Rebuilding:
         if any(not level.stays and level.path in others for level in plan.levels):
             # Replaced by another shape, for which it is taken out of the list.
             _change_levels(self.node, plan.levels, plan.method, made=False)
+        finer = self.node.location.object_key(finer)
         for level in plan.levels:
-            self.write_level(level, plan.finest, finer, plan.method)
+            path = self.node.location.object_key(level.path)
+            shared = [finer, path] if level.stays else [finer]
+            replaced = ReplacedLevel(
+                self.transaction,
+                finer,
+                path,
+                self._make_documents(level, path),
+                plan.method,
+                level.factors,
+                # Labels, which other windows may save.
+                shared if image.label is not None else (),
+            )
+            replaced.put_in_place(self.done, self.scheduler)
             if not level.stays:
-                self.unlisted.append(self.node.location.object_key(level.path))
-            finer = level.path
+                self.unlisted.append(path)
+            finer = path
 
     def list_levels(self) -> None:
         """List the levels that are there now, and remove all others."""
@@ -153,88 +256,22 @@ class _Rebuilding:
         if keys:
             update_copies(self.transaction, keys)
 
-    def write_level(
-        self, level: RebuiltLevel, finest: ChunkedArray, finer: str, method: str
-    ) -> None:
-        """Make one level, and put it in the place of the old one."""
-        path = self.node.location.object_key(level.path)
-        source = self.node.location.object_key(finer)
-
-        def make_level(tree: NewTree) -> Revisions:
-            read = self._list_revisions(source, path if level.stays else "")
-            for name, data in self._make_documents(level, finest, path).items():
-                put_object(self.transaction.root, join_key(tree.key, name), (data,))
-            self._compute_level(level, tree.key, source, method)
-            return read
-
-        replace_unchanged(self.transaction, path, make_level)
-
-    def _list_revisions(self, *paths: str) -> Revisions:
-        """List the objects of levels of labels, which other windows may save."""
-        image = self.node.metadata.image
-        assert image is not None
-        revisions: dict[str, Revision | None] = {}
-        if image.label is not None:
-            for path in filter(None, paths):
-                array = open_array(self.transaction.source, path, self.node.zarr_format)
-                writer = ArrayWriter(array, self.transaction)
-                revisions |= writer.list_revisions()
-        return revisions
-
-    def _compute_level(
-        self, level: RebuiltLevel, key: str, finer: str, method: str
-    ) -> None:
-        """Compute the voxels of a level from the finer one, and write them."""
-        folder = FolderSource(self.transaction.root)
-        new = open_array(folder, key, self.plan.finest.zarr_format)
-        if not new.direct:
-            raise UnsupportedError(
-                f"{self.node}/{level.path} cannot be encoded by this package.",
-                remedy="Convert it, with --codec zstd.",
-            )
-        unit = new.shards or new.chunks
-        size = new.dtype.itemsize
-        task = ArrayTask(
-            finer,
-            key,
-            new.zarr_format,
-            ArrayRegion(tuple((0, n) for n in new.shape)),
-            False,
-            False,
-            choose_block(unit, unit, new.shape, size, False),
-            size,
-            method,
-            level.factors,
-        )
-        units = (
-            WorkUnit(key, index, folder, folder.root, task, index)
-            for index in range(task.count)
-        )
-        with sharing_sources(key):
-            run_units(
-                units,
-                run_unit,
-                lambda unit, _: self.count.add_bytes(unit.nbytes),
-                self.scheduler,
-            )
-
-    def _make_documents(
-        self, level: RebuiltLevel, finest: ChunkedArray, path: str
-    ) -> dict[str, bytes]:
+    def _make_documents(self, level: RebuiltLevel, path: str) -> dict[str, bytes]:
         """Copy the documents of a level, or make them like those of the finest one."""
-        source = self.node.location.source
-        name = DOCUMENTS[finest.zarr_format]
-        like = path if level.stays else finest.path
-        raw = source.get(join_key(like, name)) or b""
-        extra = source.get(join_key(like, ".zattrs"))
-        attributes = extra if finest.zarr_format == 2 else None
+        source, finest = self.node.location.source, self.plan.finest
         if level.stays:
-            more = {} if attributes is None else {".zattrs": attributes}
-            return {name: raw} | more
-        region = ArrayRegion(tuple((0, n) for n in level.shape))
+            return read_documents(source, path)
+        documents = read_documents(source, finest.path)
+        region = ArrayRegion(whole_box(level.shape))
         target = ArrayTarget(finest.zarr_format, (), False, False, True)
-        made = convert_array(raw, attributes, finest.layout, region, target, Storage())
-        return made.documents
+        return convert_array(
+            documents[DOCUMENTS[finest.zarr_format]],
+            documents.get(".zattrs"),
+            finest.layout,
+            region,
+            target,
+            Storage(),
+        ).documents
 
 
 def rebuild(
@@ -279,7 +316,31 @@ def rebuild(
         Where reading or writing fails.
     """
     plan = plan_rebuild(open_node(source), levels, method)
-    return _run_plan(plan, scheduler, progress)
+    done, total = 0, plan.nbytes
+
+    def count_bytes(unit: WorkUnit, _: Any) -> None:
+        nonlocal done
+        # A level that is made twice is counted twice.
+        done = min(done + unit.nbytes, total)
+        if progress is not None:
+            progress(done, total)
+
+    runs = [_Rebuilding(each, scheduler, count_bytes) for each in (plan, *plan.labels)]
+    # All are written before any is listed: labels MUST have as many levels as their
+    # image, also where it is stopped in between.
+    try:
+        for run in runs:
+            run.write_levels()
+    except BaseException:
+        for run in runs:
+            run.remove_levels(run.unlisted)
+        raise
+    made = []
+    for run in runs:
+        run.list_levels()
+        path = run.plan.node.location.path[len(plan.node.location.path) :].lstrip("/")
+        made += [join_key(path, level.path) for level in run.plan.levels]
+    return tuple(made)
 
 
 def plan_rebuild(
@@ -331,31 +392,6 @@ def _plan_labels(node: Node, count: int) -> tuple[RebuildPlan, ...]:
         if len(label.metadata.image.multiscales[0].levels) != count:
             plans.append(plan_rebuild(label, count))
     return tuple(plans)
-
-
-def _run_plan(
-    plan: RebuildPlan, scheduler: Any, progress: Callable[[int, int], None] | None
-) -> tuple[str, ...]:
-    """Make the levels of a plan and of its labels; returns their paths.
-
-    All are written before any is listed: labels MUST have as many levels as their
-    image, also where it is stopped in between.
-    """
-    count = _ByteCount(plan.nbytes, progress)
-    runs = [_Rebuilding(each, scheduler, count) for each in (plan, *plan.labels)]
-    try:
-        for run in runs:
-            run.write_levels()
-    except BaseException:
-        for run in runs:
-            run.remove_levels(run.unlisted)
-        raise
-    made = []
-    for run in runs:
-        run.list_levels()
-        path = run.plan.node.location.path[len(plan.node.location.path) :].lstrip("/")
-        made += [join_key(path, level.path) for level in run.plan.levels]
-    return tuple(made)
 
 
 def _plan_levels(
@@ -437,12 +473,7 @@ def _change_levels(
     """List the levels that are there: all once they are `made`."""
     assert node.metadata.image is not None
     multiscale = node.metadata.image.multiscales[0]
-    stated = [level.path for level in multiscale.levels]
-    kept = [stated[0]]
-    for level in plan:
-        if not (made or level.stays):
-            break
-        kept.append(level.path)
+    there = itertools.takewhile(lambda level: made or level.stays, plan)
     version = node.metadata.version or Version()
 
     def put(home: JSON) -> None:
@@ -451,7 +482,7 @@ def _change_levels(
         first = entry["datasets"][0]
         total = [1] * len(plan[0].shape) if plan else []
         datasets = [first]
-        for level in plan[: len(kept) - 1]:
+        for level in there:
             total = [n * f for n, f in zip(total, level.factors, strict=True)]
             if level.stays:
                 datasets.append(listed[level.path])
