@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.metadata.version import Version
+from napari_ngff.store.arrays.encoding import SHUFFLES
 
 if TYPE_CHECKING:
     import numpy as np
@@ -33,7 +34,7 @@ class NewArray:
     shape, chunks
         In voxels.
     dtype
-        Of integers or floats; stored in little endian.
+        Of integers or floats, in the byte order in which it is stored.
     names
         Of the dimensions, which Zarr v3 keeps.
     shards
@@ -41,6 +42,11 @@ class NewArray:
     shuffle
         Whether to shuffle the bytes of voxels before they are compressed: good for
         pixels, bad for labels.
+    codec
+        A compressor of Zarr v3 with its configuration, {} for none; None for the usual
+        one.
+    fill_value
+        Of voxels that are not stored.
     """
 
     shape: Shape
@@ -49,6 +55,8 @@ class NewArray:
     names: tuple[str, ...]
     shards: Shape | None = None
     shuffle: bool = False
+    codec: JSON | None = None
+    fill_value: Any = 0
 
     def make_document(self, version: str) -> tuple[str, bytes]:
         """Return the name and the text of the metadata document.
@@ -58,90 +66,109 @@ class NewArray:
         ValueError
             Where shards are asked for up to 0.4, which is Zarr v2.
         """
-        # Up to OME-Zarr 0.4 arrays are of Zarr v2; versions compare as text, since all
-        # are "0.n".
+        codec = self.codec
+        if codec is None:
+            codec = usual_codec(self.dtype, shuffle=self.shuffle)
+        fill = self.dtype.type(self.fill_value).item()
+        if isinstance(fill, float) and not math.isfinite(fill):
+            fill = "NaN" if math.isnan(fill) else f"{'-' * (fill < 0)}Infinity"
+        # Up to OME-Zarr 0.4 arrays are of Zarr v2.
         if Version(version).zarr_format == 2:
-            return ".zarray", _dump_json(self._v2_document(Version(version)))
-        unit = self.shards or self.chunks
+            if self.shards is not None:
+                msg = f"OME-Zarr {version} has no shards: write 0.5 or newer."
+                raise ValueError(msg)
+            # 0.2: "chunks are nested" (its changelog); 0.1 had Zarr's usual ".".
+            nested = Version(version).has_nested_chunks
+            return ".zarray", dump_document(
+                {
+                    "zarr_format": 2,
+                    "shape": self.shape,
+                    "chunks": self.chunks,
+                    "dtype": self.dtype.str,
+                    "compressor": v2_compressor(codec),
+                    "fill_value": fill,
+                    "order": "C",
+                    "filters": None,
+                    "dimension_separator": "/" if nested else ".",
+                }
+            )
+        codecs = chunk_codecs(self.dtype, codec)
         document = {
             "zarr_format": 3,
             "node_type": "array",
             "shape": self.shape,
             "data_type": self.dtype.name,
-            "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": unit}},
+            "chunk_grid": regular_grid(self.shards or self.chunks),
             "chunk_key_encoding": {
                 "name": "default",
                 "configuration": {"separator": "/"},
             },
-            "fill_value": 0 if self.dtype.kind in "iu" else 0.0,
-            "codecs": self._list_codecs(),
+            "fill_value": fill,
+            "codecs": [shard_codec(self.chunks, codecs)] if self.shards else codecs,
             "attributes": {},
-            "dimension_names": self.names,
             "storage_transformers": [],
         }
-        return "zarr.json", _dump_json(document)
+        if len(self.names) == len(self.shape):
+            document["dimension_names"] = self.names
+        return "zarr.json", dump_document(document)
 
-    @property
-    def _shuffled(self) -> bool:
-        return self.shuffle and self.dtype.itemsize > 1
 
-    def _v2_document(self, version: Version) -> JSON:
-        if self.shards is not None:
-            msg = f"OME-Zarr {version} has no shards: write 0.5 or newer."
-            raise ValueError(msg)
-        compressor: JSON = {"id": "zstd", "level": ZSTD}
-        if self._shuffled:
-            compressor = {
-                "id": "blosc",
-                "cname": "zstd",
-                "clevel": ZSTD,
-                "shuffle": 1,
-                "blocksize": 0,
-            }
-        return {
-            "zarr_format": 2,
-            "shape": self.shape,
-            "chunks": self.chunks,
-            "dtype": self.dtype.newbyteorder("<").str,
-            "compressor": compressor,
-            "fill_value": 0,
-            "order": "C",
-            "filters": None,
-            # 0.2: "chunks are nested" (its changelog); 0.1 had Zarr's usual ".".
-            "dimension_separator": "/" if version.has_nested_chunks else ".",
-        }
-
-    def _list_codecs(self) -> list[JSON]:
-        """List the codecs of Zarr v3 in encoding order."""
+def usual_codec(dtype: np.dtype[Any], *, shuffle: bool) -> JSON:
+    """Return the compressor of new arrays, as of Zarr v3."""
+    if not shuffle or dtype.itemsize == 1:
         # As numcodecs' zstd does by default, which encodes the same chunks in Zarr v2.
-        compressor: JSON = {"level": ZSTD, "checksum": False}
-        if self._shuffled:
-            compressor = {
-                "typesize": self.dtype.itemsize,
-                "cname": "zstd",
-                "clevel": ZSTD,
-                "shuffle": "shuffle",
-                "blocksize": 0,  # chosen by blosc; the codec requires the key
-            }
-        codecs: list[JSON] = [
-            {"name": "bytes", "configuration": {"endian": "little"}},
-            {
-                "name": "blosc" if self._shuffled else "zstd",
-                "configuration": compressor,
-            },
-        ]
-        if self.shards is None:
-            return codecs
-        inner = {
-            "chunk_shape": self.chunks,
-            "codecs": codecs,
-            "index_codecs": [
-                {"name": "bytes", "configuration": {"endian": "little"}},
-                {"name": "crc32c"},
-            ],
-            "index_location": "end",
-        }
-        return [{"name": "sharding_indexed", "configuration": inner}]
+        return {"name": "zstd", "configuration": {"level": ZSTD, "checksum": False}}
+    settings = {
+        "cname": "zstd",
+        "clevel": ZSTD,
+        "shuffle": "shuffle",
+        "blocksize": 0,  # chosen by blosc; the codec requires the key
+    }
+    return {"name": "blosc", "configuration": settings}
+
+
+def v2_compressor(codec: JSON) -> JSON | None:
+    """Return a compressor of Zarr v3 as Zarr v2 states it; None for {}."""
+    if not codec:
+        return None
+    settings = {k: v for k, v in codec["configuration"].items() if k != "typesize"}
+    if codec["name"] == "blosc":
+        settings["shuffle"] = SHUFFLES.get(settings["shuffle"], settings["shuffle"])
+    elif not settings.get("checksum", True):
+        del settings["checksum"]
+    return {"id": codec["name"], **settings}
+
+
+def chunk_codecs(dtype: np.dtype[Any], codec: JSON) -> list[JSON]:
+    """List the codecs of chunks in Zarr v3, in encoding order."""
+    endian = "big" if dtype.str.startswith(">") else "little"
+    codecs: list[JSON] = [{"name": "bytes", "configuration": {"endian": endian}}]
+    if codec:
+        settings = dict(codec["configuration"])
+        if codec["name"] == "blosc":
+            settings["typesize"] = dtype.itemsize
+        codecs.append({"name": codec["name"], "configuration": settings})
+    return codecs
+
+
+def shard_codec(chunks: Shape, codecs: list[JSON]) -> JSON:
+    """Return the codec that joins chunks of some codecs into shards."""
+    index = [
+        {"name": "bytes", "configuration": {"endian": "little"}},
+        {"name": "crc32c"},
+    ]
+    configuration = {
+        "chunk_shape": list(chunks),
+        "codecs": codecs,
+        "index_codecs": index,
+        "index_location": "end",
+    }
+    return {"name": "sharding_indexed", "configuration": configuration}
+
+
+def regular_grid(shape: Shape) -> JSON:
+    """Return the grid of stored objects of one shape."""
+    return {"name": "regular", "configuration": {"chunk_shape": list(shape)}}
 
 
 def shard_shape(shape: Shape, chunks: Shape, itemsize: int) -> Shape | None:
@@ -187,12 +214,13 @@ def group_documents(attributes: JSON, version: str) -> dict[str, bytes]:
     """Write the metadata documents of a group: name -> text."""
     if Version(version).zarr_format == 2:
         return {
-            ".zgroup": _dump_json({"zarr_format": 2}),
-            ".zattrs": _dump_json(attributes),
+            ".zgroup": dump_document({"zarr_format": 2}),
+            ".zattrs": dump_document(attributes),
         }
     group = {"zarr_format": 3, "node_type": "group", "attributes": attributes}
-    return {"zarr.json": _dump_json(group)}
+    return {"zarr.json": dump_document(group)}
 
 
-def _dump_json(document: JSON) -> bytes:
+def dump_document(document: JSON) -> bytes:
+    """Write a new document."""
     return json.dumps(document, indent=2).encode()

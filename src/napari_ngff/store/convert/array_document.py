@@ -6,14 +6,22 @@ the key changes then, or they are put into shards. Other arrays are decoded and 
 
 from __future__ import annotations
 
-import json
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from napari_ngff.errors import OptionError, UnsupportedError
+from napari_ngff.metadata.version import V0_4, V0_5
 from napari_ngff.store.arrays.encoding import SHUFFLES
-from napari_ngff.store.arrays.new_array import NewArray, shard_shape
+from napari_ngff.store.arrays.new_array import (
+    NewArray,
+    chunk_codecs,
+    dump_document,
+    regular_grid,
+    shard_codec,
+    shard_shape,
+    usual_codec,
+    v2_compressor,
+)
 from napari_ngff.store.arrays.parse_array import (
     IndirectError,
     configuration_of,
@@ -126,12 +134,6 @@ class ArrayTarget:
     is_new: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Grid:
-    chunks: Shape
-    shards: Shape | None
-
-
 def convert_array(
     raw: bytes,
     attributes: bytes | None,
@@ -176,11 +178,19 @@ def convert_array(
         and is_regular(document)
         and region.has_whole_units(layout.shards or layout.chunks, layout.shape)
     )
-    joined = None
-    if keeps_bytes and (codec is not None or not _is_indirect(raw, layout.zarr_format)):
-        joined = _join_grid(layout, region.shape, target, storage)
-    joins = joined is not None
     shape, names = region.shape, target.names
+    # Chunks that stay as they are may be put into shards.
+    chunks_stay = (
+        keeps_bytes
+        and layout.shards is None
+        and not _differ(storage.chunks, layout.chunks, layout, names)
+        and (codec is not None or not _is_indirect(raw, layout.zarr_format))
+    )
+    chunks = (
+        layout.chunks if chunks_stay else _choose_chunks(layout, shape, target, storage)
+    )
+    shards = _choose_shards(layout, chunks, shape, target, storage)
+    joins = chunks_stay and shards is not None
     # Whether other chunks or shards are asked for.
     asks = (
         _differ(storage.chunks, layout.chunks, layout, names)
@@ -192,7 +202,6 @@ def convert_array(
         )
     )
     stays = keeps_bytes and not joins and not asks
-    grid = joined or _choose_grid(layout, region.shape, target, storage)
     changes = _complete_document(document, layout, target)
     if stays and same and region.is_whole(layout.shape) and not changes:
         documents = {DOCUMENTS[zarr_format]: raw}
@@ -200,24 +209,34 @@ def convert_array(
             documents[".zattrs"] = attributes
         return ConvertedArray(documents, True)
     if stays:
-        grid = _Grid(layout.chunks, layout.shards)
+        chunks, shards = layout.chunks, layout.shards
     elif layout.dtype.kind not in "biuf" and not joins:
         msg = f"Voxels of type {layout.dtype} can only be copied as they are."
         raise UnsupportedError(msg, remedy="Keep the version, and convert all of it.")
     if same:
         documents = {} if attributes is None else {".zattrs": attributes}
-        edited = _edit_document(raw, (layout, region, grid), storage, stays)
+        grid = None if stays else (chunks, shards)
+        edited = _edit_document(raw, layout, shape, grid, storage.codec)
         text = dump_like(raw.decode(), edited | changes)
         documents[DOCUMENTS[zarr_format]] = text.encode()
         return ConvertedArray(documents, stays, joins)
-    new = codec if stays or joins or storage.codec is None else storage.codec
-    made = _make_documents(layout, region.shape, grid, new, target)
+    new = NewArray(
+        shape,
+        chunks,
+        layout.dtype,
+        names,
+        shards,
+        not target.is_label,
+        codec if stays or joins or storage.codec is None else storage.codec,
+        layout.fill_value,
+    )
+    name, made = new.make_document(V0_4 if zarr_format == 2 else V0_5)
+    documents = {name: made}
     extra = parse_json(attributes) if attributes else document.get("attributes") or {}
     if zarr_format == 3:
-        made["zarr.json"]["attributes"] = extra
+        documents[name] = dump_document(parse_json(made) | {"attributes": extra})
     elif extra:
-        made[".zattrs"] = extra
-    documents = {name: json.dumps(v, indent=2).encode() for name, v in made.items()}
+        documents[".zattrs"] = dump_document(extra)
     return ConvertedArray(documents, stays, joins)
 
 
@@ -256,60 +275,39 @@ def _differ(
     return False
 
 
-def _join_grid(
+def _choose_chunks(
     layout: ArrayLayout, shape: Shape, target: ArrayTarget, storage: Storage
-) -> _Grid | None:
-    """Choose shards for chunks that stay as they are; None for none."""
-    names = target.names
-    if (
-        target.zarr_format == 2
-        or layout.shards is not None
-        or _differ(storage.chunks, layout.chunks, layout, names)
-    ):
-        return None
-    if storage.auto_shards or storage.adds_shards:
-        shards = shard_shape(shape, layout.chunks, layout.dtype.itemsize)
-    elif set(names) & {name for name, _ in storage.shards}:
-        shards = _choose_shards(layout, layout.chunks, shape, names, storage)
-    else:
-        return None
-    return None if shards is None else _Grid(layout.chunks, shards)
-
-
-def _choose_grid(
-    layout: ArrayLayout, shape: Shape, target: ArrayTarget, storage: Storage
-) -> _Grid:
-    wanted, names = dict(storage.chunks), target.names
-    chunks = tuple(
+) -> Shape:
+    wanted = dict(storage.chunks)
+    return tuple(
         min(wanted.get(name, length), max(n, 1))
         for name, length, n in zip(
-            _pad(names, shape), layout.chunks, shape, strict=True
+            _pad(target.names, shape), layout.chunks, shape, strict=True
         )
     )
-    if target.zarr_format == 2:
-        if storage.shards or storage.auto_shards:
-            msg = "OME-Zarr 0.4 has no shards: convert to 0.5, or leave --shards out."
-            raise OptionError(msg, "shards")
-        return _Grid(chunks, None)
-    if storage.auto_shards or (storage.adds_shards and layout.shards is None):
-        return _Grid(chunks, shard_shape(shape, chunks, layout.dtype.itemsize))
-    if layout.shards is None and not storage.shards:
-        return _Grid(chunks, None)
-    return _Grid(chunks, _choose_shards(layout, chunks, shape, names, storage))
 
 
 def _choose_shards(
     layout: ArrayLayout,
     chunks: Shape,
     shape: Shape,
-    names: tuple[str, ...],
+    target: ArrayTarget,
     storage: Storage,
-) -> Shape:
+) -> Shape | None:
     asked = dict(storage.shards)
+    if target.zarr_format == 2:
+        if asked or storage.auto_shards:
+            msg = "OME-Zarr 0.4 has no shards: convert to 0.5, or leave --shards out."
+            raise OptionError(msg, "shards")
+        return None
+    if storage.auto_shards or (storage.adds_shards and layout.shards is None):
+        return shard_shape(shape, chunks, layout.dtype.itemsize)
+    if layout.shards is None and not asked.keys() & set(target.names):
+        return None
     shards = []
     stored = layout.shards or layout.chunks
     for name, length, old, n in zip(
-        _pad(names, shape), chunks, stored, shape, strict=True
+        _pad(target.names, shape), chunks, stored, shape, strict=True
     ):
         most = length * -(-n // length)
         given = asked.get(name)
@@ -348,13 +346,11 @@ def _codec_of(document: JSON, layout: ArrayLayout) -> JSON | None:
         name = name_of(codecs[1])
         if name not in COMPRESSORS:
             return None
-        return {"name": name, "configuration": _bare(configuration_of(codecs[1]))}
+        settings = configuration_of(codecs[1])
+        settings.pop("typesize", None)
+        return {"name": name, "configuration": settings}
     except (AttributeError, KeyError, TypeError):
         return None
-
-
-def _bare(configuration: JSON) -> JSON:
-    return {key: v for key, v in configuration.items() if key != "typesize"}
 
 
 def _from_numcodecs(compressor: Any, dtype: np.dtype[Any]) -> JSON | None:
@@ -376,63 +372,6 @@ def _from_numcodecs(compressor: Any, dtype: np.dtype[Any]) -> JSON | None:
     return {"name": name, "configuration": settings}
 
 
-def _to_numcodecs(codec: JSON) -> JSON | None:
-    if not codec:
-        return None
-    settings = _bare(codec["configuration"])
-    if codec["name"] == "blosc":
-        settings["shuffle"] = SHUFFLES.get(settings["shuffle"], settings["shuffle"])
-    elif not settings.get("checksum", True):
-        del settings["checksum"]
-    return {"id": codec["name"], **settings}
-
-
-def _usual_codec(dtype: np.dtype[Any], is_label: bool) -> JSON:
-    """Return the compressor that this package writes by default."""
-    usual = NewArray((1,), (1,), dtype, ("x",), shuffle=not is_label)
-    codecs = parse_json(usual.make_document("0.5")[1])["codecs"]
-    return {
-        "name": codecs[1]["name"],
-        "configuration": _bare(codecs[1]["configuration"]),
-    }
-
-
-def _dump_fill(layout: ArrayLayout) -> Any:
-    value = layout.fill_value.item()
-    if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else f"{'-' * (value < 0)}Infinity"
-    return value
-
-
-def _chunk_codecs(layout: ArrayLayout, codec: JSON) -> list[JSON]:
-    endian = "big" if layout.dtype.str.startswith(">") else "little"
-    codecs: list[JSON] = [{"name": "bytes", "configuration": {"endian": endian}}]
-    if codec:
-        settings = dict(codec["configuration"])
-        if codec["name"] == "blosc":
-            settings["typesize"] = layout.dtype.itemsize
-        codecs.append({"name": codec["name"], "configuration": settings})
-    return codecs
-
-
-def _shard_codec(chunks: Shape, codecs: list[JSON]) -> JSON:
-    index = [
-        {"name": "bytes", "configuration": {"endian": "little"}},
-        {"name": "crc32c"},
-    ]
-    configuration = {
-        "chunk_shape": list(chunks),
-        "codecs": codecs,
-        "index_codecs": index,
-        "index_location": "end",
-    }
-    return {"name": "sharding_indexed", "configuration": configuration}
-
-
-def _regular_grid(shape: Shape) -> JSON:
-    return {"name": "regular", "configuration": {"chunk_shape": list(shape)}}
-
-
 def _is_indirect(raw: bytes, zarr_format: Literal[2, 3]) -> bool:
     """Return whether only zarr-python could encode chunks as this document states."""
     try:
@@ -442,75 +381,31 @@ def _is_indirect(raw: bytes, zarr_format: Literal[2, 3]) -> bool:
     return False
 
 
-def _make_documents(
-    layout: ArrayLayout,
-    shape: Shape,
-    grid: _Grid,
-    codec: JSON | None,
-    target: ArrayTarget,
-) -> dict[str, JSON]:
-    if codec is None:
-        codec = _usual_codec(layout.dtype, target.is_label)
-    if target.zarr_format == 2:
-        made = {
-            "zarr_format": 2,
-            "shape": list(shape),
-            "chunks": list(grid.chunks),
-            "dtype": layout.dtype.str,
-            "compressor": _to_numcodecs(codec),
-            "fill_value": _dump_fill(layout),
-            "order": "C",
-            "filters": None,
-            "dimension_separator": "/",
-        }
-        return {".zarray": made}
-    codecs = _chunk_codecs(layout, codec)
-    if grid.shards is not None:
-        codecs = [_shard_codec(grid.chunks, codecs)]
-    made = {
-        "zarr_format": 3,
-        "node_type": "array",
-        "shape": list(shape),
-        "data_type": layout.dtype.name,
-        "chunk_grid": _regular_grid(grid.shards or grid.chunks),
-        "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
-        "fill_value": _dump_fill(layout),
-        "codecs": codecs,
-        "attributes": {},
-        "storage_transformers": [],
-    }
-    if len(target.names) == len(shape):
-        made["dimension_names"] = list(target.names)
-    return {"zarr.json": made}
-
-
 def _edit_document(
     raw: bytes,
-    parts: tuple[ArrayLayout, ArrayRegion, _Grid],
-    storage: Storage,
-    stays: bool,
+    layout: ArrayLayout,
+    shape: Shape,
+    grid: tuple[Shape, Shape | None] | None,
+    codec: JSON | None,
 ) -> JSON:
-    """Change only what differs; all other keys stay."""
-    layout, region, grid = parts
+    """Change only what differs; all other keys stay. `grid` is None where that does."""
     document = parse_json(raw)
-    codec = storage.codec
-    if codec is None and not stays and _is_indirect(raw, layout.zarr_format):
-        codec = _usual_codec(layout.dtype, False)
-    document["shape"] = list(region.shape)
+    if codec is None and grid and _is_indirect(raw, layout.zarr_format):
+        codec = usual_codec(layout.dtype, shuffle=True)
+    document["shape"] = list(shape)
     if layout.zarr_format == 2:
-        document["chunks"] = list(grid.chunks)
+        document["chunks"] = grid[0] if grid else layout.chunks
         if codec is not None:
-            document |= {"compressor": _to_numcodecs(codec), "filters": None}
+            document |= {"compressor": v2_compressor(codec), "filters": None}
         if document.get("dimension_separator") is None:
-            document["dimension_separator"] = "." if stays else "/"
-    elif not stays:
-        document["chunk_grid"] = _regular_grid(grid.shards or grid.chunks)
+            document["dimension_separator"] = "/" if grid else "."
+    elif grid:
+        chunks, shards = grid
+        document["chunk_grid"] = regular_grid(shards or chunks)
         codecs = document["codecs"]
         if layout.shards is not None:
             codecs = configuration_of(codecs[0])["codecs"]
         if codec is not None:
-            codecs = _chunk_codecs(layout, codec)
-        if grid.shards is not None:
-            codecs = [_shard_codec(grid.chunks, codecs)]
-        document["codecs"] = codecs
+            codecs = chunk_codecs(layout.dtype, codec)
+        document["codecs"] = [shard_codec(chunks, codecs)] if shards else codecs
     return document  # type: ignore[no-any-return]
