@@ -21,7 +21,7 @@ import numpy.typing as npt
 from napari_ngff.store.arrays.boxes import box_of, cells_in
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from napari_ngff.store.arrays.boxes import Box, Cell
 
@@ -29,7 +29,7 @@ Array = npt.NDArray[Any]
 Indices = npt.NDArray[np.int64]
 
 
-def block_mode(block: Array, lengths: tuple[int, ...], inside: Sequence[Any]) -> Array:
+def block_mode(block: Array, lengths: tuple[int, ...]) -> Array:
     """Take the most frequent id of each block; of several the smallest that is not 0.
 
     Parameters
@@ -38,16 +38,13 @@ def block_mode(block: Array, lengths: tuple[int, ...], inside: Sequence[Any]) ->
         A whole number of blocks per axis.
     lengths
         Voxels of a block per axis.
-    inside
-        As `LevelReduction` makes it: what counts.
 
     Notes
     -----
     Few blocks of labels hold more than one id, so ids are counted only in those.
     Squares of 2 x 2 are all computed at once, which is quicker.
     """
-    all_count = all(repeated is None for repeated in inside)
-    if all_count and lengths[-2:] == (2, 2) and math.prod(lengths) == 4:
+    if lengths[-2:] == (2, 2) and math.prod(lengths) == 4:
         return _mode_of_squares(block)
     block = np.ascontiguousarray(block)
     # A block of a single id has it in its first voxel. Mixed blocks are overwritten
@@ -55,7 +52,7 @@ def block_mode(block: Array, lengths: tuple[int, ...], inside: Sequence[Any]) ->
     first = tuple(slice(None, None, n) for n in lengths)
     out = block[first].copy()
     positions = np.flatnonzero(_find_mixed(block, lengths))
-    start, indices = _find_corners(positions, out.shape, lengths, block.shape)
+    start = _find_corners(positions, out.shape, lengths, block.shape)
     # One array for each voxel of a block: its ids in all mixed blocks.
     offsets = list(itertools.product(*map(range, lengths)))
     flat = block.reshape(-1)
@@ -63,12 +60,7 @@ def block_mode(block: Array, lengths: tuple[int, ...], inside: Sequence[Any]) ->
         flat[int(np.ravel_multi_index(offset, block.shape)) :].take(start)
         for offset in offsets
     ]
-    if all_count:
-        out.reshape(-1)[positions] = _most_frequent(ids)
-        return out
-    # Some voxels are repeated by padding and must not count.
-    weights = [_count_weight(offset, indices, inside) for offset in offsets]
-    out.reshape(-1)[positions] = _most_frequent_inside(ids, weights)
+    out.reshape(-1)[positions] = _most_frequent(ids)
     return out
 
 
@@ -137,8 +129,8 @@ def _find_corners(
     shape: tuple[int, ...],
     lengths: tuple[int, ...],
     fine: tuple[int, ...],
-) -> tuple[Any, list[Any]]:
-    """Find the first voxels of blocks.
+) -> Any:
+    """Find the first voxels of blocks, as indices into all voxels in C order.
 
     Parameters
     ----------
@@ -146,23 +138,15 @@ def _find_corners(
         Blocks, as indices into all of them in C order.
     shape, lengths, fine
         Number of blocks, of voxels of a block, and of voxels, per axis.
-
-    Returns
-    -------
-    start, indices
-        Of each block: index of its first voxel in C order; its own index per axis.
     """
     start: Any = 0
-    indices: list[Any] = []
     stride = 1
     for count, length, size in zip(shape[::-1], lengths[::-1], fine[::-1], strict=True):
         # One division for all positions is far quicker than `numpy.unravel_index`.
         rest = positions // count
-        index = positions - rest * count
-        start = start + index * (length * stride)
-        indices.insert(0, index)
+        start = start + (positions - rest * count) * (length * stride)
         positions, stride = rest, stride * size
-    return start, indices
+    return start
 
 
 def _most_frequent(ids: list[Array]) -> Array:
@@ -196,40 +180,13 @@ def _most_frequent(ids: list[Array]) -> Array:
     return best
 
 
-def _most_frequent_inside(ids: list[Array], weights: list[Indices]) -> Array:
-    """Take the most frequent id at each place, as `_most_frequent`, where voxels count.
-
-    Parameters
-    ----------
-    ids
-        One-dimensional, equally long.
-    weights
-        Of each of `ids`, as `_count_weight` returns them.
-    """
-    # Each id of a place is a candidate once per voxel that has it; the smaller id wins
-    # a draw, and any other against 0.
-    best, most = ids[0].copy(), np.full(ids[0].size, -1)
-    for candidate in ids:
-        count = sum(
-            n * (ids_there == candidate)
-            for n, ids_there in zip(weights, ids, strict=True)
-        )
-        draw = (candidate != 0) & ((candidate < best) | (best == 0))
-        better = (count > most) | ((count == most) & draw)
-        best[better] = candidate[better]
-        most[better] = count[better]
-    return best
-
-
-def _count_weight(
-    offset: tuple[int, ...], indices: Any, inside: Sequence[Any]
-) -> Indices:
-    """Return 1 where a voxel of a block counts, 0 where padding repeated it."""
-    weight = np.ones(indices[0].size, np.int64)
-    for step, index, counts in zip(offset, indices, inside, strict=True):
-        if counts is not None:
-            weight *= counts[step][index]
-    return weight
+def _any_in_block(block: Array, lengths: tuple[int, ...]) -> Array:
+    """Find the blocks that have a voxel that is true."""
+    for axis, length in enumerate(lengths):
+        before = (slice(None),) * axis
+        steps = [block[(*before, slice(o, None, length))] for o in range(length)]
+        block = functools.reduce(np.logical_or, steps)
+    return block
 
 
 def _add_blocks(block: Array, factors: tuple[int, ...], wide: np.dtype[Any]) -> Array:
@@ -537,8 +494,7 @@ class LevelReduction:
                     index = voxels - steps.sampled_voxel(span[0])
                 sampled = sampled[(slice(None),) * axis + (index,)]
             return sampled
-        block, lengths, inside = self._pad_blocks(block, box)
-        return block_mode(block, lengths, inside)
+        return self._reduce_blocks(block, box, block_mode)
 
     def find_touched(self, differs: Array, box: Box) -> Array:
         """Find the voxels of the coarser level that depend on a voxel that differs.
@@ -552,46 +508,41 @@ class LevelReduction:
         """
         if self.method == "nearest":
             return self.reduce(differs, box)
-        block, lengths, _ = self._pad_blocks(differs, box)
-        for axis, length in enumerate(lengths):
-            before = (slice(None),) * axis
-            steps = [block[(*before, slice(o, None, length))] for o in range(length)]
-            block = functools.reduce(np.logical_or, steps)
-        return block
+        return self._reduce_blocks(differs, box, _any_in_block)
 
-    def _pad_blocks(
-        self, block: Array, box: Box
-    ) -> tuple[Array, tuple[int, ...], list[Any]]:
-        """Make all blocks of equal length by repeating their last voxels.
+    def _reduce_blocks(
+        self,
+        block: Array,
+        box: Box,
+        reduce: Callable[[Array, tuple[int, ...]], Array],
+        lengths: tuple[int, ...] = (),
+    ) -> Array:
+        """Reduce blocks of equal lengths together.
 
-        Returns
-        -------
-        block, lengths
-            The voxels, and how many of them make a block, per axis.
-        inside
-            Per axis: whether a voxel is one of the block's own, shape
-            ``(length, blocks)``; None where all are.
+        Parameters
+        ----------
+        block, box
+            As of `reduce`.
+        reduce
+            Called with blocks, and the voxels of each per axis.
+        lengths
+            Of the blocks along the first axes, which are equal already.
         """
-        lengths: list[int] = []
-        inside: list[Any] = []
-        for axis, (steps, span) in enumerate(zip(self.steps, box, strict=True)):
-            # All blocks of the span are whole.
-            if steps.factor is not None and steps.block_start(span[1]) <= steps.fine:
-                lengths.append(steps.factor)
-                inside.append(None)
-                continue
-            blocks = np.arange(*span)
-            starts, stops = steps.block_start(blocks), steps.block_stop(blocks)
-            length = int((stops - starts).max())
-            is_own = np.arange(length)[:, None] < stops - starts
-            lengths.append(length)
-            if is_own.all() and block.shape[axis] == length * len(blocks):
-                inside.append(None)
-                continue
-            # Axes (block, voxel); beyond the end of a block its last voxel is repeated,
-            # and `inside` says so, since the repeated ones must not count.
-            index = starts[:, None] + np.arange(length)
-            index = np.minimum(index, stops[:, None] - 1) - starts[0]
-            block = block.take(index.ravel(), axis)
-            inside.append(is_own)
-        return block, tuple(lengths), inside
+        axis = len(lengths)
+        if axis == len(self.steps):
+            return reduce(block, lengths)
+        steps, span = self.steps[axis], box[axis]
+        # All blocks of the span are whole.
+        if steps.factor is not None and steps.block_start(span[1]) <= steps.fine:
+            return self._reduce_blocks(block, box, reduce, (*lengths, steps.factor))
+        blocks = np.arange(*span)
+        starts = steps.block_start(blocks)
+        sizes = steps.block_stop(blocks) - starts
+        parts = []
+        for size in np.unique(sizes).tolist():
+            voxels = starts[sizes == size][:, None] - starts[0] + np.arange(size)
+            part = block.take(voxels.ravel(), axis)
+            parts.append(self._reduce_blocks(part, box, reduce, (*lengths, size)))
+        # By their sizes now; back into their own order.
+        order = np.argsort(np.argsort(sizes, kind="stable"))
+        return np.concatenate(parts, axis).take(order, axis)
