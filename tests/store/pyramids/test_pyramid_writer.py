@@ -70,7 +70,9 @@ def write(path, pixels, factors, chunks, reducer, *, version="0.5", **options):
     with NewHierarchy(path) as draft:
         cascade = PyramidWriter(draft, arrays, reducers, version, tile)
         cascade.write_levels(Pixels(pixels), concurrency=concurrency)
-        assert all(not level.partial and not level.shards for level in cascade._levels)
+        for level in cascade._levels:
+            assert not level.partial
+            assert not level.joiner.shards
     return [zarr.open_array(path / str(i), mode="r")[...] for i in range(len(shapes))]
 
 

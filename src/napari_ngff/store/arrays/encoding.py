@@ -6,6 +6,8 @@ decodes what is encoded here, and so do other libraries.
 
 from __future__ import annotations
 
+import math
+import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -161,3 +163,56 @@ def encode_shard(index: ShardIndex, chunks: Mapping[Shape, bytes]) -> bytes | No
     numbers = entries.astype(index.dtype).tobytes()
     stored = add_crc32c(numbers) if index.checksum else numbers
     return b"".join([stored, *parts] if index.at_start else [*parts, stored])
+
+
+class ChunkJoiner:
+    """Gets the encoded chunks of an array in any order, and puts its stored objects.
+
+    Parameters
+    ----------
+    layout
+        Of the array.
+    put
+        Called with the position of a stored object and its bytes, by the thread that
+        has added the last of its chunks.
+
+    Attributes
+    ----------
+    shards
+        Chunks of shards that are not complete, by the positions of both.
+    """
+
+    def __init__(
+        self, layout: ArrayLayout, put: Callable[[Shape, bytes], None]
+    ) -> None:
+        self.shards: dict[Shape, dict[Shape, bytes | None]] = {}
+        self._layout = layout
+        self._put = put
+        self._lock = threading.Lock()
+
+    def add_chunk(self, cell: Shape, data: bytes | None) -> None:
+        """Add a chunk; None for one that is not stored."""
+        index, layout = self._layout.index, self._layout
+        if index is None:
+            if data is not None:
+                self._put(cell, data)
+            return
+        pairs = list(zip(cell, index.grid, strict=True))
+        unit = tuple(i // n for i, n in pairs)
+        with self._lock:
+            chunks = self.shards.setdefault(unit, {})
+            chunks[tuple(i % n for i, n in pairs)] = data
+            within = (
+                # Shards at the border have fewer chunks than their index has room for.
+                min(n, -(-size // c) - u * n)
+                for u, n, size, c in zip(
+                    unit, index.grid, layout.shape, layout.chunks, strict=True
+                )
+            )
+            if len(chunks) < math.prod(within):
+                return
+            del self.shards[unit]
+        stored = {inner: raw for inner, raw in chunks.items() if raw is not None}
+        joined = encode_shard(index, stored)
+        if joined is not None:
+            self._put(unit, joined)

@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 import pickle
 import struct
-import threading
 import zlib
 from array import array
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -29,11 +29,12 @@ from napari_ngff.errors import (
 from napari_ngff.store.arrays.boxes import (
     box_of,
     box_shape,
+    cell_ranges,
     cells_in,
     slice_inside,
     whole_box,
 )
-from napari_ngff.store.arrays.encoding import encode_shard
+from napari_ngff.store.arrays.encoding import ChunkJoiner
 from napari_ngff.store.arrays.stored_objects import join_key
 from napari_ngff.store.convert import array_task
 from napari_ngff.store.convert.array_task import (
@@ -293,25 +294,20 @@ def _sum_object(target: Source, key: str) -> tuple[int, int] | None:
 def _copy_objects(
     unit: WorkUnit, pairs: list[tuple[str, str]], written: _Written
 ) -> None:
-    lock, in_bucket = threading.Lock(), is_bucket(unit.target)
+    in_bucket = is_bucket(unit.target)
 
     def copy_object(pair: tuple[str, str]) -> None:
         source, target = pair
         if in_bucket and written.copy_in_bucket(source, target):
             return
-        try:
+        data = None
+        with _skipping_unreadable(unit, source, written):
             revision = unit.source.find_revision(source)
             if revision is not None and revision.size > LARGE:
                 parts = _read_parts(unit.source, source, revision.size)
                 written.put_parts(target, parts)
                 return
-        except (OMEZarrError, OSError) as error:
-            if not _is_unreadable(error, unit):
-                raise
-            with lock:
-                written.problems.append(f"{source}: {error_text(error)}")
-            return
-        data = _read_object(unit, source, written, lock)
+            data = unit.source.get(source)
         if data is not None:
             written.put(target, data)
 
@@ -320,12 +316,18 @@ def _copy_objects(
     share_work(iter(pairs), copy_object, len(pairs), waits)
 
 
-def _is_unreadable(error: Exception, unit: WorkUnit) -> bool:
-    """Return whether an error is one of the source that is to be skipped."""
-    full = getattr(error, "filename", None)
-    ours = isinstance(full, str) and full.startswith(unit.target)
-    changed = isinstance(error, ConflictError | FileChangedError)
-    return unit.skips and not ours and not changed
+@contextmanager
+def _skipping_unreadable(unit: WorkUnit, key: str, written: _Written) -> Iterator[None]:
+    """Note an error of the source, where these are to be skipped."""
+    try:
+        yield
+    except (OMEZarrError, OSError) as error:
+        full = getattr(error, "filename", None)
+        ours = isinstance(full, str) and full.startswith(unit.target)
+        changed = isinstance(error, ConflictError | FileChangedError)
+        if not unit.skips or ours or changed:
+            raise
+        written.problems.append(f"{key}: {error_text(error)}")
 
 
 def _read_parts(source: Source, key: str, size: int) -> Iterator[bytes]:
@@ -346,7 +348,7 @@ def _encode_block(opened: OpenedTask, unit: WorkUnit, written: _Written) -> None
     most = max(1, most // math.prod(task.factors))
     stored = target.chunks if task.method else opened.source.chunks
     step = grow_block(target.chunks, stored, box_shape(box), most)
-    shards: dict[Shape, dict[Shape, bytes]] = {}
+    joiner = _open_joiner(opened, written)
     for position in cells_in(whole_box(box_shape(box)), step):
         inner = box_of(position, step, box_shape(box))
         part = tuple(
@@ -355,64 +357,34 @@ def _encode_block(opened: OpenedTask, unit: WorkUnit, written: _Written) -> None
         )
         voxels = _read_voxels(opened, part, unit, written)
         for cell in cells_in(part, target.chunks):
-            data = _encode_cell(opened, cell, part, voxels)
-            if data is None:
-                continue
-            index = target.layout.index
-            if index is None:
-                written.put(opened.key_of(cell), data)
-                continue
-            pairs = list(zip(cell, index.grid, strict=True))
-            shard = shards.setdefault(tuple(i // n for i, n in pairs), {})
-            shard[tuple(i % n for i, n in pairs)] = data
-    for place, chunks in shards.items():
-        _put_shard(opened, place, chunks, written)
+            joiner.add_chunk(cell, _encode_cell(opened, cell, part, voxels))
 
 
-def _put_shard(
-    opened: OpenedTask, place: Shape, chunks: dict[Shape, bytes], written: _Written
-) -> None:
-    index = opened.target.layout.index
-    assert index is not None
-    joined = encode_shard(index, chunks)
-    if joined is not None:
-        written.put(opened.key_of(place), joined)
+def _open_joiner(opened: OpenedTask, written: _Written) -> ChunkJoiner:
+    return ChunkJoiner(
+        opened.target.layout, lambda unit, data: written.put(opened.key_of(unit), data)
+    )
 
 
 def _join_chunks(opened: OpenedTask, unit: WorkUnit, written: _Written) -> None:
-    """Put the chunks of a unit into shards as they are, one shard at a time."""
-    target, task = opened.target, opened.task
-    index = target.layout.index
-    assert index is not None
-    lock = threading.Lock()
-    for place in cells_in(task.unit_box(unit.index), opened.unit):
-        inner = box_of(place, opened.unit, target.shape)
-        chunks: dict[Shape, bytes] = {}
+    """Put the chunks of a unit into shards as they are, one shard after the other."""
+    target, box = opened.target, opened.task.unit_box(unit.index)
+    joiner = _open_joiner(opened, written)
 
-        def read_chunk(cell: Shape, chunks: dict[Shape, bytes] = chunks) -> None:
-            data = _read_object(unit, opened.stored_key(cell), written, lock)
-            if data is not None:
-                pairs = zip(cell, index.grid, strict=True)
-                chunks[tuple(i % n for i, n in pairs)] = data
+    def read_chunk(cell: Shape) -> None:
+        data, key = None, opened.stored_key(cell)
+        with _skipping_unreadable(unit, key, written):
+            data = unit.source.get(key)
+        joiner.add_chunk(cell, data)
 
-        cells = cells_in(inner, target.chunks)
-        waits = unit.source.concurrency if is_remote(unit.source) else 1
-        share_work(cells, read_chunk, math.prod(index.grid), waits)
-        _put_shard(opened, place, chunks, written)
-
-
-def _read_object(
-    unit: WorkUnit, key: str, written: _Written, lock: threading.Lock
-) -> bytes | None:
-    """Read an object; None where there is none, or it cannot be read."""
-    try:
-        return unit.source.get(key)
-    except (OMEZarrError, OSError) as error:
-        if not _is_unreadable(error, unit):
-            raise
-        with lock:
-            written.problems.append(f"{key}: {error_text(error)}")
-        return None
+    cells = (
+        cell
+        for place in cells_in(box, opened.unit)
+        for cell in cells_in(box_of(place, opened.unit, target.shape), target.chunks)
+    )
+    count = math.prod(map(len, cell_ranges(box, target.chunks)))
+    waits = unit.source.concurrency if is_remote(unit.source) else 1
+    share_work(cells, read_chunk, count, waits)
 
 
 def _read_voxels(

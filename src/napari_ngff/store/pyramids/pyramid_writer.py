@@ -12,6 +12,7 @@ import itertools
 import math
 import threading
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,8 +25,7 @@ from napari_ngff.store.arrays.boxes import (
     slice_inside,
 )
 from napari_ngff.store.arrays.chunked_array import open_array
-from napari_ngff.store.arrays.encoding import ChunkEncoder, encode_shard
-from napari_ngff.store.arrays.stored_objects import ArrayObjects
+from napari_ngff.store.arrays.encoding import ChunkEncoder, ChunkJoiner
 from napari_ngff.store.pyramids.level_reduction import LevelReduction
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.threads import CORES, share_work
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from napari_ngff.metadata.model import Axis
     from napari_ngff.store.arrays.boxes import Box
-    from napari_ngff.store.arrays.chunk_layout import Shape
+    from napari_ngff.store.arrays.chunk_layout import ChunkKeys, Shape
     from napari_ngff.store.arrays.lazy_array import ArraySource
     from napari_ngff.store.arrays.new_array import NewArray
     from napari_ngff.store.pyramids.level_reduction import Array, Method
@@ -52,17 +52,11 @@ def coarser_shape(shape: Shape, factors: Shape) -> Shape:
 class _LevelState:
     """State of a level while it is written: incomplete chunks and shards."""
 
-    path: str
     new: NewArray
     encoder: ChunkEncoder
-    objects: ArrayObjects
+    joiner: ChunkJoiner
     reduction: LevelReduction | None = None
     partial: dict[Shape, tuple[Array, list[int]]] = field(default_factory=dict)
-    shards: dict[Shape, dict[Shape, bytes | None]] = field(default_factory=dict)
-
-    @property
-    def grid(self) -> Shape:
-        return coarser_shape(self.new.shape, self.new.chunks)
 
     def cell_box(self, cell: Shape) -> Box:
         return box_of(cell, self.new.chunks, self.new.shape)
@@ -112,11 +106,14 @@ class PyramidWriter:
             draft.put(f"{path}/{name}", document)
             layout = open_array(source, path).layout
             encoder = ChunkEncoder.from_document(document, layout)
-            objects = ArrayObjects(source, path, layout)
-            self._levels.append(_LevelState(path, new, encoder, objects))
+            joiner = ChunkJoiner(layout, partial(self._put_object, path, layout.keys))
+            self._levels.append(_LevelState(new, encoder, joiner))
         # One less than levels: the coarsest is not reduced.
         for level, reduction in zip(self._levels, reductions, strict=False):
             level.reduction = reduction
+
+    def _put_object(self, path: str, keys: ChunkKeys, unit: Shape, data: bytes) -> None:
+        self.draft.put(f"{path}/{keys.make_key(unit)}", data)
 
     def write_levels(
         self,
@@ -190,9 +187,8 @@ class PyramidWriter:
         blank = level.encoder.is_blank(chunk)
         # Before it is encoded: the voxels are still in the cache of the processor.
         whole = list(self._reduce_chunk(number, cell, voxels, blank=blank))
-        self._store_chunk(
-            level, cell, None if blank else level.encoder.encode_always(chunk)
-        )
+        data = None if blank else level.encoder.encode_always(chunk)
+        level.joiner.add_chunk(cell, data)
         # Recursion is as deep as there are levels, some ten at most.
         for target, coarse in whole:
             self._write_chunk(number + 1, target, coarse)
@@ -245,31 +241,6 @@ class PyramidWriter:
                     del level.partial[cell]
             if whole:
                 yield cell, chunk
-
-    def _store_chunk(self, level: _LevelState, cell: Shape, data: bytes | None) -> None:
-        """Write an encoded chunk, or its shard if it is the last chunk of that."""
-        index = level.encoder.layout.index
-        if index is None:
-            if data is not None:
-                self.draft.put(f"{level.path}/{level.objects.object_key(cell)}", data)
-            return
-        pairs = list(zip(cell, index.grid, strict=True))
-        unit = tuple(i // n for i, n in pairs)
-        with self._lock:
-            chunks = level.shards.setdefault(unit, {})
-            chunks[tuple(i % n for i, n in pairs)] = data
-            within = (
-                # Shards at the border have fewer chunks than their index has room for.
-                min(n, size - u * n)
-                for u, n, size in zip(unit, index.grid, level.grid, strict=True)
-            )
-            if len(chunks) < math.prod(within):
-                return
-            del level.shards[unit]
-        stored = {inner: raw for inner, raw in chunks.items() if raw is not None}
-        joined = encode_shard(index, stored)
-        if joined is not None:
-            self.draft.put(f"{level.path}/{level.objects.object_key(unit)}", joined)
 
 
 def open_pyramid_writer(
