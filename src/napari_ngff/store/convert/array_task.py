@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from napari_ngff.store.arrays.boxes import box_of, box_shape
-from napari_ngff.store.convert.array_document import ArrayRegion
 
 if TYPE_CHECKING:
-    from napari_ngff.metadata.model import JSON
     from napari_ngff.store.arrays.boxes import Box
     from napari_ngff.store.arrays.chunk_layout import Shape
+    from napari_ngff.store.convert.array_document import ArrayRegion
 
 KEPT, CODED = 64 << 20, 24 << 20
 """Bytes of the voxels of a unit whose chunks are copied, or decoded and encoded."""
@@ -73,6 +72,11 @@ class ArrayTask:
         """Number of units."""
         return math.prod(self.grid)
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the voxels."""
+        return math.prod(self.region.shape) * self.itemsize
+
     def unit_box(self, index: int) -> Box:
         """Return the voxels of a unit, in the new array."""
         position = tuple(int(i) for i in np.unravel_index(index, self.grid or (1,)))
@@ -82,44 +86,6 @@ class ArrayTask:
         """Return the bytes of the voxels of a unit."""
         return math.prod(box_shape(self.unit_box(index))) * self.itemsize
 
-    def dump(self) -> JSON:
-        """Return it as JSON."""
-        region = self.region
-        return {
-            "source": self.source,
-            "target": self.target,
-            "zarr_format": self.zarr_format,
-            "spans": region.spans,
-            "picked": region.picked,
-            "indices": region.indices,
-            "keeps_chunks": self.keeps_chunks,
-            "joins_chunks": self.joins_chunks,
-            "block": self.block,
-            "itemsize": self.itemsize,
-            "method": self.method,
-            "factors": self.factors,
-            "stage": self.stage,
-        }
-
-    @classmethod
-    def parse(cls, line: JSON) -> ArrayTask:
-        """Read what `dump` returned."""
-        spans = tuple((int(a), int(b)) for a, b in line["spans"])
-        region = ArrayRegion(spans, line["picked"], tuple(line["indices"]))
-        return cls(
-            line["source"],
-            line["target"],
-            line["zarr_format"],
-            region,
-            line["keeps_chunks"],
-            line["joins_chunks"],
-            tuple(line["block"]),
-            line["itemsize"],
-            line["method"],
-            tuple(line["factors"]),
-            line["stage"],
-        )
-
 
 class _OneUnit:
     """A task of one unit, without voxels, that depends on nothing."""
@@ -128,6 +94,7 @@ class _OneUnit:
 
     stage = 0
     count = 1
+    nbytes = 0
 
     def unit_bytes(self, index: int) -> int:
         """Return 0: only reading would show a size."""

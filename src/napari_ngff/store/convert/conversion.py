@@ -15,7 +15,7 @@ from napari_ngff.errors import (
     UnsupportedError,
 )
 from napari_ngff.metadata.version import V0_4, V0_5, V0_6, Version
-from napari_ngff.store.convert.array_task import ArrayTask, DocumentTask
+from napari_ngff.store.convert.array_task import DocumentTask
 from napari_ngff.store.convert.conversion_plan import (
     ConversionPlan,
     ConversionRequest,
@@ -31,10 +31,11 @@ from napari_ngff.store.convert.unit_runner import run_units
 from napari_ngff.store.convert.work_unit import WorkUnit, run_unit, source_keys
 from napari_ngff.store.hierarchy.location import is_url
 from napari_ngff.store.hierarchy.node import open_node, without_links
+from napari_ngff.store.sources.server_logins import find_login, set_login
 from napari_ngff.store.sources.zip_source import ZipSource
 from napari_ngff.store.write.new_hierarchy import SINGLE
 from napari_ngff.store.write.new_objects import is_bucket, put_object
-from napari_ngff.store.write.partial_folder import PartialFolder
+from napari_ngff.store.write.partial_folder import PartialFolder, Unfinished
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -42,7 +43,8 @@ if TYPE_CHECKING:
     from napari_ngff.metadata.model import JSON
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.store.sources.revision import Revision
-    from napari_ngff.store.write.partial_folder import Unfinished, UnitRecord
+    from napari_ngff.store.sources.server_logins import AddressSecrets
+    from napari_ngff.store.write.partial_folder import UnitRecord
 
 TARGETS = (V0_4, V0_5, V0_6)
 """Versions that a conversion writes."""
@@ -105,8 +107,7 @@ def read_request(options: ConvertOptions) -> ConversionRequest:
         options.get("channels"),
         options.get("wells"),
     )
-    plain = options.get("shards") == "none"
-    return ConversionRequest(Version(version), storage, selection, not plain)
+    return ConversionRequest(Version(version), storage, selection)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +163,8 @@ class ConversionRun:
     overwrite
         Whether to replace the target.
     resume
-        Whether to continue a conversion that was stopped.
+        Whether to continue a conversion that was stopped; None for one with equal
+        settings.
     skips
         Whether chunks that cannot be read are left out; otherwise they stop it.
     follows_links
@@ -179,7 +181,7 @@ class ConversionRun:
     """
 
     overwrite: bool = False
-    resume: bool = False
+    resume: bool | None = False
     skips: bool = False
     follows_links: bool = False
     scheduler: Any = None
@@ -286,23 +288,25 @@ def convert_hierarchy(
 
     Raises
     ------
-    FileExistsError
-        Where `target` exists and may not be replaced.
-    ValueError
-        Where something cannot be stated or stored as it is asked for.
-    ChunkError
-        Where a chunk cannot be read, and these are not skipped.
-    ConflictError
-        Where the source changed meanwhile, or another process makes the same target.
-    OSError
-        Where reading or writing fails.
+    FileExistsError, ValueError, OMEZarrError, OSError
+        As `convert`.
     """
     target = find_target(target)
     request = fit_request(node, target, request)
     if not run.follows_links:
         node = without_links(node)
-    settings = _dump_settings(node, request, skips=run.skips)
-    folder = PartialFolder(target, settings, overwrite=run.overwrite, resume=run.resume)
+    settings = {
+        "source": str(node),
+        "version": request.version,
+        "storage": asdict(request.storage),
+        "selection": asdict(request.selection),
+        "skips": run.skips,
+    }
+    resumes = run.resume
+    if resumes is None:
+        found = PartialFolder(target, settings, overwrite=False, resume=True).look()
+        resumes = found is Unfinished.SAME
+    folder = PartialFolder(target, settings, overwrite=run.overwrite, resume=resumes)
     with folder, sharing_sources(folder.token):
         problems, notes = _plan(node, request, folder, run)
         try:
@@ -316,30 +320,6 @@ def convert_hierarchy(
             else:
                 error.add_note(note)
             raise
-
-
-def find_unfinished(
-    node: Node, target: Path | str, request: ConversionRequest, *, skips: bool
-) -> Unfinished:
-    """Find out whether the same conversion was begun before, and stopped.
-
-    Parameters
-    ----------
-    request
-        As `fit_request` returned it.
-    """
-    settings = _dump_settings(node, request, skips=skips)
-    return PartialFolder(target, settings, overwrite=False, resume=True).look()
-
-
-def _dump_settings(node: Node, request: ConversionRequest, *, skips: bool) -> JSON:
-    return {
-        "source": str(node),
-        "version": request.version,
-        "storage": asdict(request.storage),
-        "selection": asdict(request.selection),
-        "skips": skips,
-    }
 
 
 def fit_request(
@@ -360,7 +340,7 @@ def fit_request(
     if request.version.zarr_format == 2:
         text = "An .ozx file needs OME-Zarr 0.5 or newer."
         raise OptionError(text, "to_version")
-    if not request.may_add_shards:
+    if request.storage.auto_shards is False:
         return request
     # RFC-9: they SHOULD be used, to have fewer entries.
     return replace(request, storage=replace(request.storage, adds_shards=True))
@@ -421,7 +401,7 @@ def _plan(
     def dump_tasks() -> Iterator[JSON]:
         for number, task in enumerate(plan.list_tasks()):
             run.report_step("plan", number)
-            yield task.dump() if isinstance(task, ArrayTask) else asdict(task)
+            yield asdict(task)
 
     try:
         folder.write_plan(dump_tasks())
@@ -438,8 +418,7 @@ def _list_units(
 ) -> Iterator[WorkUnit]:
     """List the units of a plan, or those of one stage."""
     number = 0
-    for line in folder.read_plan():
-        task = read_task(line)
+    for task in map(read_task, folder.read_plan()):
         if stage not in (None, task.stage):
             number += task.count
             continue
@@ -459,15 +438,10 @@ def _list_units(
 def _measure_plan(folder: PartialFolder) -> tuple[int, int, int]:
     """Return the number of units, the bytes of all voxels, and the last stage."""
     units = total = last = 0
-    for line in folder.read_plan():
-        task = read_task(line)
+    for task in map(read_task, folder.read_plan()):
         units += task.count
+        total += task.nbytes
         last = max(last, task.stage)
-        if isinstance(task, ArrayTask):
-            voxels = 1
-            for length in task.region.shape:
-                voxels *= length
-            total += voxels * task.itemsize
     return units, total, last
 
 
@@ -547,3 +521,77 @@ def _compare_source(
             f"{names} {verb} changed while {node} was converted.",
             remedy="Convert it again when nothing writes there.",
         )
+
+
+@dataclass(frozen=True, slots=True)
+class ConversionCall:
+    """All that another process needs for a conversion.
+
+    Attributes
+    ----------
+    source, target
+        Paths or addresses.
+    options
+        As of `napari_ngff.convert`.
+    logins
+        For the servers of source and target.
+    """
+
+    source: str
+    target: str
+    options: ConvertOptions
+    logins: tuple[tuple[str, AddressSecrets], ...] = ()
+
+    @classmethod
+    def with_logins(
+        cls, source: str, target: str, options: ConvertOptions
+    ) -> ConversionCall:
+        """Make a call with the logins that are known here."""
+        addresses = filter(is_url, (source, target))
+        found = ((address, find_login(address)) for address in addresses)
+        logins = tuple((address, login) for address, login in found if login)
+        return cls(source, target, options, logins)
+
+
+def run_conversion(
+    call: ConversionCall, follow: Callable[[ConversionStep], None]
+) -> ConversionResult:
+    """Convert; a conversion with the same options that was stopped is continued.
+
+    Parameters
+    ----------
+    call
+        What to do.
+    follow
+        Called often with what is done; an error that it raises stops, and leaves
+        nothing that opens as an image. Others are those of `convert`.
+    """
+    for address, login in call.logins:
+        set_login(address, login)
+    resuming = "converting to the same name again continues"
+    run = ConversionRun(resume=None, follow=follow, how_to_resume=resuming)
+    request = read_request(call.options)
+    return convert_hierarchy(open_node(call.source), call.target, request, run)
+
+
+def has_unfinished(target: str) -> bool:
+    """Return whether parts of a conversion that was stopped are beside its target."""
+    found = _parts_of(target).look()
+    return found in (Unfinished.SAME, Unfinished.OTHER)
+
+
+def discard_unfinished(target: str) -> None:
+    """Remove the parts of a conversion that was stopped.
+
+    Raises
+    ------
+    ConflictError
+        Where a process works on it.
+    UnsupportedError
+        Where the target is in a bucket.
+    """
+    _parts_of(target).discard()
+
+
+def _parts_of(target: str) -> PartialFolder:
+    return PartialFolder(find_target(target), {}, overwrite=False, resume=False)

@@ -26,6 +26,7 @@ from napari_ngff.store.arrays.new_array import group_documents
 from napari_ngff.store.arrays.stored_objects import DOCUMENTS, join_key
 from napari_ngff.store.check.branches import VECTORS, branches_of, parameters_of
 from napari_ngff.store.convert.array_document import (
+    ArrayRegion,
     ArrayTarget,
     convert_array,
     is_regular,
@@ -84,14 +85,11 @@ class ConversionRequest:
         How arrays are stored.
     selection
         What is kept.
-    may_add_shards
-        Whether an archive gets shards without being asked for them.
     """
 
     version: Version
     storage: Storage
     selection: Selection
-    may_add_shards: bool = True
 
 
 @dataclass(slots=True)
@@ -573,4 +571,10 @@ def read_task(line: JSON) -> ArrayTask | CopyTask | DocumentTask:
         return DocumentTask(tuple(line["keys"]), tuple(line["sums"]))
     if "names" in line:
         return CopyTask(line["source"], line["target"], tuple(line["names"]))
-    return ArrayTask.parse(line)
+    region = ArrayRegion(
+        tuple((int(a), int(b)) for a, b in line["region"]["spans"]),
+        line["region"]["picked"],
+        tuple(line["region"]["indices"]),
+    )
+    lists = {name: tuple(line[name]) for name in ("block", "factors")}
+    return ArrayTask(**{**line, "region": region, **lists})

@@ -194,7 +194,7 @@ class Storage:
     chunks, shards
         Axis and length in voxels; axes that are not named keep theirs.
     auto_shards
-        Whether to choose shards.
+        Whether to choose shards; None where nothing is said, and archives get them.
     codec
         A compressor of Zarr v3 with its configuration, {} for none, None to keep it.
     adds_shards
@@ -203,7 +203,7 @@ class Storage:
 
     chunks: tuple[tuple[str, int], ...] = ()
     shards: tuple[tuple[str, int], ...] = ()
-    auto_shards: bool = False
+    auto_shards: bool | None = None
     codec: JSON | None = None
     adds_shards: bool = False
 
@@ -221,8 +221,8 @@ class Storage:
         OptionError
             Where one has another form.
         """
-        auto = shards == "auto"
-        stated = None if shards in ("auto", "none") else shards
+        is_word = shards in ("auto", "none")
+        stated, auto = (None, shards == "auto") if is_word else (shards, None)
         with _naming_option("chunks"):
             chunk_lengths = _read_lengths(chunks)
         with _naming_option("shards"):

@@ -13,7 +13,7 @@ from napari_ngff.errors import (
     OptionError,
     error_text,
 )
-from napari_ngff.store.convert.conversion_call import (
+from napari_ngff.store.convert.conversion import (
     ConversionCall,
     discard_unfinished,
     has_unfinished,
