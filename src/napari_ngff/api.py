@@ -20,8 +20,7 @@ from napari_ngff.store.arrays.lazy_array import ArrayWindow, LazyArray
 from napari_ngff.store.check.visit_groups import check_hierarchy
 from napari_ngff.store.hierarchy.node import Node, open_node, unreadable_problem
 from napari_ngff.store.hierarchy.summary import list_branches
-from napari_ngff.store.pyramids.opened_image import open_pyramids
-from napari_ngff.store.pyramids.pyramid import Pyramid, open_pyramid
+from napari_ngff.store.pyramids.pyramid import Pyramid, open_pyramid, open_pyramids
 from napari_ngff.store.write.zip_packing import pack_hierarchy
 from napari_ngff.store.write.zip_unpacking import unpack_hierarchy
 

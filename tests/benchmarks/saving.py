@@ -109,8 +109,7 @@ def by_levels(
     """The same, by another method or codec, and without what is said of an image."""
     from napari_ngff.metadata.model import Axis
     from napari_ngff.store.pyramids.level_reduction import LevelReduction
-    from napari_ngff.store.pyramids.pyramid_plan import PyramidPlan
-    from napari_ngff.store.pyramids.pyramid_writer import PyramidWriter
+    from napari_ngff.store.pyramids.pyramid_writer import PyramidPlan, PyramidWriter
     from napari_ngff.store.write.new_hierarchy import NewHierarchy
     from napari_ngff.viewer.composing.array_source import PlainSource
 

@@ -8,7 +8,7 @@ import pytest
 
 from napari_ngff import open_node
 from napari_ngff.errors import UnsupportedError
-from napari_ngff.store.pyramids.opened_image import (
+from napari_ngff.store.pyramids.pyramid import (
     open_images,
     open_pyramids,
     open_with_labels,

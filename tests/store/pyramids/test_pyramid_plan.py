@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from napari_ngff.metadata.model import Axis
-from napari_ngff.store.pyramids.pyramid_plan import PyramidPlan
+from napari_ngff.store.pyramids.pyramid_writer import PyramidPlan
 
 TYPES = {"t": "time", "c": "channel"}
 

@@ -16,8 +16,11 @@ from hypothesis import strategies as st
 from napari_ngff.metadata.model import Axis
 from napari_ngff.store.arrays.new_array import NewArray
 from napari_ngff.store.pyramids.level_reduction import LevelReduction, block_mean
-from napari_ngff.store.pyramids.pyramid_plan import PyramidPlan
-from napari_ngff.store.pyramids.pyramid_writer import PyramidWriter, coarser_shape
+from napari_ngff.store.pyramids.pyramid_writer import (
+    PyramidPlan,
+    PyramidWriter,
+    coarser_shape,
+)
 from napari_ngff.store.write.new_hierarchy import NewHierarchy
 
 ZYX = (Axis("z", "space"), Axis("y", "space"), Axis("x", "space"))

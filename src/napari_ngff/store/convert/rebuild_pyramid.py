@@ -36,7 +36,7 @@ from napari_ngff.store.hierarchy.edit_document import change_document
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.store.hierarchy.save_transform import entry_of
 from napari_ngff.store.pyramids.level_reduction import method_named
-from napari_ngff.store.pyramids.pyramid_plan import PyramidPlan
+from napari_ngff.store.pyramids.pyramid_writer import PyramidPlan
 from napari_ngff.store.sources.folder_source import FolderSource, local_folder
 from napari_ngff.store.write.begin import begin_transaction
 from napari_ngff.store.write.new_objects import put_object

@@ -1,4 +1,7 @@
-"""Opens the arrays of a multiscale as a pyramid."""
+"""Opens the arrays of a multiscale as a pyramid.
+
+Of an image and its labels, in as few round trips as their documents are deep.
+"""
 
 from __future__ import annotations
 
@@ -27,6 +30,7 @@ from napari_ngff.metadata.model import (
 )
 from napari_ngff.metadata.version import Version
 from napari_ngff.store.arrays.chunked_array import open_array
+from napari_ngff.store.hierarchy.node import OpenedGroups
 from napari_ngff.store.limits import check_chunk
 from napari_ngff.store.sources.read_ahead import call_at_once
 
@@ -52,6 +56,9 @@ VIEW = 2048
 
 MOST_CHUNKS = 100_000
 """Chunks in a view; the window would wait far more than ten seconds for more."""
+
+NO_GROUPS = OpenedGroups((), ())
+"""Of the labels of a label image."""
 
 MOST_NAMES = 10_000
 """Chunks and shards of a level whose names are looked at when it is opened."""
@@ -465,3 +472,91 @@ def _level_problem(
     severity: Severity = Severity.ERROR,
 ) -> Problem:
     return Problem(code, severity, f"{where}:", text, consequence)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedImage:
+    """An image with its labels.
+
+    Attributes
+    ----------
+    pyramid
+        Its arrays, or why they cannot be shown.
+    labels
+        The groups of its label images; none for a label image.
+    label_pyramids
+        Of each of them, or why it cannot be shown.
+    """
+
+    pyramid: Pyramid | Exception
+    labels: OpenedGroups
+    label_pyramids: tuple[Pyramid | Exception, ...]
+
+
+def open_images(
+    nodes: Sequence[Node], on_error: OnError | None = None
+) -> list[OpenedImage]:
+    """Open several images of one hierarchy, and their labels.
+
+    `on_error` is called later with each chunk that cannot be read.
+    """
+    if not nodes:
+        return []
+    source = nodes[0].location.source
+    calls = [partial(_open_image, node, on_error) for node in nodes]
+    opened = call_at_once(source, calls)
+    inner = [label for _, labels in opened for label in labels.nodes]
+    pyramids = iter(open_pyramids(inner, on_error))
+    return [
+        OpenedImage(pyramid, labels, tuple(next(pyramids) for _ in labels.nodes))
+        for pyramid, labels in opened
+    ]
+
+
+def open_with_labels(
+    node: Node, on_error: OnError | None = None
+) -> tuple[Pyramid | Exception, OpenedGroups]:
+    """Open the arrays of an image, and the groups of its labels, without their arrays.
+
+    Returns
+    -------
+    pyramid
+        Or why it cannot be shown.
+    labels
+        As of `Node.labels`.
+    """
+    found: list[Pyramid | Exception] = []
+    labels: list[OpenedGroups] = []
+    # The list of labels lies as deep as the arrays of the image.
+    calls = (
+        lambda: found.append(_try_pyramid(node, on_error)),
+        lambda: labels.append(node.labels()),
+    )
+    call_at_once(node.location.source, calls)
+    return found[0], labels[0]
+
+
+def _open_image(
+    node: Node, on_error: OnError | None
+) -> tuple[Pyramid | Exception, OpenedGroups]:
+    image = node.metadata.image
+    if image is not None and image.label is not None:
+        return _try_pyramid(node, on_error), NO_GROUPS
+    return open_with_labels(node, on_error)
+
+
+def open_pyramids(
+    nodes: Sequence[Node], on_error: OnError | None = None
+) -> list[Pyramid | Exception]:
+    """Open the arrays of several images; of one that cannot be shown, return why."""
+    if not nodes:
+        return []
+    calls = [partial(_try_pyramid, node, on_error) for node in nodes]
+    return call_at_once(nodes[0].location.source, calls)
+
+
+def _try_pyramid(node: Node, on_error: OnError | None) -> Pyramid | Exception:
+    try:
+        return open_pyramid(node, on_error=on_error)
+    except (OMEZarrError, OSError) as error:
+        return error

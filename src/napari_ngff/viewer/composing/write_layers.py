@@ -23,8 +23,7 @@ from napari_ngff.store.arrays.new_array import group_documents
 from napari_ngff.store.arrays.stored_objects import join_key
 from napari_ngff.store.data_folder import is_in_data_folder
 from napari_ngff.store.hierarchy.location import is_url
-from napari_ngff.store.pyramids.pyramid_plan import PyramidPlan
-from napari_ngff.store.pyramids.pyramid_writer import open_pyramid_writer
+from napari_ngff.store.pyramids.pyramid_writer import PyramidPlan, open_pyramid_writer
 from napari_ngff.store.write.new_hierarchy import SINGLE, NewHierarchy
 from napari_ngff.viewer.composing.composition import compose_layers
 from napari_ngff.viewer.layers.label_target import has_no_file

@@ -19,8 +19,7 @@ from napari_ngff.plate.plate_contents import PlateContents
 from napari_ngff.plate.plate_layout import map_plate, spread_numbers
 from napari_ngff.plate.well_cells import WellChoice
 from napari_ngff.store.hierarchy.coordinate_systems import scene_paths
-from napari_ngff.store.pyramids.opened_image import open_images, open_pyramids
-from napari_ngff.store.pyramids.pyramid import open_pyramid
+from napari_ngff.store.pyramids.pyramid import open_images, open_pyramid, open_pyramids
 from napari_ngff.store.sources.read_ahead import call_at_once, reading_ahead
 from napari_ngff.viewer.annotations.sidecars import with_sidecars
 from napari_ngff.viewer.layers.contrast import SAMPLED_WELLS, read_samples
@@ -43,8 +42,7 @@ if TYPE_CHECKING:
     from napari_ngff.plate.plate_layout import MapWell
     from napari_ngff.store.hierarchy.group_documents import CopiedDocuments
     from napari_ngff.store.hierarchy.node import Node, OpenedGroups
-    from napari_ngff.store.pyramids.opened_image import OpenedImage
-    from napari_ngff.store.pyramids.pyramid import OnError, Pyramid
+    from napari_ngff.store.pyramids.pyramid import OnError, OpenedImage, Pyramid
 
 MOST_AHEAD = 128
 """Most documents of an image, a well or a collection that are asked for so."""

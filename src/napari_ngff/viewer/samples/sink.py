@@ -25,8 +25,7 @@ from napari_ngff.metadata.model import (
 )
 from napari_ngff.metadata.version import VERSIONS, Version
 from napari_ngff.store.arrays.new_array import group_documents
-from napari_ngff.store.pyramids.pyramid_plan import PyramidPlan
-from napari_ngff.store.pyramids.pyramid_writer import open_pyramid_writer
+from napari_ngff.store.pyramids.pyramid_writer import PyramidPlan, open_pyramid_writer
 from napari_ngff.store.write.new_hierarchy import SINGLE, NewHierarchy
 from napari_ngff.viewer.composing.array_source import PlainSource
 
