@@ -233,10 +233,7 @@ class ArrayWriter:
             )
         # Also after an error: by then the voxels may have been given to `keep`.
         self.revisions[key] = before
-        if self.array.layout.index is None:
-            changed = self._update_chunk((key, before), unit, cells, change)
-        else:
-            changed = self._update_shard((key, before), unit, cells, change)
+        changed = self._update_unit((key, before), unit, cells, change)
         # What was changed waits now, and this is the revision it will have. The next
         # save compares with it.
         now = self.transaction.find_revision(key) if changed else before
@@ -279,42 +276,25 @@ class ArrayWriter:
         packed = any(name != "crc32c" for name, _ in layout.steps)
         self._keep(cell, encoded if packed else encoded.decode_voxels())
 
-    def _update_chunk(
+    def _update_unit(
         self,
         seen: Seen,
         unit: Shape,
         cells: Iterable[Shape],
         change: Change,
     ) -> bool:
-        # Without shards a unit has one cell, itself.
-        if unit not in cells:
-            return False
-        data = self._read_unit(unit)
-        chunk = self._decode_chunk(seen[0], data)
-        if not self._change_cell(chunk, unit, change):
-            return False
-        self._keep_before(unit, data)
-        self._put_object(seen, self._encoder.encode_chunk(chunk))
-        return True
-
-    def _update_shard(
-        self,
-        seen: Seen,
-        unit: Shape,
-        cells: Iterable[Shape],
-        change: Change,
-    ) -> bool:
-        grid = self.array.layout.index
-        assert grid is not None
-        # Other chunks of the shard are copied as stored: only changed ones are decoded
+        index, ndim = self.array.layout.index, len(unit)
+        # Without shards a unit has one chunk, itself.
+        grid = (1,) * ndim if index is None else index.grid
+        # Other chunks of a shard are copied as stored: only changed ones are decoded
         # and encoded.
-        chunks = self._split_shard(seen[0], unit)
+        chunks = self._split_unit(seen[0], unit)
         changed = False
         for cell in cells:
-            within = tuple(i % n for i, n in zip(cell, grid.grid, strict=True))
+            within = tuple(i % n for i, n in zip(cell, grid, strict=True))
             old = chunks.get(within)
-            chunk = self._decode_chunk(seen[0], old)
-            if not self._change_cell(chunk, cell, change):
+            chunk, box = self._decode_chunk(seen[0], old), self.cell_box(cell)
+            if not change(box, chunk[slice_inside(box, box)]):
                 continue
             self._keep_before(cell, old)
             changed = True
@@ -324,16 +304,18 @@ class ArrayWriter:
             else:
                 chunks[within] = data
         if changed:
-            self._put_object(seen, encode_shard(grid, chunks))
+            whole = chunks.get((0,) * ndim)
+            self._put_object(seen, encode_shard(index, chunks) if index else whole)
         return changed
 
-    def _split_shard(self, key: str, unit: Shape) -> dict[Shape, bytes]:
-        """Split a shard into its chunks, which stay encoded."""
+    def _split_unit(self, key: str, unit: Shape) -> dict[Shape, bytes]:
+        """Split a unit into its chunks, which stay encoded."""
         grid = self.array.layout.index
-        assert grid is not None
         data = self._read_unit(unit)
         if data is None:
             return {}
+        if grid is None:
+            return {(0,) * len(unit): data}
         # The specification of `sharding_indexed` puts the index at the end unless
         # `index_location` says "start".
         head = slice(0, grid.nbytes) if grid.at_start else slice(-grid.nbytes, None)
@@ -368,10 +350,6 @@ class ArrayWriter:
     def _chunk_error(self, key: str, reason: str) -> Exception:
         below = key.removeprefix(f"{self.array.path}/")
         return self._objects.chunk_error(below, CorruptDataError(reason))
-
-    def _change_cell(self, chunk: Array, cell: Shape, change: Change) -> bool:
-        box = self.cell_box(cell)
-        return change(box, chunk[slice_inside(box, box)])
 
     @property
     def concurrency(self) -> int:
