@@ -15,13 +15,12 @@ from napari_ngff.errors import (
     UnsupportedError,
 )
 from napari_ngff.metadata.version import V0_4, V0_5, V0_6, Version
-from napari_ngff.store.convert.array_task import DocumentTask
+from napari_ngff.store.convert.array_task import DocumentTask, sharing_sources
 from napari_ngff.store.convert.conversion_plan import (
     ConversionPlan,
     ConversionRequest,
     read_task,
 )
-from napari_ngff.store.convert.opened_task import sharing_sources
 from napari_ngff.store.convert.selection import Selection, Storage
 from napari_ngff.store.convert.source_state import (
     find_changed_archive,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -305,7 +305,8 @@ class ConversionPlan:
         version = self.request.version
         source, where = node.location.source, node.location
         if change.alters(node, version):
-            attributes = _convert_group(node, version, change)
+            with _naming_place(str(node)):
+                attributes = convert_attributes(node, version, change)
         else:
             attributes = node.attributes
         attributes = complete_label_lists(attributes, node.zarr_format)
@@ -335,13 +336,8 @@ class ConversionPlan:
         self.problems += plan.problems
         tasks: list[ArrayTask | CopyTask] = []
         for level in plan.levels:
-            try:
+            with _naming_place(f"{node}/{level.path}"):
                 tasks += self._plan_array(node, path, level)
-            except OptionError as error:
-                text = f"{node}/{level.path}: {error}"
-                raise OptionError(text, error.option) from error
-            except ValueError as error:
-                raise ValueError(f"{node}/{level.path}: {error}") from error
         return tasks
 
     def _plan_array(
@@ -539,14 +535,15 @@ def _has_image(node: Node, path: str) -> bool:
         return False
 
 
-def _convert_group(node: Node, version: Version, change: GroupChange) -> JSON:
-    """Convert the attributes of a group; its errors name it."""
+@contextmanager
+def _naming_place(place: str) -> Iterator[None]:
+    """Say of errors what they are about."""
     try:
-        return convert_attributes(node, version, change)
+        yield
     except OptionError as error:
-        raise OptionError(f"{node}: {error}", error.option) from error
+        raise OptionError(f"{place}: {error}", error.option) from error
     except ValueError as error:
-        raise ValueError(f"{node}: {error}") from error
+        raise ValueError(f"{place}: {error}") from error
 
 
 def _edit_group(raw: bytes, name: str, attributes: JSON) -> bytes:

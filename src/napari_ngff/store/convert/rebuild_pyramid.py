@@ -25,9 +25,12 @@ from napari_ngff.store.convert.array_document import (
     ArrayTarget,
     convert_array,
 )
-from napari_ngff.store.convert.array_task import ArrayTask, choose_block
+from napari_ngff.store.convert.array_task import (
+    ArrayTask,
+    choose_block,
+    sharing_sources,
+)
 from napari_ngff.store.convert.image_plan import whole_factors
-from napari_ngff.store.convert.opened_task import sharing_sources
 from napari_ngff.store.convert.selection import Storage
 from napari_ngff.store.convert.unit_runner import run_units
 from napari_ngff.store.convert.work_unit import WorkUnit, run_unit

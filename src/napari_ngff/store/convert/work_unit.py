@@ -41,9 +41,10 @@ from napari_ngff.store.convert.array_task import (
     ArrayTask,
     CopyTask,
     DocumentTask,
+    OpenedTask,
+    find_run,
     grow_block,
 )
-from napari_ngff.store.convert.opened_task import OpenedTask, find_run
 from napari_ngff.store.convert.source_state import (
     ABSENT,
     find_changed_key,
