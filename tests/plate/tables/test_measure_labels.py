@@ -62,7 +62,7 @@ def expected(labels, channels, spacing, corner):
         spacing=spacing,
     )
     columns = {"label": found["label"], "voxels": found["num_pixels"]}
-    columns["area"] = found["area"]
+    columns["volume" if labels.ndim > 2 else "area"] = found["area"]
     for i, name in enumerate("zyx"[-labels.ndim :]):
         columns[f"centroid_{name}"] = found[f"centroid-{i}"] + corner[i]
     for i in range(len(channels)):
@@ -167,7 +167,7 @@ def test_one_section_has_no_column_for_z(tmp_path):
     where = write_labelled(tmp_path / "b", np.repeat(pixels, 3, 0), deep, "zyx")
     found = measure(open_node(str(where)), "nuclei")
     assert set(found.frame["centroid_z"]) == {1}
-    assert found.size_note == "The area is a volume, in micrometer³."
+    assert found.size_note == ""
 
 
 def in_units(folder, unit, micrometers, axes="yx"):
@@ -247,6 +247,27 @@ def test_the_area_of_one_section_is_none_of_a_volume(tmp_path):
     in_units(where, "micrometer", 1 / 7, "z")
     found = measure(open_node(str(where)), "nuclei").frame
     assert found["area"].tolist() == (found["voxels"] * SPACING**2).tolist()
+
+
+@pytest.mark.parametrize("depths", [(3, 1), (1, 3), (1, 1, 3), (3, 3), (1, 1)])
+def test_each_column_of_sizes_has_one_unit(tmp_path, depths):
+    """Else the mean of a well would be of areas and of volumes."""
+    root = write_plate(tmp_path / "p", grid=(1, 1), fields=len(depths))
+    labels = blobs((20, 20), 6)
+    for number, depth in enumerate(depths):
+        shutil.rmtree(root / "A/1" / str(number))
+        deep = np.repeat(labels[None], depth, 0)
+        write_labelled(root / "A/1" / str(number), deep.astype("u2"), deep, "zyx")
+    frame = measure(open_node(str(root)), "nuclei").frame
+    for number, depth in enumerate(depths):
+        rows = frame[frame["field"] == str(number)]
+        own, other = ("volume", "area") if depth > 1 else ("area", "volume")
+        np.testing.assert_allclose(rows[own], rows["voxels"] * SPACING**2)
+        assert other not in rows or rows[other].isna().all()
+    columns = list(frame)
+    sizes = [name for name in ("area", "volume") if name in columns]
+    start = columns.index("voxels") + 1
+    assert columns[start : start + len(sizes)] == sizes
 
 
 def with_classes(folder, names):

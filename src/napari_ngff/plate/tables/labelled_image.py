@@ -44,8 +44,11 @@ CLASS_KEY, MOST_CLASSES = "class-name", 255
 """Property that names a class, and the number above which labels are objects, not
 classes; see `labels/label_classes.py`."""
 
+AREA, VOLUME = "area", "volume"
+"""Columns of the size: of labels in a plane, and of labels in several."""
+
 SIZE_NOTE = "size note"
-"""Key of a sentence on lengths and the column "area" in the ``attrs`` of a table."""
+"""Key of a sentence on lengths and sizes in the ``attrs`` of a table."""
 
 COARSER = "Coarser levels are not measured: sizes differ, and small labels are missing."
 """Part of a message. A picture of a coarser level looks coarse; a number does not."""
@@ -165,8 +168,8 @@ class LabelledImage:
         -------
         pandas.DataFrame
             A row per label, and per index on the outer axes that have several: their
-            columns, "label", `CLASS` where labels are classes, "voxels", "area" (a
-            volume in 3D), "centroid_<axis>" (from the origin of the image's own
+            columns, "label", `CLASS` where labels are classes, "voxels", "area" or, in
+            3D, "volume", "centroid_<axis>" (from the origin of the image's own
             coordinates; not along z where there is one section), and for each channel
             "mean_<name>", "min_<name>" and "max_<name>"; without the name where there
             is none. Lengths are micrometres, or as the image states them where an axis
@@ -204,14 +207,12 @@ class LabelledImage:
         return factors
 
     def _describe_size(self) -> str:
-        """Return a sentence on sizes other than square micrometres; "" for these."""
-        sized = self._sized_axes
-        notes = ["The area is a volume."] if len(sized) > 2 else []
+        """Return a sentence on sizes that are not in micrometres; "" for these."""
         if self._micrometers() is not None:
-            return f"The area is a volume, in {MICROMETER}³." if notes else ""
-        units = dict.fromkeys(self.axes[axis].unit or "no unit" for axis in sized)
-        notes.append(f"Sizes are as the image states them: {', '.join(units)}.")
-        return " ".join(notes)
+            return ""
+        units = [self.axes[axis].unit or "no unit" for axis in self._sized_axes]
+        names = ", ".join(dict.fromkeys(units))
+        return f"Sizes are as the image states them: {names}."
 
     def _make_rows(self, outer: Outer, statistics: LabelStatistics) -> Any:
         import pandas as pd
@@ -227,8 +228,8 @@ class LabelledImage:
         counts, sized = statistics.counts, self._sized_axes
         factors = self._micrometers() or dict.fromkeys(sized, 1.0)
         columns[VOXELS] = counts
-        area = abs(math.prod(self.scale[i] * factors[i] for i in sized))
-        columns["area"] = drop_noise(counts * area)
+        size = abs(math.prod(self.scale[i] * factors[i] for i in sized))
+        columns[VOLUME if len(sized) > 2 else AREA] = drop_noise(counts * size)
         for axis in sized:
             means = statistics.moments[:, axis] / counts
             # The mean of indices is in voxels, whose centres are at whole numbers.

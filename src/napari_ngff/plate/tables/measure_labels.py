@@ -23,8 +23,10 @@ from napari_ngff.plate.plate_contents import PlateContents
 from napari_ngff.plate.plate_layout import map_plate
 from napari_ngff.plate.tables.files import find_table, table_names
 from napari_ngff.plate.tables.labelled_image import (
+    AREA,
     CLASS,
     SIZE_NOTE,
+    VOLUME,
     VOXELS,
     LabelledImage,
     labels_of,
@@ -426,8 +428,10 @@ def _join_frames(frames: Sequence[Any]) -> Any:
     frame = pd.concat(frames, ignore_index=True)
     note = " ".join(sorted(filter(None, notes)))
     frame.attrs[SIZE_NOTE] = f"Of some images: {note}" if len(notes) > 1 else note
-    if CLASS in frame:  # also where the first field has no classes
-        frame.insert(frame.columns.get_loc(LABEL) + 1, CLASS, frame.pop(CLASS))
+    # Where they are alone, also if the first field lacks them.
+    for before, column in ((LABEL, CLASS), (VOXELS, AREA), (AREA, VOLUME)):
+        if before in frame and column in frame:
+            frame.insert(frame.columns.get_loc(before) + 1, column, frame.pop(column))
     return frame
 
 
