@@ -265,7 +265,13 @@ def offers():
     return [one for one in notification_manager.records if one.actions]
 
 
-def test_the_first_save_is_reported_with_its_voxels_and_undone(viewer, plate):
+def test_the_first_save_is_reported_with_its_voxels_and_undone(
+    viewer, plate, monkeypatch
+):
+    # It stays, although others fade: those of a window that is in use.
+    monkeypatch.setattr(NapariQtNotification, "DISMISS_AFTER", 100)
+    viewer.window.activate()
+    until(viewer.window._qt_window.isActiveWindow)
     notification_manager.records.clear()
     desk = Desk(viewer, plate)
     desk.click_well("A/1")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from qtpy.compat import isalive
 from qtpy.QtCore import QEvent, QObject, QThread, QTimer
-from qtpy.QtWidgets import QApplication
+from qtpy.QtWidgets import QApplication, QDialog
 
 from napari_ngff.viewer.private.napari_window import qt_window_of
 from napari_ngff.viewer.services.window import Window, show_notification
@@ -42,6 +42,15 @@ def notify_in_window(text: str, *, is_warning: bool = True) -> None:
         LaterNotice(window, text, is_warning=is_warning)
     else:
         show_notification(text, is_warning=is_warning)
+
+
+def keep_notice(viewer: Any, text: str) -> None:
+    """Let a notification stay that would fade after some seconds."""
+    window = qt_window_of(viewer)
+    for notice in [] if window is None else window.findChildren(QDialog):
+        if hasattr(notice, "DISMISS_AFTER") and notice.message.text() == text:
+            notice.DISMISS_AFTER = 0
+            notice.timer_stop()
 
 
 class LaterNotice(EventWatcher):

@@ -20,7 +20,7 @@ from napari_ngff.widgets.dialogs import ask_table_file
 from napari_ngff.widgets.docking import has_annotate_dock
 from napari_ngff.widgets.form_dialog import is_window_open
 from napari_ngff.widgets.level_label import show_text
-from napari_ngff.widgets.notifications import show_notice
+from napari_ngff.widgets.notifications import keep_notice, show_notice
 from napari_ngff.widgets.save_as import is_asked_by_user, save_as
 from napari_ngff.widgets.saving.copy_progress import watch_copy
 from napari_ngff.widgets.saving.restore_question import ask_to_restore
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from napari.components import ViewerModel
+    from napari.utils.notifications import Notification
 
     from napari_ngff.errors import NameTakenError
     from napari_ngff.labels.kept_edits import KeptEdits
@@ -90,6 +91,11 @@ class QtWindow(Window):
     def notify(self, text: str, *, is_warning: bool = True) -> None:
         """Show a notification, when a window is shown."""
         show_notice(text, is_warning=is_warning)
+
+    def show_offer(self, viewer: ViewerModel, offer: Notification) -> None:
+        """Show it in the window, without its timer."""
+        super().show_offer(viewer, offer)
+        keep_notice(viewer, str(offer.message))
 
     def show_problems(
         self, viewer: Any, path: str, problems: tuple[Problem, ...]

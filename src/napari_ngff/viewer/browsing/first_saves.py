@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import weakref
-from functools import partial
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from napari.utils.notifications import (
-    Notification,
-    notification_manager,
-    show_warning,
-)
+from napari.utils.notifications import Notification, show_warning
 
 from napari_ngff.viewer.layers.label_owners import forget_save, note_save
-from napari_ngff.viewer.services.notices import count_noun
+from napari_ngff.viewer.services.notices import count_noun, last_part
 from napari_ngff.viewer.services.settings import PLUGIN
 from napari_ngff.viewer.services.window import Window
 from napari_ngff.viewer.session import session_of, viewer_of
@@ -52,44 +48,82 @@ def offer_undo(layer: OMEZarrLabels, count: int) -> None:
     position = None if browser is None else browser.layers.position_of(layer)
     field = "" if browser is None else browser.title_of(layer)
     name = f"'{layer.name}' of {field}" if field else f"'{layer.name}'"
-    place = layer.saver.journal.place
-    undo = partial(_undo_saved, weakref.ref(viewer), place, position)
-    text = (
+    save = FirstSave(
+        weakref.ref(viewer),
+        layer.saver.journal.place,
+        name,
+        str(browser.node) if browser is not None else "",
+        position,
+    )
+    save.offer_undo(
         f"{count_noun(count, 'voxel')} of others' labels saved.\nAnother program made"
         f" {name}. Undo takes back all strokes there, and saves that."
     )
-    actions = (("Undo", lambda _: undo()),)
-    notification_manager.dispatch(UndoOffer(text, "warning", actions))
 
 
-def _undo_saved(
-    reference: weakref.ref[ViewerModel],
-    place: tuple[str, str],
-    position: Position | None,
-) -> None:
-    """Undo all strokes in some labels, and save that; shows their field if need be."""
-    viewer = reference()
-    if viewer is None or not Window.current.is_open(viewer):
-        return
-    browser = session_of(viewer).browser
-    if browser is None or position is None or position == browser.position:
-        _undo_shown(viewer, place)
-        return
+@dataclass(frozen=True, slots=True)
+class FirstSave:
+    """A save into labels of others, which can be undone.
 
-    def on_shown(_: Any) -> None:
-        browser.position_changed.disconnect(on_shown)
-        _undo_shown(viewer, place)
+    Attributes
+    ----------
+    place
+        Store and path of the labels.
+    name
+        Of the labels and their field, for the user.
+    browsed, position
+        The address of what was browsed, and the field; "" and None for no field.
+    """
 
-    browser.position_changed.connect(on_shown)
-    browser.show_field(position.well, position.field)
+    viewer: weakref.ref[ViewerModel]
+    place: tuple[str, str]
+    name: str
+    browsed: str
+    position: Position | None
 
+    def offer_undo(self, text: str) -> None:
+        """Show a text with a button that undoes the save."""
+        viewer = self.viewer()
+        if viewer is not None:
+            actions = (("Undo", lambda _: self.undo()),)
+            Window.current.show_offer(viewer, UndoOffer(text, "warning", actions))
 
-def _undo_shown(viewer: ViewerModel, place: tuple[str, str]) -> None:
-    """Undo all strokes in labels that are on screen, and save that."""
-    layers = [x for x in viewer.layers if getattr(x, "saver", None) is not None]
-    layer: Any = next((x for x in layers if x.saver.journal.place == place), None)
-    if layer is None or not layer.undo_all():
-        show_warning("Not undone.\nThe strokes are not kept any more. Erase them.")
-        return
-    forget_save(layer)
-    layer.saver.save()
+    def undo(self) -> None:
+        """Undo all strokes in the labels, and save that; shows their field if need be.
+
+        While something else is browsed, the user is asked to show them.
+        """
+        viewer = self.viewer()
+        if viewer is None or not Window.current.is_open(viewer):
+            return
+        browser, position = session_of(viewer).browser, self.position
+        if (
+            browser is None
+            or position is None
+            or position == browser.position
+            or str(browser.node) != self.browsed
+        ):
+            self._undo_shown()
+            return
+
+        def on_busy(is_busy: bool) -> None:
+            if not is_busy:  # the field is shown, or it cannot be
+                browser.busy.disconnect(on_busy)
+                self._undo_shown()
+
+        browser.busy.connect(on_busy)
+        browser.show_field(position.well, position.field)
+
+    def _undo_shown(self) -> None:
+        """Undo the strokes if a layer shows the labels."""
+        layers: list[Any] = list(getattr(self.viewer(), "layers", ()))
+        layers = [x for x in layers if getattr(x, "saver", None) is not None]
+        layer = next((x for x in layers if x.saver.journal.place == self.place), None)
+        if layer is None:
+            shown = f"{self.name} in {last_part(self.place[0])}"
+            self.offer_undo(f"Not undone.\nShow {shown} first, and press Undo again.")
+        elif layer.undo_all():
+            forget_save(layer)
+            layer.saver.save()
+        elif not layer.canvas.log.can_undo:  # else a notice has the reason
+            show_warning("Not undone.\nThe strokes are not kept any more. Erase them.")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from napari.utils.notifications import notification_manager
+
 from napari_ngff.errors import error_text
 from napari_ngff.viewer.private.napari_window import qt_window_of
 from napari_ngff.viewer.services.notices import notice_text
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from napari.components import ViewerModel
+    from napari.utils.notifications import Notification
 
     from napari_ngff.errors import NameTakenError
     from napari_ngff.labels.kept_edits import KeptEdits
@@ -118,6 +121,10 @@ class Window:
     def show_passing(self, text: str) -> None:
         """Show one text as a notification that is no warning, and closes soon."""
         self.notify(text, is_warning=False)
+
+    def show_offer(self, viewer: ViewerModel, offer: Notification) -> None:
+        """Show a notification with buttons, which stays until the user closes it."""
+        notification_manager.dispatch(offer)
 
     def show_problems(
         self, viewer: Any, path: str, problems: tuple[Problem, ...]
