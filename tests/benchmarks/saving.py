@@ -108,10 +108,10 @@ def by_levels(
 ) -> None:
     """The same, by another method or codec, and without what is said of an image."""
     from napari_ngff.metadata.model import Axis
+    from napari_ngff.store.arrays.lazy_array import PlainSource
     from napari_ngff.store.pyramids.level_reduction import LevelReduction
     from napari_ngff.store.pyramids.pyramid_writer import PyramidPlan, PyramidWriter
     from napari_ngff.store.write.new_hierarchy import NewHierarchy
-    from napari_ngff.viewer.composing.array_source import PlainSource
 
     axes = PICTURES[name][0]
     ones = (1,) * len(axes)

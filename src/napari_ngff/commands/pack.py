@@ -11,7 +11,7 @@ from napari_ngff.commands.command_line import (
     report_value_errors,
     show_progress,
 )
-from napari_ngff.store.convert.files_beside import note_beside
+from napari_ngff.store.hierarchy.location import note_beside
 
 if TYPE_CHECKING:
     import argparse

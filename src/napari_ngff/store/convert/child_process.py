@@ -100,50 +100,6 @@ def _read_message(stream: IO[bytes]) -> tuple[str, Any]:
     return message
 
 
-class _ChildWork:
-    """In the new process: the work, and what it reports."""
-
-    def __init__(self, stream: IO[bytes]) -> None:
-        self._stream = stream
-        self._turn = threading.Lock()
-        self._stop = threading.Event()
-        self._ended = threading.Event()
-        self._step: Any = None
-
-    def follow(self, step: Any) -> None:
-        """Keep the newest step; stop the work if it is to end."""
-        if self._stop.is_set():
-            raise InterruptedError("It was cancelled.")
-        self._step = step
-
-    def watch_input(self, handle: int) -> None:
-        """Stop when nothing more can come."""
-        # Not by Python's stream, whose lock would be held at the end of the process.
-        os.read(handle, 1)
-        self._stop.set()
-
-    def report_steps(self) -> None:
-        """Send the newest step again and again: who reads them may want to stop."""
-        while not self._ended.wait(PAUSE):
-            self.send(STEP, self._step)
-
-    def send(self, kind: str, value: Any) -> None:
-        with self._turn, suppress(BrokenPipeError):
-            pickle.dump((kind, value), self._stream)
-            self._stream.flush()
-
-    def run(self, work: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
-        """Work, and send the result or the error."""
-        threading.Thread(target=self.report_steps, daemon=True).start()
-        try:
-            kind, value = DONE, work(*arguments, self.follow)
-        # Whatever it is: who waits for it must know.
-        except Exception as error:  # noqa: BLE001
-            kind, value = FAILED, _portable(error)
-        self._ended.set()
-        self.send(kind, value)
-
-
 def _portable(error: Exception) -> Exception:
     """Return an error that another process can read."""
     try:
@@ -162,9 +118,40 @@ def _serve() -> None:
     if hasattr(os, "nice"):
         os.nice(LOWER)
     work, arguments = pickle.load(sys.stdin.buffer)
-    child, handle = _ChildWork(messages), sys.stdin.fileno()
-    threading.Thread(target=child.watch_input, args=(handle,), daemon=True).start()
-    child.run(work, arguments)
+    turn, handle = threading.Lock(), sys.stdin.fileno()
+    stop, ended = threading.Event(), threading.Event()
+    newest: Any = None
+
+    def follow(step: Any) -> None:
+        nonlocal newest
+        if stop.is_set():
+            raise InterruptedError("It was cancelled.")
+        newest = step
+
+    def watch_input() -> None:
+        # Not by Python's stream, whose lock would be held at the end of the process.
+        os.read(handle, 1)
+        stop.set()
+
+    def report_steps() -> None:
+        # Again and again, also the same one: who reads them may want to stop.
+        while not ended.wait(PAUSE):
+            send(STEP, newest)
+
+    def send(kind: str, value: Any) -> None:
+        with turn, suppress(BrokenPipeError):
+            pickle.dump((kind, value), messages)
+            messages.flush()
+
+    for watch in (watch_input, report_steps):
+        threading.Thread(target=watch, daemon=True).start()
+    try:
+        kind, value = DONE, work(*arguments, follow)
+    # Whatever it is: who waits for it must know.
+    except Exception as error:  # noqa: BLE001
+        kind, value = FAILED, _portable(error)
+    ended.set()
+    send(kind, value)
 
 
 if __name__ == "__main__":

@@ -37,7 +37,6 @@ from napari_ngff.store.convert.array_task import (
     DocumentTask,
     choose_block,
 )
-from napari_ngff.store.convert.files_beside import note_beside
 from napari_ngff.store.convert.image_plan import plan_image
 from napari_ngff.store.convert.new_attributes import (
     GroupChange,
@@ -47,7 +46,7 @@ from napari_ngff.store.convert.new_attributes import (
 from napari_ngff.store.convert.selection import Selection
 from napari_ngff.store.convert.source_state import DocumentLog
 from napari_ngff.store.hierarchy.json_text import dump_like
-from napari_ngff.store.hierarchy.location import Location
+from napari_ngff.store.hierarchy.location import Location, note_beside
 from napari_ngff.store.hierarchy.node import Node, read_node
 from napari_ngff.store.limits import parse_json
 from napari_ngff.store.write.new_objects import target_source

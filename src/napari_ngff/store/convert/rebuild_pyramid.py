@@ -39,7 +39,7 @@ from napari_ngff.store.hierarchy.edit_document import change_document
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.store.hierarchy.save_transform import entry_of
 from napari_ngff.store.pyramids.level_reduction import method_named
-from napari_ngff.store.pyramids.pyramid_writer import PyramidPlan
+from napari_ngff.store.pyramids.pyramid_writer import PyramidPlan, place_level
 from napari_ngff.store.sources.folder_source import FolderSource, local_folder
 from napari_ngff.store.write.begin import begin_transaction
 from napari_ngff.store.write.new_objects import put_object
@@ -476,7 +476,7 @@ def _change_levels(
     """List the levels that are there: all once they are `made`."""
     assert node.metadata.image is not None
     multiscale = node.metadata.image.multiscales[0]
-    there = itertools.takewhile(lambda level: made or level.stays, plan)
+    there = [*itertools.takewhile(lambda level: made or level.stays, plan)]
     version = node.metadata.version or Version()
 
     def put(home: JSON) -> None:
@@ -518,12 +518,6 @@ def _dump_coarse(
         corner = (0.0,) * len(scale)
         if len(steps) > 1:
             corner = tuple(steps[1].get("translation", corner))
-    placed = replace(
-        finest,
-        path=level.path,
-        scale=tuple(s * n for s, n in zip(scale, total, strict=True)),
-        translation=tuple(
-            t + (n - 1) / 2 * s for t, s, n in zip(corner, scale, total, strict=True)
-        ),
-    )
+    placed = place_level(level.path, scale, corner, total)
+    placed = replace(placed, transformation=finest.transformation)
     return dump_level(placed, multiscale.intrinsic or "intrinsic", version)

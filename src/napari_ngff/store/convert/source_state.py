@@ -9,17 +9,17 @@ from __future__ import annotations
 import struct
 import zlib
 from array import array
+from functools import partial
 from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
-from napari_ngff.store.sources.read_ahead import reading_ahead
+from napari_ngff.store.sources.read_ahead import call_at_once, reading_ahead
 from napari_ngff.store.sources.remote_file import RemoteFile
 from napari_ngff.store.sources.remote_source import RemoteSource
 from napari_ngff.store.sources.revision import Revision
 from napari_ngff.store.sources.source import LoggedSource
 from napari_ngff.store.sources.zip_source import ZipSource
-from napari_ngff.store.threads import share_work
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -50,14 +50,8 @@ def note_objects(
     """
     if not asks or not isinstance(source, RemoteSource):
         return array("I", (_sum_revision(source.find_revision(key)) for key in keys))
-    listed = list(keys)
-    sums = array("I", bytes(4 * len(listed)))
-
-    def ask_server(number: int) -> None:
-        sums[number] = _sum_revision(source.ask_revision(listed[number]))
-
-    share_work(iter(range(len(listed))), ask_server, len(listed), source.concurrency)
-    return sums
+    calls = [partial(source.ask_revision, key) for key in keys]
+    return array("I", map(_sum_revision, call_at_once(source, calls)))
 
 
 def _sum_revision(revision: Revision | None) -> int:

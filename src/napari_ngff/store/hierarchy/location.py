@@ -8,10 +8,11 @@ All kinds of stores are known here alone. Nothing here writes.
 
 from __future__ import annotations
 
+import glob
 import os
 import re
 from dataclasses import dataclass
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
@@ -48,6 +49,9 @@ NOT_SHOWN = (
     "Check the address. If it is right, it is a folder without OME-Zarr metadata, and"
     " this server does not show folders."
 )
+STATES_END, LABELS_END = ".annotation.json", ".labels.ome.zarr"
+"""Ends of names of what belongs to a hierarchy and is beside it."""
+
 ZARR_BELOW = re.compile(r"\.zarr(/|$)", re.IGNORECASE)
 
 
@@ -350,3 +354,32 @@ def _root_folder(path: str) -> str:
 
 def _is_group(folder: str) -> bool:
     return any(os.path.isfile(os.path.join(folder, name)) for name in GROUP_NAMES)
+
+
+def note_beside(root: str) -> tuple[str, ...]:
+    """Name what belongs to a hierarchy and is beside it, so that it is not copied.
+
+    Parameters
+    ----------
+    root
+        Path or address of the hierarchy.
+
+    Returns
+    -------
+    tuple of str
+        A sentence, or nothing.
+    """
+    path = Path(root)
+    if not path.exists():
+        return ()
+    stem = path.name.partition(".")[0]
+    # States of fields have the whole name: that of an archive is another one.
+    begins = {STATES_END: f"{path.name}.", LABELS_END: f"{stem}."}
+    others = sorted(x.name for x in path.parent.glob(f"{glob.escape(stem)}.*"))
+    names = ", ".join(
+        name
+        for name in others
+        if any(name.startswith(b) and name.endswith(e) for e, b in begins.items())
+    )
+    text = f"Not copied, since it is beside the source: {names}."
+    return (text,) if names else ()

@@ -64,6 +64,23 @@ def coarser_shape(shape: Shape, factors: Shape) -> Shape:
     return tuple(-(-n // f) for n, f in zip(shape, factors, strict=True))
 
 
+def place_level(
+    path: str, scale: Sequence[float], translation: Sequence[float], factors: Any
+) -> Level:
+    """Place a level so that its voxels are in the middle of their blocks.
+
+    Parameters
+    ----------
+    scale, translation
+        Of level 0; positions are those of the centres of voxels.
+    factors
+        Voxels of level 0 in one of the level, per axis.
+    """
+    size = np.asarray(scale, float)
+    centre = np.asarray(translation) + (np.asarray(factors) - 1) / 2 * size
+    return Level(path, tuple((size * factors).tolist()), tuple(centre.tolist()))
+
+
 @dataclass(frozen=True, slots=True)
 class PyramidPlan:
     """Shapes of a new pyramid; axes as in the image, y and x the last two.
@@ -166,24 +183,11 @@ class PyramidPlan:
         scale, translation
             Of level 0, in the axes' units.
         """
-        total = [1] * len(scale)
-        levels = []
-        for number in range(len(self.shapes)):
-            if number:
-                steps = self.factors[number - 1]
-                total = [n * f for n, f in zip(total, steps, strict=True)]
-            pairs = list(zip(scale, total, strict=True))
-            levels.append(
-                Level(
-                    str(number),
-                    tuple(float(size * n) for size, n in pairs),
-                    tuple(
-                        # Positions are those of the centres of voxels.
-                        float(start + (n - 1) / 2 * size)
-                        for start, (size, n) in zip(translation, pairs, strict=True)
-                    ),
-                )
-            )
+        total = np.ones(len(scale))
+        levels = [place_level("0", scale, translation, total)]
+        for number, factors in enumerate(self.factors, 1):
+            total = total * factors
+            levels.append(place_level(str(number), scale, translation, total))
         return tuple(levels)
 
     def describe_arrays(

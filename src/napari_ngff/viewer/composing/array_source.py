@@ -15,39 +15,6 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PlainSource:
-    """An array of numpy, dask, zarr, or alike; itself an `ArraySource`."""
-
-    array: Any
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Number of elements per axis."""
-        return tuple(int(n) for n in self.array.shape)
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Type of an element, native byte order."""
-        dtype: np.dtype[Any] = np.dtype(self.array.dtype).newbyteorder("=")
-        return dtype
-
-    @property
-    def chunks(self) -> tuple[int, ...]:
-        """Shape of what is best read at once; 1 along an axis without any."""
-        stated = getattr(self.array, "chunks", None)
-        if not stated:
-            # 1 means "no chunks" for `PyramidPlan`, which then chooses lengths freely.
-            return (1,) * len(self.shape)
-        # zarr states a length per axis, dask the lengths of all chunks along it.
-        return tuple(n if isinstance(n, int) else max(n, default=1) for n in stated)
-
-    def read(self, box: Box) -> np.ndarray[Any, Any]:
-        """Read a rectangle."""
-        # Of dask and zarr this computes and reads only the box.
-        return np.asarray(self.array[tuple(slice(*span) for span in box)])
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class StackedSource:
     """Sources of one shape along a new axis; itself an `ArraySource`.
 

@@ -15,8 +15,8 @@ from napari_ngff.labels.create_labels import SOFTWARE
 from napari_ngff.labels.places.label_location import name_problem
 from napari_ngff.metadata.model import Channel, ContrastWindow, LabelInfo, Omero
 from napari_ngff.metadata.systems import Axis
-from napari_ngff.store.arrays.lazy_array import ArrayWindow, LazyArray
-from napari_ngff.viewer.composing.array_source import PlainSource, StackedSource
+from napari_ngff.store.arrays.lazy_array import ArrayWindow, LazyArray, PlainSource
+from napari_ngff.viewer.composing.array_source import StackedSource
 from napari_ngff.viewer.composing.layer_axes import (
     LayerPlace,
     layer_axes,

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from napari_ngff.labels.canvas import Canvas
 from napari_ngff.plate.mosaic_level import MosaicLevel
 from napari_ngff.store.arrays.drawable_pixels import DrawablePixels, RoundedLabels
-from napari_ngff.store.arrays.lazy_array import ArrayWindow, LazyArray
+from napari_ngff.store.arrays.lazy_array import ArrayWindow, LazyArray, PlainSource
 from napari_ngff.store.pyramids.pyramid import LevelSource
 from napari_ngff.store.pyramids.resampled import ResampledLevel
 from napari_ngff.store.write.begin import why_not_written
@@ -31,7 +28,6 @@ if TYPE_CHECKING:
     from napari.components import ViewerModel
     from napari.layers import Layer
 
-    from napari_ngff.store.arrays.boxes import Box
     from napari_ngff.store.arrays.lazy_array import ArraySource
     from napari_ngff.viewer.painting.paint import OMEZarrLabels
     from napari_ngff.viewer.plans.layer_plan import LayerData
@@ -232,32 +228,9 @@ def level_source(level: Any) -> ArraySource:
     """Return the whole array of a level of labels, in the axes of its layer."""
     window = level.window if isinstance(level, LazyArray) else None
     if window is None:
-        return _DaskSource(level)
+        return PlainSource(level)
     # Without `box`: labels are painted on the whole level, in the axes of the layer.
     return ArrayWindow(window.source, window.order)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _DaskSource:
-    """A dask array, such as labels that are stored as true and false."""
-
-    array: Any
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return tuple(self.array.shape)
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        dtype: np.dtype[Any] = self.array.dtype
-        return dtype
-
-    @property
-    def chunks(self) -> tuple[int, ...]:
-        return tuple(self.array.chunksize)
-
-    def read(self, box: Box) -> np.ndarray[Any, Any]:
-        return np.asarray(self.array[tuple(slice(*span) for span in box)])
 
 
 def why_read_only(source: ArraySource) -> str:

@@ -24,10 +24,10 @@ from napari_ngff.metadata.model import (
     Omero,
 )
 from napari_ngff.metadata.version import VERSIONS, Version
+from napari_ngff.store.arrays.lazy_array import PlainSource
 from napari_ngff.store.arrays.new_array import group_documents
 from napari_ngff.store.pyramids.pyramid_writer import PyramidPlan, open_pyramid_writer
 from napari_ngff.store.write.new_hierarchy import SINGLE, NewHierarchy
-from napari_ngff.viewer.composing.array_source import PlainSource
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
