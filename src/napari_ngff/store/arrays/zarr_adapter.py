@@ -42,11 +42,6 @@ OF_OBJECTS = (
 """Codecs that decode objects of Python, which are only text and numbers."""
 
 
-def is_array_document(key: str) -> bool:
-    """Return whether an object of a hierarchy may describe arrays."""
-    return key.rpartition("/")[2] in DOCUMENTS
-
-
 def check_document(raw: bytes, where: str) -> None:
     """Refuse a document of arrays whose decoding could run programs of the file.
 
@@ -181,7 +176,7 @@ class SourceStore(Store):
         data = self.source.get(key, *start_and_length(byte_range))
         if data is None:
             return None
-        if is_array_document(key):
+        if key.rpartition("/")[2] in DOCUMENTS:
             # Before zarr-python gets the document: it creates the codecs that are named
             # there.
             check_document(data, f"{self.source.name}/{key}")

@@ -310,16 +310,13 @@ class ConversionPlan:
             attributes = node.attributes
         attributes = complete_label_lists(attributes, node.zarr_format)
         documents = group_documents(attributes, version)
-        if version.zarr_format == node.zarr_format:
-            names = ("zarr.json",) if node.zarr_format == 3 else (".zgroup", ".zattrs")
-            for name in names:
-                raw = source.get(where.object_key(name))
-                if raw is not None:
-                    documents[name] = _edit_group(raw, name, attributes)
-                elif name == ".zattrs" and not attributes:
-                    del documents[name]
-        elif not attributes:
-            documents.pop(".zattrs", None)
+        same = version.zarr_format == node.zarr_format
+        for name in tuple(documents):
+            raw = source.get(where.object_key(name)) if same else None
+            if raw is not None:
+                documents[name] = _edit_group(raw, name, attributes)
+            elif name == ".zattrs" and not attributes:
+                del documents[name]
         if not path:
             self.root = documents
             return

@@ -200,81 +200,80 @@ def read_documents(source: Source, path: str) -> dict[str, bytes]:
     return {name: data for name, data in found if data is not None}
 
 
-class _Rebuilding:
-    """One run for one image or label image."""
+def _write_levels(
+    plan: RebuildPlan,
+    done: Callable[[WorkUnit, Any], None],
+    scheduler: Any,
+    unlisted: list[str],
+) -> None:
+    """Write all levels; those that are new are not listed yet, but in `unlisted`."""
+    node, image = plan.node, plan.node.metadata.image
+    assert image is not None
+    transaction = begin_transaction(node.location.source)
+    transaction.recover(node.location.path)
+    finer, *others = (level.path for level in image.multiscales[0].levels)
+    if any(not level.stays and level.path in others for level in plan.levels):
+        # Replaced by another shape, for which it is taken out of the list.
+        _change_levels(node, plan.levels, plan.method, made=False)
+    finer = node.location.object_key(finer)
+    for level in plan.levels:
+        path = node.location.object_key(level.path)
+        shared = [finer, path] if level.stays else [finer]
+        replaced = ReplacedLevel(
+            transaction,
+            finer,
+            path,
+            _make_documents(plan, level, path),
+            plan.method,
+            level.factors,
+            # Labels, which other windows may save.
+            shared if image.label is not None else (),
+        )
+        replaced.put_in_place(done, scheduler)
+        if not level.stays:
+            unlisted.append(path)
+        finer = path
 
-    def __init__(
-        self, plan: RebuildPlan, scheduler: Any, done: Callable[[WorkUnit, Any], None]
-    ) -> None:
-        self.plan = plan
-        self.node = plan.node
-        self.transaction = begin_transaction(plan.node.location.source)
-        self.scheduler = scheduler
-        self.done = done
-        self.unlisted: list[str] = []
 
-    def write_levels(self) -> None:
-        """Write all levels; those that are new are not listed yet."""
-        plan, image = self.plan, self.node.metadata.image
-        assert image is not None
-        self.transaction.recover(self.node.location.path)
-        finer, *others = (level.path for level in image.multiscales[0].levels)
-        if any(not level.stays and level.path in others for level in plan.levels):
-            # Replaced by another shape, for which it is taken out of the list.
-            _change_levels(self.node, plan.levels, plan.method, made=False)
-        finer = self.node.location.object_key(finer)
-        for level in plan.levels:
-            path = self.node.location.object_key(level.path)
-            shared = [finer, path] if level.stays else [finer]
-            replaced = ReplacedLevel(
-                self.transaction,
-                finer,
-                path,
-                self._make_documents(level, path),
-                plan.method,
-                level.factors,
-                # Labels, which other windows may save.
-                shared if image.label is not None else (),
-            )
-            replaced.put_in_place(self.done, self.scheduler)
-            if not level.stays:
-                self.unlisted.append(path)
-            finer = path
+def _make_documents(
+    plan: RebuildPlan, level: RebuiltLevel, path: str
+) -> dict[str, bytes]:
+    """Copy the documents of a level, or make them like those of the finest one."""
+    source, finest = plan.node.location.source, plan.finest
+    if level.stays:
+        return read_documents(source, path)
+    documents = read_documents(source, finest.path)
+    region = ArrayRegion(whole_box(level.shape))
+    target = ArrayTarget(finest.zarr_format, (), False, False, True)
+    return convert_array(
+        documents[DOCUMENTS[finest.zarr_format]],
+        documents.get(".zattrs"),
+        finest.layout,
+        region,
+        target,
+        Storage(),
+    ).documents
 
-    def list_levels(self) -> None:
-        """List the levels that are there now, and remove all others."""
-        plan, image = self.plan, self.node.metadata.image
-        assert image is not None
-        _change_levels(self.node, plan.levels, plan.method, made=True)
-        made = [level.path for level in plan.levels]
-        first, *others = image.multiscales
-        used = {level.path for each in others for level in each.levels}
-        gone = {level.path for level in first.levels[1:]} - used - set(made)
-        self.remove_levels(list(map(self.node.location.object_key, sorted(gone))))
 
-    def remove_levels(self, keys: Sequence[str]) -> None:
-        """Remove levels that are not listed."""
-        for key in keys:
-            self.transaction.remove_below(key)
-        if keys:
-            update_copies(self.transaction, keys)
+def _list_levels(plan: RebuildPlan) -> None:
+    """List the levels that are there now, and remove all others."""
+    image, location = plan.node.metadata.image, plan.node.location
+    assert image is not None
+    _change_levels(plan.node, plan.levels, plan.method, made=True)
+    first, *others = image.multiscales
+    used = {level.path for each in others for level in each.levels}
+    used |= {level.path for level in plan.levels}
+    gone = {level.path for level in first.levels[1:]} - used
+    _remove_levels(location.source, [*map(location.object_key, sorted(gone))])
 
-    def _make_documents(self, level: RebuiltLevel, path: str) -> dict[str, bytes]:
-        """Copy the documents of a level, or make them like those of the finest one."""
-        source, finest = self.node.location.source, self.plan.finest
-        if level.stays:
-            return read_documents(source, path)
-        documents = read_documents(source, finest.path)
-        region = ArrayRegion(whole_box(level.shape))
-        target = ArrayTarget(finest.zarr_format, (), False, False, True)
-        return convert_array(
-            documents[DOCUMENTS[finest.zarr_format]],
-            documents.get(".zattrs"),
-            finest.layout,
-            region,
-            target,
-            Storage(),
-        ).documents
+
+def _remove_levels(source: Source, keys: Sequence[str]) -> None:
+    """Remove levels that are not listed."""
+    transaction = begin_transaction(source)
+    for key in keys:
+        transaction.remove_below(key)
+    if keys:
+        update_copies(transaction, keys)
 
 
 def rebuild(
@@ -328,21 +327,20 @@ def rebuild(
         if progress is not None:
             progress(done, total)
 
-    runs = [_Rebuilding(each, scheduler, count_bytes) for each in (plan, *plan.labels)]
+    plans, unlisted = (plan, *plan.labels), list[str]()
     # All are written before any is listed: labels MUST have as many levels as their
     # image, also where it is stopped in between.
     try:
-        for run in runs:
-            run.write_levels()
+        for each in plans:
+            _write_levels(each, count_bytes, scheduler, unlisted)
     except BaseException:
-        for run in runs:
-            run.remove_levels(run.unlisted)
+        _remove_levels(plan.node.location.source, unlisted)
         raise
     made = []
-    for run in runs:
-        run.list_levels()
-        path = run.plan.node.location.path[len(plan.node.location.path) :].lstrip("/")
-        made += [join_key(path, level.path) for level in run.plan.levels]
+    for each in plans:
+        _list_levels(each)
+        path = each.node.location.path[len(plan.node.location.path) :].lstrip("/")
+        made += [join_key(path, level.path) for level in each.levels]
     return tuple(made)
 
 

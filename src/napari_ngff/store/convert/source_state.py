@@ -67,10 +67,8 @@ def find_changed_key(
     """Return the first object whose state is another one; None if all are as before."""
     if before == after:
         return None
-    for key, old, new in zip(keys, before, after, strict=True):
-        if old != new:
-            return key
-    return None
+    trios = zip(keys, before, after, strict=True)
+    return next((key for key, old, new in trios if old != new), None)
 
 
 def find_changed_archive(source: Source, before: Revision | None) -> Revision | None:

@@ -63,7 +63,7 @@ from napari_ngff.store.write.new_objects import (
 from napari_ngff.store.write.partial_folder import UnitRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from napari_ngff.store.arrays.boxes import Box
     from napari_ngff.store.arrays.chunk_layout import Shape
@@ -131,11 +131,7 @@ class _Written:
     problems: list[str]
     states: array[int]
 
-    def put(self, key: str, data: bytes) -> None:
-        put_object(self.unit.target, key, (data,))
-        self.objects[key] = len(data), zlib.crc32(data)
-
-    def put_parts(self, key: str, parts: Iterator[bytes]) -> None:
+    def put(self, key: str, parts: Iterable[bytes]) -> None:
         size = crc = 0
 
         def counted() -> Iterator[bytes]:
@@ -305,12 +301,11 @@ def _copy_objects(
         with _skipping_unreadable(unit, source, written):
             revision = unit.source.find_revision(source)
             if revision is not None and revision.size > LARGE:
-                parts = _read_parts(unit.source, source, revision.size)
-                written.put_parts(target, parts)
+                written.put(target, _read_parts(unit.source, source, revision.size))
                 return
             data = unit.source.get(source)
         if data is not None:
-            written.put(target, data)
+            written.put(target, (data,))
 
     # A server answers many requests at once; a disk has one reader in each thread.
     waits = unit.source.concurrency if is_remote(unit.source) else 1
@@ -363,7 +358,8 @@ def _encode_block(opened: OpenedTask, unit: WorkUnit, written: _Written) -> None
 
 def _open_joiner(opened: OpenedTask, written: _Written) -> ChunkJoiner:
     return ChunkJoiner(
-        opened.target.layout, lambda unit, data: written.put(opened.key_of(unit), data)
+        opened.target.layout,
+        lambda unit, data: written.put(opened.key_of(unit), (data,)),
     )
 
 

@@ -525,15 +525,13 @@ def open_with_labels(
     labels
         As of `Node.labels`.
     """
-    found: list[Pyramid | Exception] = []
-    labels: list[OpenedGroups] = []
     # The list of labels lies as deep as the arrays of the image.
-    calls = (
-        lambda: found.append(_try_pyramid(node, on_error)),
-        lambda: labels.append(node.labels()),
-    )
-    call_at_once(node.location.source, calls)
-    return found[0], labels[0]
+    calls: list[Callable[[], Any]] = [
+        partial(_try_pyramid, node, on_error),
+        node.labels,
+    ]
+    pyramid, labels = call_at_once(node.location.source, calls)
+    return pyramid, labels
 
 
 def _open_image(
