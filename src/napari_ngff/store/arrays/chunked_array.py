@@ -121,7 +121,7 @@ class ChunkedArray:
         self.path = path
         self.layout = layout
         read = None if reader is None else reader.read
-        self._objects = ArrayObjects(source, path, layout, lent, read)
+        self.objects = ArrayObjects(source, path, layout, lent, read)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # zarr's array holds locks and an event loop, which cannot be pickled.
@@ -178,21 +178,21 @@ class ChunkedArray:
     @property
     def direct(self) -> bool:
         """Return whether chunks are decoded here, not by zarr-python."""
-        return self._objects.reader is None
+        return self.objects.reader is None
 
     @property
     def has_lent_layout(self) -> bool:
         """Return whether the layout is that of another array; see `lent`."""
-        return self._objects.lent
+        return self.objects.lent
 
     @property
     def token(self) -> int:
         """Key of the decoded chunks in caches; a new one after `forget_chunks`."""
-        return self._objects.token
+        return self.objects.token
 
     def forget_chunks(self) -> None:
         """Forget decoded chunks, after the array was written."""
-        self._objects.forget_chunks()
+        self.objects.forget_chunks()
 
     def __array__(
         self, dtype: npt.DTypeLike | None = None, copy: bool | None = None
@@ -261,7 +261,7 @@ class ChunkedArray:
         bounds = tuple((int(start), int(stop)) for start, stop in box)
         if len(bounds) != self.ndim:
             raise ValueError(f"a box of {len(bounds)} axes for {self.ndim}")
-        region = RegionRead(self._objects, bounds, on_error is None, keep, out, stops)
+        region = RegionRead(self.objects, bounds, on_error is None, keep, out, stops)
         if region.out.size:
             region.read_chunks()
         # Here and not in the threads that read: `on_error` may belong to the main
@@ -275,7 +275,7 @@ class ChunkedArray:
     @property
     def has_failed(self) -> bool:
         """Return whether there are chunks that could not be read."""
-        return bool(self._objects.failed)
+        return bool(self.objects.failed)
 
     def failed_parts(self, box: Box) -> dict[Box, ChunkError]:
         """Give the chunks, or shards, of a box that could not be read, and why.
@@ -284,7 +284,7 @@ class ChunkedArray:
         """
         return {
             failed: error
-            for failed, error in tuple(self._objects.failed.items())
+            for failed, error in tuple(self.objects.failed.items())
             if all(low < high for low, high in intersect_boxes(failed, box))
         }
 
@@ -293,7 +293,7 @@ class ChunkedArray:
 
         It has the shape of a chunk also where the array ends in it.
         """
-        return cached_chunk(self._objects, cell)
+        return cached_chunk(self.objects, cell)
 
     def read_ahead(self, cell: Shape, on_error: OnError) -> None:
         """Read a chunk of a remote array into `cache`."""

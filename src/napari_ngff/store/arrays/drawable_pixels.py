@@ -13,38 +13,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.arrays.lazy_array import ArraySource
 
 
-@dataclass(frozen=True, slots=True)
-class _OtherType:
-    """A source whose elements are read as another type."""
-
-    source: ArraySource
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Number of elements per axis."""
-        return self.source.shape
-
-    @property
-    def chunks(self) -> tuple[int, ...]:
-        """Shape of a chunk."""
-        return self.source.chunks
-
-
-@dataclass(frozen=True, slots=True)
-class DrawablePixels(_OtherType):
-    """A source of booleans as 0 and 1, or of complex numbers as magnitudes."""
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Type of an element."""
-        stored = self.source.dtype
-        return np.dtype(np.uint8) if stored.kind == "b" else stored.type(0).real.dtype
-
-    def read(self, box: Box) -> np.ndarray[Any, Any]:
-        """Read a box."""
-        return drawn_numbers(self.source.read(box))
-
-
 def drawn_numbers(block: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Convert booleans to 0 and 1, and complex numbers to magnitudes."""
     # A boolean is stored as a byte of 0 or 1, so a view shows numbers without copying.
@@ -78,17 +46,45 @@ def as_labels(block: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class RoundedLabels(_OtherType):
-    """A source of labels that are stored as floats, as integers."""
+class _OtherType:
+    """A source whose elements are read as another type: of pixels, numbers."""
+
+    source: ArraySource
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Number of elements per axis."""
+        return self.source.shape
+
+    @property
+    def chunks(self) -> tuple[int, ...]:
+        """Shape of a chunk."""
+        return self.source.chunks
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """Type of an element."""
-        return label_type(self.source.dtype)
+        return self._convert(np.empty(0, self.source.dtype)).dtype
 
-    def read(self, box: Box) -> npt.NDArray[Any]:
+    def _convert(self, block: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        return drawn_numbers(block)
+
+    def read(self, box: Box) -> np.ndarray[Any, Any]:
         """Read a box."""
-        return as_labels(self.source.read(box))
+        return self._convert(self.source.read(box))
+
+
+@dataclass(frozen=True, slots=True)
+class DrawablePixels(_OtherType):
+    """A source of booleans as 0 and 1, or of complex numbers as magnitudes."""
+
+
+@dataclass(frozen=True, slots=True)
+class RoundedLabels(_OtherType):
+    """A source of labels that are stored as floats, as integers."""
+
+    def _convert(self, block: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        return as_labels(block)
 
 
 def drawable_labels(source: ArraySource) -> ArraySource:

@@ -180,12 +180,8 @@ class ArrayWindow:
         """Read a box of the window; all of it by default."""
         if box is None:
             box = whole_box(self.shape)
-        picks = [slice(None)] * len(self.box)
-        for axis in self.order:
-            if axis is not None:
-                picks[axis] = slice(None, None, self.steps[axis])
-        block = self.source.read(self.box_below(box))
-        return order_block(block[tuple(picks)], self.order)
+        picks = tuple(slice(None, None, step) for step in self.steps)
+        return order_block(self.source.read(self.box_below(box))[picks], self.order)
 
     def box_below(self, box: Box) -> Box:
         """Return the box of the source that a box of the window shows."""
@@ -513,16 +509,12 @@ def _cut_lengths(start: int, stop: int, step: int) -> tuple[int, ...]:
 def _expand_index(index: Any, ndim: int) -> tuple[Any, ...] | None:
     """Expand an index to one part per axis, plus new axes; None if not plain."""
     parts = index if isinstance(index, tuple) else (index,)
-    given, dots = 0, []
     dask_array = dask_array_type()
     not_plain = NOT_PLAIN if dask_array is None else (*NOT_PLAIN, dask_array)
-    for i, part in enumerate(parts):
-        if isinstance(part, not_plain):
-            return None
-        if part is Ellipsis:
-            dots.append(i)
-        elif part is not None:
-            given += 1
+    if any(isinstance(part, not_plain) for part in parts):
+        return None
+    dots = [i for i, part in enumerate(parts) if part is Ellipsis]
+    given = sum(part is not None for part in parts) - len(dots)
     if given > ndim:
         msg = f"{given} indices for {ndim} axes"
         raise IndexError(msg)

@@ -45,10 +45,12 @@ def open_pyramids(
         try:
             pyramid = open_pyramid(node, index)
         except (OMEZarrError, OSError) as error:
-            where = f"multiscales/{index}"
-            text = f"{error}"
             problem = Problem(
-                "image-unreadable", Severity.ERROR, where, text, "It is not shown."
+                "image-unreadable",
+                Severity.ERROR,
+                f"multiscales/{index}",
+                str(error),
+                "It is not shown.",
             )
             findings.append((node.location.path, problem))
             continue

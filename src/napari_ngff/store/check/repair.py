@@ -31,7 +31,8 @@ from napari_ngff.store.arrays.stored_objects import join_key
 from napari_ngff.store.check.branches import label_paths
 from napari_ngff.store.check.images import count_strangers
 from napari_ngff.store.check.visit_groups import check_hierarchy
-from napari_ngff.store.convert.rebuild_pyramid import ReplacedLevel, read_documents
+from napari_ngff.store.convert.array_document import read_documents
+from napari_ngff.store.convert.rebuild_pyramid import ReplacedLevel
 from napari_ngff.store.hierarchy.consolidated import update_copies
 from napari_ngff.store.hierarchy.json_text import dump_like
 from napari_ngff.store.hierarchy.node import read_node
@@ -427,7 +428,7 @@ def rebuild_levels(
                 transaction,
                 finer,
                 coarser,
-                read_documents(source, coarser),
+                read_documents(source, coarser, coarse.zarr_format),
                 "nearest",
                 LevelReduction.between_shapes(*shapes).factors,
                 (finer, coarser),

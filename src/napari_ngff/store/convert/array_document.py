@@ -28,7 +28,7 @@ from napari_ngff.store.arrays.parse_array import (
     name_of,
     parse_array,
 )
-from napari_ngff.store.arrays.stored_objects import DOCUMENTS
+from napari_ngff.store.arrays.stored_objects import DOCUMENTS, join_key
 from napari_ngff.store.hierarchy.json_text import dump_like
 from napari_ngff.store.limits import parse_json
 
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from napari_ngff.metadata.model import JSON
     from napari_ngff.store.arrays.chunk_layout import ArrayLayout, Shape
     from napari_ngff.store.convert.selection import Storage
+    from napari_ngff.store.sources.source import Source
 
 COMPRESSORS = ("zstd", "gzip", "blosc")
 """Compressors that Zarr v2 and v3 share."""
@@ -134,9 +135,15 @@ class ArrayTarget:
     is_new: bool = False
 
 
+def read_documents(source: Source, path: str, zarr_format: int) -> dict[str, bytes]:
+    """Read the documents of an array, by name."""
+    names = ("zarr.json",) if zarr_format == 3 else (".zarray", ".zattrs")
+    found = ((name, source.get(join_key(path, name))) for name in names)
+    return {name: data for name, data in found if data is not None}
+
+
 def convert_array(
-    raw: bytes,
-    attributes: bytes | None,
+    documents: dict[str, bytes],
     layout: ArrayLayout,
     region: ArrayRegion,
     target: ArrayTarget,
@@ -146,12 +153,10 @@ def convert_array(
 
     Parameters
     ----------
-    raw
-        Its document.
-    attributes
-        Its ``.zattrs``, of Zarr v2.
+    documents
+        As of `read_documents`.
     layout
-        Parsed from `raw`.
+        Parsed from them.
     region
         What is kept of it.
     target
@@ -167,6 +172,7 @@ def convert_array(
         Where its voxels cannot be stored in that format.
     """
     zarr_format = target.zarr_format
+    raw = documents[DOCUMENTS[layout.zarr_format]]
     document = parse_json(raw)
     same = zarr_format == layout.zarr_format
     codec = _codec_of(document, layout)
@@ -204,9 +210,6 @@ def convert_array(
     stays = keeps_bytes and not joins and not asks
     changes = _complete_document(document, layout, target)
     if stays and same and region.is_whole(layout.shape) and not changes:
-        documents = {DOCUMENTS[zarr_format]: raw}
-        if attributes is not None:
-            documents[".zattrs"] = attributes
         return ConvertedArray(documents, True)
     if stays:
         chunks, shards = layout.chunks, layout.shards
@@ -214,12 +217,11 @@ def convert_array(
         msg = f"Voxels of type {layout.dtype} can only be copied as they are."
         raise UnsupportedError(msg, remedy="Keep the version, and convert all of it.")
     if same:
-        documents = {} if attributes is None else {".zattrs": attributes}
         grid = None if stays else (chunks, shards)
         edited = _edit_document(raw, layout, shape, grid, storage.codec)
-        text = dump_like(raw.decode(), edited | changes)
-        documents[DOCUMENTS[zarr_format]] = text.encode()
-        return ConvertedArray(documents, stays, joins)
+        like = dump_like(raw.decode(), edited | changes)
+        edited_document = {DOCUMENTS[zarr_format]: like.encode()}
+        return ConvertedArray(documents | edited_document, stays, joins)
     new = NewArray(
         shape,
         chunks,
@@ -230,14 +232,14 @@ def convert_array(
         codec if stays or joins or storage.codec is None else storage.codec,
         layout.fill_value,
     )
-    name, made = new.make_document(V0_4 if zarr_format == 2 else V0_5)
-    documents = {name: made}
-    extra = parse_json(attributes) if attributes else document.get("attributes") or {}
+    name, text = new.make_document(V0_4 if zarr_format == 2 else V0_5)
+    made = {name: text}
+    extra = document.get("attributes") or parse_json(documents.get(".zattrs", b"{}"))
     if zarr_format == 3:
-        documents[name] = dump_document(parse_json(made) | {"attributes": extra})
+        made[name] = dump_document(parse_json(text) | {"attributes": extra})
     elif extra:
-        documents[".zattrs"] = dump_document(extra)
-    return ConvertedArray(documents, stays, joins)
+        made[".zattrs"] = dump_document(extra)
+    return ConvertedArray(made, stays, joins)
 
 
 def _complete_document(

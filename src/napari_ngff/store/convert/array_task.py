@@ -19,7 +19,7 @@ import numpy as np
 from napari_ngff.store.arrays.boxes import box_of, box_shape, cell_at
 from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.arrays.encoding import ChunkEncoder
-from napari_ngff.store.arrays.stored_objects import DOCUMENTS, ArrayObjects, join_key
+from napari_ngff.store.arrays.stored_objects import DOCUMENTS, join_key
 from napari_ngff.store.pyramids.level_reduction import LevelReduction
 from napari_ngff.store.write.new_objects import target_source
 
@@ -200,8 +200,8 @@ class OpenedTask:
         self.source = open_array(place, task.source, task.zarr_format)
         self.target = open_array(made, task.target)
         self.unit = self.target.shards or self.target.chunks
-        self.source_objects = _objects_of(self.source)
-        self.target_objects = _objects_of(self.target)
+        for array in (self.source, self.target):
+            array.objects.find_separator()
 
     @cached_property
     def encoder(self) -> ChunkEncoder:
@@ -212,7 +212,7 @@ class OpenedTask:
 
     def key_of(self, cell: Shape) -> str:
         """Return the key of a stored object of the new array."""
-        return join_key(self.task.target, self.target_objects.object_key(cell))
+        return join_key(self.task.target, self.target.objects.object_key(cell))
 
     @cached_property
     def reduction(self) -> LevelReduction:
@@ -249,13 +249,7 @@ class OpenedTask:
 
     def source_key(self, cell: Shape) -> str:
         """Return the key of a stored object of the source."""
-        return join_key(self.task.source, self.source_objects.object_key(cell))
-
-
-def _objects_of(array: Any) -> ArrayObjects:
-    objects = ArrayObjects(array.source, array.path, array.layout)
-    objects.find_separator()
-    return objects
+        return join_key(self.task.source, self.source.objects.object_key(cell))
 
 
 class SharedRun:

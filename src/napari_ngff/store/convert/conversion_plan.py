@@ -30,6 +30,7 @@ from napari_ngff.store.convert.array_document import (
     ArrayTarget,
     convert_array,
     is_regular,
+    read_documents,
 )
 from napari_ngff.store.convert.array_task import (
     ArrayTask,
@@ -342,13 +343,10 @@ class ConversionPlan:
         """Write the documents of an array, and plan its units."""
         array, path = level.array, join_key(above, level.path)
         source = array.source
-        raw = source.get(join_key(array.path, DOCUMENTS[array.zarr_format])) or b""
-        attributes = None
-        if array.zarr_format == 2:
-            attributes = source.get(join_key(array.path, ".zattrs"))
+        documents = read_documents(source, array.path, array.zarr_format)
         version, storage = self.request.version, self.request.storage
         if (
-            not is_regular(parse_json(raw))
+            not is_regular(parse_json(documents[DOCUMENTS[array.zarr_format]]))
             and version.zarr_format == array.zarr_format
             and level.region.is_whole(array.shape)
             and not storage.changes_arrays
@@ -362,7 +360,7 @@ class ConversionPlan:
             bool(level.finer),
         )
         converted = convert_array(
-            raw, attributes, array.layout, level.region, target, storage
+            documents, array.layout, level.region, target, storage
         )
         for name, data in converted.documents.items():
             self.put(join_key(path, name), data)
@@ -399,45 +397,41 @@ class ConversionPlan:
         Other programs look for them in the Zarr format of their image. Those with
         arrays stay as they are.
         """
-        if self.request.version.zarr_format == node.zarr_format or TABLES in claimed:
-            return
         here = node.location.source.list_names(node.location.path) or ()
-        if TABLES not in here:
+        same = self.request.version.zarr_format == node.zarr_format
+        if same or TABLES in claimed or TABLES not in here:
             return
         try:
             group = node.child(TABLES)
         except NodeNotFoundError:
             return
-        listed = group.attributes.get(TABLES)
+        listed, place = group.attributes.get(TABLES), group.location
         if not isinstance(listed, list):
             return
-        below = join_key(path, TABLES)
-        self._put_group(group, below, GroupChange())
-        for name in group.location.source.list_names(group.location.path) or ():
-            if name in listed and not _has_arrays(group.location.join_path(name)):
-                claimed.append(join_key(TABLES, name))
-                yield from self._visit_table(group, name, join_key(below, name))
-        # The other ones, without the documents of the group.
-        inside = f"{TABLES}/"
-        rest = [c.removeprefix(inside) for c in claimed if c.startswith(inside)]
-        yield from self._copy_unknown(group.location, below, rest)
         claimed.append(TABLES)
+        names = place.source.list_names(place.path) or ()
+        tables = [name for name in names if name in listed]
+        tables = [name for name in tables if not _has_arrays(place.join_path(name))]
+        yield from self._visit_table(group, join_key(path, TABLES), tables)
 
-    def _visit_table(self, above: Node, name: str, path: str) -> Iterator[CopyTask]:
-        """Plan a table: its groups are converted, files in them are copied."""
-        place = above.location.join_path(name)
-        try:
-            node = above.child(name)
-        except NodeNotFoundError:
-            yield from self._copy_below(place, path)
-            return
+    def _visit_table(
+        self, node: Node, path: str, inner: Sequence[str]
+    ) -> Iterator[CopyTask]:
+        """Plan a group of tables, or of one: the groups of `inner` are converted, all
+        else in it is copied.
+        """
         self._put_group(node, path, GroupChange())
-        inner = [
-            n for n in place.source.list_names(place.path) or () if _is_folder(place, n)
-        ]
-        for folder in inner:
-            yield from self._visit_table(node, folder, join_key(path, folder))
-        yield from self._copy_unknown(place, path, inner)
+        for name in inner:
+            place, below = node.location.join_path(name), join_key(path, name)
+            try:
+                child = node.child(name)
+            except NodeNotFoundError:
+                yield from self._copy_below(place, below)
+                continue
+            names = place.source.list_names(place.path) or ()
+            folders = [each for each in names if _is_folder(place, each)]
+            yield from self._visit_table(child, below, folders)
+        yield from self._copy_unknown(node.location, path, inner)
 
     # --- what is unknown
 

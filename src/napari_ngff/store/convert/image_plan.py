@@ -351,15 +351,10 @@ def _plan_levels(
     names = multiscale.axis_names
     usable = [level for level in kept if level.path in arrays]
     full = arrays[_first_level(multiscale, arrays).path].shape
+    cuts = [_cut_level(multiscale, full, arrays[v.path].shape, crop) for v in usable]
     cut = [
-        PlannedLevel(
-            level.path,
-            arrays[level.path],
-            names,
-            is_label,
-            _region_of(multiscale, (full, arrays[level.path].shape), crop),
-        )
-        for level in usable
+        PlannedLevel(level.path, arrays[level.path], names, is_label, region)
+        for level, (region, _) in zip(usable, cuts, strict=True)
     ]
     channels = _channel_axis(multiscale)
     shifts = [
@@ -374,10 +369,7 @@ def _plan_levels(
         whole_factors(fine.array.shape, coarse.array.shape)
         for fine, coarse in pairwise(cut)
     ]
-    made_again = all(factors) and not all(
-        _is_whole(crop, names, full, level.array.shape) for level in cut[1:]
-    )
-    if not made_again:
+    if not all(factors) or all(is_whole for _, is_whole in cuts[1:]):
         return list(zip(cut, shifts, strict=True))
     method = method_named(multiscale.method) if is_label else "mean"
     planned = [(cut[0], shifts[0])]
@@ -404,35 +396,34 @@ def whole_factors(fine: Shape, coarse: Shape) -> Shape:
     return tuple(int(factor) for factor in factors) if whole else ()
 
 
-def _is_whole(
-    crop: CroppedImage, names: tuple[str, ...], full: Shape, shape: Shape
-) -> bool:
-    """Return whether a crop begins and ends at voxels of a coarser level."""
-    for name, size, coarse in zip(names, full, shape, strict=True):
+def _cut_level(
+    multiscale: Multiscale, full: Shape, shape: Shape, crop: CroppedImage
+) -> tuple[ArrayRegion, bool]:
+    """Find the voxels of a level that are kept, rounded outwards.
+
+    `full` is the shape of level 0.
+
+    Returns
+    -------
+    region, is_whole
+        The voxels, and whether the crop begins and ends at voxels of this level.
+    """
+    spans: list[tuple[int, int]] = []
+    is_whole = True
+    for name, size, coarse in zip(multiscale.axis_names, full, shape, strict=True):
         start, stop, _ = crop.axes[name]
         factor = _whole_factor(size, coarse)
         if start % factor or (stop % factor and stop != size):
-            return False
-    return True
-
-
-def _region_of(
-    multiscale: Multiscale, shapes: tuple[Shape, Shape], crop: CroppedImage
-) -> ArrayRegion:
-    """Return the voxels of a level that are kept: rounded outwards."""
-    spans: list[tuple[int, int]] = []
-    for name, full, size in zip(multiscale.axis_names, *shapes, strict=True):
-        start, stop, _ = crop.axes[name]
-        factor = _whole_factor(full, size)
-        low = min(int(start / factor), size - 1)
-        high = min(size, max(low + 1, math.ceil(stop / factor)))
-        spans.append((low, size if stop == full else high))
+            is_whole = False
+        low = min(int(start / factor), coarse - 1)
+        high = min(coarse, max(low + 1, math.ceil(stop / factor)))
+        spans.append((low, coarse if stop == size else high))
     axis = _channel_axis(multiscale)
     if axis is None or crop.channels is None:
-        return ArrayRegion(tuple(spans))
+        return ArrayRegion(tuple(spans)), is_whole
     count, chosen = crop.channels
     if chosen == tuple(range(chosen[0], chosen[-1] + 1)):
         spans[axis] = chosen[0], chosen[-1] + 1
-        return ArrayRegion(tuple(spans))
+        return ArrayRegion(tuple(spans)), is_whole
     spans[axis] = 0, count
-    return ArrayRegion(tuple(spans), axis, chosen)
+    return ArrayRegion(tuple(spans), axis, chosen), is_whole

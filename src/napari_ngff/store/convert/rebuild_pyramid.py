@@ -19,11 +19,12 @@ from napari_ngff.metadata.version import Version
 from napari_ngff.store.arrays.array_writer import ArrayWriter
 from napari_ngff.store.arrays.boxes import whole_box
 from napari_ngff.store.arrays.chunked_array import open_array
-from napari_ngff.store.arrays.stored_objects import DOCUMENTS, join_key
+from napari_ngff.store.arrays.stored_objects import join_key
 from napari_ngff.store.convert.array_document import (
     ArrayRegion,
     ArrayTarget,
     convert_array,
+    read_documents,
 )
 from napari_ngff.store.convert.array_task import (
     ArrayTask,
@@ -48,7 +49,7 @@ from napari_ngff.store.write.transaction import replace_unchanged
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from napari_ngff.metadata.model import JSON, Level, Multiscale
+    from napari_ngff.metadata.model import JSON, ImageMetadata, Level, Multiscale
     from napari_ngff.store.arrays.chunk_layout import Shape
     from napari_ngff.store.arrays.chunked_array import ChunkedArray
     from napari_ngff.store.hierarchy.node import Node
@@ -75,7 +76,7 @@ class RebuildPlan:
 
     Attributes
     ----------
-    node
+    node, image
         The image or label image.
     finest
         Its level 0.
@@ -88,6 +89,7 @@ class RebuildPlan:
     """
 
     node: Node
+    image: ImageMetadata
     finest: ChunkedArray
     method: str
     levels: tuple[RebuiltLevel, ...]
@@ -193,13 +195,6 @@ class ReplacedLevel:
         replace_unchanged(self.transaction, self.path, make_level, kept=kept)
 
 
-def read_documents(source: Source, path: str) -> dict[str, bytes]:
-    """Read the documents of an array, by name."""
-    names = (*DOCUMENTS.values(), ".zattrs")
-    found = ((name, source.get(join_key(path, name))) for name in names)
-    return {name: data for name, data in found if data is not None}
-
-
 def _write_levels(
     plan: RebuildPlan,
     done: Callable[[WorkUnit, Any], None],
@@ -207,14 +202,13 @@ def _write_levels(
     unlisted: list[str],
 ) -> None:
     """Write all levels; those that are new are not listed yet, but in `unlisted`."""
-    node, image = plan.node, plan.node.metadata.image
-    assert image is not None
+    node, image = plan.node, plan.image
     transaction = begin_transaction(node.location.source)
     transaction.recover(node.location.path)
     finer, *others = (level.path for level in image.multiscales[0].levels)
     if any(not level.stays and level.path in others for level in plan.levels):
         # Replaced by another shape, for which it is taken out of the list.
-        _change_levels(node, plan.levels, plan.method, made=False)
+        _change_levels(plan, made=False)
     finer = node.location.object_key(finer)
     for level in plan.levels:
         path = node.location.object_key(level.path)
@@ -240,27 +234,21 @@ def _make_documents(
 ) -> dict[str, bytes]:
     """Copy the documents of a level, or make them like those of the finest one."""
     source, finest = plan.node.location.source, plan.finest
+    like = path if level.stays else finest.path
+    documents = read_documents(source, like, finest.zarr_format)
     if level.stays:
-        return read_documents(source, path)
-    documents = read_documents(source, finest.path)
+        return documents
     region = ArrayRegion(whole_box(level.shape))
     target = ArrayTarget(finest.zarr_format, (), False, False, True)
-    return convert_array(
-        documents[DOCUMENTS[finest.zarr_format]],
-        documents.get(".zattrs"),
-        finest.layout,
-        region,
-        target,
-        Storage(),
-    ).documents
+    made = convert_array(documents, finest.layout, region, target, Storage())
+    return made.documents
 
 
 def _list_levels(plan: RebuildPlan) -> None:
     """List the levels that are there now, and remove all others."""
-    image, location = plan.node.metadata.image, plan.node.location
-    assert image is not None
-    _change_levels(plan.node, plan.levels, plan.method, made=True)
-    first, *others = image.multiscales
+    location = plan.node.location
+    _change_levels(plan, made=True)
+    first, *others = plan.image.multiscales
     used = {level.path for each in others for level in each.levels}
     used |= {level.path for level in plan.levels}
     gone = {level.path for level in first.levels[1:]} - used
@@ -380,9 +368,9 @@ def plan_rebuild(
     if method is None:
         label = image.label is not None
         method = method_named(multiscale.method) if label else "mean"
-    planned = tuple(_plan_levels(node, finest, levels))
+    planned = tuple(_plan_levels(node, multiscale, finest, levels))
     labels = () if image.label is not None else _plan_labels(node, len(planned) + 1)
-    return RebuildPlan(node, finest, method, planned, labels)
+    return RebuildPlan(node, image, finest, method, planned, labels)
 
 
 def _plan_labels(node: Node, count: int) -> tuple[RebuildPlan, ...]:
@@ -396,11 +384,9 @@ def _plan_labels(node: Node, count: int) -> tuple[RebuildPlan, ...]:
 
 
 def _plan_levels(
-    node: Node, finest: ChunkedArray, levels: int | None
+    node: Node, multiscale: Multiscale, finest: ChunkedArray, levels: int | None
 ) -> list[RebuiltLevel]:
     """Choose shapes: those of the levels that are there, then halved ones."""
-    assert node.metadata.image is not None
-    multiscale = node.metadata.image.multiscales[0]
     if levels is not None and levels < 1:
         text = f"An image has 1 level or more, not {levels}."
         raise OptionError(text, "levels")
@@ -468,20 +454,17 @@ def _halve_levels(
     return halved
 
 
-def _change_levels(
-    node: Node, plan: Sequence[RebuiltLevel], method: str, *, made: bool
-) -> None:
+def _change_levels(plan: RebuildPlan, *, made: bool) -> None:
     """List the levels that are there: all once they are `made`."""
-    assert node.metadata.image is not None
-    multiscale = node.metadata.image.multiscales[0]
-    there = [*itertools.takewhile(lambda level: made or level.stays, plan)]
+    node, multiscale = plan.node, plan.image.multiscales[0]
+    there = [*itertools.takewhile(lambda level: made or level.stays, plan.levels)]
     version = node.metadata.version or Version()
 
     def put(home: JSON) -> None:
         entry = entry_of(node, multiscale, home)
         listed = {item["path"].strip("/"): item for item in entry["datasets"]}
         first = entry["datasets"][0]
-        total = [1] * len(plan[0].shape) if plan else []
+        total = [1] * plan.finest.ndim
         datasets = [first]
         for level in there:
             total = [n * f for n, f in zip(total, level.factors, strict=True)]
@@ -490,11 +473,11 @@ def _change_levels(
             else:
                 datasets.append(_dump_coarse(multiscale, first, level, total, version))
         entry["datasets"] = datasets
-        if made and plan:
-            entry["type"] = method
+        if made and plan.levels:
+            entry["type"] = plan.method
             described = entry.get("metadata")
             if isinstance(described, dict) and "method" in described:
-                described["method"] = method
+                described["method"] = plan.method
 
     change_document(node, put)
 

@@ -343,7 +343,10 @@ def _sort_levels(
     sizes = {level.path: math.prod(map(abs, level.scale)) for level, _ in usable}
     # By shapes first: napari places levels by them alone.
     shapes = [array.shape for _, array in usable]
-    if all(_is_smaller(coarser, finer) for finer, coarser in pairwise(shapes)):
+    if all(
+        coarser != finer and all(a <= b for a, b in zip(coarser, finer, strict=True))
+        for finer, coarser in pairwise(shapes)
+    ):
         ordered = usable
     elif len(set(sizes.values())) > 1:
         ordered = sorted(usable, key=lambda item: sizes[item[0].path])
@@ -367,10 +370,6 @@ def _sort_levels(
                 _level_problem("level-grows", array.path, text, Consequence.LEFT_OUT)
             )
     return kept
-
-
-def _is_smaller(shape: Sequence[int], other: Sequence[int]) -> bool:
-    return shape != other and all(a <= b for a, b in zip(shape, other, strict=True))
 
 
 def _check_arrays(

@@ -16,7 +16,6 @@ from napari_ngff.labels.places.label_location import name_problem
 from napari_ngff.metadata.model import Channel, ContrastWindow, LabelInfo, Omero
 from napari_ngff.metadata.systems import Axis
 from napari_ngff.store.arrays.lazy_array import ArrayWindow, LazyArray, PlainSource
-from napari_ngff.viewer.composing.array_source import StackedSource
 from napari_ngff.viewer.composing.layer_axes import (
     LayerPlace,
     layer_axes,
@@ -35,6 +34,7 @@ from napari_ngff.viewer.saving.layer_description import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from napari_ngff.store.arrays.boxes import Box
     from napari_ngff.store.arrays.lazy_array import ArraySource
     from napari_ngff.viewer.plans.layer_plan import LayerData
 
@@ -44,6 +44,49 @@ PRIMARY = (
     ("blue", (0, 0, 255)),
     ("alpha", (255, 255, 255)),
 )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StackedSource:
+    """Sources of one shape along a new axis; itself an `ArraySource`.
+
+    Attributes
+    ----------
+    sources
+        At least one.
+    axis
+        Index of the new axis.
+    dtype
+        One that holds the values of all of them.
+    """
+
+    sources: Sequence[ArraySource]
+    axis: int
+    dtype: np.dtype[Any]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Number of elements per axis."""
+        return self._insert_axis(self.sources[0].shape, len(self.sources))
+
+    @property
+    def chunks(self) -> tuple[int, ...]:
+        """Shape of what is read at once."""
+        # One channel at a time: each is a source, and so a read, of its own.
+        all_chunks = zip(*(source.chunks for source in self.sources), strict=True)
+        return self._insert_axis(tuple(map(max, all_chunks)), 1)
+
+    def _insert_axis(self, sizes: tuple[int, ...], length: int) -> tuple[int, ...]:
+        return (*sizes[: self.axis], length, *sizes[self.axis :])
+
+    def read(self, box: Box) -> np.ndarray[Any, Any]:
+        """Read a rectangle."""
+        inner = (*box[: self.axis], *box[self.axis + 1 :])
+        parts = [
+            self.sources[i].read(inner).astype(self.dtype, copy=False)
+            for i in range(*box[self.axis])
+        ]
+        return np.stack(parts, self.axis)
 
 
 def channel_of(keywords: Mapping[str, Any], dtype: np.dtype[Any]) -> Channel | None:
