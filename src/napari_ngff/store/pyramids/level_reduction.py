@@ -540,8 +540,11 @@ class LevelReduction:
         sizes = steps.block_stop(blocks) - starts
         parts = []
         for size in np.unique(sizes).tolist():
-            voxels = starts[sizes == size][:, None] - starts[0] + np.arange(size)
-            part = block.take(voxels.ravel(), axis)
+            first = starts[sizes == size] - starts[0]
+            index: Any = slice(first[0], first[-1] + size)
+            if len(first) * size != index.stop - index.start:
+                index = (first[:, None] + np.arange(size)).ravel()
+            part = block[(slice(None),) * axis + (index,)]
             parts.append(self._reduce_blocks(part, box, reduce, (*lengths, size)))
         # By their sizes now; back into their own order.
         order = np.argsort(np.argsort(sizes, kind="stable"))
