@@ -35,7 +35,7 @@ from napari_ngff.store.arrays.stored_objects import join_key
 from napari_ngff.store.hierarchy.consolidated import update_copies
 from napari_ngff.store.pyramids.level_reduction import LevelReduction
 from napari_ngff.store.pyramids.pyramid import open_pyramid
-from napari_ngff.store.pyramids.pyramid_writer import place_level
+from napari_ngff.store.pyramids.pyramid_writer import place_coarse_level
 from napari_ngff.store.write.begin import begin_transaction
 
 if TYPE_CHECKING:
@@ -293,7 +293,7 @@ def _place_levels(
     `stated` are the scales of the levels that the image has, too.
     """
     factors = np.ones(len(shapes[0]))
-    placed = [place_level("0", scale, translation, factors)]
+    placed = [place_coarse_level("0", scale, translation, factors)]
     for number, (fine, coarse) in enumerate(pairwise(shapes), 1):
         # The image's scales show what is meant where the shapes allow two factors.
         ratios = None
@@ -302,7 +302,7 @@ def _place_levels(
             ratios = [b / a for a, b in zip(finer, stated[number], strict=True)]
         steps = LevelReduction.between_shapes(fine, coarse, METHOD, ratios).steps
         factors = factors * [item.factor or item.fine / item.coarse for item in steps]
-        placed.append(place_level(str(number), scale, translation, factors))
+        placed.append(place_coarse_level(str(number), scale, translation, factors))
     return tuple(placed)
 
 

@@ -40,7 +40,7 @@ from napari_ngff.store.hierarchy.edit_document import change_document
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.store.hierarchy.save_transform import entry_of
 from napari_ngff.store.pyramids.level_reduction import method_named
-from napari_ngff.store.pyramids.pyramid_writer import PyramidPlan, place_level
+from napari_ngff.store.pyramids.pyramid_writer import PyramidPlan, place_coarse_level
 from napari_ngff.store.sources.folder_source import FolderSource, local_folder
 from napari_ngff.store.write.begin import begin_transaction
 from napari_ngff.store.write.new_objects import put_object
@@ -499,6 +499,6 @@ def _dump_coarse(
         corner = (0.0,) * len(scale)
         if len(steps) > 1:
             corner = tuple(steps[1].get("translation", corner))
-    placed = place_level(level.path, scale, corner, total)
+    placed = place_coarse_level(level.path, scale, corner, total)
     placed = replace(placed, transformation=finest.transformation)
     return dump_level(placed, multiscale.intrinsic or "intrinsic", version)

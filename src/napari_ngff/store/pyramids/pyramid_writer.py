@@ -64,7 +64,7 @@ def coarser_shape(shape: Shape, factors: Shape) -> Shape:
     return tuple(-(-n // f) for n, f in zip(shape, factors, strict=True))
 
 
-def place_level(
+def place_coarse_level(
     path: str, scale: Sequence[float], translation: Sequence[float], factors: Any
 ) -> Level:
     """Place a level so that its voxels are in the middle of their blocks.
@@ -184,10 +184,10 @@ class PyramidPlan:
             Of level 0, in the axes' units.
         """
         total = np.ones(len(scale))
-        levels = [place_level("0", scale, translation, total)]
+        levels = [place_coarse_level("0", scale, translation, total)]
         for number, factors in enumerate(self.factors, 1):
             total = total * factors
-            levels.append(place_level(str(number), scale, translation, total))
+            levels.append(place_coarse_level(str(number), scale, translation, total))
         return tuple(levels)
 
     def describe_arrays(
