@@ -172,10 +172,6 @@ class ArrayWindow:
         # end there.
         return first + start * step, first + (stop - 1) * step + 1
 
-    def permute_axes(self, order: tuple[int, ...]) -> ArrayWindow:
-        """Return the window with its axes in another order."""
-        return replace(self, order=tuple(self.order[i] for i in order))
-
     def read(self, box: Box | None = None) -> np.ndarray[Any, Any]:
         """Read a box of the window; all of it by default."""
         if box is None:
@@ -403,7 +399,8 @@ class LazyArray:
         window = self.window
         if window is None or sorted(order) != list(range(self.ndim)):
             return self.as_dask().transpose(*axes)
-        return self.of_window(window.permute_axes(order), self._token)
+        moved = replace(window, order=tuple(window.order[i] for i in order))
+        return self.of_window(moved, self._token)
 
     @property
     def T(self) -> Any:  # noqa: N802  numpy's name

@@ -140,7 +140,7 @@ def repair_problems(
     # before its files are looked at.
     begin_transaction(source).recover(node.location.path)
     if code == INTERPOLATED:
-        return rebuild_labels(node, progress, cancel)
+        return tuple(rebuild_labels(node, progress, cancel))
     # A dict keeps the order. A missing label is reported at its own path, but the list
     # to be corrected is that of its labels group.
     paths = {
@@ -389,19 +389,17 @@ def version_above(group: Node) -> str | None:
 
 def rebuild_labels(
     node: Node, progress: ReportStep | None, cancel: Callable[[], bool] | None
-) -> tuple[RepairedFile, ...]:
+) -> Iterator[RepairedFile]:
     """Make the coarser levels of labels again where they hold strange ids."""
     findings = check_hierarchy(node, progress=progress, cancel=cancel, pixels=True)
     paths = dict.fromkeys(path for path, p in findings if p.code == INTERPOLATED)
-    done: list[RepairedFile] = []
     for path in paths:
         location = type(node.location)(node.location.source, path)
         begin_transaction(location.source).recover(path)
         image = read_node(location, node.zarr_format).metadata.image
         levels = image.multiscales[0].levels if image is not None else ()
         keys = [location.object_key(level.path) for level in levels]
-        done += rebuild_levels(node, keys, progress or (lambda path: None), cancel)
-    return tuple(done)
+        yield from rebuild_levels(node, keys, progress or (lambda path: None), cancel)
 
 
 def rebuild_levels(

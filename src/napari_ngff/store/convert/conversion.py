@@ -575,8 +575,7 @@ def run_conversion(
 
 def has_unfinished(target: str) -> bool:
     """Return whether parts of a conversion that was stopped are beside its target."""
-    found = _parts_of(target).look()
-    return found in (Unfinished.SAME, Unfinished.OTHER)
+    return _parts_of(target).look() in (Unfinished.SAME, Unfinished.OTHER)
 
 
 def discard_unfinished(target: str) -> None:

@@ -307,9 +307,7 @@ def _copy_objects(
         if data is not None:
             written.put(target, (data,))
 
-    # A server answers many requests at once; a disk has one reader in each thread.
-    waits = unit.source.concurrency if is_remote(unit.source) else 1
-    share_work(iter(pairs), copy_object, len(pairs), waits)
+    call_at_once(unit.source, [partial(copy_object, pair) for pair in pairs])
 
 
 @contextmanager

@@ -239,7 +239,7 @@ def _float_mean(block: Array, factors: tuple[int, ...]) -> Array:
     return mean
 
 
-def block_mean(block: Array, factors: tuple[int, ...]) -> Array:
+def block_mean(block: Array, lengths: tuple[int, ...]) -> Array:
     """Take the mean of each block; of integers the nearest one, halves upwards.
 
     It is exact for integers of every type. A block of truth values becomes true if at
@@ -247,24 +247,14 @@ def block_mean(block: Array, factors: tuple[int, ...]) -> Array:
 
     Parameters
     ----------
-    block
-        The voxels.
-    factors
-        Voxels of a block per axis; the last block may have fewer.
+    block, lengths
+        As of `block_mode`.
     """
     dtype = block.dtype
     if dtype.kind == "b":
-        return block_mean(block.astype(np.uint8), factors).astype(dtype)
-    for axis, factor in enumerate(factors):
-        rest = block.shape[axis] % factor
-        if rest:
-            # The last blocks are smaller: means of the voxels that they have.
-            whole, last = np.split(block, [block.shape[axis] - rest], axis)
-            smaller = (*factors[:axis], rest, *factors[axis + 1 :])
-            halves = block_mean(whole, factors), block_mean(last, smaller)
-            return np.concatenate(halves, axis, dtype=dtype)
+        return block_mean(block.astype(np.uint8), lengths).astype(dtype)
     mean_of = _float_mean if dtype.kind == "f" else _integer_mean
-    return mean_of(block, factors).astype(dtype, copy=False)
+    return mean_of(block, lengths).astype(dtype, copy=False)
 
 
 Method = Literal["nearest", "mode", "mean"]
@@ -480,8 +470,6 @@ class LevelReduction:
         box
             Of the coarser level.
         """
-        if self.method == "mean":
-            return block_mean(block, self.factors)
         # Axis by axis: each slice is a view, or makes the next step smaller.
         if self.method == "nearest":
             sampled = block
@@ -494,7 +482,8 @@ class LevelReduction:
                     index = voxels - steps.sampled_voxel(span[0])
                 sampled = sampled[(slice(None),) * axis + (index,)]
             return sampled
-        return self._reduce_blocks(block, box, block_mode)
+        reduce = block_mode if self.method == "mode" else block_mean
+        return self._reduce_blocks(block, box, reduce)
 
     def find_touched(self, differs: Array, box: Box) -> Array:
         """Find the voxels of the coarser level that depend on a voxel that differs.
@@ -539,13 +528,15 @@ class LevelReduction:
         starts = steps.block_start(blocks)
         sizes = steps.block_stop(blocks) - starts
         parts = []
-        for size in np.unique(sizes).tolist():
+        for size in sorted(set(sizes.tolist()), reverse=True):
             first = starts[sizes == size] - starts[0]
             index: Any = slice(first[0], first[-1] + size)
             if len(first) * size != index.stop - index.start:
                 index = (first[:, None] + np.arange(size)).ravel()
             part = block[(slice(None),) * axis + (index,)]
             parts.append(self._reduce_blocks(part, box, reduce, (*lengths, size)))
-        # By their sizes now; back into their own order.
-        order = np.argsort(np.argsort(sizes, kind="stable"))
-        return np.concatenate(parts, axis).take(order, axis)
+        joined = np.concatenate(parts, axis)
+        # By their sizes now: back into their own order, if that is another one.
+        if (np.diff(sizes) > 0).any():
+            joined = joined.take(np.argsort(np.argsort(-sizes, kind="stable")), axis)
+        return joined
