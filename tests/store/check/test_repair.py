@@ -15,6 +15,7 @@ from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.check.images import count_strangers
 from napari_ngff.store.check.repair import REPAIRS, put_back, repair_problems
 from napari_ngff.store.check.visit_groups import check_hierarchy
+from napari_ngff.store.convert import work_unit
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.write.zip_packing import pack_hierarchy
 from napari_ngff.viewer.samples import write_image, write_plate
@@ -306,6 +307,24 @@ def test_what_is_saved_while_levels_are_made_again_is_kept(sample):
 
     repair_problems(open_node(path), "label-levels-interpolated", progress=save_once)
     assert has_corner(path)
+
+
+def test_what_is_saved_while_a_block_of_a_level_is_read_is_kept(sample, monkeypatch):
+    path = sample("image", "0.5")
+    interpolate(path)
+    read, saved = work_unit._read_voxels, []
+
+    def read_and_save(*arguments):
+        voxels = read(*arguments)
+        if not saved:
+            saved.append(path)
+            save_corner(path)
+        return voxels
+
+    monkeypatch.setattr(work_unit, "_read_voxels", read_and_save)
+    repair_problems(open_node(path), "label-levels-interpolated")
+    assert has_corner(path)
+    assert codes_of(path, pixels=True) == set()
 
 
 def test_undoing_a_repair_keeps_labels_that_were_listed_after_it(sample):

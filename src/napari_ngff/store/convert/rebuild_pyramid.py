@@ -315,7 +315,8 @@ def rebuild(
         if progress is not None:
             progress(done, total)
 
-    plans, unlisted = (plan, *plan.labels), list[str]()
+    plans = plan, *plan.labels
+    unlisted: list[str] = []
     # All are written before any is listed: labels MUST have as many levels as their
     # image, also where it is stopped in between.
     try:

@@ -281,7 +281,8 @@ def replace_unchanged(
         Of the array.
     make
         Makes the new array; returns the objects that it was made of, with the revisions
-        that they had before they were read. Called again if one was changed meanwhile.
+        that they had before they were read. Called again if one was changed meanwhile,
+        or where it raises a ConflictError.
     kept
         See `NewTree.commit`.
 
@@ -294,9 +295,8 @@ def replace_unchanged(
     """
     for tries_left in reversed(range(TRIES)):
         with transaction.replace_tree(path, documents=[path]) as tree:
-            read = make(tree)
             try:
-                tree.commit(kept=kept, expected=read)
+                tree.commit(kept=kept, expected=make(tree))
                 return
             except ConflictError:
                 if not tries_left:
