@@ -56,9 +56,9 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.composing.write_layers import write
     from napari_ngff.viewer.layers.user_alignment import save_alignment
     from napari_ngff.viewer.painting.new_labels import new_labels
+    from napari_ngff.viewer.painting.object_edits import label_region
     from napari_ngff.viewer.reader import read_layers
     from napari_ngff.viewer.session import session_of
-    from napari_ngff.viewer.streaming.regions import label_region
 
 __all__ = [
     "AccessError",
@@ -140,7 +140,7 @@ _HOMES = {
     "store.hierarchy.coordinate_systems": ("intrinsic_of", "open_systems"),
     "viewer.layers.user_alignment": ("save_alignment",),
     "viewer.bridge.merge_result": ("merge",),
-    "viewer.streaming.regions": ("label_region",),
+    "viewer.painting.object_edits": ("label_region",),
     "viewer.bridge.view_volume": ("view_in_3d",),
     "viewer.bridge.work_region": ("work_here", "work_size"),
     "viewer.painting.new_labels": ("new_labels",),

@@ -460,6 +460,7 @@ class LayerUser(PaintingUser):
     def __init__(self, place, painting):
         from napari_ngff.viewer.annotations import autosave
         from napari_ngff.viewer.services.window import Window
+        from napari_ngff.viewer.session import session_of
         from painting_process import open_layers
 
         self.place, self.painting = place, painting
@@ -471,7 +472,7 @@ class LayerUser(PaintingUser):
         if self.layer.saver is None:  # who may not write cannot paint either
             raise PermissionError(errno.EACCES, self.layer.read_only, str(place.root))
         self.canvas, self.journal = self.layer.canvas, self.layer.saver.journal
-        self.autosave = autosave.AutoSaver(self.viewer)
+        self.autosave = autosave.AutoSaver(session_of(self.viewer).annotations)
         self.results: list[Any] = []
         self.layer.saver.saved.connect(self.results.append)
         self.layer.saver.failed.connect(self.results.append)

@@ -12,13 +12,13 @@ from napari_ngff.labels.field_states import FieldStates
 from napari_ngff.labels.label_classes import classes_of
 from napari_ngff.labels.label_metadata import read_label_info
 from napari_ngff.store.hierarchy.node import open_node
-from napari_ngff.viewer.browsing.annotation import begin_annotation, labels_in_hand
+from napari_ngff.viewer.browsing.annotation import labels_in_hand
 from napari_ngff.viewer.browsing.field_labels import label_name
 from napari_ngff.viewer.painting.layer_classes import classes_of_layer
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.services import settings
 from napari_ngff.viewer.services.window import Window
-from napari_ngff.viewer.session import session_of
+from napari_ngff.viewer.session import begin_annotation, session_of
 from plates import write_group, write_image, write_plate
 
 

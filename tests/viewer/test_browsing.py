@@ -17,7 +17,6 @@ from napari_ngff.plate import mosaic
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.viewer import reader
 from napari_ngff.viewer.browsing import layer_slots
-from napari_ngff.viewer.browsing.annotation import begin_annotation
 from napari_ngff.viewer.browsing.images_to_label import image_choices
 from napari_ngff.viewer.browsing.positions import Position
 from napari_ngff.viewer.browsing.recovery import journals_of, open_journal
@@ -29,7 +28,7 @@ from napari_ngff.viewer.plans.layer_plan import KEY
 from napari_ngff.viewer.reader import find_browsable
 from napari_ngff.viewer.services import settings
 from napari_ngff.viewer.services.window import Window
-from napari_ngff.viewer.session import session_of
+from napari_ngff.viewer.session import begin_annotation, session_of
 from plates import (
     mark_own,
     move_images,

@@ -15,12 +15,11 @@ from napari_ngff import open_node
 from napari_ngff.plate import kept_planes
 from napari_ngff.store.lru_cache import ByteCache
 from napari_ngff.store.sources.folder_source import FolderSource
-from napari_ngff.viewer.browsing.annotation import begin_annotation
 from napari_ngff.viewer.browsing.positions import Position
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.services import settings
 from napari_ngff.viewer.services.window import Window
-from napari_ngff.viewer.session import session_of
+from napari_ngff.viewer.session import begin_annotation, session_of
 from plates import pixels, write_image, write_plate
 
 

@@ -15,7 +15,6 @@ from napari.layers import Image
 from napari_ngff import ChunkError, open_node
 from napari_ngff.errors import CorruptDataError, ServerError
 from napari_ngff.metadata.model import ContrastWindow
-from napari_ngff.viewer.browsing.annotation import begin_annotation
 from napari_ngff.viewer.layers import contrast
 from napari_ngff.viewer.layers.contrast import measure_contrast
 from napari_ngff.viewer.layers.image_layers import image_layers
@@ -25,7 +24,7 @@ from napari_ngff.viewer.samples import write_image, write_plate
 from napari_ngff.viewer.services import error_report
 from napari_ngff.viewer.services.error_report import ErrorReport
 from napari_ngff.viewer.services.window import Window
-from napari_ngff.viewer.session import session_of
+from napari_ngff.viewer.session import begin_annotation, session_of
 
 
 @pytest.fixture(scope="module")

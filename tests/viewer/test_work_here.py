@@ -16,9 +16,9 @@ from napari_ngff.viewer.bridge.merge_result import (
     worked_on,
 )
 from napari_ngff.viewer.bridge.work_region import WORK, work_here, work_size
+from napari_ngff.viewer.painting.object_edits import label_region
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.streaming.regions import (
-    label_region,
     rectangle_region,
     same_region,
     view_region,

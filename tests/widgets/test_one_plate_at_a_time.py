@@ -12,7 +12,7 @@ from qtpy.QtTest import QTest
 
 from mouse import camera, canvas, pump, until
 from napari_ngff.plugin import use_workers
-from napari_ngff.viewer.browsing.field_labels import image_address
+from napari_ngff.viewer.layers.label_owners import image_address
 from napari_ngff.viewer.session import session_of
 from plates import write_group, write_image, write_plate
 

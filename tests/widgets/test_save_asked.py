@@ -31,6 +31,7 @@ from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.samples import write_image
 from napari_ngff.viewer.saving import save_report as save_report
 from napari_ngff.viewer.services.window import Window
+from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets import dialogs
 from napari_ngff.widgets.dialogs import CANCEL, DISCARD, KEEP, LATER, RESTORE, SAVE
 from napari_ngff.widgets.new_labels_form import show_new_labels
@@ -156,10 +157,11 @@ def test_labels_that_become_an_image_are_reported_and_offered_again(viewer, fold
 def test_before_what_a_layer_shows_goes_the_user_decides(viewer, folder, answer):
     layer = opened(viewer, folder)
     before = stored(folder)
-    assert Window.current.resolve_unsaved(viewer, viewer.layers)  # nothing to ask
+    annotations = session_of(viewer).annotations
+    assert Window.current.resolve_unsaved(annotations, viewer.layers)  # nothing to ask
     paint(viewer, layer)
     user = Answer(answer)
-    leave = Window.current.resolve_unsaved(viewer, viewer.layers)
+    leave = Window.current.resolve_unsaved(annotations, viewer.layers)
     assert (leave is None) == (answer == CANCEL)
     assert len(user.asked) == 1
     if leave is not None:

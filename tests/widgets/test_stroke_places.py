@@ -22,7 +22,7 @@ from napari_ngff.labels.field_states import FieldStates
 from napari_ngff.metadata.model import GroupKind
 from napari_ngff.viewer.browsing import layer_slots
 from napari_ngff.viewer.browsing.camera import camera_of
-from napari_ngff.viewer.browsing.field_labels import image_address
+from napari_ngff.viewer.layers.label_owners import image_address
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.session import session_of

@@ -15,6 +15,7 @@ from napari_ngff.viewer.annotations.annotations import Annotations
 from napari_ngff.viewer.annotations.label_annotation import LabelAnnotation
 from napari_ngff.viewer.annotations.memory_layers import MemoryAnnotation
 from napari_ngff.viewer.annotations.points_annotation import PointsAnnotation
+from napari_ngff.viewer.browsing.positions import inline_title
 from napari_ngff.viewer.browsing.recovery import EditRecovery
 from napari_ngff.viewer.layers.contrast import (
     measure_contrast,
@@ -26,6 +27,7 @@ from napari_ngff.viewer.layers.image_layers import (
     channel_count,
     image_layers,
 )
+from napari_ngff.viewer.layers.label_owners import image_address
 from napari_ngff.viewer.layers.move_layers import (
     host_image,
     learn_systems,
@@ -50,6 +52,7 @@ from napari_ngff.viewer.layers.user_alignment import (
 )
 from napari_ngff.viewer.layers.volume_layers import bring_back
 from napari_ngff.viewer.painting.layer_classes import bind_class_keys
+from napari_ngff.viewer.painting.painted_layers import as_layer
 from napari_ngff.viewer.plans.layer_plan import (
     KEY,
     LayerOrigin,
@@ -97,6 +100,7 @@ if TYPE_CHECKING:
     from napari.layers import Image, Layer
 
     from napari_ngff.store.hierarchy.node import Node
+    from napari_ngff.viewer.browsing.annotation import AnnotationRound
     from napari_ngff.viewer.browsing.browser import Browser
     from napari_ngff.viewer.layers.contrast import PixelContrast
     from napari_ngff.viewer.plans.layer_plan import LayerData, LayerPlan
@@ -123,7 +127,7 @@ class Session:
     def __init__(self, viewer: ViewerModel) -> None:
         self._viewer = viewer
         self.browser: Browser | None = None
-        self.annotation_round: Any = None  # an `AnnotationRound`
+        self.annotation_round: AnnotationRound | None = None
         self.recovery = EditRecovery(viewer)
         self._plane_camera = PlaneCamera(viewer)
         self._is_hinted = False
@@ -150,6 +154,13 @@ class Session:
 
     def _title_of(self, layer: Layer) -> str:
         return "" if self.browser is None else self.browser.title_of(layer)
+
+    def name_image(self, layer: Layer) -> str:
+        """Name the image of a layer, as "B3, field 2"; labels by it and their own."""
+        name, shown = last_part(image_address(layer)), self.browser
+        if shown is not None and shown.position and shown.layers.owns_layer(layer):
+            name = inline_title(shown.name_field(shown.position)) or name
+        return f"{layer.name} of {name}" if layer_kind(layer) == "labels" else name
 
     def _on_ndisplay(self, event: Any = None) -> None:
         bring_back(self._viewer)
@@ -331,7 +342,8 @@ class Session:
         """
         viewer = self._viewer
         place = place_on_sliders(viewer.layers, viewer.dims)
-        left = remake_unmoved(viewer.layers, move_layers(viewer.layers, system), system)
+        unmoved = move_layers(viewer.layers, system)
+        left = remake_unmoved(viewer.layers, unmoved, system, as_layer)
         # napari takes over the units of layers only when something else changes, and
         # slices by the older ones until then.
         viewer.dims.units = viewer.layers.extent.units
@@ -371,14 +383,12 @@ class Session:
         learn_systems(viewer.layers, home)
         system = Reference(home.location.path, name)
         unmoved = follow_system(layer, viewer.layers, system)
-        left = remake_unmoved(viewer.layers, unmoved, system)
+        left = remake_unmoved(viewer.layers, unmoved, system, as_layer)
         self.system_shown.emit(system)
         return path, left
 
     def add(self, layers: Iterable[LayerData], path: str) -> None:
         """Add layers that the reader made of a path, as if napari had opened it."""
-        from napari_ngff.viewer.painting.painted_layers import as_layer
-
         with opened_from(path, PLUGIN):
             for layer in layers:
                 self._viewer.add_layer(as_layer(layer))
@@ -471,3 +481,29 @@ def show_more_channels(viewer: ViewerModel) -> None:
         Window.current.show_messages((text,), "All channels are shown.")
         return
     session_of(viewer).add(image_layers(picture, shown=wanted), str(picture.node))
+
+
+def begin_annotation(viewer: ViewerModel, name: str = "") -> AnnotationRound:
+    """Begin a round of annotation in what the viewer browses; an older one ends.
+
+    Without a name it goes on with the labels of the fields that were begun before.
+
+    Raises
+    ------
+    ValueError
+        Where nothing is browsed.
+    CorruptDataError, OSError
+        Where the states of the fields cannot be read.
+    """
+    from napari_ngff.viewer.browsing.annotation import AnnotationRound
+
+    viewer = getattr(viewer, "__wrapped__", viewer)
+    owner = session_of(viewer)
+    if owner.browser is None:
+        raise ValueError("Open a plate, a well or a collection first.")
+    older, owner.annotation_round = owner.annotation_round, None
+    if older is not None:
+        older.close()
+    annotation = AnnotationRound(viewer, owner.browser, name)
+    owner.annotation_round = annotation
+    return annotation

@@ -7,7 +7,7 @@ from typing import Any
 
 from qtpy.QtWidgets import QApplication
 
-from napari_ngff.viewer.browsing.first_saves import offer_undo
+from napari_ngff.viewer.first_saves import offer_undo
 from napari_ngff.viewer.layers.label_layers import usual_colors
 from napari_ngff.viewer.layers.label_owners import owner_signals
 from napari_ngff.viewer.private.slicing import check_slicing

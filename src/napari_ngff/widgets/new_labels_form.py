@@ -145,7 +145,7 @@ class NewLabelsForm(Container):  # type: ignore[type-arg]
 
     def _find_browser(self) -> Browser | None:
         """Find who opens a field of the chosen image; None for an image."""
-        return overview_browser(self._viewer, self.image.value)
+        return overview_browser(session_of(self._viewer).browser, self.image.value)
 
     def _list_wells(self, _: Any = None) -> list[tuple[str, str | None]]:
         browser = self._find_browser()

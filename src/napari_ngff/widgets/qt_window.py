@@ -174,12 +174,12 @@ class QtWindow(Window):
         return None
 
     def resolve_unsaved(
-        self, viewer: ViewerModel, layers: Iterable[Any]
+        self, annotations: Any, layers: Iterable[Any]
     ) -> Callable[[], None] | None:
         """Ask in the window of a viewer, if it has one."""
-        guard = guard_of(viewer)
+        guard = guard_of(annotations.viewer)
         if guard is None:
-            return super().resolve_unsaved(viewer, layers)
+            return super().resolve_unsaved(annotations, layers)
         return guard.resolve_unsaved(layers)
 
     def ask_table_file(self, viewer: Any, title: str, name: str) -> str:

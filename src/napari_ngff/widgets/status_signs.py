@@ -83,7 +83,7 @@ class MissingSign(QPushButton):
         """Count what is missing now."""
         # Before the list: a worker may read the last chunk while that is shown.
         goes_on = has_failed(self._viewer)
-        parts = list_missing(self._viewer)
+        parts = list_missing(self._viewer, session_of(self._viewer).name_image)
         text = missing_text(parts)
         self.setText(text)
         self.setToolTip("\n".join(part.text for part in parts))
@@ -97,7 +97,7 @@ class MissingSign(QPushButton):
         self._retry.ask_now()
 
     def _fill_menu(self) -> None:
-        parts = list_missing(self._viewer)
+        parts = list_missing(self._viewer, session_of(self._viewer).name_image)
         self._menu.clear()
         for part in parts:
             self._list_part(part)

@@ -15,6 +15,7 @@ from napari_ngff.viewer.painting.painted_layers import as_layer
 from napari_ngff.viewer.samples import write_image
 from napari_ngff.viewer.services.settings import set_preference
 from napari_ngff.viewer.services.window import Window
+from napari_ngff.viewer.session import session_of
 
 
 @pytest.fixture
@@ -41,7 +42,7 @@ def stored(folder, name="nuclei"):
 
 
 def test_what_is_unsaved_for_so_long_is_saved(viewer, folder, reported):
-    layer, autosave = viewer.layers["nuclei"], AutoSaver(viewer)
+    layer, autosave = viewer.layers["nuclei"], AutoSaver(session_of(viewer).annotations)
     layer.paint((0, 20, 20), 77)
     autosave.save_due(1000)
     autosave.save_due(1299)
@@ -62,7 +63,7 @@ def test_what_is_unsaved_for_so_long_is_saved(viewer, folder, reported):
 
 def test_nothing_happens_where_it_is_off(viewer):
     set_preference("autosave", 0)
-    layer, autosave = viewer.layers["nuclei"], AutoSaver(viewer)
+    layer, autosave = viewer.layers["nuclei"], AutoSaver(session_of(viewer).annotations)
     layer.paint((0, 20, 20), 77)
     autosave.save_due(0)
     autosave.save_due(1e6)
@@ -70,7 +71,7 @@ def test_nothing_happens_where_it_is_off(viewer):
 
 
 def test_a_stroke_is_never_cut(viewer):
-    layer, autosave = viewer.layers["nuclei"], AutoSaver(viewer)
+    layer, autosave = viewer.layers["nuclei"], AutoSaver(session_of(viewer).annotations)
     with layer.block_history():
         layer.paint((0, 20, 20), 77)
         autosave.save_due(0)
@@ -86,7 +87,7 @@ def test_a_failure_is_reported_once_until_it_is_repaired(
     def full(self, *_):
         raise OSError(28, "No space left on device")
 
-    layer, autosave = viewer.layers["nuclei"], AutoSaver(viewer)
+    layer, autosave = viewer.layers["nuclei"], AutoSaver(session_of(viewer).annotations)
     layer.paint((0, 20, 20), 77)
     with monkeypatch.context() as patched:
         patched.setattr(
@@ -106,7 +107,7 @@ def test_new_labels_whose_name_is_taken_ask_nothing(viewer, folder, reported):
     layers = [viewer.add_layer(new_labels(image, name)) for name in ("mine", "yours")]
     layers[1].name = "mine"
     layers[1].name = "yours"
-    autosave = AutoSaver(viewer)
+    autosave = AutoSaver(session_of(viewer).annotations)
     for layer in layers:
         layer.paint((0, 20, 20), 5)
     before = stored(folder, "nuclei")
@@ -135,7 +136,7 @@ def test_a_large_archive_is_left_alone_and_that_is_reported_once(
     layer.paint((0, 20, 20)[-layer.ndim :], 77)
     monkeypatch.setattr(module, "LARGE", path.stat().st_size)
     monkeypatch.setattr(module, "show_info", reported.append)
-    before, autosave = path.read_bytes(), AutoSaver(model)
+    before, autosave = path.read_bytes(), AutoSaver(session_of(model).annotations)
     for now in (0, 300, 600, 900):
         autosave.save_due(now)
     assert layer.unsaved

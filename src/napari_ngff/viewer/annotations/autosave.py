@@ -9,12 +9,9 @@ from napari.utils.notifications import show_info
 
 from napari_ngff.viewer.services.notices import shorten_name
 from napari_ngff.viewer.services.settings import autosave_minutes
-from napari_ngff.viewer.session import session_of
 
 if TYPE_CHECKING:
-    from napari.components import ViewerModel
-
-    from napari_ngff.viewer.annotations.annotations import Annotation
+    from napari_ngff.viewer.annotations.annotations import Annotation, Annotations
 
 LARGE = 256 * 2**20
 """Bytes of an archive from which on it is not saved automatically, since a save writes
@@ -34,8 +31,8 @@ class AutoSaver:
     large to be saved automatically.
     """
 
-    def __init__(self, viewer: ViewerModel) -> None:
-        self._annotations = session_of(viewer).annotations
+    def __init__(self, annotations: Annotations) -> None:
+        self._annotations = annotations
         # When each was saved last, or first seen with unsaved changes.
         self._since: weakref.WeakKeyDictionary[Annotation, float]
         self._since = weakref.WeakKeyDictionary()

@@ -10,10 +10,11 @@ from napari_ngff.viewer.annotations.annotations import (
     Annotation,
     AnnotationState,
 )
-from napari_ngff.viewer.browsing.field_labels import call_after_stroke, image_address
+from napari_ngff.viewer.layers.label_owners import image_address
 from napari_ngff.viewer.layers.label_target import TARGET, has_no_file
 from napari_ngff.viewer.painting.paint import save_labels
 from napari_ngff.viewer.services.notices import last_part
+from napari_ngff.viewer.services.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -108,7 +109,14 @@ class LabelAnnotation(Annotation):
 
     def call_after_stroke(self, done: Callable[[], None]) -> None:
         """Call a function when the layer has told that the stroke has ended."""
-        call_after_stroke(self.layer, done)
+        ended = self.layer.stroke_ended
+
+        def check_ended() -> None:
+            ended.disconnect(check_ended)
+            # Not yet: napari is still busy with the stroke.
+            Window.current.run_work(lambda: None, lambda _: done())
+
+        ended.connect(check_ended)
 
     def save(self, *, quiet: bool = False) -> None:
         """Save in a worker; shows why labels cannot be saved in place."""

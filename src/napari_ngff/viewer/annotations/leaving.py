@@ -49,7 +49,7 @@ def save_before_leaving(
     left = [layer for layer in layers if layer not in staying]
 
     def resolve() -> None:
-        answer(Window.current.resolve_unsaved(viewer, left))
+        answer(Window.current.resolve_unsaved(annotations, left))
 
     savable = [x for x in present if x.layer not in staying and not x.asks_for_file]
     unsaved = [x for x in savable if present[x].unsaved]

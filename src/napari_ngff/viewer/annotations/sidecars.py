@@ -15,7 +15,6 @@ from napari_ngff.errors import (
 )
 from napari_ngff.labels.places.sidecar import (
     MOST_COPIED,
-    open_sidecars,
     sidecar_folder,
     sidecar_location,
     why_elsewhere,
@@ -36,46 +35,15 @@ from napari_ngff.viewer.services.unexpected import Signal
 from napari_ngff.viewer.services.window import Window
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from napari.components import ViewerModel
     from napari.layers import Layer
 
     from napari_ngff.metadata.model import ImageMetadata
     from napari_ngff.store.hierarchy.node import Node
-    from napari_ngff.viewer.layers.layer_groups import ReadingNotes
     from napari_ngff.viewer.painting.paint import OMEZarrLabels
 
 BEING_COPIED = "being copied"
 """Begins the reason why labels are read-only while they are copied."""
-
-
-def with_sidecars(
-    image: Node, labels: Iterable[LayerPlan], reading: ReadingNotes
-) -> list[LayerPlan]:
-    """Return the labels of an image with those of its sidecars.
-
-    A label image of a sidecar replaces one of the image with the same name, since it
-    is an edited copy.
-    """
-    sidecars = open_sidecars(image)
-    reading.note_problems(sidecars.problems)
-    in_sidecars = {}
-    for name, node in sidecars.labels.items():
-        pyramid, label_image = reading.open_pyramid(node), node.metadata.image
-        if pyramid is not None and label_image is not None:
-            in_sidecars[name] = LayerPlan(name, node, pyramid, None, label_image.label)
-    # In the order of the image's labels; those of sidecars alone follow.
-    plans = []
-    for label in labels:
-        edited = in_sidecars.pop(label.name, None)
-        if edited is not None:
-            where = edited.node.location.source.name
-            reading.messages.append(
-                f"'{label.name}' is shown as edited in {where}, not as in the image."
-            )
-        plans.append(edited or label)
-    return [*plans, *in_sidecars.values()]
 
 
 def home_choices(layer: Layer) -> list[tuple[str, bool | str]]:

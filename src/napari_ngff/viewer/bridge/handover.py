@@ -11,9 +11,9 @@ from napari.layers import Image, Labels, Shapes
 from napari_ngff.viewer.bridge.work_region import WORK, work_here, work_size
 from napari_ngff.viewer.layers.volume_layers import is_volume
 from napari_ngff.viewer.painting.canvas_labels import CanvasLabels
+from napari_ngff.viewer.painting.object_edits import label_region
 from napari_ngff.viewer.plans.layer_plan import KEY
 from napari_ngff.viewer.streaming.regions import (
-    label_region,
     level_shapes,
     rectangle_region,
     same_region,

@@ -14,7 +14,6 @@ from napari.utils.notifications import show_error, show_warning
 
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.labels.field_states import TODO
-from napari_ngff.viewer import session
 from napari_ngff.viewer.browsing.field_labels import label_name
 from napari_ngff.viewer.browsing.positions import key_of, own_first
 from napari_ngff.viewer.layers.label_owners import are_of_others
@@ -301,27 +300,3 @@ def labels_in_hand(viewer: ViewerModel) -> str:
         return ""
     is_in_use = layer.mode in PAINTING or layer.canvas.log.end > 0
     return name if is_in_use or not are_of_others(layer) else ""
-
-
-def begin_annotation(viewer: ViewerModel, name: str = "") -> AnnotationRound:
-    """Begin a round of annotation in what the viewer browses; an older one ends.
-
-    Without a name it goes on with the labels of the fields that were begun before.
-
-    Raises
-    ------
-    ValueError
-        Where nothing is browsed.
-    CorruptDataError, OSError
-        Where the states of the fields cannot be read.
-    """
-    viewer = getattr(viewer, "__wrapped__", viewer)
-    owner = session.session_of(viewer)
-    if owner.browser is None:
-        raise ValueError("Open a plate, a well or a collection first.")
-    older, owner.annotation_round = owner.annotation_round, None
-    if older is not None:
-        older.close()
-    annotation = AnnotationRound(viewer, owner.browser, name)
-    owner.annotation_round = annotation
-    return annotation

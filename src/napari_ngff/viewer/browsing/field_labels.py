@@ -21,13 +21,13 @@ from napari_ngff.store.write.begin import begin_transaction
 from napari_ngff.viewer.browsing.positions import WELLS_ASKED
 from napari_ngff.viewer.layers.label_owners import is_in_sidecar, is_own_node
 from napari_ngff.viewer.layers.label_target import TARGET, LabelTarget
+from napari_ngff.viewer.painting.attachment import rename_new
 from napari_ngff.viewer.painting.brush import PAINTING
 from napari_ngff.viewer.painting.layer_classes import classes_of_layer
 from napari_ngff.viewer.painting.new_labels import LabelChoices
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.painting.painted_layers import level_source, why_read_only
 from napari_ngff.viewer.plans.layer_plan import origin_in, origin_of
-from napari_ngff.viewer.saving.attachment import rename_new
 from napari_ngff.viewer.services.unexpected import Signal
 from napari_ngff.viewer.services.window import Window
 
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.write.transaction import Transaction
     from napari_ngff.viewer.browsing.positions import Position
     from napari_ngff.viewer.browsing.shown_fields import Slot
-    from napari_ngff.viewer.painting.canvas_labels import CanvasLabels
     from napari_ngff.viewer.plans.layer_plan import LayerData
 
 
@@ -90,19 +89,6 @@ def label_name(layer: Layer | None) -> str | None:
         return rename_new(layer.name, target.name)
     except ValueError:
         return target.name  # the first save reports it
-
-
-def image_address(layer: Layer) -> str:
-    """Return the address of the image that labels belong to, or that a layer shows."""
-    origin, target = origin_of(layer), layer.metadata.get(TARGET)
-    if isinstance(target, LabelTarget):
-        return str(target.node)
-    if origin is None:
-        return ""
-    picture = origin.picture
-    if picture is not None and picture.image is not None:
-        return str(picture.image.node)
-    return str(origin.node).rsplit("/labels/", 1)[0]
 
 
 def labels_in_use(
@@ -177,17 +163,6 @@ def _level_of(layer: OMEZarrLabels, image: Layer | None) -> int:
     size = tuple(layer.canvas.shape[-2:])
     sizes = [tuple(map(int, shape[-2:])) for shape in image.level_shapes]
     return sizes.index(size) if size in sizes else 0
-
-
-def call_after_stroke(layer: CanvasLabels, done: Callable[[], None]) -> None:
-    """Call a function in the main thread when a stroke has ended."""
-
-    def check_ended() -> None:
-        layer.stroke_ended.disconnect(check_ended)
-        # Not yet: napari is still busy with the stroke.
-        Window.current.run_work(lambda: None, lambda _: done())
-
-    layer.stroke_ended.connect(check_ended)
 
 
 BEGUN = "in progress"

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from napari.layers import Image
 
-from napari_ngff.viewer import session
 from napari_ngff.viewer.browsing.camera import camera_of
 from napari_ngff.viewer.browsing.positions import Position
 from napari_ngff.viewer.plans.layer_plan import is_joined, origin_of
@@ -88,8 +87,8 @@ def _image_name(layer: Layer, browser: Browser | None) -> str:
     return (browser.title_of(layer) if browser is not None else "") or name
 
 
-def overview_browser(viewer: ViewerModel, layer: Layer | None) -> Browser | None:
-    """Return the browser that can open a field of an overview.
+def overview_browser(browser: Browser | None, layer: Layer | None) -> Browser | None:
+    """Return the browser of a viewer, if it can open a field of an overview.
 
     Returns
     -------
@@ -100,7 +99,6 @@ def overview_browser(viewer: ViewerModel, layer: Layer | None) -> Browser | None
     picture = origin.picture if origin is not None else None
     if picture is None or not is_joined(picture):
         return None
-    browser = session.session_of(viewer).browser
     return browser if browser is not None and browser.layers.owns_layer(layer) else None
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from napari_ngff.labels.kept_edits import address_text
 from napari_ngff.plate.tables.files import write_frame
 from napari_ngff.plate.tables.measure_labels import FieldPath
+from napari_ngff.viewer.annotations.annotations import annotations_of
 from napari_ngff.viewer.annotations.table_annotation import (
     OLDER,
     OUTDATED,
@@ -48,7 +49,6 @@ from napari_ngff.viewer.services.latest_task import LatestTask
 from napari_ngff.viewer.services.notices import last_part
 from napari_ngff.viewer.services.unexpected import Signal
 from napari_ngff.viewer.services.window import Window
-from napari_ngff.viewer.session import session_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -99,7 +99,7 @@ class PlateTables:
         self._measured: dict[TableOffer | None, MeasuredLabels | None] = {}
         self._task = LatestTask(on_progress=self.progressed.emit)
         self._search, self._viewing = LatestTask(), LatestTask()
-        self._annotations = session_of(viewer).annotations
+        self._annotations = annotations_of(viewer)
         browser.layers_changed.connect(self._follow_layers)
         browser.labels_offered.connect(self._offer_counts)
         self._annotations.changed.connect(self._check_strokes)

@@ -57,7 +57,7 @@ from napari_ngff.viewer.private.napari_window import calling_all_listeners, is_i
 from napari_ngff.viewer.saving.save_report import reported_journal
 from napari_ngff.viewer.services.notices import shorten_name
 from napari_ngff.viewer.services.settings import note_tool
-from napari_ngff.viewer.services.unexpected import Signal
+from napari_ngff.viewer.services.unexpected import Signal, call_guarded
 from napari_ngff.viewer.services.window import DISCARD, RESTORE, Window
 
 if TYPE_CHECKING:
@@ -494,7 +494,7 @@ class EditRecovery:
             return
         journal, drawn = opened
         try:
-            with calling_all_listeners():
+            with calling_all_listeners(call_guarded):
                 target.saver.take_over(journal, drawn)
         except Exception as error:  # noqa: BLE001
             if journal is not target.saver.journal:

@@ -20,10 +20,10 @@ from napari_ngff.viewer.browsing.camera import (
     image_at,
     is_whole,
 )
-from napari_ngff.viewer.browsing.field_labels import image_address, label_name
+from napari_ngff.viewer.browsing.field_labels import label_name
 from napari_ngff.viewer.browsing.layer_slots import LayerSlots
 from napari_ngff.viewer.browsing.preparation import SeenLayers, views_of
-from napari_ngff.viewer.layers.label_owners import are_of_others
+from napari_ngff.viewer.layers.label_owners import are_of_others, image_address
 from napari_ngff.viewer.plans.layer_plan import layer_kind
 from napari_ngff.viewer.services.unexpected import Signal
 from napari_ngff.viewer.streaming.well_stream import reread_layer

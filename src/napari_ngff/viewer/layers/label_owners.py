@@ -14,7 +14,7 @@ from napari_ngff.labels.create_labels import METHOD, SOFTWARE
 from napari_ngff.labels.label_classes import classes_of
 from napari_ngff.metadata.model import LabelInfo
 from napari_ngff.viewer.layers.label_target import TARGET, LabelTarget
-from napari_ngff.viewer.plans.layer_plan import layer_kind, origin_in
+from napari_ngff.viewer.plans.layer_plan import layer_kind, origin_in, origin_of
 from napari_ngff.viewer.services.unexpected import Signal
 
 if TYPE_CHECKING:
@@ -53,6 +53,19 @@ def place_of_labels(layer: Layer) -> tuple[str, str]:
     image = origin.picture.image if origin.picture is not None else None
     node = origin.node if image is None else image.node
     return node.location.source.name, origin.label_name
+
+
+def image_address(layer: Layer) -> str:
+    """Return the address of the image that labels belong to, or that a layer shows."""
+    origin, target = origin_of(layer), layer.metadata.get(TARGET)
+    if isinstance(target, LabelTarget):
+        return str(target.node)
+    if origin is None:
+        return ""
+    picture = origin.picture
+    if picture is not None and picture.image is not None:
+        return str(picture.image.node)
+    return str(origin.node).rsplit("/labels/", 1)[0]
 
 
 def is_first_save(layer: Layer) -> bool:

@@ -11,6 +11,7 @@ from napari_ngff.errors import OMEZarrError, UnsupportedError
 from napari_ngff.labels.class_colors import FIRST_COLORS
 from napari_ngff.labels.field_states import LastAnnotated
 from napari_ngff.labels.label_classes import classes_of
+from napari_ngff.labels.places.sidecar import open_sidecars
 from napari_ngff.metadata.model import Consequence, LabelInfo, Problem, Severity
 from napari_ngff.store.hierarchy.coordinate_systems import intrinsic_of, open_systems
 from napari_ngff.store.hierarchy.node import prefix_places
@@ -277,3 +278,31 @@ def note_pixels(
         text = "Its scale or position is too small, too large or too far to be drawn."
         reading.note_place(picture.node, text, "It is shown in pixels.")
     return frame
+
+
+def with_sidecars(
+    image: Node, labels: Iterable[LayerPlan], reading: ReadingNotes
+) -> list[LayerPlan]:
+    """Return the labels of an image with those of its sidecars.
+
+    A label image of a sidecar replaces one of the image with the same name, since it
+    is an edited copy.
+    """
+    sidecars = open_sidecars(image)
+    reading.note_problems(sidecars.problems)
+    in_sidecars = {}
+    for name, node in sidecars.labels.items():
+        pyramid, label_image = reading.open_pyramid(node), node.metadata.image
+        if pyramid is not None and label_image is not None:
+            in_sidecars[name] = LayerPlan(name, node, pyramid, None, label_image.label)
+    # In the order of the image's labels; those of sidecars alone follow.
+    plans = []
+    for label in labels:
+        edited = in_sidecars.pop(label.name, None)
+        if edited is not None:
+            where = edited.node.location.source.name
+            reading.messages.append(
+                f"'{label.name}' is shown as edited in {where}, not as in the image."
+            )
+        plans.append(edited or label)
+    return [*plans, *in_sidecars.values()]

@@ -31,7 +31,7 @@ from napari_ngff.viewer.plans.system_views import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from napari.components import Dims, LayerList
     from napari.layers import Layer
@@ -80,7 +80,7 @@ def displayed_in(origin: LayerOrigin, system: Reference) -> LayerData | None:
     origin
         Of the layer as it is.
     system
-        One of `napari_ngff.viewer.plans.system_views.choices`.
+        One of `napari_ngff.viewer.plans.system_views.list_choices`.
 
     Returns
     -------
@@ -111,7 +111,7 @@ def move_layers(layers: Iterable[Layer], system: Reference) -> tuple[Layer, ...]
     layers
         Those of ours among them are moved, others left alone.
     system
-        One of `napari_ngff.viewer.plans.system_views.choices`.
+        One of `napari_ngff.viewer.plans.system_views.list_choices`.
 
     Returns
     -------
@@ -290,16 +290,26 @@ def _in_units(point: Iterable[float], units: Any, wanted: Any) -> list[float]:
 
 
 def remake_unmoved(
-    layers: LayerList, unmoved: Iterable[Layer], system: Reference
+    layers: LayerList,
+    unmoved: Iterable[Layer],
+    system: Reference,
+    make: Callable[[LayerData], Layer],
 ) -> tuple[str, ...]:
-    """Make labels again that could not be moved; return the names of the others."""
+    """Make labels again that could not be moved; return the names of the others.
+
+    Parameters
+    ----------
+    make
+        Makes a layer that can be painted of its data.
+    """
     left, selection = [], layers.selection
     for layer in unmoved:
-        new = remake_labels(layer, system)
-        if new is None:
+        made = remake_labels(layer, system)
+        if made is None:
             unsaved = getattr(layer, "unsaved", False)
             left.append(f"{layer.name} (unsaved edits)" if unsaved else layer.name)
             continue
+        new = make(made)
         selected = [new if other is layer else other for other in selection]
         index = layers.index(layer)
         layers.remove(layer)
@@ -310,16 +320,15 @@ def remake_unmoved(
     return tuple(left)
 
 
-def remake_labels(layer: Layer, system: Reference) -> Layer | None:
-    """Make a layer of labels again in another system, with the same look.
+def remake_labels(layer: Layer, system: Reference) -> LayerData | None:
+    """Make the data of labels again in another system, with the same look.
 
     Returns
     -------
-    Layer or None
-        None where it has edits that are not saved, or cannot come along.
+    tuple or None
+        Data, keywords and type; None where it has edits that are not saved, or cannot
+        come along.
     """
-    from napari_ngff.viewer.painting.painted_layers import as_layer
-
     origin = origin_of(layer)
     # Edits are in voxels of the present data; other data would move them.
     if origin is None or getattr(layer, "unsaved", True):
@@ -328,7 +337,7 @@ def remake_labels(layer: Layer, system: Reference) -> Layer | None:
     if made is None:
         return None
     look = {name: getattr(layer, name) for name in LOOK}
-    return as_layer((made[0], {**made[1], **look}, made[2]))
+    return made[0], {**made[1], **look}, made[2]
 
 
 def learn_systems(layers: Iterable[Layer], node: Node) -> None:

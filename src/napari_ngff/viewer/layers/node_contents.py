@@ -21,7 +21,6 @@ from napari_ngff.plate.well_cells import WellChoice
 from napari_ngff.store.hierarchy.coordinate_systems import scene_paths
 from napari_ngff.store.pyramids.pyramid import open_images, open_pyramid, open_pyramids
 from napari_ngff.store.sources.read_ahead import call_at_once, reading_ahead
-from napari_ngff.viewer.annotations.sidecars import with_sidecars
 from napari_ngff.viewer.layers.contrast import SAMPLED_WELLS, read_samples
 from napari_ngff.viewer.layers.layer_groups import (
     LayerGroup,
@@ -30,6 +29,7 @@ from napari_ngff.viewer.layers.layer_groups import (
     in_scene,
     mosaic_group,
     place_alone,
+    with_sidecars,
 )
 from napari_ngff.viewer.plans.layer_plan import LayerPlan
 

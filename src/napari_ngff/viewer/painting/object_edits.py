@@ -10,8 +10,8 @@ import numpy as np
 from napari_ngff.labels.edits import Edit
 from napari_ngff.labels.label_objects import FILL_BUDGET, flood_region, split_object
 from napari_ngff.labels.shapes import Mask
+from napari_ngff.store.arrays.boxes import whole_box
 from napari_ngff.viewer.private.napari_layers import painted_axes
-from napari_ngff.viewer.streaming.regions import label_region
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from napari_ngff.store.arrays.boxes import Box
     from napari_ngff.viewer.painting.canvas_labels import CanvasLabels
     from napari_ngff.viewer.painting.paint import OMEZarrLabels
+
+SEARCHED = 1 << 26
+"""Voxels of the finest level that is searched for a label."""
 
 MARGIN = 3.0
 """Size of the view relative to the object that is shown in it: with its neighbours."""
@@ -201,3 +204,41 @@ def _make_edit(
     axes = _painted_axes(layer)
     fixed = tuple((i, int(voxel[i])) for i in range(layer.ndim) if i not in axes)
     return Edit(Mask(runs), axes, fixed, label, old, True)
+
+
+def label_region(layer: CanvasLabels, label: int) -> Box:
+    """Return the bounding box of a label.
+
+    Exact where level 0 has at most `SEARCHED` voxels. Otherwise the finest level with
+    at most that many is searched, and the box is one voxel of that level wider:
+    objects that this level does not show are not found.
+
+    Raises
+    ------
+    ValueError
+        Where it is not found.
+    """
+    canvas = layer.canvas
+    levels = [level for level in canvas.levels if level.size <= SEARCHED]
+    level = levels[0] if levels else canvas.levels[-1]
+    low = np.array(level.shape)
+    high = np.zeros(level.ndim, np.int64)
+    whole = whole_box(level.shape)
+    # Chunk by chunk, so that memory is that of one chunk.
+    for chunk in level.chunks_in(whole):
+        box = level.chunk_box(chunk)
+        voxels = np.nonzero(level.read(box) == label)
+        if len(voxels[0]):
+            start = [a for a, _ in box]
+            low = np.minimum(low, start + np.min(voxels, axis=1))
+            high = np.maximum(high, start + np.max(voxels, axis=1) + 1)
+    if (low >= high).any():
+        raise ValueError(f"There is no voxel of label {label} in {layer.name}.")
+    if level.number:
+        # A voxel of a coarser level may leave out the outermost voxels of an object.
+        low = np.maximum(low - 1, 0)
+        high = np.minimum(high + 1, level.shape)
+    return tuple(
+        (int(level.grid.block_start(axis, a)), int(level.grid.block_start(axis, b)))
+        for axis, (a, b) in enumerate(zip(low, high, strict=True))
+    )

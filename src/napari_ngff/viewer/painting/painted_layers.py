@@ -58,13 +58,13 @@ def as_layer(data: LayerData, read_only: str = "") -> Layer:
     """
     from napari.layers import Layer
 
+    from napari_ngff.viewer.painting.attachment import attach_saver
     from napari_ngff.viewer.painting.layer_classes import (
         apply_stored_classes,
         bind_class_keys,
     )
     from napari_ngff.viewer.painting.paint import OMEZarrLabels
     from napari_ngff.viewer.painting.screen_part import PaintedSlicing
-    from napari_ngff.viewer.saving.attachment import attach_saver
 
     levels, keywords, kind = data
     if kind != "labels" or tells_missing(
@@ -146,9 +146,9 @@ def exchange_labels(layer: Any, data: LayerData) -> bool:
         False where a new layer is needed: for other axes, or while a save runs.
         Nothing has changed then.
     """
+    from napari_ngff.viewer.painting.attachment import attach_saver
     from napari_ngff.viewer.painting.layer_classes import read_classes_again
     from napari_ngff.viewer.painting.paint import OMEZarrLabels
-    from napari_ngff.viewer.saving.attachment import attach_saver
 
     levels, keywords, _ = data
     levels = levels if isinstance(levels, list) else [levels]

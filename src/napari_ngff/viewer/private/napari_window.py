@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from napari.utils.events import EventEmitter
 
 from napari_ngff.viewer.private.lost import mentions, need, tell_lost, tells_lost
-from napari_ngff.viewer.services.unexpected import call_guarded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -50,11 +49,16 @@ def _of_window(viewer: Any, name: str) -> Any:
 
 
 @contextmanager
-def calling_all_listeners() -> Iterator[None]:
+def calling_all_listeners(call_guarded: Callable[..., Any]) -> Iterator[None]:
     """Let napari call each listener of an event, whatever another one raises.
 
     Else the first error, as of another plugin, stops all later listeners, and leaves
     what was being changed half changed.
+
+    Parameters
+    ----------
+    call_guarded
+        Calls a function, and shows what it raises.
     """
     invoke = getattr(EventEmitter, "_invoke_callback", None)
     if invoke is None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import error_text
 from napari_ngff.viewer.private.napari_window import calling_all_listeners
-from napari_ngff.viewer.services.unexpected import catch_error, going_on
+from napari_ngff.viewer.services.unexpected import call_guarded, catch_error, going_on
 from napari_ngff.viewer.services.window import Window
 
 if TYPE_CHECKING:
@@ -301,7 +301,7 @@ class LayerTask:
         start = time.perf_counter()
         try:
             # The time is asked after each step, so one step at least is done.
-            with calling_all_listeners():
+            with calling_all_listeners(call_guarded):
                 return all(time.perf_counter() - start <= seconds for _ in steps)
         finally:
             self._is_stepping = before

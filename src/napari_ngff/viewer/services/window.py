@@ -196,7 +196,7 @@ class Window:
         return None
 
     def resolve_unsaved(
-        self, viewer: ViewerModel, layers: Iterable[Any]
+        self, annotations: Any, layers: Iterable[Any]
     ) -> Callable[[], None] | None:
         """Let the user decide on unsaved work, before layers or what they show go away.
 
@@ -206,8 +206,8 @@ class Window:
 
         Parameters
         ----------
-        viewer
-            Theirs.
+        annotations
+            The `Annotations` of their viewer.
         layers
             Of any kind.
 
@@ -218,9 +218,7 @@ class Window:
             layers go, as what they show next needs savers of its own. None where they
             shall stay.
         """
-        from napari_ngff.viewer.annotations.annotations import annotations_of
-
-        unsaved = annotations_of(viewer).list_unsaved(layers)
+        unsaved = annotations.list_unsaved(layers)
 
         def leave() -> None:
             for annotation in unsaved:

@@ -8,23 +8,19 @@ from typing import TYPE_CHECKING, Any
 from napari_ngff.store.arrays.boxes import whole_box
 from napari_ngff.store.arrays.lazy_array import ArrayWindow
 from napari_ngff.store.pyramids.pyramid import LevelSource
-from napari_ngff.viewer.browsing.field_labels import image_address
-from napari_ngff.viewer.browsing.positions import inline_title
-from napari_ngff.viewer.plans.layer_plan import KEY, layer_kind, origin_of
+from napari_ngff.viewer.plans.layer_plan import KEY, origin_of
 from napari_ngff.viewer.private.napari_layers import shown_axes, slicing_of
 from napari_ngff.viewer.services.notices import (
     FailureKind,
     count_noun,
     failure_text,
     kind_of,
-    last_part,
 )
-from napari_ngff.viewer.session import session_of
 from napari_ngff.viewer.streaming.streamed_levels import stream_of
 from napari_ngff.viewer.streaming.volume_slicing import prepared_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from napari.components import ViewerModel
     from napari.layers import Layer
@@ -137,12 +133,20 @@ def is_volume_shown(layer: Layer) -> bool:
     return is_3d and prepared_of(layer) is not None
 
 
-def list_missing(viewer: ViewerModel) -> list[MissingPart]:
-    """List what is missing on the screen; reads nothing."""
+def list_missing(
+    viewer: ViewerModel, name_image: Callable[[Layer], str]
+) -> list[MissingPart]:
+    """List what is missing on the screen; reads nothing.
+
+    Parameters
+    ----------
+    name_image
+        Names the image of a layer.
+    """
     found: dict[tuple[str, FailureKind, str], dict[int, ChunkError]] = {}
     for lost in list_lost(viewer):
         error = lost.error
-        group = image_name(viewer, lost.layer), kind_of(error), error.source_name
+        group = name_image(lost.layer), kind_of(error), error.source_name
         # Layers of one image share arrays.
         found.setdefault(group, {})[id(error)] = error
     return [
@@ -159,15 +163,6 @@ def has_failed(viewer: ViewerModel) -> bool:
         if KEY in layer.metadata
         for array, _ in all_parts(layer)
     )
-
-
-def image_name(viewer: ViewerModel, layer: Layer) -> str:
-    """Name the image of a layer: "cells.ome.zarr", or "B3, field 2"; labels by both."""
-    browser = session_of(viewer).browser
-    name = last_part(image_address(layer))
-    if browser is not None and browser.position and browser.layers.owns_layer(layer):
-        name = inline_title(browser.name_field(browser.position)) or name
-    return f"{layer.name} of {name}" if layer_kind(layer) == "labels" else name
 
 
 def drawn_parts(layer: Layer) -> Iterator[ArrayPart]:

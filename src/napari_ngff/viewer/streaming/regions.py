@@ -1,4 +1,4 @@
-"""Finds regions of a layer: the visible area, around shapes, around a label.
+"""Finds regions of a layer: the visible area, around shapes.
 
 A region is a `Box` in voxels of level 0, axes of the layer.
 """
@@ -19,10 +19,6 @@ if TYPE_CHECKING:
     from napari.layers import Layer, Shapes
 
     from napari_ngff.store.arrays.boxes import Box
-    from napari_ngff.viewer.painting.canvas_labels import CanvasLabels
-
-SEARCHED = 1 << 26
-"""Voxels of the finest level that is searched for a label."""
 
 ROUND = 1e-3
 """Part of a voxel below which a difference is a rounding error."""
@@ -127,44 +123,6 @@ def _world_point(layer: Layer, voxel: Sequence[float], other: Layer) -> Any:
     world = tuple(layer.data_to_world(voxel))
     missing = max(other.ndim - len(world), 0)
     return np.asarray(other.world_to_data((0.0,) * missing + world))
-
-
-def label_region(layer: CanvasLabels, label: int) -> Box:
-    """Return the bounding box of a label.
-
-    Exact where level 0 has at most `SEARCHED` voxels. Otherwise the finest level with
-    at most that many is searched, and the box is one voxel of that level wider:
-    objects that this level does not show are not found.
-
-    Raises
-    ------
-    ValueError
-        Where it is not found.
-    """
-    canvas = layer.canvas
-    levels = [level for level in canvas.levels if level.size <= SEARCHED]
-    level = levels[0] if levels else canvas.levels[-1]
-    low = np.array(level.shape)
-    high = np.zeros(level.ndim, np.int64)
-    whole = whole_box(level.shape)
-    # Chunk by chunk, so that memory is that of one chunk.
-    for chunk in level.chunks_in(whole):
-        box = level.chunk_box(chunk)
-        voxels = np.nonzero(level.read(box) == label)
-        if len(voxels[0]):
-            start = [a for a, _ in box]
-            low = np.minimum(low, start + np.min(voxels, axis=1))
-            high = np.maximum(high, start + np.max(voxels, axis=1) + 1)
-    if (low >= high).any():
-        raise ValueError(f"There is no voxel of label {label} in {layer.name}.")
-    if level.number:
-        # A voxel of a coarser level may leave out the outermost voxels of an object.
-        low = np.maximum(low - 1, 0)
-        high = np.minimum(high + 1, level.shape)
-    return tuple(
-        (int(level.grid.block_start(axis, a)), int(level.grid.block_start(axis, b)))
-        for axis, (a, b) in enumerate(zip(low, high, strict=True))
-    )
 
 
 def _clip_region(layer: Layer, low: Any, high: Any, problem: str) -> Box:

@@ -27,9 +27,9 @@ from superqt import QElidingLabel
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.labels.field_states import STATES
 from napari_ngff.viewer.annotations.sidecars import file_text, folder_of
-from napari_ngff.viewer.browsing.annotation import begin_annotation, labels_in_hand
+from napari_ngff.viewer.browsing.annotation import labels_in_hand
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
-from napari_ngff.viewer.session import session_of
+from napari_ngff.viewer.session import begin_annotation, session_of
 from napari_ngff.widgets.annotate.class_page import ClassPage
 from napari_ngff.widgets.annotate.object_page import ObjectPage
 from napari_ngff.widgets.browser.host import show_browser

@@ -26,10 +26,10 @@ from napari_ngff.viewer.painting.object_edits import (
     find_new_id,
     join_objects,
     label_at,
+    label_region,
     neighbour_id,
     show_region,
 )
-from napari_ngff.viewer.streaming.regions import label_region
 from napari_ngff.widgets.canvas_keys import CanvasKeys
 from napari_ngff.widgets.connections import Connections, while_alive
 from napari_ngff.widgets.narrow_controls import wrapping_row

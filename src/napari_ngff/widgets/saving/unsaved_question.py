@@ -68,7 +68,7 @@ class WindowGuard(EventWatcher):
         viewer.layers.save = partial(WindowGuard.save_layers, me)
         viewer.layers.remove_selected = partial(WindowGuard.remove_layers, me)
         self._annotations = session_of(viewer).annotations
-        self._autosave = AutoSaver(viewer)
+        self._autosave = AutoSaver(session_of(viewer).annotations)
         self._sign = UnsavedSign(viewer, window)
         self._timer = QTimer(self)
         self._timer.timeout.connect(self._on_time)

@@ -9,7 +9,7 @@ from napari.components import ViewerModel
 from napari.utils.notifications import notification_manager
 
 from napari_ngff.store.hierarchy.node import open_node
-from napari_ngff.viewer.browsing.first_saves import offer_undo
+from napari_ngff.viewer.first_saves import offer_undo
 from napari_ngff.viewer.saving import left_labels
 from napari_ngff.viewer.session import session_of
 from plates import write_plate
