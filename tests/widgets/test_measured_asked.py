@@ -18,7 +18,7 @@ from qtpy.QtWidgets import (
 
 from mouse import press_save, pump, until
 from napari_ngff.plugin import measure_labels, use_workers
-from napari_ngff.viewer.annotations.table_annotation import OUTDATED, list_tables
+from napari_ngff.viewer.annotations.table_annotation import list_tables
 from napari_ngff.viewer.browsing.table_offers import MeasureScope
 from napari_ngff.viewer.samples import write_image
 from napari_ngff.viewer.session import session_of
@@ -158,6 +158,7 @@ def test_what_is_discarded_or_saved_is_not_asked_about(viewer, layer, tmp_path):
     assert not is_unsaved(viewer)
 
 
+OUTDATED = "This table was measured before the latest strokes: save and measure again."
 OLDER = (
     "It was measured before the latest strokes; to include them, cancel, save and"
     " measure again."
@@ -266,23 +267,24 @@ def test_the_table_of_a_plate_is_older_than_strokes_in_what_was_measured(
     until(lambda: browser.position.well == painted)
     layer = next(x for x in viewer.layers if isinstance(x, Labels))
     note = plate.tables.note
-    assert OUTDATED not in note.text()
+    where = f"latest strokes in {painted.replace('/', '')}, field 0"
+    assert "latest strokes" not in note.text()
     layer.paint((10, 10), 7)
-    assert (OUTDATED in note.text()) == is_older
+    assert (f"{where}: save" in note.text()) == is_older
     layer.undo()
-    assert OUTDATED not in note.text()
+    assert "latest strokes" not in note.text()
     layer.paint((10, 10), 7)
     layer.paint((20, 20), 8)
     user = Replies(KEEP, CANCEL)
     assert not close_window(viewer)
-    assert (OLDER in user.asked[1][0]) == is_older
+    assert (f"{where}; to" in user.asked[1][0]) == is_older
     press_save(viewer, layer)
     until(lambda: not layer.unsaved)
-    assert (OUTDATED in note.text()) == is_older
+    assert (f"{where}: save" in note.text()) == is_older
     assert note.isVisible() or not is_older
     user = Replies(DISCARD)
     assert close_window(viewer)
-    assert (OLDER in user.asked[0][0]) == is_older
+    assert (f"{where}; to" in user.asked[0][0]) == is_older
 
 
 @pytest.fixture

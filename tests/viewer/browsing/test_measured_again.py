@@ -152,3 +152,28 @@ def test_ids_stay_exact(large):
     ]
     frame = join_measured(*tables).frame
     assert frame["label"].tolist() == list(ids)
+
+
+@pytest.mark.parametrize(
+    ("painted", "where"),
+    [
+        (["A/1/0"], "A1, field 0"),
+        (["B/1/3", "A/2/1"], "A2, field 1 and B1, field 3"),
+        (["A/1/0", "A/1/1", "A/2/2", "B/1/0"], "A1, field 0 and 3 others"),
+    ],
+)
+def test_a_note_names_the_fields_that_were_painted_since(plate, painted, where):
+    tables = browse(plate)
+    tables.measure_labels("nuclei", MeasureScope.ALL)
+    annotations = session_of(tables.viewer).annotations
+    for place in painted:
+        well, _, field = place.rpartition("/")
+        tables.browser.show_field(well, field)
+        labels = tables.viewer.layers["nuclei"]
+        labels.paint((1, 1), 5)
+        assert labels.saver.save_now()
+        annotations.strokes_saved.emit(labels.saver.journal.subject)  # as a window does
+        annotations.note_change()
+    assert f"before the latest strokes in {where}: save" in tables.note
+    table = list_tables(annotations)[-1]
+    assert f"before the latest strokes in {where}; to" in table.description

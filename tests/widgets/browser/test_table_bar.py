@@ -17,7 +17,6 @@ from qtpy.QtWidgets import QApplication
 from mouse import drop, pump, until
 from napari_ngff.cli import main
 from napari_ngff.plate.previews import preview_cache as preview_cache
-from napari_ngff.viewer.annotations.table_annotation import OUTDATED
 from napari_ngff.viewer.browsing.coloring import CATEGORY_COLORS, map_colors
 from napari_ngff.viewer.browsing.table_offers import (
     TASKS,
@@ -287,13 +286,15 @@ def test_unsaved_edits_are_reported_while_labels_are_measured(viewer, dock):
     until(lambda: not dock.tables.progress.isVisible())
     note = dock.tables.note.text()
     assert note.startswith("Measured")
-    assert note.endswith(OUTDATED)
+    older = "This table was measured before the latest strokes in A2, field 1:"
+    older += " save and measure again."
+    assert note.endswith(older)
     assert dock.tables.note.isVisible()
     QTest.keyClicks(dock.controls.filter, "A")
     until(lambda: dock.tables.note.text().startswith("Wells that match"))
-    assert dock.tables.note.text().endswith(OUTDATED)
+    assert dock.tables.note.text().endswith(older)
     dock.controls.filter.clear()
-    until(lambda: dock.tables.note.text() == OUTDATED)
+    until(lambda: dock.tables.note.text() == older)
     layer.undo()
     until(lambda: not dock.tables.note.isVisible())
 

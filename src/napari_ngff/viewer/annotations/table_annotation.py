@@ -10,7 +10,7 @@ from napari.utils.notifications import show_error
 
 from napari_ngff.plate.tables.files import write_frame
 from napari_ngff.viewer.annotations.annotations import Annotation, AnnotationState
-from napari_ngff.viewer.services.notices import shorten_name
+from napari_ngff.viewer.services.notices import join_names, shorten_name
 from napari_ngff.viewer.services.unexpected import attempt_work
 from napari_ngff.viewer.services.window import Window
 
@@ -20,8 +20,15 @@ if TYPE_CHECKING:
     from napari_ngff.labels.saving.journal_records import JournalSubject
     from napari_ngff.viewer.annotations.annotations import Annotations
 
-OLDER = "It was measured before the latest strokes"
-OUTDATED = "This table was measured before the latest strokes: save and measure again."
+OLDER = "measured before the latest strokes"
+
+MOST_NAMED = 3
+"""Images that are named; of more the first is, and the others are counted."""
+
+
+def outdated_note(age: str) -> str:
+    """Write what to do about a table of an age; "" for one that lacks no strokes."""
+    return age and f"This table was {age}: save and measure again."
 
 
 class MeasuredLabels:
@@ -39,6 +46,8 @@ class MeasuredLabels:
         Addresses of images, or of groups with all of their images.
     earlier
         What was measured before, of which the table keeps the rows of other images.
+    name_image
+        Names an image by its address; "" where it needs no name.
     """
 
     def __init__(
@@ -47,8 +56,9 @@ class MeasuredLabels:
         name: str,
         images: Iterable[str],
         earlier: MeasuredLabels | None = None,
+        name_image: Callable[[str], str] = lambda _: "",
     ) -> None:
-        self._owner, self._name = owner, name
+        self._owner, self._name, self._name_image = owner, name, name_image
         self._images = tuple(f"{image}/" for image in images if image)
         self._painted: set[JournalSubject] = set()
         if earlier is not None:
@@ -66,15 +76,20 @@ class MeasuredLabels:
         if self.include(labels):
             self._painted.add(labels)
 
-    def lack_strokes(self) -> bool:
-        """Return whether labels were painted since they were measured last."""
+    def describe_age(self) -> str:
+        """Return `OLDER` with the images that were painted since; "" for none."""
         layers = self._owner.viewer.layers
         savers = [getattr(layer, "saver", None) for layer in layers]
         # A save that runs has written strokes before it is noted.
-        painted = [x for x in savers if x and (x.has_unsaved_strokes or x.running)]
-        return bool(self._painted) or any(
-            self.include(saver.journal.subject) for saver in painted
-        )
+        painting = [x for x in savers if x and (x.has_unsaved_strokes or x.running)]
+        subjects = [saver.journal.subject for saver in painting]
+        painted = {*self._painted, *filter(self.include, subjects)}
+        if not painted:
+            return ""
+        names = sorted(filter(None, {self._name_image(x.image) for x in painted}))
+        if len(names) > MOST_NAMED:
+            names = [names[0], f"{len(names) - 1} others"]
+        return f"{OLDER} in {join_names(names)}" if names else OLDER
 
 
 class TableAnnotation(Annotation):
@@ -137,17 +152,17 @@ class TableAnnotation(Annotation):
         return f"measured table of {self.labels} ({self._place})"
 
     @property
-    def is_older(self) -> bool:
-        """Whether its labels were painted since they were measured."""
-        return self.measured is not None and self.measured.lack_strokes()
+    def age(self) -> str:
+        """See `MeasuredLabels.describe_age`."""
+        return "" if self.measured is None else self.measured.describe_age()
 
     @property
     def description(self) -> str:
         """A sentence that it is not saved, and whether it is older than strokes."""
-        text = super().description
-        if not self.is_older:
+        text, age = super().description, self.age
+        if not age:
             return text
-        return f"{text} {OLDER}; to include them, cancel, save and measure again."
+        return f"{text} It was {age}; to include them, cancel, save and measure again."
 
     @property
     def state(self) -> AnnotationState:

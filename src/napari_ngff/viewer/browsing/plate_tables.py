@@ -15,17 +15,17 @@ from napari_ngff.plate.tables.files import write_frame
 from napari_ngff.plate.tables.measure_labels import FieldPath
 from napari_ngff.viewer.annotations.annotations import annotations_of
 from napari_ngff.viewer.annotations.table_annotation import (
-    OLDER,
-    OUTDATED,
     MeasuredLabels,
     TableAnnotation,
     list_tables,
+    outdated_note,
 )
 from napari_ngff.viewer.browsing.joined_tables import (
     JoinedTables,
     TableColumn,
     TableView,
 )
+from napari_ngff.viewer.browsing.positions import Position, inline_title
 from napari_ngff.viewer.browsing.shown_labels import (
     join_table,
     labels_shown,
@@ -244,7 +244,16 @@ class PlateTables:
         """Note what is measured from now on, by paths of fields or wells; "" is all."""
         root = address_text(self.browser.node)
         images = [f"{root}/{part}".rstrip("/") for part in parts if root]
-        return MeasuredLabels(self._annotations, offer.name, images, earlier)
+
+        def name_image(address: str) -> str:
+            well, field = None, address[len(root) :].strip("/")
+            if self.browser.map.wells:
+                well, _, field = field.rpartition("/")
+            return inline_title(self.browser.name_field(Position(well, field)))
+
+        return MeasuredLabels(
+            self._annotations, offer.name, images, earlier, name_image
+        )
 
     def _read(
         self,
@@ -301,8 +310,10 @@ class PlateTables:
             return
         kept = [each for each in list_tables(self._annotations) if each.table is table]
         note = f"{len(table):,} rows are in {path}."
-        if self.outdated_note:
-            note += f" {OLDER}."
+        measured = self._measured.get(self.joined.chosen)
+        age = "" if measured is None else measured.describe_age()
+        if age:
+            note += f" It was {age}."
 
         def finish(_: None) -> None:
             for each in kept:
@@ -423,8 +434,7 @@ class PlateTables:
     def _check_strokes(self) -> None:
         """Find out whether the chosen table lacks strokes."""
         measured = self._measured.get(self.joined.chosen)
-        is_older = measured is not None and measured.lack_strokes()
-        note = OUTDATED if is_older else ""
+        note = "" if measured is None else outdated_note(measured.describe_age())
         if note != self.outdated_note:
             self.outdated_note = note
             self.changed.emit()

@@ -11,11 +11,10 @@ from qtpy.compat import isalive
 from napari_ngff.errors import UnsupportedError
 from napari_ngff.viewer.annotations.label_annotation import image_title
 from napari_ngff.viewer.annotations.table_annotation import (
-    OLDER,
-    OUTDATED,
     MeasuredLabels,
     TableAnnotation,
     list_tables,
+    outdated_note,
 )
 from napari_ngff.viewer.painting.layer_measuring import (
     is_measurable,
@@ -102,19 +101,18 @@ class MeasureForm(Container):  # type: ignore[type-arg]
 
     def _on_painted(self) -> None:
         # The result of measuring stays as long as it is that of all strokes.
-        if self._is_older() or self.status.value == self._note:
+        if self._age() or self.status.value == self._note:
             self._show_note()
 
-    def _is_older(self) -> bool:
-        """Return whether the chosen labels were painted since they were measured."""
+    def _age(self) -> str:
+        """Say whether the chosen labels were painted since they were measured."""
         table = self.measured_table()
-        return table is not None and table.is_older
+        return "" if table is None else table.age
 
     def _show_note(self, _: Any = None) -> None:
         layer = self.layer.value
         self._note = unsaved_note(layer) if layer is not None else ""
-        if self._is_older():
-            self._note = OUTDATED
+        self._note = outdated_note(self._age()) or self._note
         self.status.value = self._note
         self.save_button.enabled = self.measured_table() is not None
 
@@ -195,7 +193,8 @@ class MeasureForm(Container):  # type: ignore[type-arg]
         """Write the table into a file."""
         table = self.measured_table()
         if table is not None:
-            note = f" {OLDER}." if table.is_older else ""
+            age = table.age
+            note = f" It was {age}." if age else ""
 
             def finish(reason: str | None) -> None:
                 if self._is_alive():
