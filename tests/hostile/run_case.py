@@ -14,7 +14,8 @@ import numpy as np
 from napari_ngff import open_node
 from napari_ngff.cli import main
 from napari_ngff.errors import OMEZarrError
-from napari_ngff.plate.tables.files import find_table, table_names
+from napari_ngff.plate.tables.files import find_table
+from napari_ngff.store.hierarchy.summary import list_tables
 from napari_ngff.viewer.inspecting.inspection import (
     describe_entry,
     list_children,
@@ -48,7 +49,7 @@ def inspect(path: str) -> None:
 
 def read_tables(path: str) -> None:
     node = open_node(path)
-    for name in table_names(node):
+    for name in list_tables(node):
         find_table(node, name)
 
 

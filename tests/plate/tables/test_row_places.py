@@ -25,7 +25,8 @@ def plates(tmp_path_factory):
 
 
 def objects(**columns):
-    return make_table(pd.DataFrame(columns), "objects")
+    table = make_table(pd.DataFrame(columns), "objects")
+    return table.place_on({well: well for well in ("A/1", "A/2", "B/1", "B/2")})
 
 
 @pytest.mark.parametrize("well", ["Metadata_Well", "metadata_well", "Well"])

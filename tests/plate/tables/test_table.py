@@ -24,15 +24,21 @@ from napari_ngff.plate.tables.files import (
     check_target,
     read_listed_table,
     read_table,
-    table_names,
     write_frame,
 )
 from napari_ngff.plate.tables.table import AGGREGATIONS, make_table, well_key
+from napari_ngff.store.hierarchy.summary import list_tables
 from plates import write_plate
 
 
 def table(**columns):
     return make_table(pd.DataFrame(columns), "test")
+
+
+def by_path(found, wells, column, how="mean"):
+    """Values of the wells of a plate; None where there is none."""
+    values = found.place_on(dict.fromkeys(wells, "")).by_well(column, how)
+    return {well: values.get(well) for well in wells}
 
 
 @pytest.mark.parametrize("name", ["B3", "b03", "B/3", " B-03", "B_3", "b/03", "B 3"])
@@ -51,7 +57,7 @@ def test_wells_are_found_by_any_spelling():
     assert len(found) == 3
     assert found.columns == ("dose",)
     wells = ["A/1", "A/2", "B/03"]
-    assert found.value_by_well(wells, "dose", "mean") == {
+    assert by_path(found, wells, "dose", "mean") == {
         "A/1": 2.0,
         "A/2": None,
         "B/03": 1.0,
@@ -60,14 +66,17 @@ def test_wells_are_found_by_any_spelling():
 
 def test_rows_and_columns_make_wells():
     letters = table(row=["A", "B"], Column=[1.0, 3.0], dose=[1, 2])
-    assert letters.wells_of(["A/1", "B/3"]) == {"A/1": "A/1", "B/3": "B/3"}
+    placed = letters.place_on({"A/1": "A1", "B/03": "B3"})
+    assert placed.frame["well"].tolist() == ["A/1", "B/03"]
+    assert placed.list_others() == ()
+    assert letters.place_on({"A/1": "A1"}).list_others() == ("B/3",)
     numbers = table(Row=[1, 2], Col=["01", "03"], dose=[1, 2])
-    assert numbers.value_by_well(["A/1", "B/3"], "dose", "sum") == {"A/1": 1, "B/3": 2}
+    assert by_path(numbers, ["A/1", "B/3"], "dose", "sum") == {"A/1": 1, "B/3": 2}
 
 
 def test_a_plate_whose_rows_are_numbers():
     found = table(row=[1, 2], column=[1, 1], dose=[1, 2])
-    assert found.value_by_well(["1/1", "2/1"], "dose", "max") == {"1/1": 1, "2/1": 2}
+    assert by_path(found, ["1/1", "2/1"], "dose", "max") == {"1/1": 1, "2/1": 2}
 
 
 def test_missing_columns_are_named():
@@ -314,7 +323,7 @@ def test_files_of_any_spreadsheet(tmp_path, text):
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     found = read_table(path)
     assert found.name == "conditions"
-    assert found.value_by_well(["A/1", "B/2"], "dose", "mean") == {
+    assert by_path(found, ["A/1", "B/2"], "dose", "mean") == {
         "A/1": 0.5,
         "B/2": None,
     }
@@ -375,18 +384,17 @@ def test_words_of_a_text_column_stay(tmp_path, word, separator):
     path.write_text("\n".join(separator.join(line) for line in lines))
     found = read_table(path)
     wells = ["A/1", "A/2", "A/3"]
-    compounds = found.category_by_well(wells, "compound")
-    assert compounds == {"A/1": word, "A/2": "taxol", "A/3": None}
-    assert set(found.category_by_well(wells, "only").values()) == {word}
+    assert found.most_frequent("compound") == {"A/1": word, "A/2": "taxol"}
+    assert set(found.most_frequent("only").values()) == {word}
     kept = found.rows_where(parse_filter(f"compound = {word}", found.columns)[1])
     assert kept.frame["well"].tolist() == ["A/1"]
     # Among numbers and truth values it is a missing one.
-    assert found.value_by_well(wells, "dose", "mean") == {
+    assert by_path(found, wells, "dose", "mean") == {
         "A/1": 0.5,
         "A/2": None,
         "A/3": 1.5,
     }
-    assert found.value_by_well(wells, "hit", "mean") == {
+    assert by_path(found, wells, "hit", "mean") == {
         "A/1": 1,
         "A/2": None,
         "A/3": 0,
@@ -473,10 +481,10 @@ def test_tables_of_ngio(tmp_path, backend):
         features = ngio.tables.FeatureTable(objects, reference_label="nuclei")
         image.add_table("objects", features, backend=backend)
     node = open_node(str(where))
-    assert table_names(node) == ("conditions",)
+    assert list_tables(node) == ("conditions",)
     found = read_listed_table(node, "conditions")
     assert set(found.columns) == {"drug", "dose"}
-    assert found.value_by_well(["A/1", "A/2"], "dose", "mean") == {
+    assert by_path(found, ["A/1", "A/2"], "dose", "mean") == {
         "A/1": 0.5,
         "A/2": None,
     }
@@ -486,7 +494,7 @@ def test_tables_of_ngio(tmp_path, backend):
     assert found.frame["label"].tolist() == [1, 5]
     assert found.frame["area"].tolist() == [3.5, 4.0]
     assert found.columns == ("area",)
-    assert table_names(node.child("A/2/0")) == ()
+    assert list_tables(node.child("A/2/0")) == ()
 
 
 @pytest.mark.parametrize(

@@ -269,7 +269,8 @@ def test_tables_of_ngio(tmp_path, version, backend) -> None:
     pd = pytest.importorskip("pandas")
     if backend in ("parquet", "anndata"):
         pytest.importorskip({"parquet": "pyarrow"}.get(backend, backend))
-    from napari_ngff.plate.tables.files import read_listed_table, table_names
+    from napari_ngff.plate.tables.files import read_listed_table
+    from napari_ngff.store.hierarchy.summary import list_tables
 
     source = write_plate(tmp_path / "plate.ome.zarr", version, grid=(1, 2))
     objects = pd.DataFrame({"label": [1, 5], "area": [3.5, 4.0]})
@@ -286,7 +287,7 @@ def test_tables_of_ngio(tmp_path, version, backend) -> None:
     kept = {k: v for k, v in before.items() if Path(k).name not in documents}
     assert kept.items() <= after.items()
     field = open_node(made).child("A/1/0")
-    assert table_names(field) == ("objects",)
+    assert list_tables(field) == ("objects",)
     found = read_listed_table(field, "objects", {"well": "A/1", "field": "0"})
     assert found.frame["area"].tolist() == [3.5, 4.0]
     if backend == "anndata":  # its arrays stay as they are, which ngio does not find

@@ -96,7 +96,7 @@ def test_each_image_has_the_rows_of_its_last_measurement(plate, seed):
         expected |= truth(plate, measured)
         whole = pd.concat(expected.values(), ignore_index=True)
         pd.testing.assert_frame_equal(
-            sorted_rows(tables.table.frame), sorted_rows(whole), check_dtype=False
+            sorted_rows(tables.table.to_frame()), sorted_rows(whole), check_dtype=False
         )
         # The same is in what the window asks about, and in no second table.
         (kept,) = list_tables(session_of(tables.viewer).annotations)

@@ -97,6 +97,13 @@ def test_a_file_colours_the_map(loaded):
     assert loaded.view.coloring is None
 
 
+def test_a_file_is_saved_with_the_rows_of_wells_elsewhere(loaded, tmp_path):
+    loaded.save_table(str(tmp_path / "out.csv"))
+    saved = pd.read_csv(tmp_path / "out.csv")
+    assert saved["well"].tolist() == ["A1", "A2", "B1", "B1", "H/12"]
+    assert saved["n"].tolist()[-2:] == [5, 1]
+
+
 def test_conditions_choose_wells_and_the_rows_that_count(loaded):
     color(loaded, "n", "max")
     assert filtered(loaded, "dose = 0.1") == {"A/1", "B/1"}

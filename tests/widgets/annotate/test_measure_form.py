@@ -149,7 +149,7 @@ def test_classes_are_named_as_they_were_saved_last(viewer, tmp_path):
     form = form_of(viewer)
     form.button.native.click()
     until(lambda: form.save_button.enabled)
-    assert list(form.measured_table().frame["class"]) == ["mitotic", "resting"]
+    assert list(form.measured_table().table.frame["class"]) == ["mitotic", "resting"]
 
 
 @pytest.mark.long
@@ -172,7 +172,7 @@ def test_selected_labels_are_chosen_and_unsaved_edits_are_reported(viewer, tmp_p
     assert form.status.value == UNSAVED
     form.button.native.click()
     until(lambda: form.save_button.enabled)
-    assert list(form.measured_table().frame["label"]) == [1]
+    assert list(form.measured_table().table.frame["label"]) == [1]
     assert form.status.value.startswith("Measured 1 row: 1 label at 1 timepoint, ")
     assert form.status.value.endswith(f"{KEPT} {UNSAVED}")
     assert mine.saver.save_now()

@@ -1,10 +1,12 @@
-"""Filters as one line of text: words for wells, and conditions on rows of a table."""
+"""Filters as one line of text: words for wells, and conditions on rows of a table.
+
+Only comparisons are read, and pandas does them: no text of a user is evaluated.
+"""
 
 from __future__ import annotations
 
 import operator
 import re
-from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
@@ -14,11 +16,11 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
-AND = re.compile(r"\s+and\s+|\s*&+\s*", re.IGNORECASE)
-QUOTED = re.compile(r"\"[^\"]*\"|(?<!\w)'[^']*'(?!\w)")
+QUOTED = r"\"[^\"]*\"|(?<!\w)'[^']*'(?!\w)"
 """In double quotes, or in single ones that are no primes as in 5'-UTR."""
+AND = re.compile(rf"({QUOTED})|\s+and\s+|\s*&+\s*", re.IGNORECASE)
+REFUSED = re.compile(r"(?:^|\s)(or|\|\|?)(?:\s|$)|^(not)\s", re.IGNORECASE)
+"""What other languages of filters have."""
 COMPARED = {
     "=": operator.eq,
     "!=": operator.ne,
@@ -28,15 +30,9 @@ COMPARED = {
     ">=": operator.ge,
 }
 DATE = re.compile(
-    r"\d{4}-\d\d-\d\d(?:[t ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?"
-    r"(?P<zone>z|[+-]\d\d(?::?\d\d)?)?)?"
+    r"\d{4}-\d\d-\d\d([t ]\d\d:\d\d(:\d\d(\.\d+)?)?(z|[+-]\d\d(:?\d\d)?)?)?"
 )
 """Of ISO 8601, in lower case."""
-DATE_FORMS = "2026-11-22 or 2026-11-22T10:00"
-"""How dates are written, for messages."""
-OR = re.compile(r"(?:^|\s)(or|\|\|?)(?:\s|$)", re.IGNORECASE)
-NOT = re.compile(r"not\s", re.IGNORECASE)
-KEPT = re.compile(r"\"(\d+)\"")
 TEST = re.compile(
     r"\s*(?P<column>\"[^\"]+\"|'[^']+'|[^=<>!\"]+?)\s*"
     r"(?P<op>!=|<=|>=|==|=|<|>|\bcontains\b)\s*(?P<value>.*?)\s*",
@@ -69,92 +65,67 @@ class ColumnCondition:
     value: str
 
     def rows_meeting(self, frame: Any) -> Any:
-        """Return which rows meet it; rows without a value never do.
+        """Return which rows meet it, as an array of bool; never one without a value.
 
-        Numbers are compared as numbers, text without regard to case, dates as
-        `read_dates` says.
+        Numbers are compared as numbers, text without regard to case, dates by time.
 
         Parameters
         ----------
         frame
             A pandas.DataFrame with the column.
 
-        Returns
-        -------
-        pandas.Series or array
-            Of bool.
-
         Raises
         ------
         ValueError
             Where the value or the operator does not fit the column.
         """
+        import pandas as pd
+
         column = frame[self.column]
         # Booleans, integers and floats; all other types are compared as text.
         if self.operator != "contains" and column.dtype.kind in "biuf":
-            return self._met_by_numbers(column)
-        import pandas as pd
-
+            met = COMPARED[self.operator](*self._read_numbers(column))
+            # NaN meets none of them, not even "!=".
+            return (column.notna() & met).to_numpy(bool, na_value=False)
         # The test is done once per different value: these are few, rows may be
-        # millions.
+        # millions. Missing values have the code -1, which is the False at the end.
         codes, values = pd.factorize(column)
         texts = pd.Series(values, dtype=object).astype(str).str.strip().str.casefold()
-        met = self._met_by_texts(texts)
-        # Missing values have the code -1, which is the False at the end.
-        return np.append(np.asarray(met, bool), False)[codes]
+        met = np.asarray(self._met_by_texts(texts), bool)
+        return np.append(met, False)[codes]
 
     def _met_by_texts(self, texts: Any) -> Any:
-        value: Any = self.value.casefold()
+        value = self.value.casefold()
         if self.operator == "contains":
             return texts.str.contains(value, regex=False)
-        dates = read_dates(texts, value)
+        compare, dates = COMPARED[self.operator], _read_dates(texts, value)
         if dates is not None:
-            texts, value = dates[:-1], dates[-1]
-        elif self.operator not in ("=", "!="):
-            msg = f"{self.column!r} holds text; it has no order for {self.operator!r}."
-            if is_date(value) or texts.map(is_date).any():
-                msg += (
-                    f" Dates have one: all written as {DATE_FORMS}, in one time zone."
-                )
-            raise ValueError(msg)
-        return COMPARED[self.operator](texts, value)
+            return compare(*dates)
+        if self.operator in ("=", "!="):
+            return compare(texts, value)
+        msg = f"{self.column!r} holds text; it has no order for {self.operator!r}."
+        if any(map(DATE.fullmatch, [*texts, value])):
+            msg += " Dates have one: all written as 2026-11-22 or 2026-11-22T10:00, in"
+            msg += " one time zone."
+        raise ValueError(msg)
 
-    def _met_by_numbers(self, column: Any) -> Any:
-        value = self._read_number(column)
+    def _read_numbers(self, column: Any) -> tuple[Any, float]:
+        """Return the column and the value, as numbers that can be compared."""
+        import pandas as pd
+
+        # A whole number is no float: not all ids of labels (above 2^53) are floats.
+        value = pd.to_numeric(pd.Series([self.value]), errors="coerce").item()
+        if column.dtype.kind == "b":
+            value = WORDS.get(self.value.casefold(), value)
+        if pd.isna(value):
+            msg = f"{self.column!r} holds numbers, and {self.value!r} is none."
+            raise ValueError(msg)
         # Fractions that were typed are not stored exactly, whole numbers are.
         if column.dtype.kind == "f" and value % 1 > 0:
             column = column.astype(float)
             is_equal = (column - value).abs() <= EQUAL * abs(value)
             column = column.mask(is_equal, value)
-        # NaN meets none of them, not even "!=".
-        return column.notna() & COMPARED[self.operator](column, value)
-
-    def _read_number(self, column: Any) -> float:
-        word = WORDS.get(self.value.casefold())
-        if word is not None and column.dtype.kind == "b":
-            return word
-        # First as an integer: not all ids of labels (above 2^53) are floats.
-        for kind in (int, float):
-            with suppress(ValueError):
-                return kind(self.value)
-        msg = f"{self.column!r} holds numbers, and {self.value!r} is none."
-        raise ValueError(msg)
-
-
-def _parts_of(text: str) -> tuple[str, ...]:
-    """Cut a line at each "and" and "&" outside of quotes."""
-    # Quoted text is replaced by its number, so that an "and" in it cuts nothing.
-    kept: list[str] = []
-
-    def hide_quoted(quoted: re.Match[str]) -> str:
-        kept.append(quoted[0])
-        return f'"{len(kept) - 1}"'
-
-    hidden = QUOTED.sub(hide_quoted, text)
-    parts = (part.strip() for part in AND.split(f" {hidden} "))
-    return tuple(
-        KEPT.sub(lambda number: kept[int(number[1])], part) for part in parts if part
-    )
+        return column, value
 
 
 def parse_filter(
@@ -183,8 +154,11 @@ def parse_filter(
     """
     # Reversed, so that of names that differ in case the first one wins.
     known = {name.casefold(): name for name in reversed(columns)}
+    known |= {name: name for name in columns}
     words, conditions = [], []
-    for part in _parts_of(text):
+    # An "and" in quotes cuts nothing.
+    parts = AND.sub(lambda found: found[1] or "\0", f" {text} ").split("\0")
+    for part in filter(None, map(str.strip, parts)):
         test = TEST.fullmatch(part)
         if test is None:
             words.append(part)
@@ -193,33 +167,18 @@ def parse_filter(
             raise ValueError(
                 f"{part!r} has no value. A test is written so: area > 200."
             )
-        name = _strip_quotes(test["column"])
-        column = name if name in columns else known.get(name.casefold())
-        _refuse_words(test["value"], "" if column else test["column"])
+        if refused := REFUSED.search(re.sub(QUOTED, "", part)):
+            raise ValueError(
+                f"{refused[1] or refused[2]!r} is not supported: tests are joined by"
+                " 'and' alone. Text with this word goes into quotes."
+            )
+        name, value = map(_strip_quotes, (test["column"], test["value"]))
+        column = known.get(name) or known.get(name.casefold())
         if column is None:
             raise ValueError(_no_column(name, columns))
-        operator = test["op"].lower().replace("==", "=")
-        condition = ColumnCondition(column, operator, _strip_quotes(test["value"]))
-        conditions.append(condition)
+        sign = test["op"].lower().replace("==", "=")
+        conditions.append(ColumnCondition(column, sign, value))
     return words, conditions
-
-
-def _refuse_words(value: str, column: str) -> None:
-    """Refuse what other languages of filters have; names and values may be in quotes.
-
-    Raises
-    ------
-    ValueError
-        Where a word joins tests in another way than by "and", or denies one.
-    """
-    texts = (text for text in (column, value) if not QUOTED.fullmatch(text))
-    if word := next(filter(None, map(OR.search, texts)), None):
-        raise ValueError(
-            f"{word[1]!r} is not supported: tests are joined by 'and' alone. Text with"
-            " this word goes into quotes."
-        )
-    if NOT.match(column):
-        raise ValueError("'not' is not supported: write !=, or the opposite test.")
 
 
 def _no_column(name: str, columns: Sequence[str]) -> str:
@@ -233,41 +192,30 @@ def _no_column(name: str, columns: Sequence[str]) -> str:
     return f"{text}; there are {', '.join(columns[:LISTED])}{more}."
 
 
-def is_date(text: str) -> bool:
-    """Return whether a text in lower case is a date, with or without a time."""
-    return DATE.fullmatch(text) is not None
+def _read_dates(texts: Any, value: str) -> Any:
+    """Read dates and a value, to the precision of which they are cut.
 
-
-def read_dates(texts: Sequence[str], value: str) -> NDArray[np.datetime64] | None:
-    """Read dates, and cut them to the precision of the value that is asked for.
-
-    Parameters
-    ----------
-    texts, value
-        In lower case.
-
-    Returns
-    -------
-    array or None
-        The texts, then the value, in the time zone of the texts. None if one is no
-        date, or time zones differ.
+    None if one is no date, or time zones differ.
     """
     import pandas as pd
 
-    asked = DATE.fullmatch(value)
-    if asked is None or not all(map(is_date, texts)):
+    matches = [*map(DATE.fullmatch, (*texts, value))]
+    if not all(matches):
+        return None
+    *zones, zone = (match[4] for match in matches if match)
+    # A value without a time zone is in that of the column.
+    if len({*zones, zone} if zone else {*zones}) > 1:
         return None
     try:
-        dates = [pd.Timestamp(text.upper()) for text in (*texts, value)]
+        dates = pd.to_datetime(texts.str.upper(), format="ISO8601").dt.tz_localize(None)
+        date = pd.Timestamp(value.upper()).tz_localize(None)
     except ValueError:  # such as the 30th of February
         return None
-    # A value without a time zone is in that of the column.
-    zoned = dates if asked["zone"] else dates[:-1]
-    if len({date.utcoffset() for date in zoned}) > 1:
-        return None
-    precision = np.datetime64(value.removesuffix(asked["zone"] or "").upper()).dtype
-    return np.array([date.tz_localize(None) for date in dates], precision)
+    asked: Any = matches[-1]
+    units = {"D": asked[1], "min": asked[2], "s": asked[3]}
+    unit = next((unit for unit in units if not units[unit]), None)
+    return dates if unit is None else dates.dt.floor(unit), date
 
 
 def _strip_quotes(text: str) -> str:
-    return (text[1:-1] if QUOTED.fullmatch(text) else text).strip()
+    return (text[1:-1] if re.fullmatch(QUOTED, text) else text).strip()

@@ -35,7 +35,6 @@ from napari_ngff.plate.tables.table import (
     make_table,
 )
 from napari_ngff.store.bounded_call import call_bounded
-from napari_ngff.store.hierarchy.summary import list_tables
 from napari_ngff.store.limits import check_table
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.write.replace_file import replace_when_done, require_writable
@@ -153,9 +152,16 @@ def _text_frame(source: Source, raw: bytes, where: str) -> Any:
     )
     try:
         frame = read(io.StringIO(content))
-        if separator != ",":
-            _convert_commas(frame)
-        words = [i for i in frame.columns if _may_lack_words(frame[i])]
+        texts = [i for i in frame.columns if frame[i].dtype.kind not in "biuf"]
+        if separator != "," and texts:
+            # A column with decimal commas holds nothing but numbers.
+            frame[texts] = read(io.StringIO(content), decimal=",")[texts]
+        missing = {i: frame[i].isna() for i in frame.columns}
+        words = [
+            i
+            for i in frame.columns
+            if missing[i].all() or (missing[i].any() and _is_text(frame[i]))
+        ]
         if words:
             # Again, since "None" and "NA" are no missing values in a column of text.
             options = {"dtype": str, "keep_default_na": False, "na_values": [""]}
@@ -234,33 +240,12 @@ def _begins_with_number(row: list[str], names: list[str]) -> bool:
     )
 
 
-def _convert_commas(frame: Any) -> None:
-    """Read decimal commas, in columns that hold nothing but numbers."""
-    import pandas as pd
-
-    for column in frame.select_dtypes(exclude="number").columns:
-        # By column, all or nothing: "1,5" among names is no number.
-        changed = frame[column].astype(str).str.replace(",", ".", regex=False)
-        numbers = pd.to_numeric(changed, errors="coerce")
-        if (numbers.notna() == frame[column].notna()).all():
-            frame[column] = numbers
-
-
-def _may_lack_words(column: Any) -> bool:
-    """Return whether missing values may be words: not among numbers or truth values."""
-    missing = column.isna()
-    if column.dtype.kind in "biuf" or is_truth(column):
-        return bool(missing.all())
-    return bool(missing.any())
-
-
-def table_names(node: Node) -> tuple[str, ...]:
-    """Read the names of the tables of a plate, a well or an image; () for none."""
-    return list_tables(node)
+def _is_text(column: Any) -> bool:
+    return column.dtype.kind not in "biuf" and not is_truth(column)
 
 
 def find_table(node: Node, name: str) -> tuple[Any, str]:
-    """Read one of `table_names` as a frame, with the name of its labels.
+    """Read one of `list_tables` as a frame, with the name of its labels.
 
     Returns
     -------
@@ -293,6 +278,8 @@ def find_table(node: Node, name: str) -> tuple[Any, str]:
 
 
 def _frame_of(group: Node, backend: str) -> Any:
+    import pandas as pd
+
     location = group.location
     # "in": tables of earlier versions of ngio say "experimental_json_v1" and the like.
     if "anndata" in backend:
@@ -300,7 +287,12 @@ def _frame_of(group: Node, backend: str) -> Any:
             raise UnsupportedError(NO_ANNDATA.format(f"The table {group}"))
         return decode_anndata(location.source, location.path, str(group))
     if "json" in backend:
-        return _read_json(group)
+        content: JSON = group.child("table").attributes
+        try:
+            return pd.DataFrame.from_dict(content)
+        except ValueError as error:
+            msg = f"The columns of the table {group} differ in length: {error}."
+            raise CorruptDataError(msg) from error
     for name in (f"table.{kind}" for kind in ("csv", "parquet") if kind in backend):
         key = location.object_key(name)
         frame = _read_file(location.source, key, f"{group}/{name}")
@@ -311,21 +303,10 @@ def _frame_of(group: Node, backend: str) -> Any:
     raise UnsupportedError(msg)
 
 
-def _read_json(group: Node) -> Any:
-    import pandas as pd
-
-    content: JSON = group.child("table").attributes
-    try:
-        return pd.DataFrame.from_dict(content)
-    except ValueError as error:
-        msg = f"The columns of the table {group} differ in length: {error}."
-        raise CorruptDataError(msg) from error
-
-
 def read_listed_table(
     node: Node, name: str, place: Mapping[str, str] | None = None
 ) -> WellTable:
-    """Read one of `table_names` as a `WellTable`; see `find_table` and `make_table`."""
+    """Read one of `list_tables` as a `WellTable`; see `find_table` and `make_table`."""
     frame, region = find_table(node, name)
     return make_table(frame, name, place, region)
 

@@ -198,13 +198,10 @@ class LabelledImage:
 
     def _micrometers(self) -> dict[int, float] | None:
         """Find the micrometres of a unit, per axis; None where one is no length."""
-        factors = {}
-        for axis in self._sized_axes:
-            factor = unit_factor(self.axes[axis].unit, MICROMETER)
-            if factor is None:
-                return None
-            factors[axis] = factor
-        return factors
+        sized = self._sized_axes
+        factors = [unit_factor(self.axes[axis].unit, MICROMETER) for axis in sized]
+        known = [factor for factor in factors if factor is not None]
+        return dict(zip(sized, known, strict=True)) if known == factors else None
 
     def _describe_size(self) -> str:
         """Return a sentence on sizes that are not in micrometres; "" for these."""

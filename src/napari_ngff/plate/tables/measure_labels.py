@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.util import find_spec
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import (
@@ -21,7 +21,7 @@ from napari_ngff.errors import (
 from napari_ngff.metadata.model import GroupKind
 from napari_ngff.plate.plate_contents import PlateContents
 from napari_ngff.plate.plate_layout import map_plate
-from napari_ngff.plate.tables.files import find_table, table_names
+from napari_ngff.plate.tables.files import find_table
 from napari_ngff.plate.tables.labelled_image import (
     AREA,
     CLASS,
@@ -33,8 +33,15 @@ from napari_ngff.plate.tables.labelled_image import (
     open_labelled,
 )
 from napari_ngff.plate.tables.row_places import read_acquisitions
-from napari_ngff.plate.tables.table import ACQUISITION, FIELD, LABEL, WELL, well_key
+from napari_ngff.plate.tables.table import (
+    ACQUISITION,
+    FIELD,
+    LABEL,
+    WELL,
+    well_key,
+)
 from napari_ngff.store.hierarchy.node import read_node
+from napari_ngff.store.hierarchy.summary import list_tables
 from napari_ngff.store.threads import CORES
 
 if TYPE_CHECKING:
@@ -187,38 +194,38 @@ def count_field(location: Location, zarr_format: int, label: str) -> Any:
     return _apply_to_labels(location, zarr_format, label, LabelledImage.count_labels)
 
 
-def _apply_to_labels(
-    location: Location,
-    zarr_format: int,
-    label: str,
-    step: Callable[[LabelledImage], Any],
-) -> Any:
-    def read_and_apply() -> Any:
-        node = read_node(location, zarr_format)
-        labels = labels_of(node, label)
-        return None if labels is None else step(open_labelled(node, labels))
-
-    return _error_as_text(read_and_apply)
-
-
 def table_of_field(location: Location, zarr_format: int, name: str) -> Any:
     """Read a table of one image; a task like `measure_field`."""
 
-    def read_frame() -> Any:
-        node = read_node(location, zarr_format)
-        if name not in table_names(node):
+    def read_frame(node: Node) -> Any:
+        if name not in list_tables(node):
             return None
         frame, region = find_table(node, name)
         frame = frame.drop(columns=[WELL, FIELD, ACQUISITION], errors="ignore")
         frame.attrs["region"] = region  # stays where all fields say the same
         return frame
 
-    return _error_as_text(read_frame)
+    return _read_field(location, zarr_format, read_frame)
 
 
-def _error_as_text(step: Callable[[], Any]) -> Any:
+def _apply_to_labels(
+    location: Location,
+    zarr_format: int,
+    label: str,
+    step: Callable[[LabelledImage], Any],
+) -> Any:
+    def read_and_apply(node: Node) -> Any:
+        labels = labels_of(node, label)
+        return None if labels is None else step(open_labelled(node, labels))
+
+    return _read_field(location, zarr_format, read_and_apply)
+
+
+def _read_field(
+    location: Location, zarr_format: int, step: Callable[[Node], Any]
+) -> Any:
     try:
-        return step()
+        return step(read_node(location, zarr_format))
     # A text, since an error of one field must not end the batch of all.
     except (OMEZarrError, OSError) as error:
         return str(error)
@@ -268,32 +275,30 @@ def measure(
     OMEZarrError, OSError
         Where the only image, or the scheduler, cannot be read.
     """
-    keeps_going = goes_on or (lambda done, total: True)
+    from dask.delayed import delayed
+
     with suppress(GivenUpError), _open_compute(scheduler) as (compute, batch):
-        run = _MeasureRun(compute, batch, keeps_going, task)
+
+        def run_all(step: Callable[..., Any], calls: Sequence[Any]) -> Iterator[Any]:
+            # Not pure: dask would hash the image for the name of each task.
+            begin, total = delayed(step, pure=False), len(calls)
+            # A batch at a time, so that it can be given up in between.
+            for done in range(0, total, batch):
+                part = calls[done : done + batch]
+                yield from compute([begin(*call) for call in part])
+                count = done + len(part)
+                if goes_on and not goes_on(count, total) and count < total:
+                    raise GivenUpError
+
         if node.kind not in LISTS:
-            return _measure_image(node, label, run)
+            image = open_labelled(node, label)
+            calls = [(image, box) for box in image.list_blocks()]
+            blocks = run_all(LabelledImage.measure_block, calls)
+            return MeasureResult(image.tabulate_blocks(blocks))
         chosen, lost = _list_fields(node, wells) if places is None else (places, ())
+        run = partial(run_all, task)
         return _measure_fields(node, label, chosen, lost, run)
     return None
-
-
-@dataclass(frozen=True, slots=True)
-class _MeasureRun:
-    compute: Callable[[list[Any]], Sequence[Any]]
-    batch: int
-    goes_on: Callable[[int, int], bool]
-    task: Callable[..., Any]
-
-    def yield_results(self, tasks: Iterable[Any], total: int) -> Iterator[Any]:
-        """Yield the results of tasks in order; raises `GivenUpError` if cancelled."""
-        waiting, done = iter(tasks), 0
-        # A batch at a time, so that it can be given up in between.
-        while part := list(islice(waiting, self.batch)):
-            yield from self.compute(part)
-            done += len(part)
-            if not self.goes_on(done, total) and done < total:
-                raise GivenUpError
 
 
 class GivenUpError(Exception):
@@ -343,38 +348,22 @@ def _open_compute(
         yield compute_on_cluster, threads * PER_WORKER
 
 
-def _measure_image(node: Node, label: str | Node, run: _MeasureRun) -> MeasureResult:
-    from dask.delayed import delayed
-
-    image = open_labelled(node, label)
-    boxes = list(image.list_blocks())
-    # Not pure: dask would hash the image for the name of each task.
-    step = delayed(LabelledImage.measure_block, pure=False)
-    blocks = run.yield_results((step(image, box) for box in boxes), len(boxes))
-    return MeasureResult(image.tabulate_blocks(blocks))
-
-
 def _measure_fields(
     node: Node,
     label: str | Node,
     places: Sequence[FieldPath],
     lost: Sequence[str],
-    run: _MeasureRun,
+    run: Callable[[Sequence[Any]], Iterator[Any]],
 ) -> MeasureResult:
-    from dask.delayed import delayed
-
-    step = delayed(run.task, pure=False)
     plate = node.metadata.plate
     wells = {w.path: w.name for w in map_plate(plate).wells} if plate else {}
     listed = {field.well for field in places if plate and plate.acquisition_names}
     names = read_acquisitions(node, listed)
     where = {field: node.location.join_path(field.path) for field in places}
-    # A generator: a plate has thousands of them.
-    tasks = (step(where[field], node.zarr_format, label) for field in places)
+    calls = [(where[field], node.zarr_format, label) for field in places]
     frames, problems, without = [], [*lost], 0
     empty: list[tuple[str, str, str]] = []
-    results = run.yield_results(tasks, len(places))
-    for result, field in zip(results, places, strict=True):
+    for result, field in zip(run(calls), places, strict=True):
         if result is None:
             without += 1
         elif isinstance(result, str):
@@ -412,19 +401,21 @@ def join_measured(older: WellTable, newer: WellTable) -> WellTable:
     measured = {*found, *(place[:2] for place in newer.without)}
     is_old = pd.MultiIndex.from_frame(older.frame[keys]).isin(list(measured))
     texts = dict.fromkeys(keys, object)
-    frame = _join_frames(
-        [each.astype(texts) for each in (older.frame[~is_old], newer.frame)]
-    )
+    frames = [each.astype(texts) for each in (older.frame[~is_old], newer.frame)]
+    frame = _join_frames(frames).astype(dict.fromkeys(keys, "category"))
     without = [place for place in older.without if place[:2] not in measured]
-    frame = frame.astype(dict.fromkeys(keys, "category"))
     return replace(newer, frame=frame, without=(*without, *newer.without))
 
 
 def _join_frames(frames: Sequence[Any]) -> Any:
     import pandas as pd
 
-    _keep_large_ids(frames)
-    notes = {frame.attrs.pop(SIZE_NOTE, "") for frame in frames}
+    # All ids are uint64 if some are: pandas joins uint64 and int64 to floats.
+    ids = [frame[LABEL] for frame in frames if LABEL in frame]
+    if len({each.dtype for each in ids}) > 1 and all((each >= 0).all() for each in ids):
+        types = {LABEL: "uint64"}
+        frames = [each.astype(types) if LABEL in each else each for each in frames]
+    notes = {frame.attrs.get(SIZE_NOTE, "") for frame in frames}
     frame = pd.concat(frames, ignore_index=True)
     note = " ".join(sorted(filter(None, notes)))
     frame.attrs[SIZE_NOTE] = f"Of some images: {note}" if len(notes) > 1 else note
@@ -433,11 +424,3 @@ def _join_frames(frames: Sequence[Any]) -> Any:
         if before in frame and column in frame:
             frame.insert(frame.columns.get_loc(before) + 1, column, frame.pop(column))
     return frame
-
-
-def _keep_large_ids(frames: Sequence[Any]) -> None:
-    """Make all ids uint64 if some are: pandas joins uint64 and int64 to floats."""
-    ids = [frame[LABEL] for frame in frames if LABEL in frame]
-    if len({each.dtype for each in ids}) > 1 and all((each >= 0).all() for each in ids):
-        for frame in frames:
-            frame[LABEL] = frame[LABEL].astype("uint64")

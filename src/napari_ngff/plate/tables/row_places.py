@@ -8,8 +8,12 @@ from typing import TYPE_CHECKING
 
 from napari_ngff.errors import OMEZarrError, may_pass
 from napari_ngff.plate.plate_contents import PlateContents
-from napari_ngff.plate.plate_layout import map_plate
-from napari_ngff.plate.tables.table import ACQUISITION, FIELD, WELL, column_texts
+from napari_ngff.plate.tables.table import (
+    ACQUISITION,
+    FIELD,
+    WELL,
+    column_texts,
+)
 from napari_ngff.store.sources.read_ahead import call_at_once
 
 if TYPE_CHECKING:
@@ -59,9 +63,13 @@ def read_acquisitions(
 def locate_rows(node: Node, table: WellTable) -> WellTable:
     """Add the acquisition of each row, and make a column of sites one of fields.
 
+    Wells of the table are paths: see `WellTable.place_on`.
+
     Sites are fields only if their wells have them all, and no field is missing among
     them: in many files sites are counted from 1, and fields from 0.
     """
+    import pandas as pd
+
     plate, frame = node.metadata.plate, table.frame
     columns = {name.lower(): name for name in reversed(table.columns)}
     site = next((columns[name] for name in SITES if name in columns), None)
@@ -69,25 +77,18 @@ def locate_rows(node: Node, table: WellTable) -> WellTable:
     has_field = FIELD in frame.columns
     if plate is None or not (asks_run if has_field else site is not None):
         return table
-    wells = table.wells_of(well.path for well in map_plate(plate).wells)
-    runs = read_acquisitions(node, wells.values())
+    wells = [well for well in frame[WELL].unique() if well in table.names]
+    runs = read_acquisitions(node, wells)
     if not has_field and site is not None:
-        sites = column_texts(frame[site])
-        keys = frame[WELL].astype(str)
-        rows = set(zip(keys, sites, strict=True))
-        stated = {(wells[key], text) for key, text in rows if key in wells}
+        fields = column_texts(frame[site])
+        places = pd.MultiIndex.from_arrays([frame[WELL], fields]).unique()
+        stated = {place for place in places if place[0] in table.names}
         names = {field for _, field in runs}
         if not stated <= set(runs) or {field for _, field in stated} != names:
             return table
         frame = frame.drop(columns=site)
-        frame.insert(1, FIELD, sites.astype("category"))
+        frame.insert(1, FIELD, fields.astype("category"))
     if asks_run:
-        by_text = {
-            f"{key}\n{field}": name
-            for key, path in wells.items()
-            for (well, field), name in runs.items()
-            if well == path
-        }
-        pairs = frame[WELL].astype(str) + "\n" + frame[FIELD].astype(str)
-        frame = frame.assign(**{ACQUISITION: pairs.map(by_text).fillna("")})
+        places = pd.MultiIndex.from_frame(frame[[WELL, FIELD]])
+        frame = frame.assign(**{ACQUISITION: places.map(runs).fillna("")})
     return replace(table, frame=frame)

@@ -56,65 +56,49 @@ def statistics_of_block(
     corner
         Index of the block's first voxel, per axis.
     """
-    # Only voxels of labels from here on: in most images a small part of all.
+    # Only voxels of labels from here on: in most images a small part of all. Those of
+    # a label follow each other, so that they are reduced in one call.
     flat = labels.ravel()
     inside = np.flatnonzero(flat)
-    ids, rows = _rows_of(flat[inside])
-    size = len(ids)
-    counts = np.bincount(rows, minlength=size).astype(np.int64)
-    moments = np.empty((size, labels.ndim))
+    ids, order, starts, counts = _group(flat[inside])
+    inside = inside[order]
+    moments = np.empty((len(ids), labels.ndim))
     for axis, index in enumerate(np.unravel_index(inside, labels.shape)):
-        # With weights, `bincount` sums them: here the indices of a label's voxels. The
-        # corner is added afterwards, so that sums in a block stay small.
-        within = np.bincount(rows, index, size)
+        # The corner is added afterwards, so that sums in a block stay small.
+        within = np.add.reduceat(index, starts)
         moments[:, axis] = within + corner[axis] * counts.astype(float)
-    sums: list[Any] = []
-    lows: list[Any] = []
-    highs: list[Any] = []
+    columns: list[Any] = []
     for channel in channels:
         values = channel.ravel()[inside].astype(float)
-        sums.append(np.bincount(rows, values, size))
-        low, high = np.full(size, np.inf), np.full(size, -np.inf)
-        # `at`, since a row occurs once per voxel of its label.
-        np.minimum.at(low, rows, values)
-        np.maximum.at(high, rows, values)
-        lows.append(low)
-        highs.append(high)
-    return LabelStatistics(
-        ids, counts, moments, *(np.stack(x, axis=1) for x in (sums, lows, highs))
-    )
+        steps = np.add, np.minimum, np.maximum
+        columns.append([step.reduceat(values, starts) for step in steps])
+    return LabelStatistics(ids, counts, moments, *np.array(columns).transpose(1, 2, 0))
 
 
 def add_up(parts: Sequence[LabelStatistics]) -> LabelStatistics:
     """Add up the statistics of several blocks, at least one."""
-    if len(parts) == 1:
-        return parts[0]
-    ids, rows = _rows_of(np.concatenate([part.labels for part in parts]))
-    size = len(ids)
-    counts = np.zeros(size, np.int64)
-    np.add.at(counts, rows, np.concatenate([part.counts for part in parts]))
+    ids, order, starts, _ = _group(np.concatenate([part.labels for part in parts]))
 
-    def combine_columns(name: str, start: float, step: np.ufunc) -> Floats:
+    def combine(name: str, step: np.ufunc) -> Any:
         values = np.concatenate([getattr(part, name) for part in parts])
-        sums = np.full((size, values.shape[1]), start, float)
-        step.at(sums, rows, values)
-        return sums
+        return step.reduceat(values[order], starts, axis=0)
 
     return LabelStatistics(
         ids,
-        counts,
-        combine_columns("moments", 0, np.add),
-        combine_columns("sums", 0, np.add),
-        combine_columns("lows", np.inf, np.minimum),
-        combine_columns("highs", -np.inf, np.maximum),
+        combine("counts", np.add),
+        combine("moments", np.add),
+        combine("sums", np.add),
+        combine("lows", np.minimum),
+        combine("highs", np.maximum),
     )
 
 
-def _rows_of(values: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-    """Find the ids among values, and for each value the row of its id."""
-    import pandas as pd
-
+def _group(values: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], ...]:
+    """Find the ids among values, the order of values by their id, the place in that
+    order where each id starts, and how often it occurs.
+    """
     # uint64 stays: float64, which NumPy makes of both, does not hold all ids.
     wide = values if values.dtype == np.uint64 else values.astype(np.int64)
-    rows, ids = pd.factorize(wide, sort=True)
-    return ids, rows
+    order = np.argsort(wide, kind="stable")
+    ids, starts, counts = np.unique(wide[order], return_index=True, return_counts=True)
+    return ids, order, starts, counts

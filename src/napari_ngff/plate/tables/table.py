@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain, count
 from typing import TYPE_CHECKING, Any
 
@@ -11,12 +11,15 @@ from napari_ngff.errors import CorruptDataError
 from napari_ngff.plate.plate_layout import row_letters
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from napari_ngff.plate.tables.conditions import ColumnCondition
 
 WELL, FIELD, LABEL = "well", "field", "label"
 """Names of the columns that say where a row belongs, in every `WellTable`."""
+
+PLACES = (WELL, FIELD, LABEL)
+"""These columns, in their order."""
 
 ACQUISITION = "acquisition"
 """Name of the column with the names of acquisitions, for plates with several."""
@@ -53,20 +56,23 @@ class WellTable:
     name
         Of the file or the table.
     frame
-        A pandas.DataFrame: `WELL` (`well_key`), where there are any `FIELD` (path of
-        the image in its well, text) and `LABEL` (int64), and all other columns as they
-        were read.
+        A pandas.DataFrame: `WELL` (`well_key`, or its path on a plate: `place_on`),
+        where there are any `FIELD` (path of the image in its well, text) and `LABEL`
+        (int64), and all other columns as they were read.
     region
         Name of the labels whose objects the rows are; "" where it is not said.
     without
-        Well (`well_key`), field and acquisition of each image in which no object was
-        found, and so has no row.
+        Well, field and acquisition of each image in which no object was found, and so
+        has no row.
+    names
+        Of the wells of the plate, by their paths; none before `place_on`.
     """
 
     name: str
     frame: Any
     region: str = ""
     without: tuple[tuple[str, str, str], ...] = ()
+    names: Mapping[str, str] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.frame)
@@ -74,7 +80,7 @@ class WellTable:
     @property
     def columns(self) -> tuple[str, ...]:
         """Names of the columns with values."""
-        return tuple(c for c in self.frame.columns if c not in (WELL, FIELD, LABEL))
+        return tuple(c for c in self.frame.columns if c not in PLACES)
 
     @property
     def place_columns(self) -> tuple[str, ...]:
@@ -95,11 +101,31 @@ class WellTable:
         """Name of the column with the acquisitions of rows; None for none."""
         return next((c for c in self.columns if c.lower() == ACQUISITION), None)
 
-    def keep_columns(self, names: Collection[str | None]) -> WellTable:
-        """Leave out all columns but some, and those that say where rows belong."""
-        kept = {WELL, FIELD, LABEL, self.acquisition_column, *names}
-        frame = self.frame[[column for column in self.frame if column in kept]]
-        return replace(self, frame=frame)
+    def place_on(self, names: Mapping[str, str]) -> WellTable:
+        """Name the wells of a plate by their paths; others keep their keys.
+
+        Parameters
+        ----------
+        names
+            Of the wells, by their paths, such as "B/03".
+        """
+        known = {key: path for path in names for key in known_as(path)}
+        wells = self.frame[WELL].map(lambda key: known.get(key, key))
+        frame = self.frame.assign(**{WELL: wells.astype("category")})
+        without = tuple((known.get(key, key), x, run) for key, x, run in self.without)
+        return replace(self, frame=frame, without=without, names=names)
+
+    def list_others(self) -> tuple[str, ...]:
+        """List the keys of wells that are not on the plate."""
+        wells = self.frame[WELL].unique()
+        return tuple(well for well in wells if well and well not in self.names)
+
+    def to_frame(self) -> Any:
+        """Return the rows as other programs get them, with wells as "B03"."""
+        frame = self.frame
+        wells = frame[WELL].map(lambda path: self.names.get(path, path))
+        frame = frame.assign(**{WELL: wells})
+        return frame if (frame[WELL] != "").any() else frame.drop(columns=WELL)
 
     def rows_where(self, conditions: Sequence[ColumnCondition]) -> WellTable:
         """Keep the rows that meet all conditions.
@@ -124,10 +150,10 @@ class WellTable:
         without = tuple(place for place in self.without if place[2] not in names)
         return replace(self, frame=frame, without=without)
 
-    def of_wells(self, keys: Collection[str]) -> WellTable:
-        """Keep the rows of some wells, by `well_key`."""
-        frame = self.frame[self.frame[WELL].isin(keys)]
-        without = tuple(place for place in self.without if place[0] in keys)
+    def of_wells(self, wells: Collection[str]) -> WellTable:
+        """Keep the rows of some wells."""
+        frame = self.frame[self.frame[WELL].isin(wells)]
+        without = tuple(place for place in self.without if place[0] in wells)
         return replace(self, frame=frame, without=without)
 
     def of_field(self, well: str, field: str) -> WellTable:
@@ -138,10 +164,14 @@ class WellTable:
         well, field
             Paths, such as "B/03" and "0"; no well, "", where there are none.
         """
-        rows = self.of_wells(known_as(well))
-        if FIELD in rows.frame.columns:
-            rows = replace(rows, frame=rows.frame[rows.frame[FIELD] == field])
-        return rows
+        frame = self.frame[self.frame[WELL] == well]
+        if FIELD in frame.columns:
+            frame = frame[frame[FIELD] == field]
+        return replace(self, frame=frame)
+
+    def list_wells(self) -> set[str]:
+        """List the wells that rows belong to, and images without an object."""
+        return {*self.frame[WELL].unique(), *(place[0] for place in self.without)}
 
     def by_well(self, column: str, how: str) -> dict[str, float]:
         """Combine all rows of each well into one value.
@@ -157,66 +187,41 @@ class WellTable:
         how
             One of `AGGREGATIONS`.
 
-        Returns
-        -------
-        dict
-            By `well_key`.
-
         Raises
         ------
         ValueError
             Where text is to be anything but counted.
         """
+        import pandas as pd
+
+        values, wells = self.frame.get(column), self.frame[WELL]
         if column == LABEL:
-            return self._count_objects(how)
-        if how != "count" and not self.is_numeric(column):
-            msg = f"{column!r} is text: choose 'count'."
-            raise ValueError(msg)
-        # Sums of a narrow type may not fit into it, and booleans have none.
-        values = self.frame[column]
-        values = values if how == "count" else values.astype(float)
-        return _combine(values.groupby(self.frame[WELL], observed=True), how)
+            places = [name for name in (WELL, FIELD) if name in self.frame.columns]
+            # At several time points an object has several rows.
+            found = self.frame.groupby(places, observed=True)[LABEL].nunique()
+            none = pd.Series(0, [place[0] for place in self.without], float)
+            values = pd.concat([found.astype(float).droplevel(places[1:]), none])
+            wells = values.index
+        elif how != "count":
+            if not self.is_numeric(column):
+                raise ValueError(f"{column!r} is text: choose 'count'.")
+            # Sums of a narrow type may not fit into it, and booleans have none.
+            values = values.astype(float)
+        groups = values.groupby(wells, observed=True)
+        # `min_count`: the sum of nothing but missing values is missing, not 0.
+        combined = groups.sum(min_count=1) if how == "sum" else groups.agg(how)
+        found_values: dict[str, float] = combined.dropna().astype(float).to_dict()
+        return found_values
 
-    def _count_objects(self, how: str) -> dict[str, float]:
-        """Combine the numbers of objects of the images of each well."""
-        import pandas as pd
+    def most_frequent(self, column: str) -> dict[str, str]:
+        """Find the most frequent text of each well that has any.
 
-        places = [name for name in (WELL, FIELD) if name in self.frame.columns]
-        # At several time points an object has several rows.
-        found = self.frame.groupby(places, observed=True)[LABEL].nunique()
-        wells = [str(well) for well in found.index.get_level_values(0)]
-        wells += [well for well, _, _ in self.without]
-        counts = [*found.tolist(), *[0] * len(self.without)]
-        return _combine(pd.Series(counts, dtype=float).groupby(wells), how)
-
-    def list_texts(self, column: str) -> tuple[str, ...]:
-        """List the different values of a column as text, in no order."""
-        texts = (_name_text(value) for value in self.frame[column].dropna().unique())
-        return tuple(text for text in texts if text)
-
-    def category_by_well(
-        self, wells: Iterable[str], column: str
-    ) -> dict[str, str | None]:
-        """Return the most frequent text of each well, by its path.
-
-        Of texts that are equally frequent the first in the alphabet; None for wells
-        without any.
+        Of texts that are equally frequent it is the first in the order of letters.
         """
-        import pandas as pd
-
-        # Numbers first: comparing a million texts keeps other threads waiting.
-        codes, values = pd.factorize(self.frame[column])
-        rows = self.frame[[WELL]].assign(code=codes)
-        sizes = rows.groupby([WELL, "code"], observed=True).size()
-        counts = sizes.reset_index(name="count")
-        texts = [*map(_name_text, values), ""]  # a missing value has the code -1
-        counts["text"] = [texts[code] for code in counts["code"]]
-        counts = counts[counts["text"] != ""].groupby([WELL, "text"], observed=True)
-        # Texts are in the order of the alphabet.
-        sums = counts["count"].sum().reset_index()
-        best = sums.sort_values("count", ascending=False, kind="stable")
-        best = best.drop_duplicates(WELL)
-        return self._of_paths(wells, dict(zip(best[WELL], best["text"], strict=True)))
+        texts = text_categories(self.frame[column])
+        sizes = texts.groupby([self.frame[WELL], texts], observed=True).size()
+        best = sizes.groupby(level=0, observed=True).idxmax()
+        return dict(best.tolist())
 
     def describe_columns(self) -> tuple[tuple[str, str], ...]:
         """Summarise the rows, for people.
@@ -227,58 +232,22 @@ class WellTable:
             Name and text of each column: its value, or the mean of numbers and the most
             frequent text of several rows.
         """
-        return tuple(
-            (name, self._summarize_values(self.frame[name])) for name in self.columns
-        )
-
-    def _summarize_values(self, values: Any) -> str:
-        known = values.dropna()
-        if not len(known):
-            return "no value"
-        if values.dtype.kind in "iuf" and len(values) > 1:
-            return f"{known.astype(float).mean():.4g} (mean of {len(known):,})"
-        if len(values) == 1:
-            value = known.iloc[0]
-            return f"{value:.6g}" if values.dtype.kind == "f" else _name_text(value)
-        counts = known.astype(str).value_counts()
-        if len(counts) == 1:
-            return str(counts.index[0])
-        return f"{counts.index[0]} ({counts.iloc[0]:,} of {len(known):,})"
-
-    def wells_of(self, wells: Iterable[str]) -> dict[str, str]:
-        """Find the wells of a plate that the rows belong to.
-
-        Parameters
-        ----------
-        wells
-            Paths, such as "B/03".
-
-        Returns
-        -------
-        dict
-            Path by `well_key`; keys of no well of the plate are not in it.
-        """
-        keys = {*self.frame[WELL].unique(), *(place[0] for place in self.without)}
-        return {key: path for path in wells for key in known_as(path) if key in keys}
-
-    def value_by_well(
-        self, wells: Iterable[str], column: str, how: str
-    ) -> dict[str, float | None]:
-        """Return `by_well` by the paths of wells; None for a well without a value."""
-        return self._of_paths(wells, self.by_well(column, how))
-
-    def _of_paths(
-        self, wells: Iterable[str], by_key: Mapping[str, Any]
-    ) -> dict[str, Any]:
-        paths = tuple(wells)
-        found = {path: by_key.get(key) for key, path in self.wells_of(paths).items()}
-        return {path: found.get(path) for path in paths}
+        return tuple((name, _summarize(self.frame[name])) for name in self.columns)
 
 
-def _combine(groups: Any, how: str) -> dict[str, float]:
-    # `min_count`: the sum of nothing but missing values is missing, not 0.
-    by_key = groups.sum(min_count=1) if how == "sum" else groups.agg(how)
-    return {str(key): float(value) for key, value in by_key.dropna().items()}
+def _summarize(values: Any) -> str:
+    known = values.dropna()
+    if not len(known):
+        return "no value"
+    if values.dtype.kind in "iuf" and len(values) > 1:
+        return f"{known.astype(float).mean():.4g} (mean of {len(known):,})"
+    if len(values) == 1:
+        value = known.iloc[0]
+        return f"{value:.6g}" if values.dtype.kind == "f" else _name_text(value)
+    counts = known.astype(str).value_counts()
+    if len(counts) == 1:
+        return str(counts.index[0])
+    return f"{counts.index[0]} ({counts.iloc[0]:,} of {len(known):,})"
 
 
 def well_key(name: str) -> str:
@@ -330,51 +299,49 @@ def make_table(
         Where no column names wells, or labels are no integers.
     """
     place = place or {}
-    frame = frame.set_axis(
-        _number_names([str(c).strip() for c in frame.columns]), axis=1
-    )
+    titles: list[str] = []
+    for title in map(str.strip, map(str, frame.columns)):
+        # A repeated name gets a number, as of pandas.
+        others = (f"{title}.{number}" for number in count(1))
+        titles.append(next(n for n in chain([title], others) if n not in titles))
+    frame = frame.set_axis(titles, axis=1)
     # Reversed, so that of names that differ in case the first one wins.
-    names = {column.lower(): column for column in reversed(list(frame.columns))}
-    known = {WELL: place.get(WELL), FIELD: place.get(FIELD)}
-    result: dict[str, Any] = {}
-    used = []
-    well, row, column = (
-        _first_present(names, usual) for usual in (WELLS, ROWS, COLUMNS)
+    names = {title.lower(): title for title in reversed(titles)}
+    well, row, column, site, label = (
+        next((names[name] for name in usual if name in names), None)
+        for usual in (WELLS, ROWS, COLUMNS, FIELDS, LABELS)
     )
+    result, used = dict[str, Any](place), [site, well]
     # What is known counts more than a column, which may hold names of another plate.
-    if known[WELL] is not None:
-        result[WELL] = well_key(known[WELL] or "")
+    if WELL in place:
+        result[WELL], used = well_key(place[WELL]), [site]
     elif well is not None:
-        result[WELL] = _apply_once(column_texts(frame[well]), well_key)
-        used.append(well)
+        result[WELL] = column_texts(frame[well], well_key)
     elif row is not None and column is not None:
         pairs = column_texts(frame[row]) + "/" + column_texts(frame[column])
         # Without the half of a name a row is in no well.
         is_whole = ~(pairs.str.startswith("/") | pairs.str.endswith("/"))
-        result[WELL] = _apply_once(pairs.where(is_whole, ""), well_key)
-        used += [row, column]
+        result[WELL] = column_texts(pairs.where(is_whole, ""), well_key)
+        used = [site, row, column]
     else:
-        raise CorruptDataError(_no_wells(name, list(frame.columns)))
-    field, label = _first_present(names, FIELDS), _first_present(names, LABELS)
-    if known[FIELD] is not None:
-        result[FIELD] = known[FIELD]
-    elif field is not None:
-        result[FIELD] = column_texts(frame[field])
-        used.append(field)
-    if label is not None and _has_numbers(frame[label]):
-        result[LABEL] = _label_integers(frame[label], label, name)
+        raise CorruptDataError(_no_wells(name, titles))
+    if site is not None and FIELD not in place:
+        result[FIELD] = column_texts(frame[site])
+    ids = None if label is None else _label_integers(frame[label], name)
+    if ids is not None:
+        result[LABEL] = ids
         used.append(label)
     # Columns of places are taken out of the values, under any of their names.
-    values = frame.drop(columns=[c for c in used if c in frame.columns])
-    values = values.drop(columns=[c for c in result if c in values.columns])
+    values = frame.drop(columns={*used, *result} & {*titles})
     if LABEL in values.columns:  # text, see `WellTable`
         values = values.rename(columns={LABEL: f"{LABEL} (text)"})
-    joined = values.assign(**result)[[*result, *values.columns]]
-    if known[WELL] is None:
+    joined = values.assign(**result)
+    joined = joined[sorted(result, key=PLACES.index) + list(values.columns)]
+    if WELL not in place:
         joined = joined[joined[WELL] != ""].reset_index(drop=True)
     # Categories: a plate has few wells and fields, and numbers are compared quickly.
-    types = {name: "category" for name in (WELL, FIELD) if name in joined.columns}
-    types |= {name: "boolean" for name in values.columns if is_truth(joined[name])}
+    types = {place: "category" for place in (WELL, FIELD) if place in joined.columns}
+    types |= {title: "boolean" for title in values.columns if is_truth(joined[title])}
     return WellTable(name, joined.astype(types), region)
 
 
@@ -383,32 +350,16 @@ def is_well_name(text: str) -> bool:
     return re.fullmatch(r"[A-Z]{1,2}/\d+", well_key(text)) is not None
 
 
-def _number_names(names: list[str]) -> list[str]:
-    """Add numbers to repeated names, as pandas does."""
-    unique: list[str] = []
-    for name in names:
-        others = (f"{name}.{number}" for number in count(1))
-        unique.append(next(n for n in chain([name], others) if n not in unique))
-    return unique
+def column_texts(column: Any, step: Callable[[str], str] = str) -> Any:
+    """Convert a column to text, and that by a function, once for each value."""
+    texts = column.astype("category").map(lambda value: step(_name_text(value)))
+    return texts.astype(object).fillna("")
 
 
-def _first_present(names: Mapping[str, str], usual: Iterable[str]) -> str | None:
-    return next((names[name] for name in usual if name in names), None)
-
-
-def column_texts(column: Any) -> Any:
-    """Convert a column of names to text; see `_name_text`."""
-    return _apply_once(column, _name_text)
-
-
-def _apply_once(column: Any, step: Callable[[Any], str]) -> Any:
-    """Apply a function to a column, once for each different value."""
-    import numpy as np
-    import pandas as pd
-
-    codes, values = pd.factorize(column, use_na_sentinel=False)
-    results = np.array([step(value) for value in values], dtype=object)
-    return pd.Series(results[codes], index=column.index, dtype=object)
+def text_categories(column: Any) -> Any:
+    """Convert a column to categories of text; missing values and "" are missing."""
+    texts = column_texts(column)
+    return texts.where(texts != "").astype("category")
 
 
 def _name_text(value: Any) -> str:
@@ -432,15 +383,8 @@ def is_truth(column: Any) -> bool:
     return bool(kind == "boolean")
 
 
-def _has_numbers(column: Any) -> bool:
-    """Return whether a column holds any number; a name or a treatment is no id."""
-    import pandas as pd
-
-    return not len(column) or bool(pd.to_numeric(column, errors="coerce").notna().any())
-
-
-def _label_integers(column: Any, label: str, name: str) -> Any:
-    """Convert ids of labels to integers.
+def _label_integers(column: Any, name: str) -> Any:
+    """Convert ids of labels to integers; None for words, such as names of treatments.
 
     Raises
     ------
@@ -450,9 +394,11 @@ def _label_integers(column: Any, label: str, name: str) -> Any:
     import pandas as pd
 
     numbers = pd.to_numeric(column, errors="coerce")
+    if len(numbers) and numbers.isna().all():
+        return None
     if numbers.isna().any() or (numbers % 1 != 0).any():
-        msg = f"{name}: the column {label!r} has to hold the ids of labels: integers."
-        raise CorruptDataError(msg)
+        text = f"the column {column.name!r} has to hold the ids of labels: integers."
+        raise CorruptDataError(f"{name}: {text}")
     # Ids above stay uint64, as arrays of labels may have them.
     fits = numbers.dtype != "uint64" or not len(numbers) or numbers.max() < 2**63
     return numbers.astype("int64") if fits else numbers

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from napari_ngff.labels.saving.journal_records import JournalSubject
+    from napari_ngff.plate.tables.table import WellTable
     from napari_ngff.viewer.annotations.annotations import Annotations
 
 OLDER = "measured before the latest strokes"
@@ -105,8 +106,8 @@ class TableAnnotation(Annotation):
         Name of the labels that were measured.
     place
         Their image, field, plate or collection, for people.
-    frame
-        A pandas.DataFrame, as a file gets it.
+    table
+        The rows.
     measured
         Of what it was measured; None for labels that cannot be painted here.
     layer
@@ -114,8 +115,6 @@ class TableAnnotation(Annotation):
         with a layer.
     node
         Address of the plate or collection whose browser measured it, else "".
-    table
-        The same table as that browser shows it.
     """
 
     asks_for_file = True
@@ -125,16 +124,16 @@ class TableAnnotation(Annotation):
         owner: Annotations,
         labels: str,
         place: str,
-        frame: Any,
+        table: WellTable,
         measured: MeasuredLabels | None = None,
-        **source: Any,
+        *,
+        layer: Any = None,
+        node: str = "",
     ) -> None:
         super().__init__(owner)
-        self.labels, self.frame, self.measured = labels, frame, measured
-        self.node: str = source.get("node", "")
-        self.table: Any = source.get("table")
-        self._place, self._is_over, self._running = place, False, False
-        layer = source.get("layer")
+        self.labels, self.table, self.node = labels, table, node
+        self.measured, self._place = measured, place
+        self._is_over = self._running = False
         # Not the `layer` of an annotation, which is the one that is saved.
         self._shown = None if layer is None else weakref.ref(layer)
         for older in list_tables(owner):
@@ -177,13 +176,9 @@ class TableAnnotation(Annotation):
         is_dropped = self._shown is not None and self._shown() is None
         return self._is_over or is_dropped
 
-    def is_of(self, layer: Any) -> bool:
-        """Return whether the labels of this layer were measured."""
-        return self._shown is not None and self._shown() is layer
-
     def goes_with(self, layers: Iterable[Any]) -> bool:
         """Return whether labels of one of the layers were measured."""
-        return any(map(self.is_of, layers))
+        return self._shown is not None and any(x is self._shown() for x in layers)
 
     def save(self, *, quiet: bool = False) -> None:
         """Ask for a file, and write the table in a worker."""
@@ -213,8 +208,10 @@ class TableAnnotation(Annotation):
                 self.leave(keep=False)
             done(reason)
 
-        work = partial(attempt_work, partial(write_frame, self.frame, path))
-        Window.current.run_work(work, finish)
+        table = self.table
+        Window.current.run_work(
+            partial(attempt_work, lambda: write_frame(table.to_frame(), path)), finish
+        )
 
     def leave(self, *, keep: bool) -> None:
         """Keep the table until the window closes, or drop it."""
@@ -224,7 +221,6 @@ class TableAnnotation(Annotation):
         self.owner.note_change()
 
 
-def list_tables(owner: Annotations, layer: Any = None) -> list[TableAnnotation]:
-    """List the measured tables that are kept: of the labels of one layer, or all."""
-    tables = [each for each in owner if isinstance(each, TableAnnotation)]
-    return tables if layer is None else [x for x in tables if x.is_of(layer)]
+def list_tables(owner: Annotations) -> list[TableAnnotation]:
+    """List the measured tables that are kept."""
+    return [each for each in owner if isinstance(each, TableAnnotation)]

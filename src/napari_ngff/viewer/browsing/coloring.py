@@ -106,12 +106,11 @@ def color_numbers(
         Whether the scale is logarithmic. Never where no number is positive.
     """
     known = list_known(values)
-    positive = [value for value in known if value > 0]
     # A logarithm has no place for 0 and less.
-    log = is_log and bool(positive)
-    used = positive if log else known
-    limits = (min(used), max(used)) if used else (0.0, 1.0)
-    return Coloring(values, limits, title, map_colors(), log)
+    positive = [value for value in known if value > 0 and is_log]
+    used = positive or known or [0.0, 1.0]
+    limits = min(used), max(used)
+    return Coloring(values, limits, title, map_colors(), bool(positive))
 
 
 def list_known(values: Mapping[str, float | None]) -> list[float]:

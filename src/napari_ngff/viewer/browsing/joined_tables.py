@@ -15,9 +15,10 @@ from napari_ngff.plate.tables.table import (
     CATEGORY,
     FIELD,
     LABEL,
+    PLACES,
     WELL,
     WellTable,
-    known_as,
+    text_categories,
 )
 from napari_ngff.viewer.browsing.coloring import (
     MOST_CATEGORIES,
@@ -50,6 +51,11 @@ class TableColumn:
 
     offer: TableOffer
     name: str
+
+    @property
+    def full_name(self) -> str:
+        """The name with that of its table."""
+        return f"{self.name} ({self.offer.title})"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -155,12 +161,11 @@ class JoinedTables:
     def list_ways(self) -> tuple[str, ...]:
         """List how the rows of a well can become one value, the usual way first."""
         column = self.table_column
-        if column is None:
-            return AGGREGATIONS
-        if column.name == LABEL:
+        if column is not None and column.name == LABEL:
             return NUMBERS
-        numeric = self.tables[column.offer].is_numeric(column.name)
-        return AGGREGATIONS if numeric else (CATEGORY, "count")
+        if column is None or self.tables[column.offer].is_numeric(column.name):
+            return AGGREGATIONS
+        return CATEGORY, "count"
 
     @property
     def way(self) -> str:
@@ -178,29 +183,30 @@ class JoinedTables:
 
     def describe_well(self, path: str) -> WellDetails:
         """Sum up what all tables hold of a well; tables without rows of it do not."""
-        keys, found = known_as(path), []
-        for offer, table in self.tables.items():
-            rows = table.of_wells(keys).hide_acquisitions(self.hidden)
-            if len(rows):
-                found.append((offer.title, rows.describe_columns()))
-        return tuple(found)
+        rows = {
+            offer.title: table.of_wells([path]).hide_acquisitions(self.hidden)
+            for offer, table in self.tables.items()
+        }
+        return tuple((x, rows[x].describe_columns()) for x in rows if len(rows[x]))
 
     # The map. Takes long for many rows: for a worker.
 
     def find_view(self) -> TableView:
         """Find what the map shows; a filter that is not understood hides nothing."""
-        rows: dict[TableOffer, WellTable] = {}
+        met: dict[TableOffer, WellTable] = {}
         wells, note, problem = None, "", ""
         try:
             words, tests = self._parse_filter()
-            rows = {offer: self._rows_of(offer, tests[offer]) for offer in tests}
-            wells = self._find_wells(words, rows)
+            met = {offer: self._rows_of(offer, tests[offer]) for offer in tests}
+            found = [rows.list_wells() for rows in met.values()]
+            found += [self._find_wells(text) for text in words if text.strip(", ")]
         except ValueError as error:
-            rows, problem = {}, str(error)
-        if wells is not None:
-            total = len(self.plate.wells)
-            note = f"Wells that match the filter: {len(wells):,} of {total:,}."
-        return TableView(self._color_wells(rows), wells, note, problem)
+            found, met, problem = [], {}, str(error)
+        if found:
+            wells = frozenset(self.paths).intersection(*found)
+            count, total = len(wells), len(self.paths)
+            note = f"Wells that match the filter: {count:,} of {total:,}."
+        return TableView(self._color_wells(met), wells, note, problem)
 
     def _parse_filter(
         self,
@@ -212,60 +218,57 @@ class JoinedTables:
         ValueError
             Where a test cannot be read, or there is no such column.
         """
-        known = self._find_names()
-        words, tests = parse_filter(self.text, tuple(known))
+        columns = [
+            TableColumn(offer, name)
+            for offer, table in self.tables.items()
+            for name in (*table.columns, *table.place_columns)
+        ]
+        names: dict[str, list[TableColumn]] = {}
+        for column in columns:
+            names.setdefault(column.name, []).append(column)
+        # In the chosen table a name means only one.
+        names |= {c.name: [c] for c in columns if c.offer == self.chosen}
+        # With the name of its table a column is found whatever else is loaded.
+        names |= {column.full_name: [column] for column in columns}
+        words, tests = parse_filter(self.text, tuple(names))
         conditions: dict[TableOffer, list[ColumnCondition]] = {}
         for test in tests:
-            column, *others = known[test.column]
+            column, *others = names[test.column]
             if others:
-                first, second = (f'"{_full_name(c)}"' for c in (column, others[0]))
+                first, second = (f'"{c.full_name}"' for c in (column, others[0]))
                 msg = f"Several tables have {test.column!r}. Write {first} or {second}."
                 raise ValueError(msg)
             test = replace(test, column=column.name)
             conditions.setdefault(column.offer, []).append(test)
         return words, conditions
 
-    def _find_names(self) -> dict[str, list[TableColumn]]:
-        """Find the columns that each name may mean; in the chosen table only one."""
-        names: dict[str, list[TableColumn]] = {}
-        columns = [
-            TableColumn(offer, name)
-            for offer, table in self.tables.items()
-            for name in (*table.columns, *table.place_columns)
-        ]
-        for column in columns:
-            names.setdefault(column.name, []).append(column)
-        names |= {c.name: [c] for c in columns if c.offer == self.chosen}
-        # With the name of its table a column is found whatever else is loaded.
-        return names | {_full_name(column): [column] for column in columns}
-
     def _rows_of(
         self, offer: TableOffer, tests: Sequence[ColumnCondition] = ()
     ) -> WellTable:
         """Give the rows of a table that count and meet tests, with what is needed."""
-        needed = {self.column, *(test.column for test in tests)}
-        table = self.tables[offer].keep_columns(needed)
-        return table.hide_acquisitions(self.hidden).rows_where(tests)
+        table = self.tables[offer]
+        kept = {*PLACES, table.acquisition_column, self.column}
+        kept |= {test.column for test in tests}
+        frame = table.frame[[column for column in table.frame if column in kept]]
+        table = replace(table, frame=frame).hide_acquisitions(self.hidden)
+        return table.rows_where(tests)
 
-    def _find_wells(
-        self, words: Sequence[str], rows: Mapping[TableOffer, WellTable]
-    ) -> frozenset[str] | None:
-        """Find the wells that words mean and whose rows meet the tests; None for all.
+    def _find_wells(self, text: str) -> set[str]:
+        """Find the wells that words mean.
 
         Raises
         ------
         ValueError
             Where a word means no well.
         """
-        found = [frozenset(x.wells_of(self.paths).values()) for x in rows.values()]
-        for text in words:
-            for word in text.replace(",", " ").split() if self.paths else ():
-                if word.lower() != "or" and not matching_wells(self.plate, word):
-                    msg = f"This plate has no well {word!r}."
-                    raise ValueError(f"{msg} A test is written so: area > 200.")
-            meant = matching_wells(self.plate, text)
-            found += [] if meant is None else [meant]
-        return frozenset.intersection(*found) if found else None
+        found: set[str] = set()
+        for word in text.replace(",", " ").split():
+            wells = matching_wells(self.plate, word) or ()
+            if not wells and self.paths and word.lower() != "or":
+                msg = f"This plate has no well {word!r}."
+                raise ValueError(f"{msg} A test is written so: area > 200.")
+            found.update(wells)
+        return found
 
     def _color_wells(self, met: Mapping[TableOffer, WellTable]) -> Coloring | None:
         """Colour wells by the rows that meet all tests, here and in other tables."""
@@ -276,47 +279,41 @@ class JoinedTables:
         every = self._rows_of(column.offer)
         rows = met.get(column.offer, every)
         for other in (met[offer] for offer in met if offer != column.offer):
-            here, there = rows.wells_of(self.paths), other.wells_of(self.paths)
-            wells = {*there.values()}
-            rows = rows.of_wells([key for key in here if here[key] in wells])
+            rows = rows.of_wells(other.list_wells())
         title = self._title_values(column)
         if how == CATEGORY:
-            texts = rows.category_by_well(self.paths, name)
+            texts = rows.most_frequent(name)
+            found = {path: texts.get(path) for path in self.paths}
             # Of all rows, so that colours stay while a filter leaves out rows.
-            names: set[str | None] = {*table.list_texts(name)}
+            names = {*text_categories(table.frame[name]).cat.categories}
             if len(names) > MOST_CATEGORIES:  # most of them are of no well
-                known = table.category_by_well(self.paths, name)
-                names = {*known.values(), *texts.values()}
+                known = table.most_frequent(name)
+                names = {*found.values(), *map(known.get, self.paths)}
             colors = self.class_colors if name == CLASS else {}
-            return color_categories(texts, names, title, colors)
-        values = rows.value_by_well(self.paths, name, how)
+            return color_categories(found, names, title, colors)
+        values, whole = (
+            {path: by_well.get(path) for path in self.paths}
+            for by_well in (rows.by_well(name, how), every.by_well(name, how))
+        )
         # The scale stays, too.
-        whole = every.value_by_well(self.paths, name, how) if met else values
         is_log = suits_log(whole) if self.log is None else self.log
         return color_numbers(values, title, is_log=is_log)
 
     def _title_values(self, column: TableColumn) -> str:
         """Say what the values of the wells are: "voxels, mean, day 1"."""
         table, how = self.tables[column.offer], self.way
-        is_number = self._title_column(column) != column.name
-        counted = "objects" if LABEL in table.place_columns else "images"
-        if how == "count":
-            how = f"count of {counted if table.place_columns else 'rows'}"
-        elif how != "sum" and is_number:
-            how = f"{how} of images"
-        parts = [self._title_column(column), how]
+        title = self._title_column(column)
         # One row per well needs no word about how rows become one value.
         alone = table.frame[WELL].is_unique and column.name != LABEL
-        if self.way == CATEGORY or (alone and self.way != "count"):
-            parts.pop()
+        if how == "count":
+            counted = "objects" if LABEL in table.place_columns else "images"
+            title += f", count of {counted if table.place_columns else 'rows'}"
+        elif how != CATEGORY and not alone:
+            is_number = title != column.name and how != "sum"
+            title += f", {how} of images" if is_number else f", {how}"
         if self.hidden and table.acquisition_column:
-            parts.append(" + ".join(self.shown))
-        return ", ".join(parts)
-
-
-def _full_name(column: TableColumn) -> str:
-    """Return the name of a column with that of its table."""
-    return f"{column.name} ({column.offer.title})"
+            title += f", {' + '.join(self.shown)}"
+        return title
 
 
 NAME = re.compile(r"([A-Z]{1,2})-?0*(\d+)")
@@ -351,25 +348,17 @@ def matching_wells(plate: PlateMap, text: str) -> frozenset[str] | None:
 
 def means_well(word: str, well: MapWell, plate: PlateMap) -> bool:
     """Return whether a word applies to a well."""
-    first, colon, last = word.partition(":")
-    if colon:
-        corners = place_of_name(first), place_of_name(last)
-        if None in corners:
-            return False
-        (top, left), (bottom, right) = corners  # type: ignore[misc]
-        rows, columns = sorted((top, bottom)), sorted((left, right))
-        return (
-            rows[0] <= well.row <= rows[1] and columns[0] <= well.column <= columns[1]
-        )
-    name = well.name.upper()
+    corners = [place_of_name(name) for name in word.split(":")]
+    if None not in corners and len(corners) <= 2:
+        rows, columns = map(sorted, zip(*corners, strict=True))
+        in_rows = rows[0] <= well.row <= rows[-1]
+        if in_rows and columns[0] <= well.column <= columns[-1]:
+            return True
     row, column = plate.rows[well.row].upper(), plate.columns[well.column].upper()
-    return (
-        word in (row, column, name)
-        or word.lstrip("0") == column.lstrip("0") != ""
-        or place_of_name(word) == (well.row, well.column)
-        or fnmatchcase(name, word)
-        or fnmatchcase(f"{row}{column.zfill(2)}", word)  # "B03", as many write it
-    )
+    # "B03", as many write it.
+    names = well.name.upper(), f"{row}{column.zfill(2)}"
+    is_part = word in (row, column) or word.lstrip("0") == column.lstrip("0") != ""
+    return is_part or any(fnmatchcase(name, word) for name in names)
 
 
 def place_of_name(name: str) -> tuple[int, int] | None:

@@ -26,25 +26,22 @@ from napari_ngff.viewer.browsing.joined_tables import (
     TableView,
 )
 from napari_ngff.viewer.browsing.positions import Position, inline_title
-from napari_ngff.viewer.browsing.shown_labels import (
-    join_table,
-    labels_shown,
-    names_shown,
-)
 from napari_ngff.viewer.browsing.table_offers import (
     TASKS,
     MeasureScope,
     TableOffer,
     TableOrigin,
     find_offers,
-    gather_offer,
-    name_wells,
-    read_file,
     read_offer,
 )
 from napari_ngff.viewer.painting.layer_classes import classes_of_layer
-from napari_ngff.viewer.painting.layer_measuring import UNSAVED
+from napari_ngff.viewer.painting.layer_measuring import (
+    UNSAVED,
+    join_features,
+    part_features,
+)
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
+from napari_ngff.viewer.plans.layer_plan import KEY, layer_kind, origin_of
 from napari_ngff.viewer.services.latest_task import LatestTask
 from napari_ngff.viewer.services.notices import last_part
 from napari_ngff.viewer.services.unexpected import Signal
@@ -54,11 +51,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from napari.components import ViewerModel
+    from napari.layers import Labels
 
     from napari_ngff.plate.tables.table import WellTable
     from napari_ngff.viewer.browsing.browser import Browser
     from napari_ngff.viewer.browsing.table_offers import TableRead
-    from napari_ngff.viewer.services.latest_task import TaskTurn
 
 KEPT = (TableOrigin.FILE, TableOrigin.MEASURED)
 """Origins whose tables are never read again."""
@@ -96,7 +93,7 @@ class PlateTables:
         self.joined = JoinedTables(browser.map)
         self.view = TableView()
         self.message = self.outdated_note = ""
-        self._measured: dict[TableOffer | None, MeasuredLabels | None] = {}
+        self._measured: dict[TableOffer | None, MeasuredLabels] = {}
         self._task = LatestTask(on_progress=self.progressed.emit)
         self._search, self._viewing = LatestTask(), LatestTask()
         self._annotations = annotations_of(viewer)
@@ -107,7 +104,8 @@ class PlateTables:
         for kept in list_tables(self._annotations):
             if kept.node == str(browser.node):
                 offer = TableOffer(TableOrigin.MEASURED, kept.labels)
-                self._measured[offer] = kept.measured
+                if kept.measured is not None:
+                    self._measured[offer] = kept.measured
                 self._add_table(offer, kept.table)
         self._offer_counts()
         self._follow_layers()
@@ -173,9 +171,7 @@ class PlateTables:
 
     def load_file(self, path: str) -> None:
         """Read a table from a file, and choose it."""
-        node, plate = self.browser.node, self.browser.map
-        offer = TableOffer(TableOrigin.FILE, os.path.basename(path))
-        self._read(offer, lambda _: read_file(node, path, plate))
+        self._read(TableOffer(TableOrigin.FILE, os.path.basename(path), path))
 
     def choose_table(self, offer: TableOffer | None) -> None:
         """Choose a table, or none; what may have changed is read again.
@@ -187,15 +183,8 @@ class PlateTables:
         is_known = offer in self.joined.tables and offer != self.joined.chosen
         if offer is None or source in KEPT or (is_known and source in TASKS):
             self._choose(offer)
-            return
-        node, plate = self.browser.node, self.browser.map
-        is_count = source is TableOrigin.COUNT
-        measured = self._begin_measuring(offer, [""]) if is_count else None
-        self._read(
-            offer,
-            lambda turn: read_offer(node, offer, plate, turn.report_progress),
-            measured,
-        )
+        else:
+            self._read(offer, [""] if source is TableOrigin.COUNT else ())
 
     def measure_labels(
         self, label: str, scope: MeasureScope, selected: Sequence[str] = ()
@@ -211,77 +200,54 @@ class PlateTables:
         selected
             Paths of wells for `MeasureScope.SELECTED`.
         """
-        position, node = self.browser.position, self.browser.node
-        wells = fields = None
-        parts = [""]
+        position, parts, which = self.browser.position, [""], dict[str, Any]()
         if scope is MeasureScope.SELECTED:
-            parts = wells = list(selected)
+            parts = which["wells"] = list(selected)
         if scope is MeasureScope.FIELD:
             if position is None:
                 self._say("Show a field first.")
                 return
-            fields = [FieldPath(position.well, position.field)]
-            parts = [fields[0].path]
+            which["places"] = [FieldPath(position.well, position.field)]
+            parts = [which["places"][0].path]
         offer = TableOffer(TableOrigin.MEASURED, label)
-        before = self.joined.tables.get(offer)
-        shown = labels_shown(self._viewer, self.browser, label)
-        unsaved = any(getattr(layer, "unsaved", False) for layer, _ in shown)
-        self._read(
-            offer,
-            lambda turn: gather_offer(
-                node, offer, turn.report_progress, fields, wells, before
-            ),
-            self._begin_measuring(offer, parts, self._measured.get(offer)),
-            UNSAVED if unsaved else "",
+        which["before"] = self.joined.tables.get(offer)
+        unsaved = any(
+            layer.metadata[KEY].label_name == label and getattr(layer, "unsaved", False)
+            for layer, _ in self._list_labels()
         )
-
-    def _begin_measuring(
-        self,
-        offer: TableOffer,
-        parts: Iterable[str],
-        earlier: MeasuredLabels | None = None,
-    ) -> MeasuredLabels:
-        """Note what is measured from now on, by paths of fields or wells; "" is all."""
-        root = address_text(self.browser.node)
-        images = [f"{root}/{part}".rstrip("/") for part in parts if root]
-
-        def name_image(address: str) -> str:
-            well, field = None, address[len(root) :].strip("/")
-            if self.browser.map.wells:
-                well, _, field = field.rpartition("/")
-            return inline_title(self.browser.name_field(Position(well, field)))
-
-        return MeasuredLabels(
-            self._annotations, offer.name, images, earlier, name_image
-        )
+        self._read(offer, parts, UNSAVED if unsaved else "", **which)
 
     def _read(
         self,
         offer: TableOffer,
-        read: Callable[[TaskTurn], TableRead | None],
-        measured: MeasuredLabels | None = None,
+        parts: Iterable[str] = (),
         note: str = "",
+        **which: Any,
     ) -> None:
-        """Read a table in a worker, and choose it; a note is shown meanwhile."""
-        node, plate = str(self.browser.node), self.browser.map
+        """Read a table in a worker, and choose it.
 
-        def read_and_name(turn: TaskTurn) -> tuple[TableRead, Any] | None:
-            found = read(turn)
-            return None if found is None else (found, name_wells(found.table, plate))
+        Parameters
+        ----------
+        parts
+            Paths of the fields or wells whose labels are measured now; "" is all.
+        note
+            Is shown meanwhile.
+        which
+            See `read_offer`.
+        """
+        node, plate = self.browser.node, self.browser.map
+        root, earlier = address_text(node), self._measured.get(offer)
+        images = [f"{root}/{part}".rstrip("/") for part in parts if root]
+        measured = MeasuredLabels(
+            self._annotations, offer.name, images, earlier, self._name_image
+        )
 
-        def take(answer: tuple[TableRead, Any]) -> None:
-            found, frame = answer
+        def take(found: TableRead) -> None:
             self._measured[offer] = measured
             if offer.source is TableOrigin.MEASURED:
-                TableAnnotation(
-                    self._annotations,
-                    offer.name,
-                    last_part(node),
-                    frame,
-                    measured,
-                    node=node,
-                    table=found.table,
-                )
+                owner, where, rows = self._annotations, str(node), found.table
+                place, name = last_part(where), offer.name
+                TableAnnotation(owner, name, place, rows, measured, node=where)
             self._add_table(offer, found.table)
             self._choose(offer)
             self._end_task(found.note)
@@ -291,7 +257,19 @@ class PlateTables:
 
         self._say(note)
         self.progressed.emit(0, 0)
-        self._task.start(read_and_name, take, self._end_task)
+        self._task.start(
+            lambda turn: read_offer(node, offer, plate, turn.report_progress, **which),
+            take,
+            self._end_task,
+        )
+
+    def _name_image(self, address: str) -> str:
+        """Name a field by the address of its image."""
+        root = address_text(self.browser.node) or ""
+        well, field = None, address.removeprefix(root).strip("/")
+        if self.browser.map.wells:
+            well, _, field = field.rpartition("/")
+        return inline_title(self.browser.name_field(Position(well, field)))
 
     def _end_task(self, note: str = "") -> None:
         self._say(note)
@@ -305,7 +283,7 @@ class PlateTables:
 
     def save_table(self, path: str) -> None:
         """Write the chosen table into a file, CSV or Parquet, in a worker."""
-        table, plate = self.table, self.browser.map
+        table = self.table
         if table is None:
             return
         kept = [each for each in list_tables(self._annotations) if each.table is table]
@@ -322,21 +300,19 @@ class PlateTables:
 
         self.progressed.emit(0, 0)
         self._task.start(
-            lambda _: write_frame(name_wells(table, plate), path),
-            finish,
-            self._end_task,
+            lambda _: write_frame(table.to_frame(), path), finish, self._end_task
         )
 
     # What is shown of them.
 
     def _choose(self, offer: TableOffer | None) -> None:
-        joined = replace(self.joined, chosen=offer)
+        joined = replace(self.joined, chosen=offer, log=None)
         if joined.table_column is None and offer is not None and joined.paths:
             table = joined.tables[offer]
             columns = *table.numeric_columns, *table.columns, None
             joined = replace(joined, column=columns[0])
         self.message = ""
-        self._follow_layers(replace(joined, log=None))
+        self._follow_layers(joined)
 
     def color_by(self, column: TableColumn | None, how: str | None = None) -> None:
         """Colour the map by a column, whose table is chosen, or show thumbnails.
@@ -346,17 +322,11 @@ class PlateTables:
         how
             How the rows of a well become one value; by default as the last time.
         """
-        joined = self.joined
-        if column is None:
-            joined = replace(joined, column=None)
-        else:
+        joined = replace(self.joined, column=None if column is None else column.name)
+        if column is not None:
             ways = joined.ways if how is None else {**joined.ways, column: how}
-            chosen, log = column.offer, joined.log
-            if column != joined.table_column:
-                log = None
-            joined = replace(
-                joined, column=column.name, chosen=chosen, ways=ways, log=log
-            )
+            log = joined.log if column == self.joined.table_column else None
+            joined = replace(joined, chosen=column.offer, ways=ways, log=log)
         self._follow_layers(joined)
 
     def scale_by_log(self, log: bool | None) -> None:
@@ -411,25 +381,67 @@ class PlateTables:
         joined
             Tables with another choice, which is shown.
         """
-        viewer, browser, before = self._viewer, self.browser, self.joined
+        browser, before, labels = self.browser, self.joined, self._list_labels()
         plate, runs = browser.node.metadata.plate, browser.chosen_acquisitions
         names = plate.acquisition_names if plate is not None and runs else {}
         shown = tuple(names[run] for run in runs if run in names)
         hidden = frozenset(names.values()) - {*shown}
         colors = dict(before.class_colors)
-        for layer, _ in labels_shown(viewer, browser):
+        for layer, _ in labels:
             if isinstance(layer, OMEZarrLabels):
                 items = classes_of_layer(layer).items
                 colors |= {known.name: known.color[:3] for known in items}
         self.joined = replace(
             joined or before, shown=shown, hidden=hidden, class_colors=colors
         )
-        join_table(viewer, browser, self.joined.find_objects())
-        browser.offer_labels(names_shown(viewer, browser))
+        self._join_rows(labels)
+        # Those of sidecars are not in the fields, where labels to measure are looked
+        # for.
+        root = browser.node.location.source.name
+        nodes = [layer.metadata[KEY].node for layer, _ in labels]
+        found = (node.name for node in nodes if node.location.source.name == root)
+        browser.offer_labels(tuple(dict.fromkeys(found)))
         self._check_strokes()
         known = before.shown, before.hidden, before.class_colors
         if joined is not None or known != (shown, hidden, colors):
             self._show(self.joined)
+
+    def _list_labels(self) -> list[tuple[Labels, FieldPath]]:
+        """List the labels of what is shown, each with the field that it belongs to.
+
+        They belong to several fields where several acquisitions are shown.
+        """
+        position, labels = self.browser.position, list[tuple[Any, FieldPath]]()
+        if position is None:
+            return []
+        root = self.browser.node.location.join_path(position.well or "").path
+        for layer in self._viewer.layers:
+            origin: Any = origin_of(layer)
+            is_label = layer_kind(layer) == "labels" and origin is not None
+            if is_label and self.browser.layers.owns_layer(layer):
+                picture = origin.picture
+                image = picture.image if picture is not None else None
+                image_path = image.node.location.path if image is not None else ""
+                field = image_path.removeprefix(root).strip("/") or position.field
+                labels.append((layer, FieldPath(position.well, field)))
+        return labels
+
+    def _join_rows(self, labels: Iterable[tuple[Labels, FieldPath]]) -> None:
+        """Show the rows of the table of objects as features of labels."""
+        table, kept = self.joined.find_objects(), list_tables(self._annotations)
+        for layer, place in labels:
+            # Rows of the field before must not stay, whether or not this one has some.
+            part_features(layer)
+            regions = "", layer.metadata[KEY].label_name
+            if table is not None and table.region in regions:
+                rows = table.of_field(place.well or "", place.field)
+                if len(rows):
+                    join_features(layer, rows)
+                    continue
+            # What the form has measured stays, until the field is left.
+            for measured in kept:
+                if measured.goes_with([layer]):
+                    join_features(layer, measured.table)
 
     def _check_strokes(self) -> None:
         """Find out whether the chosen table lacks strokes."""

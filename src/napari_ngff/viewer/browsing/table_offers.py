@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.labels.field_states import TODO, FieldStates
-from napari_ngff.plate.tables.files import read_listed_table, read_table, table_names
+from napari_ngff.plate.tables.files import read_listed_table, read_table
 from napari_ngff.plate.tables.measure_labels import (
     FieldPath,
-    MeasureResult,
     count_field,
     join_measured,
     measure,
@@ -23,9 +21,10 @@ from napari_ngff.plate.tables.measure_labels import (
 )
 from napari_ngff.plate.tables.row_places import locate_rows
 from napari_ngff.plate.tables.table import FIELD, WELL, WellTable, make_table
+from napari_ngff.store.hierarchy.summary import list_tables
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping
 
     from napari_ngff.plate.plate_layout import PlateMap
     from napari_ngff.store.hierarchy.node import Node
@@ -77,10 +76,13 @@ class TableOffer:
     name
         Of the file, of the table, or of the labels that are counted or measured; "" of
         the states of annotation.
+    path
+        Of a file.
     """
 
     source: TableOrigin
     name: str
+    path: str = field(default="", compare=False)
 
     @property
     def title(self) -> str:
@@ -102,7 +104,7 @@ def find_offers(browser: Browser) -> tuple[TableOffer, ...]:
     labels: tuple[str, ...] = ()
     # A damaged list of tables; all else can be used.
     with suppress(OMEZarrError, OSError):
-        offers += [TableOffer(TableOrigin.PLATE, name) for name in table_names(node)]
+        offers += [TableOffer(TableOrigin.PLATE, name) for name in list_tables(node)]
         labels = browser.label_names()
     # States are no file of a table: they are offered as soon as one field has a state.
     with suppress(OMEZarrError, OSError):  # reported when a round of annotation begins
@@ -110,8 +112,8 @@ def find_offers(browser: Browser) -> tuple[TableOffer, ...]:
     wells: list[str | None] = [well.path for well in browser.map.wells]
     for well in wells[:WELLS_ASKED] or [None]:
         with suppress(OMEZarrError, OSError, IndexError):  # the map shows it crossed
-            field = browser.fields_of(well).fields[0].position.field
-            names = table_names(node.child(FieldPath(well, field).path))
+            first = browser.fields_of(well).fields[0].position.field
+            names = list_tables(node.child(FieldPath(well, first).path))
             offers += [TableOffer(TableOrigin.IMAGES, name) for name in names]
     return (*offers, *(TableOffer(TableOrigin.COUNT, name) for name in labels))
 
@@ -133,106 +135,88 @@ class TableRead:
     problems: tuple[str, ...] = ()
 
 
-def read_file(node: Node, path: str, plate: PlateMap) -> TableRead:
-    """Read a table from a file; of a plate, it has to name wells.
-
-    Raises
-    ------
-    OMEZarrError, OSError
-        Where it cannot be read.
-    """
-    table = read_table(path, alone=not plate.wells)
-    return _place_rows(node, table, os.path.basename(path), plate)
-
-
 def read_offer(
     node: Node,
     offer: TableOffer,
     plate: PlateMap,
     goes_on: Callable[[int, int], bool],
+    **which: Any,
 ) -> TableRead | None:
-    """Read a table of a plate, of its annotation, or of all of its images.
+    """Read a table, or make one by reading each image.
+
+    Parameters
+    ----------
+    plate
+        The map: rows of other wells are left out, and a note names them. Files have to
+        name wells if there are any.
+    goes_on, which
+        See `measure`, and `gather_offer`.
 
     Raises
     ------
     OMEZarrError, OSError
         Where it cannot be read.
     """
+    names = {well.path: well.name for well in plate.wells}
     if offer.source in TASKS:
-        return gather_offer(node, offer, goes_on)
-    is_states = offer.source is TableOrigin.STATES
-    table = states_table(node) if is_states else read_listed_table(node, offer.name)
-    return _place_rows(node, table, offer.title, plate)
-
-
-def _place_rows(node: Node, table: WellTable, title: str, plate: PlateMap) -> TableRead:
-    """Find field and acquisition of rows; note which wells are not on the plate."""
-    table = locate_rows(node, table)
-    known = {*table.wells_of(well.path for well in plate.wells), ""}
-    others = [key for key in table.frame[WELL].unique().tolist() if key not in known]
-    if not others or not plate.wells:
-        return TableRead(table, "")
-    names = ", ".join(str(key).replace("/", "") for key in others[:STRANGERS])
-    more = len(others) - STRANGERS
-    names += f" and {more:,} more" if more > 0 else ""
-    return TableRead(table, f"Not on this plate, in {title}: {names}.")
+        return gather_offer(node, offer, names, goes_on, **which)
+    if offer.source is TableOrigin.FILE:
+        table = read_table(offer.path, alone=not names)
+    elif offer.source is TableOrigin.STATES:
+        table = states_table(node)
+    else:
+        table = read_listed_table(node, offer.name)
+    table = table.place_on(names)
+    others = table.list_others() if names else ()
+    listed = ", ".join(key.replace("/", "") for key in others[:STRANGERS])
+    if len(others) > STRANGERS:
+        listed += f" and {len(others) - STRANGERS:,} more"
+    note = f"Not on this plate, in {offer.title}: {listed}." if listed else ""
+    return TableRead(locate_rows(node, table), note)
 
 
 def gather_offer(
     node: Node,
     offer: TableOffer,
+    names: Mapping[str, str],
     goes_on: Callable[[int, int], bool],
-    places: Sequence[FieldPath] | None = None,
-    wells: Sequence[str] | None = None,
     before: WellTable | None = None,
+    **which: Any,
 ) -> TableRead | None:
-    """Make a table by reading each image; see `measure`.
+    """Make a table by reading each image; `which`: see `measure`.
 
-    `before` is the table of an earlier measurement, whose other images stay.
+    Parameters
+    ----------
+    names
+        Of the wells, by their paths.
+    before
+        The table of an earlier measurement, whose other images stay.
     """
     task = TASKS[offer.source]
-    measured = measure(
-        node, offer.name, places, wells=wells, goes_on=goes_on, task=task
-    )
-    if measured is None:
+    found = measure(node, offer.name, goes_on=goes_on, task=task, **which)
+    if found is None:
         return None
-    well_column = None if WELL in measured.frame else {WELL: ""}
+    place = {} if WELL in found.frame else {WELL: ""}
     # Labels that the rows are about, as a table of images states them itself.
-    stated = measured.frame.attrs.get("region", "")
-    region = offer.name if offer.source is TableOrigin.MEASURED else stated
-    table = make_table(measured.frame, offer.title, well_column, region)
-    table = replace(table, without=measured.empty)
-    note, count = _describe_result(offer, measured), len(table)
+    is_measured = offer.source is TableOrigin.MEASURED
+    region = offer.name if is_measured else found.frame.attrs.get("region", "")
+    table = make_table(found.frame, offer.title, place, region)
+    table = replace(table, without=found.empty).place_on(names)
+    counted, count = f"Rows read: {len(table):,}", len(table)
+    if is_measured:
+        counted = f"Measured {found.rows_text}"
+    elif offer.source is TableOrigin.COUNT:
+        counted = f"Labels counted: {found.frame['labels'].sum():,}"
+    note = f"{counted} in {found.found:,} of {found.total:,} images."
+    if found.problems:
+        note += f" Left out: {len(found.problems):,}."
+    if is_measured:
+        note += f" {found.size_note}".rstrip() + " Save… keeps the table."
     if before is not None:
         table = join_measured(before, table)
     if len(table) > count:
         note += f" {len(table) - count:,} rows of other images stay."
-    return TableRead(table, note, measured.problems)
-
-
-def name_wells(table: WellTable, plate: PlateMap) -> Any:
-    """Return the rows as a file gets them, with wells as people write them: "B03"."""
-    frame, names = table.frame, {well.path: well.name for well in plate.wells}
-    if not (frame[WELL] != "").any():
-        return frame.drop(columns=WELL)
-    known = {key: names[path] for key, path in table.wells_of(names).items()}
-    return frame.assign(**{WELL: frame[WELL].map(lambda key: known.get(key, key))})
-
-
-def _describe_result(offer: TableOffer, result: MeasureResult) -> str:
-    is_measured = offer.source is TableOrigin.MEASURED
-    if offer.source is TableOrigin.COUNT:
-        counted = f"Labels counted: {result.frame['labels'].sum():,}"
-    elif is_measured:
-        counted = f"Measured {result.rows_text}"
-    else:
-        counted = f"Rows read: {len(result.frame):,}"
-    sentences = [f"{counted} in {result.found:,} of {result.total:,} images."]
-    if result.problems:
-        sentences.append(f"Left out: {len(result.problems):,}.")
-    if is_measured:
-        sentences += [result.size_note, "Save… keeps the table."]
-    return " ".join(filter(None, sentences))
+    return TableRead(table, note, found.problems)
 
 
 def states_table(node: Node) -> WellTable:
@@ -264,5 +248,5 @@ def states_table(node: Node) -> WellTable:
     frame = pd.DataFrame(rows, columns=[WELL, FIELD, "labels", "state"])
     for state in CHOSEN:
         frame[state] = (frame["state"] == state).astype(int)
-    alone = None if node.metadata.plate is not None else {WELL: ""}
-    return make_table(frame, "annotation of fields", alone)
+    place = {} if node.metadata.plate is not None else {WELL: ""}
+    return make_table(frame, "annotation of fields", place)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from napari_ngff.errors import CorruptDataError, OMEZarrError, UnsupportedError
+from napari_ngff.errors import CorruptDataError, OMEZarrError
 from napari_ngff.plate.tables.files import read_table
 from napari_ngff.plate.tables.measure_labels import measure
-from napari_ngff.plate.tables.table import FIELD, LABEL, WELL, make_table
+from napari_ngff.plate.tables.table import FIELD, LABEL, WELL
 from napari_ngff.store.hierarchy.node import read_node
 from napari_ngff.viewer.layers.label_target import TARGET, LabelTarget
 from napari_ngff.viewer.plans.layer_plan import is_joined, layer_kind, origin_of
@@ -59,68 +60,41 @@ def measure_saved(
     return measure(image, labels, goes_on=goes_on)
 
 
-def join_measured(layer: Labels, frame: Any) -> None:
-    """Show what was measured of labels as their features."""
-    join_features(layer, make_table(frame, "measured", {WELL: ""}))
-
-
 def is_measurable(layer: Layer) -> bool:
     """Return whether a layer shows labels of one image, or will once it is saved."""
-    if _is_never_saved(layer):
-        return True
-    try:
-        nodes_of(layer)
-    except UnsupportedError:
-        return False
-    return True
+    return unsaved_note(layer) == NOT_SAVED_YET or nodes_of(layer) is not None
 
 
 def unsaved_note(layer: Layer) -> str:
     """Return a note on what measuring a layer leaves out; "" for nothing."""
-    if _is_never_saved(layer):
+    target: Any = layer.metadata.get(TARGET)
+    is_new = isinstance(target, LabelTarget) and origin_of(layer) is None
+    # New labels of an image, which no save has written.
+    if is_new and None not in (target.node, target.order):
         return NOT_SAVED_YET
     return UNSAVED if getattr(layer, "unsaved", False) else ""
 
 
-def _is_never_saved(layer: Layer) -> bool:
-    """Return whether a layer has new labels of an image that no save has written."""
-    target = layer.metadata.get(TARGET)
-    if not isinstance(target, LabelTarget) or origin_of(layer) is not None:
-        return False
-    return target.node is not None and target.order is not None
+def nodes_of(layer: Layer) -> tuple[Node, Node] | None:
+    """Return the image and the label image of a layer.
 
-
-def nodes_of(layer: Layer) -> tuple[Node, Node]:
-    """Return the image and the label image of a layer of labels.
-
-    Raises
-    ------
-    UnsupportedError
-        Where the layer shows no image, or several, or was never saved.
+    None unless it shows saved labels of one image: the browser measures plates.
     """
-    if _is_never_saved(layer):
-        raise UnsupportedError(NOT_SAVED_YET)
-    origin = origin_of(layer)
-    image = getattr(layer.metadata.get(TARGET), "node", None)
+    origin, target = origin_of(layer), layer.metadata.get(TARGET)
+    if origin is None:
+        return None
+    image, picture = getattr(target, "node", None), origin.picture
     # Labels that were made in this window: their origin came with their first save.
-    if image is not None and origin is not None:
+    if image is not None:
         return image, origin.node
-    picture = origin.picture if origin is not None else None
     if layer_kind(layer) != "labels" or picture is None or is_joined(picture):
-        msg = (
-            f"{layer.name} is not a saved label image of a single OME-Zarr image."
-            " Plates and wells are measured in the browser."
-        )
-        raise UnsupportedError(msg)
+        return None
     if picture.image is not None:
         return picture.image.node, picture.node
-    try:
+    with suppress(OMEZarrError, OSError):  # it may have no image
         # Labels that were opened alone: "labels/nuclei" is two groups below its image.
-        image = picture.node.child("../..")
-    except (OMEZarrError, OSError) as error:
-        msg = f"The image of {layer.name} was not found: {error}"
-        raise UnsupportedError(msg) from error
-    return image, picture.node
+        return picture.node.child("../.."), picture.node
+    return None
 
 
 def join_features(layer: Labels, table: WellTable) -> None:
@@ -138,7 +112,7 @@ def join_features(layer: Labels, table: WellTable) -> None:
         Rows of its objects; of several rows with one id the first is used.
     """
     features = own_features(layer)
-    rows = table.frame.drop(columns=[WELL, FIELD], errors="ignore")
+    rows = table.to_frame().drop(columns=[WELL, FIELD], errors="ignore")
     rows = rows.drop_duplicates(LABEL).rename(columns={LABEL: INDEX})
     taken = {
         c: f"{c} ({table.name})" for c in rows.columns if c in features and c != INDEX

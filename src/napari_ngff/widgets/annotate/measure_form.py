@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from magicgui.widgets import ComboBox, Container, Label, ProgressBar, PushButton
 from qtpy.compat import isalive
 
-from napari_ngff.errors import UnsupportedError
+from napari_ngff.plate.tables.table import WELL, make_table
 from napari_ngff.viewer.annotations.label_annotation import image_title
 from napari_ngff.viewer.annotations.table_annotation import (
     MeasuredLabels,
@@ -19,7 +19,6 @@ from napari_ngff.viewer.annotations.table_annotation import (
 from napari_ngff.viewer.painting.layer_measuring import (
     is_measurable,
     join_features,
-    join_measured,
     measure_saved,
     nodes_of,
     read_objects,
@@ -52,7 +51,7 @@ class MeasureForm(Container):  # type: ignore[type-arg]
         self._viewer = viewer
         self._annotations = session_of(viewer).annotations
         self._task = LatestTask(self._is_alive, self._show_progress)
-        self._last: TableAnnotation | None = None
+        self._last: list[TableAnnotation] = []
         self._note = ""
         self.layer = ComboBox(label="Labels", choices=self._list_layers)
         self.button = PushButton(text="Measure")
@@ -123,10 +122,8 @@ class MeasureForm(Container):  # type: ignore[type-arg]
             self.status.value = NO_LABELS
             return
         self._note = self.status.value = unsaved_note(layer)
-        try:
-            nodes = nodes_of(layer)
-        except UnsupportedError as error:
-            self.status.value = str(error)
+        nodes = nodes_of(layer)
+        if nodes is None:  # not saved yet
             return
         measured, saver = None, getattr(layer, "saver", None)
         if saver is not None:
@@ -142,12 +139,10 @@ class MeasureForm(Container):  # type: ignore[type-arg]
     def measured_table(self) -> TableAnnotation | None:
         """Return the table of the chosen labels; None before there is one."""
         layer = self.layer.value
-        if layer is None:
-            return None
         # Another form may have measured it; this one may have saved it already.
-        unsaved = list_tables(self._annotations, layer)
-        saved = [self._last] if self._last and self._last.is_of(layer) else []
-        return next(iter([*unsaved, *saved]), None)
+        kept = [*list_tables(self._annotations), *self._last]
+        shown = [] if layer is None else [layer]
+        return next((table for table in kept if table.goes_with(shown)), None)
 
     def _on_measured(
         self,
@@ -158,17 +153,13 @@ class MeasureForm(Container):  # type: ignore[type-arg]
     ) -> None:
         """Show the result, with what was not measured."""
         if layer in self._viewer.layers:
-            join_measured(layer, result.frame)
             place = image_title(self._annotations, layer)
+            table = make_table(result.frame, "measured", {WELL: ""})
+            join_features(layer, table)
             # The window asks about the table before its labels go away.
-            self._last = TableAnnotation(
-                self._annotations,
-                layer.name,
-                place,
-                result.frame,
-                measured,
-                layer=layer,
-            )
+            owner, name = self._annotations, layer.name
+            kept = TableAnnotation(owner, name, place, table, measured, layer=layer)
+            self._last = [kept]
         text = f"Measured {result.rows_text}, as features of the layer."
         self._end_task(" ".join(filter(None, (text, result.size_note, KEPT, note))))
         # Enter now saves the table instead of measuring again.
@@ -206,13 +197,9 @@ class MeasureForm(Container):  # type: ignore[type-arg]
         if self.layer.value is None:
             self.status.value = NO_LABELS
         elif path := ask_table_to_load(self.native):
-            self.load_table(path)
-
-    def load_table(self, path: str) -> None:
-        """Show the rows of a file as features of the chosen labels."""
-        self._show_busy(True)
-        done = partial(self._on_loaded, self.layer.value)
-        self._task.start(lambda _: read_objects(path), done, self._end_task)
+            self._show_busy(True)
+            done = partial(self._on_loaded, self.layer.value)
+            self._task.start(lambda _: read_objects(path), done, self._end_task)
 
     def _on_loaded(self, layer: Labels, table: WellTable) -> None:
         join_features(layer, table)

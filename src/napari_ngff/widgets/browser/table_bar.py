@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from qtpy.QtCore import QEvent, QObject, Qt
-from qtpy.QtGui import QAction  # type: ignore[attr-defined]
 from qtpy.QtWidgets import (
     QCheckBox,
     QComboBox,
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from napari.components import ViewerModel
-    from qtpy.QtGui import QDropEvent
+    from qtpy.QtGui import QAction, QDropEvent  # type: ignore[attr-defined]
 
     from napari_ngff.viewer.browsing.browser import Browser
     from napari_ngff.widgets.browser.controls import BrowserControls
@@ -111,30 +110,22 @@ class TableBar(QWidget):
         layout.setContentsMargins(0, 0, 0, 0)
         self.table_caption = make_caption("Table:", self.table, self)
         self.column_caption = make_caption("Colour:", self.column, self)
-        for box, caption, more in (
-            (self.table, self.table_caption, (self.load_button, self.measure)),
-            (self.column, self.column_caption, (self.how, self.log)),
+        for wide, *others in (
+            (self.table, self.table_caption, self.load_button, self.measure),
+            (self.column, self.column_caption, self.how, self.log),
+            # Not in the row of Measure, which would move when Save… appears: the second
+            # click of a double click would save. Nor below Cancel, which goes.
+            (self.note, None, self.save_button),
+            (self.progress, None, self.cancel),
         ):
             row = QHBoxLayout()
             row.setSpacing(2)
-            row.addWidget(caption)
-            row.addWidget(box, 1)
-            for other in more:
-                row.addWidget(other)
-            layout.addLayout(row)
-        for first, button in (
-            # Not in the row of Measure, which would move when Save… appears: the second
-            # click of a double click would save. Nor below Cancel, which goes.
-            (self.note, self.save_button),
-            (self.progress, self.cancel),
-        ):
-            line = QHBoxLayout()
-            line.setSpacing(2)
-            line.addWidget(first, 1)
-            line.addWidget(button)
+            for widget in (others[0], wide, *others[1:]):
+                if widget is not None:
+                    row.addWidget(widget, int(widget is wide))
             corner = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignTop
-            line.setAlignment(self.save_button, corner)  # where it is in this line
-            layout.addLayout(line)
+            row.setAlignment(self.save_button, corner)  # where it is in this row
+            layout.addLayout(row)
         for widget in (
             self.save_button,
             self.column_caption,
@@ -231,10 +222,9 @@ class TableBar(QWidget):
         }
         for name in self._shown.labels:
             for scope, is_possible in possible.items():
-                action = QAction(f"{name} {scope.value}", self.menu)
+                action: QAction = self.menu.addAction(f"{name} {scope.value}")
                 action.setData((name, scope))
                 action.setEnabled(is_possible)
-                self.menu.addAction(action)
 
     def _on_measure(self, action: QAction) -> None:
         name, scope = action.data()
@@ -327,13 +317,12 @@ class TableDrops(EventWatcher):
 
     def watchEvent(self, watched: QObject, event: QEvent) -> bool:
         """Load a table; leave all other files to napari."""
-        if event.type() != QEvent.Type.Drop:
+        if event.type() != QEvent.Type.Drop or self._tables.tables() is None:
             return False
         dropped: QDropEvent = event  # type: ignore[assignment]
         data = dropped.mimeData()
-        urls = data.urls() if data is not None else []
-        paths = [url.toLocalFile() for url in urls]
-        if self._tables.tables() is None or not paths or not all(map(is_table, paths)):
+        paths = [url.toLocalFile() for url in (data.urls() if data is not None else ())]
+        if not paths or not all(map(is_table, paths)):
             return False
         dropped.acceptProposedAction()
         for path in paths:
