@@ -352,16 +352,11 @@ class Canvas:
             Those that it has.
         """
         with self.lock:
-            self._renew_drawn()
             for level, source in zip(self.levels[1:], sources, strict=False):
                 level.saved = source
             self._saved, self._settled = tuple(edits), 0
             self._forget_coarser()
             self._count_saved()
-
-    def _renew_drawn(self) -> None:
-        if self.drawn is not None:
-            self.drawn = self.drawn.note_change()
 
     def _count_saved(self) -> None:
         """Count the edits that are in the coarser levels of the file."""
@@ -386,7 +381,6 @@ class Canvas:
     def reread_sources(self) -> None:
         """Show the sources again after they were changed."""
         with self.lock:
-            self._renew_drawn()
             # Whether the coarser levels of the file contain these edits is unknown now.
             self._saved, self._settled = (), 0
             self.used.stored = None

@@ -71,12 +71,6 @@ class DrawnLevels(Protocol):
     def is_true(self, number: int, box: Box) -> bool:
         """Return whether what was drawn of a box has only labels of the level."""
 
-    def note_change(self) -> DrawnLevels | None:
-        """Return what draws the levels from now on: below the edits are others.
-
-        Called in any thread, with the lock of the canvas.
-        """
-
 
 @dataclass(frozen=True, slots=True)
 class BelowEdits:

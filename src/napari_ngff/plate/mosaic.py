@@ -31,7 +31,8 @@ from napari_ngff.plate.well_cells import (
 from napari_ngff.store.arrays.lazy_array import BlankArray
 from napari_ngff.store.hierarchy.node import read_node
 from napari_ngff.store.pyramids.pyramid import Pyramid, open_pyramid
-from napari_ngff.store.threads import LOCAL_CONCURRENCY, share_work
+from napari_ngff.store.sources.read_ahead import is_remote
+from napari_ngff.store.threads import share_work
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -342,8 +343,7 @@ def _read_all(
 
 
 def _is_remote(arrangements: ScreenArrangements) -> bool:
-    source = arrangements.screen.node.location.source
-    return source.concurrency > LOCAL_CONCURRENCY
+    return is_remote(arrangements.screen.node.location.source)
 
 
 def _open_image(

@@ -73,13 +73,8 @@ from napari_ngff.viewer.services.settings import PLUGIN
 from napari_ngff.viewer.services.unexpected import Signal
 from napari_ngff.viewer.services.window import Window
 from napari_ngff.viewer.streaming.pixel_fetcher import stream_signals
-from napari_ngff.viewer.streaming.streamed_levels import (
-    camera_wait,
-    stream_of,
-    timed_labels_of,
-)
+from napari_ngff.viewer.streaming.streamed_levels import camera_wait, stream_of
 from napari_ngff.viewer.streaming.streamed_values import guard_screenshots, guard_values
-from napari_ngff.viewer.streaming.timed_labels import label_signals
 from napari_ngff.viewer.streaming.volume_fit import (
     attend_volumes,
     fit_soon,
@@ -105,7 +100,6 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.layers.contrast import PixelContrast
     from napari_ngff.viewer.plans.layer_plan import LayerData, LayerPlan
     from napari_ngff.viewer.streaming.streamed_levels import ImageStream
-    from napari_ngff.viewer.streaming.timed_labels import TimedLabels
 
 KINDS = (LabelAnnotation, PointsAnnotation, MemoryAnnotation)
 """Kinds of annotations, in the order in which they may take a layer."""
@@ -147,7 +141,6 @@ class Session:
         viewer.scene.camera.events.connect(self._on_camera)
         viewer.events.status.connect(self._on_status)
         stream_signals.arrived.connect(self._on_arrived)
-        label_signals.arrived.connect(self._on_labels_arrived)
         volume_signals.needed.connect(self._on_volume_needed)
         settings.changed.connect(self._on_preference)
         guard_screenshots(viewer)
@@ -190,13 +183,6 @@ class Session:
             return
         for layer in self._viewer.layers:
             if stream_of(layer) is stream:
-                reread_layer(layer)
-
-    def _on_labels_arrived(self, labels: TimedLabels) -> None:
-        if not Window.current.is_open(self._viewer):
-            return
-        for layer in self._viewer.layers:
-            if timed_labels_of(layer) is labels:
                 reread_layer(layer)
 
     def _on_removing(self, event: Any) -> None:

@@ -66,7 +66,7 @@ def test_no_chunk_is_asked_for_twice_and_none_while_the_screen_waits(
 ):
     asked = []
     monkeypatch.setattr(
-        "napari_ngff.viewer.streaming.pixels_ahead.read_chunk",
+        "napari_ngff.viewer.streaming.pixels_ahead.ChunkAhead.read",
         lambda chunk: asked.append(chunk.cell),
     )
     busy = [True]

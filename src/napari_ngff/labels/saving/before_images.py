@@ -29,7 +29,7 @@ from napari_ngff.store.arrays.chunked_array import ChunkedArray
 from napari_ngff.store.arrays.lazy_array import ArrayWindow
 from napari_ngff.store.compression import from_zstd
 from napari_ngff.store.limits import check_chunk, parse_json
-from napari_ngff.store.pyramids.pyramid import LevelSource
+from napari_ngff.store.pyramids.pyramid import LevelSource, innermost_source
 from napari_ngff.store.write.append_log import AppendLog
 from napari_ngff.store.write.fsync import flush_open_file
 from napari_ngff.store.write.replace_file import nameless_file
@@ -428,9 +428,8 @@ def file_array_of(source: Any) -> tuple[ChunkedArray, tuple[int | None, ...]]:
 
 def on_error_of(source: Any) -> OnError | None:
     """Return the handler for unreadable chunks of a level of a canvas."""
-    while isinstance(source, ArrayWindow | OriginalLevel):
-        source = source.source
-    return source.on_error if isinstance(source, LevelSource) else None
+    inner = innermost_source(source)
+    return inner.on_error if isinstance(inner, LevelSource) else None
 
 
 def reopen_array(array: ChunkedArray, source: Source) -> ChunkedArray:

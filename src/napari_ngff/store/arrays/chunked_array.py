@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import ChunkError, CorruptDataError, NodeNotFoundError
-from napari_ngff.store.arrays.boxes import Box, box_of, intersect_boxes, whole_box
+from napari_ngff.store.arrays.boxes import Box, intersect_boxes, whole_box
 from napari_ngff.store.arrays.lazy_array import ArrayWindow
 from napari_ngff.store.arrays.parse_array import IndirectError, parse_array
 from napari_ngff.store.arrays.region_read import (
@@ -294,8 +294,3 @@ class ChunkedArray:
         It has the shape of a chunk also where the array ends in it.
         """
         return cached_chunk(self.objects, cell)
-
-    def read_ahead(self, cell: Shape, on_error: OnError) -> None:
-        """Read a chunk of a remote array into `cache`."""
-        if self.cached_chunk(cell) is None:
-            self.read(box_of(cell, self.chunks, self.shape), on_error)

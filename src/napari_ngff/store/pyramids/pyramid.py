@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from napari_ngff.errors import ChunkError
-    from napari_ngff.store.arrays.boxes import Box
+    from napari_ngff.store.arrays.boxes import Box, Cell
     from napari_ngff.store.arrays.chunked_array import ChunkedArray
     from napari_ngff.store.arrays.lazy_array import ArraySource
     from napari_ngff.store.hierarchy.node import Node
@@ -89,13 +89,15 @@ class LevelSource:
 
     Attributes
     ----------
-    keep
-        Whether decoded chunks are cached; see `ChunkedArray.read`.
+    keep, stops
+        Whether decoded chunks are cached, and whether nobody needs the voxels any more;
+        see `ChunkedArray.read`.
     """
 
     array: ChunkedArray
     on_error: OnError | None = None
     keep: bool = field(default=True, kw_only=True)
+    stops: Callable[[], bool] | None = field(default=None, kw_only=True)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -112,13 +114,48 @@ class LevelSource:
         """Shape of a chunk; of the inner one where sharded."""
         return self.array.chunks
 
+    @property
+    def token(self) -> object:
+        """Equal ones mean equal voxels, as far as nobody else writes them."""
+        return self.array.token
+
     def read(self, box: Box) -> np.ndarray[Any, Any]:
         """Read a box."""
-        return self.array.read(box, self.on_error, self.keep)
+        return self.read_stored(box, self.on_error, self.keep, self.stops)
+
+    def read_stored(
+        self,
+        box: Box,
+        on_error: OnError | None,
+        keep: bool = True,
+        stops: Callable[[], bool] | None = None,
+    ) -> np.ndarray[Any, Any]:
+        """Read a box, and report to somebody else; see `ChunkedArray.read`."""
+        return self.array.read(box, on_error, keep, stops=stops)
+
+    def try_reading(self, box: Box) -> bool:
+        """Read a box without a notice; return whether that went well."""
+        errors: list[ChunkError] = []
+        try:
+            self.read_stored(box, errors.append)
+        except Exception:  # noqa: BLE001  codecs raise whatever they like
+            return False
+        return not errors
+
+    def cached_chunk(self, cell: Cell) -> np.ndarray[Any, Any] | None:
+        """Return a chunk of a remote array if it is in memory."""
+        return self.array.cached_chunk(cell)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # The callback belongs to this process; elsewhere a broken chunk is an error.
         return type(self), (self.array,)
+
+
+def innermost_source(source: Any) -> Any:
+    """Find the level of the file that sources show, or what stands in for it."""
+    while not isinstance(source, LevelSource) and hasattr(source, "source"):
+        source = source.source
+    return source
 
 
 def open_pyramid(

@@ -39,7 +39,7 @@ from napari_ngff.viewer.services.unexpected import (
     going_on,
 )
 from napari_ngff.viewer.services.window import Window
-from napari_ngff.viewer.streaming.outage_watch import follow_logins
+from napari_ngff.viewer.streaming.outage_watch import login_signals
 from napari_ngff.viewer.streaming.well_stream import WellStream
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class Browser(BrowsedNode):
         self._clicked_well: str | None = None
         self.clicked.connect(self._note_click)
         viewer.layers.events.inserted.connect(self._on_inserted)
-        follow_logins(self)
+        login_signals.logged_in.connect(self.follow_login)
 
     def close(self) -> None:
         """Stop acting on the viewer; the layers stay."""

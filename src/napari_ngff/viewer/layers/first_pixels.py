@@ -11,7 +11,7 @@ import numpy as np
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.plate.mosaic_level import MosaicLevel
 from napari_ngff.store.arrays.lazy_array import LazyArray
-from napari_ngff.store.pyramids.pyramid import LevelSource
+from napari_ngff.store.pyramids.pyramid import LevelSource, innermost_source
 from napari_ngff.store.sources.read_ahead import call_at_once, is_remote
 from napari_ngff.viewer.plans.layer_plan import is_joined, origin_of
 from napari_ngff.viewer.private.napari_layers import forget_thumbnail
@@ -69,9 +69,7 @@ def read_first_pixels(layers: Sequence[LayerData], *, shown: bool) -> None:
 def _remote_array(level: Any) -> ChunkedArray | None:
     """Return the array of a level that a server has; None for other levels."""
     window = level.window if isinstance(level, LazyArray) else None
-    inner = window.source if window is not None else None
-    # Of images of true and false, and the like, the inner one is read.
-    inner = getattr(inner, "source", inner)
+    inner = innermost_source(window)
     if not isinstance(inner, LevelSource):
         return None
     return inner.array if is_remote(inner.array.source) else None

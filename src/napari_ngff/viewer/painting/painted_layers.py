@@ -20,7 +20,7 @@ from napari_ngff.viewer.private.napari_window import notice_windows
 from napari_ngff.viewer.private.slicing import PAINTS
 from napari_ngff.viewer.saving.layer_description import JOINED
 from napari_ngff.viewer.services.window import Window
-from napari_ngff.viewer.streaming.streamed_levels import stream_canvas
+from napari_ngff.viewer.streaming.label_stream import stream_canvas
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

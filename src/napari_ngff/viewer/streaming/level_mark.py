@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import weakref
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from napari_ngff.viewer.private.napari_layers import is_blank
-from napari_ngff.viewer.services.window import Window
 from napari_ngff.viewer.streaming.volume_slicing import prepared_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from napari.components import ViewerModel
     from napari.layers import Layer
-
-_shown: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
-"""The text of each viewer that was in 3D."""
 
 
 def name_level(layer: Layer) -> str:
@@ -54,22 +48,3 @@ def is_part(layer: Layer) -> bool:
     """Return whether only a part of a layer is shown."""
     volume = prepared_of(layer)
     return volume is not None and volume.place.is_part
-
-
-def is_marked(viewer: ViewerModel) -> bool:
-    """Return whether a viewer was in 3D."""
-    return viewer in _shown
-
-
-def show_levels(viewer: ViewerModel, layers: Iterable[Layer]) -> None:
-    """Write on the canvas which levels are seen in 3D; nothing in 2D.
-
-    Parameters
-    ----------
-    layers
-        Those that are shown as volumes.
-    """
-    text = level_text(layers) if viewer.dims.ndisplay == 3 else ""
-    if text != _shown.get(viewer, ""):
-        _shown[viewer] = text
-        Window.current.show_mark(viewer, text)

@@ -16,6 +16,7 @@ from napari_ngff.viewer.services.notices import (
     failure_text,
     kind_of,
 )
+from napari_ngff.viewer.streaming.label_stream import drawn_box
 from napari_ngff.viewer.streaming.streamed_levels import stream_of
 from napari_ngff.viewer.streaming.volume_slicing import prepared_of
 
@@ -124,7 +125,10 @@ COMING = FailureKind.UNREACHED, FailureKind.REFUSED
 
 def is_lacking(views: Sequence[StreamedView], array: ChunkedArray, box: Box) -> bool:
     """Return whether any view lacks pixels of a box of an array."""
-    return any(view.level.array is array and view.lacks_any(box) for view in views)
+    return any(
+        view.level.array is array and view.lacks_any(drawn_box(view.level, box))
+        for view in views
+    )
 
 
 def is_volume_shown(layer: Layer) -> bool:
@@ -171,14 +175,14 @@ def drawn_parts(layer: Layer) -> Iterator[ArrayPart]:
     stream = stream_of(layer)
     if volume is not None and is_volume_shown(layer):
         place = volume.place
-        yield from stored_parts(sources_of(layer, place.level), place.box)
+        yield from stored_parts(source_of(layer, place.level), place.box)
     elif stream is not None:
         for view in screen_views(layer, stream):
             yield view.level.array, view.box
     elif canvas is not None:
         part = slicing_of(layer).screen_part()
         if part is not None:
-            yield from stored_parts(sources_of(layer, part.level.number), part.box)
+            yield from stored_parts(source_of(layer, part.level.number), part.box)
     else:
         yield from all_parts(layer)
 
@@ -206,33 +210,28 @@ def all_parts(layer: Layer) -> Iterator[ArrayPart]:
     canvas, origin = getattr(layer, "canvas", None), origin_of(layer)
     levels: Sequence[ArraySource] = ()
     if canvas is not None:
-        levels = [
-            one for n in range(len(canvas.levels)) for one in sources_of(layer, n)
-        ]
+        levels = [source_of(layer, n) for n in range(len(canvas.levels))]
     elif origin is not None and origin.picture is not None:
         levels = origin.picture.pyramid.levels
     for source in levels:
-        yield from stored_parts([source], whole_box(source.shape))
+        yield from stored_parts(source, whole_box(source.shape))
 
 
-def sources_of(layer: Layer, number: int) -> list[ArraySource]:
+def source_of(layer: Layer, number: int) -> Any:
     """Give what a level of a layer is read from; labels also as they were saved."""
     canvas: Any = getattr(layer, "canvas", None)
     if canvas is not None:
         level = canvas.levels[number]
-        return [level.saved or level.source]
+        return level.saved or level.source
     data = layer.data[number] if layer.multiscale else layer.data
-    window = getattr(data, "window", None)
-    return [] if window is None else [window]
+    return getattr(data, "window", None)
 
 
-def stored_parts(sources: Sequence[Any], box: Box) -> Iterator[ArrayPart]:
-    """Give the arrays below sources, and the boxes of them that a box shows."""
-    for source in sources:
-        below, inside = source, box
-        while below is not None and not isinstance(below, LevelSource):
-            if isinstance(below, ArrayWindow):
-                inside = below.box_below(inside)
-            below = getattr(below, "source", None)
-        if below is not None:
-            yield below.array, inside
+def stored_parts(source: Any, box: Box) -> Iterator[ArrayPart]:
+    """Give the array below a source, if there is one, and the box of it."""
+    while source is not None and not isinstance(source, LevelSource):
+        if isinstance(source, ArrayWindow):
+            box = source.box_below(box)
+        source = getattr(source, "source", None)
+    if source is not None:
+        yield source.array, box

@@ -6,32 +6,27 @@ for, and what no stream watches: chunks of volumes in 3D.
 
 from __future__ import annotations
 
-import time
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from napari_ngff.errors import OMEZarrError
+from napari_ngff.store.pyramids.pyramid import LevelSource
 from napari_ngff.store.threads import share_work
 from napari_ngff.viewer.services.notices import FailureKind, kind_of
-from napari_ngff.viewer.services.unexpected import attempt_work
 from napari_ngff.viewer.services.window import Window
 from napari_ngff.viewer.streaming.missing_parts import is_volume_shown, list_lost
-from napari_ngff.viewer.streaming.outage_watch import pause_after
-from napari_ngff.viewer.streaming.pixel_fetcher import stream_signals
+from napari_ngff.viewer.streaming.outage_watch import OutageWatch
 from napari_ngff.viewer.streaming.streamed_levels import stream_of
 from napari_ngff.viewer.streaming.volume_fit import reread_volume
 from napari_ngff.viewer.streaming.well_stream import reread_layer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from napari.components import ViewerModel
     from napari.layers import Layer
 
-    from napari_ngff.errors import ChunkError
     from napari_ngff.store.arrays.boxes import Box
-    from napari_ngff.store.arrays.chunked_array import ChunkedArray
-    from napari_ngff.viewer.streaming.missing_parts import ArrayPart, LostChunk
+    from napari_ngff.viewer.streaming.missing_parts import LostChunk
 
 
 class MissingRetry:
@@ -48,36 +43,26 @@ class MissingRetry:
 
     def __init__(self, viewer: ViewerModel) -> None:
         self._viewer = viewer
-        self._count = 0
-        self._next: float | None = None
-        self._is_asking = False
+        self._lost: list[LostChunk] = []
+        self._watch = OutageWatch(self)
 
     def ask_sometimes(self) -> None:
         """Ask for one chunk of a volume if it is time; to be called again and again."""
-        if self._is_asking:
-            return
-        lost = [
+        self._watch.watch()
+
+    def list_failed(self) -> list[tuple[LevelSource, Box]]:
+        """List the chunks of volumes that a server did not give; see `OutageWatch`."""
+        self._lost = [
             one
             for one in list_lost(self._viewer)
             if kind_of(one.error) is FailureKind.UNREACHED
             and is_volume_shown(one.layer)
         ]
-        if not lost:
-            self._next, self._count = None, 0
-            return
-        now = time.monotonic()
-        if self._next is None:
-            self._next = now + pause_after(self._count)
-        if now >= self._next:
-            # Another one each time: a single one may be damaged for good.
-            chosen = lost[self._count % len(lost)]
-            self._next, self._count = None, min(self._count + 1, 16)
+        return [(LevelSource(one.array), first_voxel(one.box)) for one in self._lost]
 
-            def end(count: int) -> None:
-                if count:
-                    self._ask_for(lost)
-
-            self._read([chosen], end)
+    def read_again(self) -> None:
+        """Have the chunks read that were listed last, and the volumes drawn."""
+        self._ask_for(self._lost)
 
     def ask_now(self) -> None:
         """Ask for all chunks that are listed, except damaged ones."""
@@ -91,34 +76,21 @@ class MissingRetry:
             assert stream is not None
             for view in stream.kept_views:
                 view.unlock_failed()
-            stream_signals.arrived.emit(stream)
+            stream.read_again()
         self._ask_for([one for one in lost if not is_streamed(one.layer)])
 
     def _ask_for(self, lost: Sequence[LostChunk]) -> None:
         """Have those read that nobody read meanwhile, and draw what has come."""
 
-        def end(_: int) -> None:
+        def end(_: Any) -> None:
             layers = {id(one.layer): one.layer for one in lost if not is_lost(one)}
             for layer in layers.values():
                 self._draw_again(layer)
 
-        self._read([one for one in lost if is_lost(one)], end)
-
-    def _read(self, lost: Sequence[LostChunk], done: Callable[[int], None]) -> None:
-        """Read chunks in a worker, then call a function with how many were answered."""
         # Layers of one image share arrays.
-        parts = {(id(one.array), one.box): (one.array, one.box) for one in lost}
-        self._is_asking = True
-
-        def end(count: int | str) -> None:
-            self._is_asking = False
-            if isinstance(count, str):
-                Window.current.show_messages((count,), "Image incomplete.")
-            else:
-                done(count)
-
-        work = partial(read_parts, list(parts.values()))
-        Window.current.run_work(partial(attempt_work, work), end)
+        parts = {(id(one.array), one.box): one for one in lost if is_lost(one)}
+        work = partial(read_chunks, list(parts.values()))
+        Window.current.run_work(work, end, end)
 
     def _draw_again(self, layer: Layer) -> None:
         viewer = self._viewer
@@ -140,26 +112,16 @@ def is_lost(chunk: LostChunk) -> bool:
     return chunk.box in chunk.array.failed_parts(chunk.box)
 
 
-def read_parts(parts: Sequence[ArrayPart]) -> int:
-    """Read chunks in a worker, without a notice; return how many were answered."""
-    answered: list[ArrayPart] = []
-
-    def read(part: ArrayPart) -> None:
-        if can_read(*part):
-            answered.append(part)
-
-    concurrency = max((array.source.concurrency for array, _ in parts), default=1)
-    share_work(iter(parts), read, len(parts), concurrency)
-    return len(answered)
+def first_voxel(box: Box) -> Box:
+    """Give one voxel of a chunk: all of it is read for it, and no other of a shard."""
+    return tuple((start, start + 1) for start, _ in box)
 
 
-def can_read(array: ChunkedArray, box: Box) -> bool:
-    """Read a chunk, and return whether that went well."""
-    errors: list[ChunkError] = []
-    # One voxel: the whole chunk is read for it, and of a shard no other one.
-    voxel = tuple((start, start + 1) for start, _ in box)
-    try:
-        array.read(voxel, errors.append)
-    except (OMEZarrError, OSError):
-        return False
-    return not errors
+def read_chunks(lost: Sequence[LostChunk]) -> None:
+    """Read chunks in a worker, without a notice."""
+
+    def read(one: LostChunk) -> None:
+        LevelSource(one.array).try_reading(first_voxel(one.box))
+
+    concurrency = max((one.array.source.concurrency for one in lost), default=1)
+    share_work(iter(lost), read, len(lost), concurrency)

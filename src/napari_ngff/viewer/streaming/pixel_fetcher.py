@@ -6,15 +6,15 @@ import math
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from psygnal import SignalGroup
 
-from napari_ngff.errors import AGAIN, LOG_IN, OMEZarrError, error_text, remedy_of
+from napari_ngff.errors import AGAIN, LOG_IN, error_text, remedy_of
 from napari_ngff.store.arrays.boxes import box_shape
-from napari_ngff.store.threads import CORES, MOST, share_work
-from napari_ngff.viewer.services.unexpected import Signal, going_on
+from napari_ngff.store.threads import CORES, MOST
+from napari_ngff.viewer.services.unexpected import Signal, catch_error, going_on
 from napari_ngff.viewer.services.window import Window
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from napari_ngff.store.arrays.boxes import Box, Cell
     from napari_ngff.store.pyramids.pyramid import LevelSource
     from napari_ngff.viewer.streaming.joined_sections import SectionJoin
-    from napari_ngff.viewer.streaming.streamed_view import StreamedView
+    from napari_ngff.viewer.streaming.streamed_view import PixelStream, StreamedView
 
 REDRAW_INTERVAL = 0.05
 """Seconds between two redraws while pixels come in."""
@@ -47,21 +47,16 @@ waited in vain."""
 APART = 0.00025
 """Seconds between the starts of two readers; see docs/design/011."""
 
+ASKED_AGAIN = 0.005
+"""Seconds between two looks whether the pixels of a screenshot are there."""
+
 UNANSWERED = 1.0
 """Seconds without a wait after which the main thread may wait again in any case."""
 
 
-class PixelStream(Protocol):
-    """What the pixels are read for; see `ImageStream`."""
-
-    @property
-    def levels(self) -> Sequence[Any]:
-        """Levels from the finest to the coarsest."""
-
-
 Pixels = np.ndarray[Any, Any]
 
-Asked = tuple[PixelStream, "StreamedView"]
+Asked = tuple["PixelStream", "StreamedView"]
 
 
 class StreamSignals(SignalGroup):
@@ -113,7 +108,7 @@ class PixelFetcher:
 
     def fetch_view(self, stream: PixelStream, view: StreamedView) -> None:
         """Have the missing pixels of a view read; called in the main thread."""
-        number, coarsest = view.number, len(stream.levels) - 1
+        number, coarsest = view.number, stream.coarsest
         whole = box_shape(view.box)[-2:] == view.level.shape[-2:]
         key = id(stream), number, whole
         with self._lock:
@@ -153,13 +148,8 @@ class PixelFetcher:
                 if found is None:
                     self._readers -= 1
                     break
-            try:
+            with going_on():
                 self._read_cell(found)
-            except Exception as error:  # noqa: BLE001
-                # Codecs raise whatever they like, and the window waits for all chunks.
-                with going_on():
-                    self._show_failure(found[1], found[2], error)
-                    self._note_arrival(found[0], found[1])
         if not self._readers:
             Window.current.run_in_main(self._show_late)
 
@@ -188,14 +178,16 @@ class PixelFetcher:
                 raise error
             on_error(error)
 
-        try:
+        def read() -> None:
             pixels = view.read_chunk(cell, report)
             if remedies & {AGAIN, LOG_IN}:
                 # Coarser pixels are more than an empty square.
                 view.give_up(cell, until_login=LOG_IN in remedies)
             else:
                 view.put_chunk(cell, pixels)
-        except (OMEZarrError, OSError) as error:
+
+        _, error = catch_error(read)
+        if error is not None:
             self._show_failure(view, cell, error)
         self._note_arrival(stream, view)
 
@@ -204,13 +196,14 @@ class PixelFetcher:
         view.give_up(cell, until_login=remedy_of(error) == LOG_IN)
         text = error_text(error)
         Window.current.run_in_main(
-            lambda: Window.current.show_messages((text,), "Image incomplete.")
+            lambda: Window.current.show_messages((text,), "Not all pixels are shown.")
         )
 
     def _note_arrival(self, stream: PixelStream, view: StreamedView) -> None:
         self._late[id(stream)] = stream
         now = time.monotonic()
-        if now - self._shown > REDRAW_INTERVAL and is_redrawn(view):
+        is_drawn = view.pixels.nbytes <= REDRAWN or not view.missing
+        if is_drawn and now - self._shown > REDRAW_INTERVAL:
             self._shown = now
             Window.current.report_to_main(
                 (self, id(stream)), lambda: self._show_pixels(stream)
@@ -219,19 +212,17 @@ class PixelFetcher:
     def finish_views(
         self, stream: PixelStream, views: Sequence[StreamedView], seconds: float
     ) -> None:
-        """Read all that views miss, and show it; the main thread waits to a limit."""
-        cells = [(stream, view, cell) for view in views for cell in tuple(view.missing)]
-        concurrency = views[0].level.array.source.concurrency
-
-        def read_cells() -> None:
-            try:
-                share_work(iter(cells), self._read_cell, len(cells), concurrency)
-            finally:
-                Window.current.run_in_main(self._show_late)
-
-        thread = threading.Thread(target=read_cells, daemon=True)
-        thread.start()
-        thread.join(seconds)
+        """Wait for all that views miss, to a limit, and show it; in the main thread."""
+        end = time.monotonic() + seconds
+        for view in filter(lambda view: view.missing, views):
+            self.fetch_view(stream, view)
+        # A chunk that failed a moment ago is missing without a reader.
+        while (
+            self._readers
+            and any(view.missing for view in views)
+            and time.monotonic() < end
+        ):
+            time.sleep(ASKED_AGAIN)
         self._late.pop(id(stream), None)
         self._show_now(stream)
 
@@ -275,60 +266,25 @@ class LocalFetcher(PixelFetcher):
 
         At once, as without a stream: many times faster than chunk by chunk.
         """
-        read = WholeRead(level, box, join)
-        self._soon_threads.submit(read.run)
-        self._budget.wait_for(read.ended)
-        read.is_stopped = True
-        return read.take_pixels()
+        failed: list[ChunkError] = []
+        ended, is_late = threading.Event(), threading.Event()
 
-    def wait_for(self, ended: threading.Event) -> None:
-        """Wait, in the main thread, for an event, or for as long as a picture can."""
+        def read() -> Pixels:
+            pixels = level.read_stored(box, failed.append, stops=is_late.is_set)
+            return pixels if join is None or is_late.is_set() else join.join(pixels)
+
+        reading = self._soon_threads.submit(read)
+        reading.add_done_callback(lambda _: ended.set())
         self._budget.wait_for(ended)
-
-
-class WholeRead:
-    """One read of a rectangle, for which the main thread waits.
-
-    Attributes
-    ----------
-    ended
-        Set at the end.
-    is_stopped
-        Whether nobody waits any more.
-    """
-
-    def __init__(
-        self, level: LevelSource, box: Box, join: SectionJoin | None = None
-    ) -> None:
-        self._level, self._box, self._join = level, box, join
-        self._pixels: Pixels | None = None
-        self._failed: list[ChunkError] = []
-        self.ended = threading.Event()
-        self.is_stopped = False
-
-    def run(self) -> None:
-        """Read; whatever a codec raises is reported where chunk by chunk is read."""
-        try:
-            pixels = self._level.array.read(
-                self._box, self._failed.append, stops=lambda: self.is_stopped
-            )
-            if not self.is_stopped and self._join is not None:
-                pixels = self._join.join(pixels)
-            if not self.is_stopped:
-                self._pixels = pixels
-        finally:
-            self.ended.set()
-
-    def take_pixels(self) -> Pixels | None:
-        """Give what was read, and report its broken chunks; None for too late."""
-        pixels, failed = self._pixels, list(self._failed)
-        on_error = self._level.on_error
-        if pixels is None or (failed and on_error is None):
+        is_there, on_error = reading.done(), level.on_error
+        is_late.set()
+        # Whatever a codec raises is reported where chunk by chunk is read.
+        if not is_there or reading.exception() or (failed and on_error is None):
             return None
         for error in failed:
             assert on_error is not None
             on_error(error)
-        return pixels
+        return reading.result()
 
 
 class WaitBudget:
@@ -356,11 +312,6 @@ class WaitBudget:
 
     def _note_answer(self) -> None:
         self._is_asked = False
-
-
-def is_redrawn(view: Any) -> bool:
-    """Return whether a view is drawn again before all of it is there."""
-    return view.pixels.nbytes <= REDRAWN or not view.missing
 
 
 fetcher = PixelFetcher(MOST, "napari-ngff-far-pixels")

@@ -9,22 +9,21 @@ from __future__ import annotations
 import math
 import weakref
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
-from napari_ngff.errors import OMEZarrError
 from napari_ngff.store.arrays.boxes import box_of, box_shape, cells_in
 from napari_ngff.store.arrays.region_read import cache
 from napari_ngff.store.threads import share_work
 from napari_ngff.viewer.services.unexpected import attempt_work
 from napari_ngff.viewer.services.window import Window
+from napari_ngff.viewer.streaming.streamed_view import centre_distance
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from napari_ngff.errors import ChunkError
     from napari_ngff.store.arrays.boxes import Box, Cell
     from napari_ngff.store.pyramids.pyramid import LevelSource
-    from napari_ngff.viewer.streaming.streamed_view import StreamedView
+    from napari_ngff.viewer.streaming.streamed_view import PixelStream, StreamedView
 
 REQUESTS = 8
 """Requests at once: a view that is opened meanwhile does not wait behind many."""
@@ -38,18 +37,6 @@ MOST_TRIED = 20_000
 
 ViewsAtRest = tuple[tuple["StreamedView", ...], frozenset[int]]
 """Views on screen, and the axes that a slider moves along."""
-
-
-class RestingStream(Protocol):
-    """What is read ahead for; see `ImageStream`."""
-
-    @property
-    def drawn_views(self) -> tuple[StreamedView, ...]:
-        """Views that are on screen."""
-
-    @property
-    def stepped_axes(self) -> frozenset[int]:
-        """Axes that a slider moves along, where they are not displayed."""
 
 
 class ChunkAhead(NamedTuple):
@@ -67,6 +54,10 @@ class ChunkAhead(NamedTuple):
     level: LevelSource
     cell: Cell
 
+    def read(self) -> None:
+        """Read it into the cache, without a notice if it cannot be read."""
+        self.level.try_reading(box_of(self.cell, self.level.chunks, self.level.shape))
+
 
 class AheadReader:
     """Reads chunks that will be looked at next, in one worker with its helpers.
@@ -81,16 +72,16 @@ class AheadReader:
 
     def __init__(self, is_busy: Callable[[], bool]) -> None:
         self._is_busy = is_busy
-        self._waiting: dict[int, weakref.ref[RestingStream]] = {}
+        self._waiting: dict[int, weakref.ref[PixelStream]] = {}
         self._is_running = False
-        self._tried: dict[tuple[int, Cell], None] = {}
+        self._tried: dict[tuple[object, Cell], None] = {}
 
     @property
     def is_running(self) -> bool:
         """Return whether a worker reads ahead."""
         return self._is_running
 
-    def read_around(self, stream: RestingStream) -> None:
+    def read_around(self, stream: PixelStream) -> None:
         """Read what is beside the views of a stream, of which nothing is missing."""
         self._waiting[id(stream)] = weakref.ref(stream)
         self._start()
@@ -119,7 +110,7 @@ class AheadReader:
             chunk for views, axes in beside for chunk in list_chunks_ahead(views, axes)
         ]
         ordered = sorted(chunks, key=lambda chunk: chunk.order)
-        share_work(self._next_chunks(ordered), read_chunk, REQUESTS, REQUESTS)
+        share_work(self._next_chunks(ordered), ChunkAhead.read, REQUESTS, REQUESTS)
 
     def _next_chunks(self, chunks: Sequence[ChunkAhead]) -> Iterator[ChunkAhead]:
         left = cache.limit // 4
@@ -127,11 +118,11 @@ class AheadReader:
             # Another place is looked at.
             if self._is_busy() or self._waiting:
                 return
-            array = chunk.level.array
-            key = array.token, chunk.cell
-            if key in self._tried or array.cached_chunk(chunk.cell) is not None:
+            level = chunk.level
+            key = level.token, chunk.cell
+            if key in self._tried or level.cached_chunk(chunk.cell) is not None:
                 continue
-            left -= math.prod(array.chunks) * array.dtype.itemsize
+            left -= math.prod(level.chunks) * level.dtype.itemsize
             if left < 0:
                 return
             if len(self._tried) >= MOST_TRIED:
@@ -162,20 +153,18 @@ def list_chunks_ahead(
         seen = set(cells_in(view.box, level.chunks))
         # The coarsest first: it stands where a finer one is still missing.
         order = 2 if view.number == finest and len(views) > 1 else 0
-        for box, later in shifted_boxes(view, stepped_axes):
-            chunks += [
-                ChunkAhead((order + later, distance_of(cell, view)), level, cell)
-                for cell in cells_in(box, level.chunks)
-                if cell not in seen
-            ]
-            seen.update(cells_in(box, level.chunks))
+        beside = [
+            (box, order + later) for box, later in shifted_boxes(view, stepped_axes)
+        ]
         if view.number == finest:
-            ring = widen_box(view.box, level.shape, level.chunks)
-            chunks += [
-                ChunkAhead((4, distance_of(cell, view)), level, cell)
-                for cell in cells_in(ring, level.chunks)
-                if cell not in seen
-            ]
+            beside.append((widen_box(view.box, level.shape, level.chunks), 4))
+        for box, order in beside:
+            for cell in cells_in(box, level.chunks):
+                if cell not in seen:
+                    seen.add(cell)
+                    area = box_of(cell, level.chunks, level.shape)
+                    distance = centre_distance(area, view.box)
+                    chunks.append(ChunkAhead((order, distance), level, cell))
     return chunks
 
 
@@ -203,22 +192,3 @@ def widen_box(box: Box, shape: Sequence[int], chunks: Sequence[int]) -> Box:
         else (start, stop)
         for (start, stop), size, chunk in zip(box, shape, chunks, strict=True)
     )
-
-
-def distance_of(cell: Cell, view: StreamedView) -> float:
-    """Return the distance of a chunk from the centre of a view, in voxels."""
-    area = box_of(cell, view.level.chunks, view.level.shape)
-    return math.dist(
-        [(start + stop) / 2 for start, stop in area[-2:]],
-        [(start + stop) / 2 for start, stop in view.box[-2:]],
-    )
-
-
-def read_chunk(chunk: ChunkAhead) -> None:
-    """Read a chunk into the cache, without a notice if it cannot be read."""
-    array = chunk.level.array
-    errors: list[ChunkError] = []
-    try:
-        array.read_ahead(chunk.cell, errors.append)
-    except (OMEZarrError, OSError):
-        return

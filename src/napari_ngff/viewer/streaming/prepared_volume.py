@@ -173,8 +173,6 @@ class PreparedVolume:
         With which `view` was made; None for an image.
     data
         Of the layer: with other ones it shows something else.
-    canvas
-        Of labels that can be painted; None for others.
     mark
         The edits that `raw` has; None without a canvas.
     locks
@@ -186,7 +184,6 @@ class PreparedVolume:
     view: Pixels
     look: LabelLook | None
     data: Any
-    canvas: Canvas | None = None
     mark: EditMark | None = None
     locks: bool = False
 
@@ -235,9 +232,7 @@ def prepare_volume(
         view[part] = drawn
     if raw is None or view is None or stops():
         return None
-    return PreparedVolume(
-        reading.place, raw, view, reading.look, reading.data, canvas, mark
-    )
+    return PreparedVolume(reading.place, raw, view, reading.look, reading.data, mark)
 
 
 def draw_slab(slab: Pixels, look: LabelLook | None) -> Pixels:

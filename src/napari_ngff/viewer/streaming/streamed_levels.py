@@ -12,19 +12,18 @@ import threading
 import time
 from collections import OrderedDict
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from napari_ngff.store.arrays.boxes import cells_in, intersect_boxes
-from napari_ngff.store.arrays.drawable_pixels import DrawablePixels, RoundedLabels
-from napari_ngff.store.arrays.lazy_array import ArrayWindow, BlankArray
-from napari_ngff.store.pyramids.pyramid import LevelSource
-from napari_ngff.store.threads import LOCAL_CONCURRENCY
+from napari_ngff.store.pyramids.pyramid import LevelSource, innermost_source
+from napari_ngff.store.sources.read_ahead import is_remote
+from napari_ngff.store.sources.server_logins import server_of
 from napari_ngff.viewer.private.slicing import is_slicing
 from napari_ngff.viewer.services.window import Window
-from napari_ngff.viewer.streaming.outage_watch import OutageWatch
+from napari_ngff.viewer.streaming.outage_watch import OutageWatch, login_signals
 from napari_ngff.viewer.streaming.pixel_fetcher import (
     LATE_FOR,
     fetcher,
@@ -32,17 +31,11 @@ from napari_ngff.viewer.streaming.pixel_fetcher import (
     stream_signals,
 )
 from napari_ngff.viewer.streaming.pixels_ahead import AheadReader
-from napari_ngff.viewer.streaming.streamed_view import StreamedView
-from napari_ngff.viewer.streaming.timed_labels import (
-    TimedLabels,
-    UnsavedLabels,
-    are_labels_coming,
-)
+from napari_ngff.viewer.streaming.streamed_view import UNTIL_LOGIN, StreamedView
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from napari_ngff.labels.canvas import Canvas
     from napari_ngff.store.arrays.boxes import Box
     from napari_ngff.store.arrays.lazy_array import ArraySource
     from napari_ngff.viewer.streaming.joined_sections import SectionJoin
@@ -90,54 +83,58 @@ camera_wait = CameraWait()
 
 
 class ImageStream:
-    """The levels of one image layer, and the views of them that were asked for last.
+    """The views of the levels of one layer that were asked for last.
 
     Parameters
     ----------
-    sources
-        Levels from the finest to the coarsest.
+    count, ndim
+        Number of its levels, and of their axes.
     channel_axis
         Axis that no slider moves along; None for none.
 
     Attributes
     ----------
+    coarsest
+        Number of the coarsest level; 0 is the finest.
+    is_local
+        Whether the level that was asked for last is in a file of this computer.
     stepped_axes
         Axes that a slider moves along, where they are not displayed.
     """
 
-    def __init__(
-        self, sources: Sequence[LevelSource], channel_axis: int | None = None
-    ) -> None:
-        self.levels = tuple(
-            StreamedLevel(source.array, source.on_error, number, self)
-            for number, source in enumerate(sources)
-        )
-        self.is_local = not any(is_remote(source) for source in sources)
-        self.stepped_axes = frozenset(range(sources[0].array.ndim)) - {channel_axis}
+    def __init__(self, count: int, ndim: int, channel_axis: int | None = None) -> None:
+        self.coarsest, self.is_local = count - 1, True
+        self.stepped_axes = frozenset(range(ndim)) - {channel_axis}
         self._views: OrderedDict[ViewKey, StreamedView] = OrderedDict()
         self._asked: list[StreamedView] = []
         # When reading at once took too long last; zarr cannot be stopped.
         self._late = -LATE_FOR
         self._outage = OutageWatch(self)
+        login_signals.logged_in.connect(self.follow_login)
         self._is_begun = False
 
     def get_view(
-        self, level: StreamedLevel, box: Box, join: SectionJoin | None = None
+        self,
+        level: LevelSource,
+        number: int,
+        box: Box,
+        join: SectionJoin | None = None,
     ) -> Pixels:
         """Give what can be shown of a rectangle now, and have the rest read."""
-        if not self._is_begun and level.number < len(self.levels) - 1:
+        self.is_local = not is_remote(level.array.source)
+        key = number, box, join
+        if not self._is_begun and number < self.coarsest:
             if camera_wait.is_on:
-                unread = StreamedView(level, level.number, box, None, join)
+                unread = StreamedView(level, *key)
                 unread.fill_missing(self._views.values())
                 return unread.pixels
             self._is_begun = True
-        key = level.number, box, join
         known = self._views.pop(key, None)
         others = [*self._views.values(), *([known] if known is not None else [])]
-        if known is not None and self._is_current(known):
+        if known is not None and self._is_current(known, level):
             view = known
         else:
-            view = self._begin_view(level, box, others, join)
+            view = self._begin_view(level, key, others)
         if not self.fetcher.is_showing:
             view.retry_failed()
         if view.missing:
@@ -145,10 +142,11 @@ class ImageStream:
         view.fill_missing(others)
         self._views[key] = view
         self._forget_old()
-        view.note_absent()  # before pixels
+        # Before pixels are taken, of which more may come meanwhile.
+        view.absent = frozenset(view.missing) | frozenset(view.failed)
         self._asked = [*self._asked, view][-DRAWN_VIEWS:]
         if not self.is_local:
-            self._outage.watch_views()
+            self._outage.watch()
         if (
             not self.is_local
             and view.is_whole
@@ -157,29 +155,26 @@ class ImageStream:
             ahead_reader.read_around(self)
         return view.pixels.copy() if view.missing else view.pixels
 
-    def _is_current(self, view: StreamedView) -> bool:
+    def _is_current(self, view: StreamedView, level: LevelSource) -> bool:
         """Return whether a view need not be read again."""
-        if view.token != view.level.array.token:
+        if view.token != level.token:
             return False
         is_coming = bool(view.missing) or self.fetcher.is_showing
         # Chunks of local files are soon found, and a shard may have been replaced.
         return is_coming or not self.is_local
 
     def _begin_view(
-        self,
-        level: StreamedLevel,
-        box: Box,
-        others: Sequence[StreamedView],
-        join: SectionJoin | None,
+        self, level: LevelSource, key: ViewKey, others: Sequence[StreamedView]
     ) -> StreamedView:
         """Take what is in memory, and what can be read in time."""
+        _, box, join = key
         pixels = None
         is_near = self.is_local or (join is not None and holds_chunks(level, box))
         waits = is_near and not self.fetcher.is_showing
         if waits and (self.is_local or time.monotonic() > self._late + LATE_FOR):
             pixels = local_fetcher.read_soon(level, box, join)
             self._late = self._late if pixels is not None else time.monotonic()
-        view = StreamedView(level, level.number, box, pixels, join)
+        view = StreamedView(level, *key, pixels)
         for other in others if not self.is_local else ():
             if other.number == view.number and other.token == view.token:
                 view.take_chunks(other)
@@ -207,6 +202,26 @@ class ImageStream:
         asked, self._asked = self._asked, []
         return asked
 
+    def list_failed(self) -> Sequence[tuple[LevelSource, Box]]:
+        """List the chunks on screen that failed and may come; see `OutageWatch`."""
+        views = self.drawn_views if len(stream_signals.arrived) else ()
+        return [(view.level, view.area_of(at)) for view in views for at in view.passing]
+
+    def read_again(self) -> None:
+        """Have it drawn anew, which asks for the chunks that failed a while ago."""
+        stream_signals.arrived.emit(self)
+
+    def follow_login(self, server: str) -> None:
+        """Ask for all that a server refused before a login."""
+        refused = [
+            view
+            for view in self.kept_views
+            if server_of(view.level.array.source.name) == server
+            and view.unlock_failed(UNTIL_LOGIN)
+        ]
+        if any(view in self.drawn_views for view in refused):
+            self.read_again()
+
     def finish_views(self, seconds: float) -> None:
         """Read what is missing in the last picture, and have it drawn; wait for it."""
         views = self.drawn_views
@@ -220,7 +235,9 @@ class ImageStream:
             for view in self.drawn_views
             if view.number == number and intersect_boxes(view.box, box) == box
         ]
-        return bool(holding) and not any(
+        if not holding:  # drawn otherwise
+            return not camera_wait.is_on
+        return not any(
             cell in view.absent
             for view in holding
             for cell in cells_in(box, view.chunks)
@@ -251,52 +268,18 @@ class StreamedLevel(LevelSource):
 
     def read(self, box: Box) -> Pixels:
         """Read a rectangle; of what napari draws, what is there."""
-        has_pixels = all(start < stop for start, stop in box)
-        if self.stream is not None and has_pixels and is_drawn() and is_followed():
-            return self.stream.get_view(self, box)
+        if self.stream is not None and is_drawn(box):
+            return self.stream.get_view(self, self.number, box)
         return self.array.read(box, self.on_error)
 
     def read_joined(self, box: Box, join: SectionJoin) -> Pixels | None:
         """Read sections as one, if napari draws them; what is there of them."""
-        if self.stream is not None and is_drawn() and is_followed():
-            return self.stream.get_view(self, box, join)
+        if self.stream is not None and is_drawn(box):
+            return self.stream.get_view(self, self.number, box, join)
         return None
 
     def __reduce__(self) -> tuple[Any, ...]:
         return LevelSource, (self.array,)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class StreamedCanvas:
-    """What can be drawn at once of the levels below a canvas; see `DrawnLevels`.
-
-    Attributes
-    ----------
-    stream
-        The levels as they are stored.
-    windows
-        The same with the axes and the type of the canvas.
-    canvas
-        The canvas.
-    """
-
-    stream: ImageStream
-    windows: tuple[ArraySource, ...]
-    canvas: Canvas
-
-    def read(self, number: int, box: Box) -> Pixels | None:
-        """Read what is there, if napari draws."""
-        return self.windows[number].read(box) if is_drawn() else None
-
-    def is_true(self, number: int, box: Box) -> bool:
-        """Return whether what was drawn of a box of the canvas is all true."""
-        return self.stream.is_true(number, stored_box(self.windows[number], box))
-
-    def note_change(self) -> TimedLabels:
-        """Go on with labels as they were saved, which are no plain levels."""
-        labels = TimedLabels(self.canvas, is_drawn)
-        labels.show_soon()
-        return labels
 
 
 ahead_reader = AheadReader(lambda: fetcher.is_busy)
@@ -317,21 +300,20 @@ def drawing() -> Iterator[None]:
 
 def holds_chunks(level: LevelSource, box: Box) -> bool:
     """Return whether all chunks of a rectangle are in memory."""
-    array = level.array
     return all(
-        array.cached_chunk(cell) is not None for cell in cells_in(box, level.chunks)
+        level.cached_chunk(cell) is not None for cell in cells_in(box, level.chunks)
     )
 
 
-def is_drawn() -> bool:
-    """Return whether pixels are asked for to be drawn, and workers can read them."""
-    main = threading.current_thread() is threading.main_thread()
-    return main and (bool(_drawing) or is_slicing()) and Window.current.has_workers
-
-
-def is_followed() -> bool:
-    """Return whether anybody draws what comes in."""
-    return len(stream_signals.arrived) > 0
+def is_drawn(box: Box) -> bool:
+    """Return whether a box is asked for to be drawn, and workers can read it."""
+    return (
+        threading.current_thread() is threading.main_thread()
+        and (bool(_drawing) or is_slicing())
+        and Window.current.has_workers
+        and len(stream_signals.arrived) > 0  # somebody draws what comes in
+        and all(start < stop for start, stop in box)
+    )
 
 
 def stream_levels(
@@ -349,81 +331,26 @@ def stream_levels(
         Axis of which each layer shows one place; None for none.
     """
     plain = [source for source in sources if type(source) is LevelSource]
-    if len(plain) < len(sources) or len(set(map(is_remote, plain))) != 1:
+    remote = {is_remote(source.array.source) for source in plain}
+    if len(plain) < len(sources) or len(remote) != 1:
         return sources
-    return ImageStream(plain, channel_axis).levels
-
-
-def stream_canvas(canvas: Canvas) -> None:
-    """Let a canvas over labels of files be drawn at once, or in time."""
-    windows = [level.source for level in canvas.levels]
-    stored = [_stored_source(window) for window in windows]
-    if all(isinstance(source, BlankArray) for source in stored):
-        canvas.drawn = UnsavedLabels(canvas, is_drawn)
-        return
-    levels = [one for one in stored if isinstance(one, LevelSource)]
-    if len(levels) < len(stored):
-        return
-    if not all(map(is_remote, levels)):
-        canvas.drawn = TimedLabels(canvas, is_drawn)
-        return
-    drawn = stream_levels(stored)
-    first = drawn[0]
-    if isinstance(first, StreamedLevel) and first.stream is not None:
-        pairs = zip(windows, drawn, strict=True)
-        streamed = tuple(_exchange_source(window, level) for window, level in pairs)
-        canvas.drawn = StreamedCanvas(first.stream, streamed, canvas)
-
-
-WRAPPERS = ArrayWindow, DrawablePixels, RoundedLabels
-"""Sources that show another one."""
-
-
-def _stored_source(source: ArraySource) -> ArraySource:
-    """Find the level of the file that a source shows."""
-    while isinstance(source, WRAPPERS):
-        source = source.source
-    return source
-
-
-def _exchange_source(source: ArraySource, level: ArraySource) -> ArraySource:
-    """Show another level in the same way."""
-    if not isinstance(source, WRAPPERS):
-        return level
-    return replace(source, source=_exchange_source(source.source, level))
-
-
-def stored_box(source: ArraySource, box: Box) -> Box:
-    """Convert a box of a source to one of the level of the file."""
-    while isinstance(source, WRAPPERS):
-        if isinstance(source, ArrayWindow):
-            box = source.box_below(box)
-        source = source.source
-    return box
-
-
-def is_remote(source: LevelSource) -> bool:
-    """Return whether reading a level waits for a server."""
-    return source.array.source.concurrency > LOCAL_CONCURRENCY
+    stream = ImageStream(len(plain), plain[0].array.ndim, channel_axis)
+    return [
+        StreamedLevel(source.array, source.on_error, number, stream)
+        for number, source in enumerate(plain)
+    ]
 
 
 def stream_of(layer: Any) -> ImageStream | None:
     """Find the stream of a layer; None where its pixels are not streamed."""
     drawn = getattr(getattr(layer, "canvas", None), "drawn", None)
-    if isinstance(drawn, StreamedCanvas):
-        return drawn.stream
+    if isinstance(drawn, ImageStream):
+        return drawn
     level = layer.data[0] if layer.multiscale else layer.data
-    source = getattr(getattr(level, "window", None), "source", None)
-    source = source.source if isinstance(source, DrawablePixels) else source
+    source = innermost_source(getattr(level, "window", None))
     return source.stream if isinstance(source, StreamedLevel) else None
-
-
-def timed_labels_of(layer: Any) -> TimedLabels | None:
-    """Find what reads the labels of a layer in time; None for others."""
-    drawn = getattr(getattr(layer, "canvas", None), "drawn", None)
-    return drawn if isinstance(drawn, TimedLabels) else None
 
 
 def are_pixels_coming() -> bool:
     """Return whether workers read pixels that are still to be drawn."""
-    return fetcher.is_busy or local_fetcher.is_busy or are_labels_coming()
+    return fetcher.is_busy or local_fetcher.is_busy

@@ -15,7 +15,7 @@ from napari_ngff.viewer.private.napari_layers import (
     tile_transform,
 )
 from napari_ngff.viewer.private.napari_window import qt_viewer_of, wrap_screenshots
-from napari_ngff.viewer.streaming.streamed_levels import stream_of, timed_labels_of
+from napari_ngff.viewer.streaming.streamed_levels import stream_of
 from napari_ngff.viewer.streaming.visible_part import ray_in_part
 from napari_ngff.viewer.streaming.volume_slicing import prepared_of
 
@@ -25,38 +25,11 @@ if TYPE_CHECKING:
     from napari.components import ViewerModel
     from napari.layers import Image
 
-    from napari_ngff.store.arrays.boxes import Box, Cell
+    from napari_ngff.store.arrays.boxes import Cell
     from napari_ngff.viewer.streaming.streamed_view import StreamedView
 
 PATIENCE = 10.0
 """Seconds that a screenshot waits at most for the pixels of one layer."""
-
-
-@dataclass(frozen=True, slots=True)
-class DrawnPart:
-    """A rectangle of a level as it was drawn.
-
-    Attributes
-    ----------
-    number
-        Of the level.
-    box
-        Rectangle of the level.
-    chunks
-        Shape of a chunk.
-    absent
-        Chunks with pixels of a coarser level.
-    """
-
-    number: int
-    box: Box
-    chunks: tuple[int, ...]
-    absent: frozenset[Cell]
-
-    @classmethod
-    def of_view(cls, view: StreamedView) -> DrawnPart:
-        """Note what was drawn of a view."""
-        return cls(view.number, view.box, view.chunks, view.absent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,16 +41,17 @@ class DrawnPicture:
     raw
         The picture itself: another one is not known yet.
     parts
-        Rectangles of levels that it and the thumbnail were made of.
+        Views that it and the thumbnail were made of, and their chunks of then that had
+        pixels of a coarser level.
     """
 
     raw: weakref.ref[Any]
-    parts: tuple[DrawnPart, ...]
+    parts: tuple[tuple[StreamedView, frozenset[Cell]], ...]
 
     @property
     def is_true(self) -> bool:
         """Return whether all of it are pixels of the file."""
-        return not any(part.absent for part in self.parts)
+        return not any(absent for _, absent in self.parts)
 
 
 class ValueGuard:
@@ -97,10 +71,8 @@ class ValueGuard:
         if layer is not None:
             stream = stream_of(layer)
             views: Sequence[StreamedView] = stream.take_asked() if stream else ()
-            self._picture = DrawnPicture(
-                weakref.ref(drawn_values(layer)),
-                tuple(map(DrawnPart.of_view, views)),
-            )
+            parts = tuple((view, view.absent) for view in views)
+            self._picture = DrawnPicture(weakref.ref(drawn_values(layer)), parts)
 
     def get_value(self, usual: Any, position: Any) -> Any:
         """Give napari's answer for a place in 2D, or no value."""
@@ -143,7 +115,7 @@ class ValueGuard:
         transform = tile_transform(layer)
         at = transform.inverse(position) if layer.multiscale else position
         level = layer.data[layer.data_level] if layer.multiscale else layer.data
-        for part in picture.parts:
+        for part, absent in picture.parts:
             box = list(part.box)
             sizes = []
             for axis in shown_axes(layer):
@@ -156,7 +128,7 @@ class ValueGuard:
             is_shown = part.number == layer.data_level and tuple(sizes) == shape
             if is_shown:
                 cells = cells_in(tuple(box), part.chunks)
-                return any(cell in part.absent for cell in cells)
+                return any(cell in absent for cell in cells)
         return True
 
 
@@ -177,8 +149,5 @@ def _finish_picture(reference: weakref.ref[ViewerModel]) -> None:
     viewer = reference()
     for layer in viewer.layers if viewer is not None else ():
         stream = stream_of(layer) if layer.visible else None
-        labels = timed_labels_of(layer) if layer.visible else None
         if stream is not None:
             stream.finish_views(PATIENCE)
-        if labels is not None:
-            labels.finish_reads(PATIENCE)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -43,17 +43,34 @@ _joins = threading.BoundedSemaphore(CORES)
 the main thread from Python."""
 
 
+class PixelStream(Protocol):
+    """What the views are of; see `ImageStream`.
+
+    Attributes
+    ----------
+    coarsest
+        Number of the coarsest level.
+    stepped_axes
+        Axes that a slider moves along, where they are not displayed.
+    """
+
+    coarsest: int
+    stepped_axes: frozenset[int]
+
+    @property
+    def drawn_views(self) -> tuple[StreamedView, ...]:
+        """Views that are on screen."""
+
+
 class StreamedView:
     """A rectangle of one level while its pixels come in.
 
     Parameters
     ----------
-    level, number, box
+    level, number, box, join
         See below.
     pixels
         Its true pixels; None where they have to be read.
-    join
-        See below.
 
     Attributes
     ----------
@@ -106,18 +123,22 @@ class StreamedView:
         level: LevelSource,
         number: int,
         box: Box,
-        pixels: Pixels | None = None,
         join: SectionJoin | None = None,
+        pixels: Pixels | None = None,
     ) -> None:
         self.level, self.number, self.box, self.join = level, number, box, join
-        self.token = level.array.token
+        self.token = level.token
         axes = () if join is None else join.axes
         self.chunks = tuple(
             level.shape[axis] if axis in axes else length
             for axis, length in enumerate(level.chunks)
         )
         if pixels is None:
-            pixels = self._fill_pixels()
+            # Zeros take no time until they are replaced.
+            pixels = np.zeros(box_shape(box), level.dtype)
+            if join is not None:
+                some = join.join(pixels[(slice(1),) * pixels.ndim])
+                pixels = np.zeros(join.shape_of(pixels.shape), some.dtype)
             self.missing = self._cells_from_centre()
         else:
             self.missing = {}
@@ -131,30 +152,14 @@ class StreamedView:
         self._based = False
         self._lock = threading.Lock()
 
-    def _fill_pixels(self) -> Pixels:
-        """Make pixels of the fill value."""
-        fill, dtype = self.level.array.fill_value, self.level.dtype
-        shape = box_shape(self.box)
-        if self.join is not None:
-            column = [n if i in self.join.axes else 1 for i, n in enumerate(shape)]
-            joined = self.join.join(np.full(column, fill, dtype))
-            fill, dtype = joined.flat[0], joined.dtype
-            shape = self.join.shape_of(shape)
-        # Zeros take no time until they are replaced.
-        pixels = np.zeros(shape, dtype)
-        if fill != 0:
-            pixels[...] = fill
-        return pixels
-
     def _cells_from_centre(self) -> dict[Cell, Box]:
         """List its chunks and their rectangles, those nearest to its centre first."""
-        centre = [(start + stop) / 2 for start, stop in self.box[-2:]]
-
-        def distance(area: Box) -> float:
-            return math.dist([(start + stop) / 2 for start, stop in area[-2:]], centre)
-
         areas = {cell: self.area_of(cell) for cell in cells_in(self.box, self.chunks)}
-        return dict(sorted(areas.items(), key=lambda item: distance(item[1])))
+
+        def distance(item: tuple[Cell, Box]) -> float:
+            return centre_distance(item[1], self.box)
+
+        return dict(sorted(areas.items(), key=distance))
 
     def _inside(self, area: Box) -> tuple[slice, ...]:
         """Give the slices of `pixels` that show a rectangle of the level."""
@@ -171,17 +176,11 @@ class StreamedView:
 
     def lacks_any(self, box: Box) -> bool:
         """Return whether true pixels of a box are not here."""
-        if self.is_whole:
-            return False
         common = intersect_boxes(box, self.box)
         return any(
             cell in self.missing or cell in self.failed
             for cell in cells_in(common, self.chunks)
         )
-
-    def note_absent(self) -> None:
-        """Note which chunks are absent, before the pixels are drawn."""
-        self.absent = frozenset(self.missing) | frozenset(self.failed)
 
     def fill_missing(self, others: Iterable[StreamedView]) -> None:
         """Show coarser pixels, and what was seen before, where pixels are missing."""
@@ -285,7 +284,7 @@ class StreamedView:
     def read_chunk(self, cell: Cell, report: Callable[[ChunkError], None]) -> Pixels:
         """Read a chunk as it is drawn, in a worker."""
         area = self.area_of(cell)
-        pixels = self.level.array.read(area, report, keep=self.keeps)
+        pixels = self.level.read_stored(area, report, self.keeps)
         if self.join is None:
             return pixels
         with _joins:
@@ -296,7 +295,7 @@ class StreamedView:
         if self.join is not None:
             return  # a worker has them as soon, and joins them
         for cell, area in tuple(self.missing.items()):
-            chunk = self.level.array.cached_chunk(cell)
+            chunk = self.level.cached_chunk(cell)
             if chunk is not None:
                 whole = tuple(
                     (at * size, (at + 1) * size)
@@ -314,15 +313,11 @@ class StreamedView:
         """Chunks that failed, and may come without a login."""
         return [cell for cell, at in self.failed.copy().items() if at < UNTIL_LOGIN]
 
-    def unlock_refused(self) -> bool:
-        """Let chunks that need a login be asked for again; return whether there are."""
-        refused = [cell for cell, at in self.failed.copy().items() if at == UNTIL_LOGIN]
-        self.failed.update(dict.fromkeys(refused, -UNTIL_LOGIN))
-        return bool(refused)
-
-    def unlock_failed(self) -> None:
-        """Let all chunks be asked for again that failed, however long ago."""
-        self.failed.update(dict.fromkeys(tuple(self.failed), -UNTIL_LOGIN))
+    def unlock_failed(self, since: float = 0.0) -> bool:
+        """Let chunks be asked for again that failed then or later; tell if any did."""
+        again = [cell for cell, at in self.failed.copy().items() if at >= since]
+        self.failed.update(dict.fromkeys(again, -UNTIL_LOGIN))
+        return bool(again)
 
     def retry_failed(self) -> None:
         """Let chunks be missing again that failed a while ago."""
@@ -333,6 +328,14 @@ class StreamedView:
             for cell in again:
                 del self.failed[cell]
                 self.missing[cell] = self.area_of(cell)
+
+
+def centre_distance(box: Box, other: Box) -> float:
+    """Return the distance of the centres of two boxes, in voxels of the last axes."""
+    return math.dist(
+        [(start + stop) / 2 for start, stop in box[-2:]],
+        [(start + stop) / 2 for start, stop in other[-2:]],
+    )
 
 
 def nearest_indices(

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from napari.utils.geometry import bounding_box_to_face_vertices
 
 from napari_ngff.viewer.private.napari_layers import world_transform
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from napari.components import ViewerModel
     from napari.layers import Layer
@@ -57,21 +58,14 @@ def visible_part(
         normal, middle = direction @ matrix, float(direction @ offset)
         half = size / camera.zoom / 2
         limits += [(normal, half - middle), (-normal, half + middle)]
-    high = np.array([float(shape[axis]) for axis in axes])
-    corners = [clip_face(face, limits) for face in box_faces(high)]
+    bounds = np.array([(0.0, float(shape[axis])) for axis in axes])
+    faces = bounding_box_to_face_vertices(bounds).values()
+    corners = [clip_face(face, limits) for face in faces]
     seen = np.concatenate([corner.reshape(-1, 3) for corner in corners])
     if not len(seen):
         return None
     low, high = seen.min(axis=0), seen.max(axis=0)
     return tuple((float(a), float(b)) for a, b in zip(low, high, strict=True))
-
-
-def box_faces(high: Any) -> Iterator[Any]:
-    """List the corners of the six faces of a box from 0 on, each in a circle."""
-    circle = np.array([(0, 0), (0, 1), (1, 1), (1, 0)])
-    for axis in range(3):
-        for side in (0, 1):
-            yield np.insert(circle, axis, side, axis=1) * high
 
 
 def clip_face(face: Any, limits: Sequence[tuple[Any, float]]) -> Any:

@@ -11,7 +11,6 @@ import threading
 import time
 import weakref
 from collections import deque
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,7 +21,7 @@ from napari_ngff.viewer.private.slicing import is_slicing
 from napari_ngff.viewer.services import settings
 from napari_ngff.viewer.services.unexpected import attempt_work
 from napari_ngff.viewer.services.window import Window
-from napari_ngff.viewer.streaming.level_mark import is_marked, show_levels
+from napari_ngff.viewer.streaming.level_mark import level_text
 from napari_ngff.viewer.streaming.prepared_volume import (
     VolumePlace,
     VolumeReading,
@@ -68,12 +67,6 @@ def displayed_axes(viewer: ViewerModel, layer: Layer) -> tuple[int, ...]:
     """List the axes of a layer that are displayed, in the order of its picture."""
     missing = viewer.dims.ndim - layer.ndim
     return tuple(axis - missing for axis in viewer.dims.displayed if axis >= missing)
-
-
-def volume_bytes(layer: Layer, level: int, axes: Sequence[int]) -> int:
-    """Count the bytes of a level in 3D, in memory or on the card, the larger ones."""
-    shape = level_shapes(layer)[level]
-    return math.prod(int(shape[axis]) for axis in axes) * voxel_bytes(layer)
 
 
 def voxel_bytes(layer: Layer) -> int:
@@ -186,20 +179,8 @@ _moved = [0.0]
 """When a camera moved last."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class VolumeTurn:
-    """A reading of a layer's volume; an earlier one is of no use.
-
-    Attributes
-    ----------
-    reading
-        What is read.
-    """
-
-    reading: VolumeReading
-
-
-_turns: weakref.WeakKeyDictionary[Any, VolumeTurn] = weakref.WeakKeyDictionary()
+_turns: weakref.WeakKeyDictionary[Any, VolumeReading] = weakref.WeakKeyDictionary()
+"""What is read of each layer; an earlier reading is of no use."""
 
 _readings: deque[tuple[Callable[[], Any], Callable[[Any], None]]] = deque()
 """What workers are to do, and what to call in the main thread with the result."""
@@ -241,7 +222,7 @@ def attend_volumes(viewer: ViewerModel, layer: Layer) -> None:
 
     def mark_level(event: Any = None) -> None:
         viewer = reference()
-        if viewer is not None and is_marked(viewer):
+        if viewer is not None:
             mark_levels(viewer)
 
     layer.events.depiction.connect(fit_again)
@@ -256,15 +237,15 @@ def forget_volume(layer: Layer) -> None:
     """Forget the volume of a layer that leaves its viewer."""
     _attended.discard(layer)
     _turns.pop(layer, None)
-    volume = drop_prepared(layer)
-    if volume is not None and volume.locks:
+    if drop_prepared(layer):
         unlock_level(layer)
 
 
 def mark_levels(viewer: ViewerModel) -> None:
     """Write on the canvas which levels are seen in 3D."""
     shown = [layer for layer in viewer.layers if layer in _attended and layer.visible]
-    show_levels(viewer, shown)
+    text = level_text(shown) if viewer.dims.ndisplay == 3 else ""
+    Window.current.show_mark(viewer, text)
 
 
 def note_camera() -> None:
@@ -278,9 +259,9 @@ def follow_camera(viewer: ViewerModel) -> None:
     if viewer.dims.ndisplay != 3 or not Window.current.has_workers:
         return
     for layer in viewer.layers:
-        volume, turn = prepared_of(layer), _turns.get(layer)
+        volume, reading = prepared_of(layer), _turns.get(layer)
         known = None if volume is None else volume.place
-        coming = None if turn is None else turn.reading.place
+        coming = None if reading is None else reading.place
         if not any(place is not None and place.is_part for place in (known, coming)):
             continue
         part = visible_part(viewer, layer, displayed_axes(viewer, layer))
@@ -296,20 +277,12 @@ def fit_at_rest(viewer: ViewerModel) -> None:
     if viewer in _followed:
         return
     _followed.add(viewer)
-    reference = weakref.ref(viewer)
 
     def wait() -> None:
         while is_moving():
             time.sleep(CAMERA_REST / 4)
 
-    def done(_: Any) -> None:
-        viewer = reference()
-        if viewer is not None:
-            _followed.discard(viewer)
-            if Window.current.is_open(viewer):
-                fit_volumes(viewer)
-
-    Window.current.run_work(wait, done)
+    Window.current.run_work(wait, fit_answer(viewer))
 
 
 def fit_soon(viewer: ViewerModel) -> None:
@@ -317,7 +290,7 @@ def fit_soon(viewer: ViewerModel) -> None:
     if not is_slicing():
         fit_volumes(viewer)
     elif Window.current.has_workers:
-        Window.current.run_work(lambda: None, lambda _: fit_volumes(viewer))
+        Window.current.run_work(lambda: None, fit_answer(viewer))
 
 
 def fit_when_calm(viewer: ViewerModel) -> None:
@@ -325,15 +298,22 @@ def fit_when_calm(viewer: ViewerModel) -> None:
     if not Window.current.has_workers or viewer.dims.ndisplay != 3:
         fit_volumes(viewer)
         return
+    _readings.append((lambda: wait_for_calm(lambda: False), fit_answer(viewer)))
+    read_next()
+
+
+def fit_answer(viewer: ViewerModel) -> Callable[[Any], None]:
+    """Give what calls `fit_volumes` after a wait, unless the window was closed."""
     reference = weakref.ref(viewer)
 
-    def done(_: Any) -> None:
+    def answer(_: Any) -> None:
         viewer = reference()
-        if viewer is not None and Window.current.is_open(viewer):
-            fit_volumes(viewer)
+        if viewer is not None:
+            _followed.discard(viewer)
+            if Window.current.is_open(viewer):
+                fit_volumes(viewer)
 
-    _readings.append((lambda: wait_for_calm(lambda: False), done))
-    read_next()
+    return answer
 
 
 def fit_volumes(viewer: ViewerModel) -> None:
@@ -357,7 +337,12 @@ def fit_volumes(viewer: ViewerModel) -> None:
         else:
             _turns.pop(layer, None)
     budget = budget_of(viewer)
-    wanted = [volume_bytes(layer, 0, axes) for layer, axes in shown]
+    # Bytes of the finest levels, in memory or on the card, the larger ones.
+    wanted = [
+        math.prod(int(level_shapes(layer)[0][axis]) for axis in axes)
+        * voxel_bytes(layer)
+        for layer, axes in shown
+    ]
     shares = share_budget(wanted, budget.memory)
     for (layer, _), share in zip(shown, shares, strict=True):
         show_finest(viewer, layer, TextureBudget(share, budget.side))
@@ -367,10 +352,7 @@ def leave_volume(layer: Layer) -> None:
     """Forget the volume of a layer, and let the zoom choose the level again."""
     _turns.pop(layer, None)
     _refused.pop(layer, None)
-    volume = drop_prepared(layer)
-    # Only the level that was locked here; another one was chosen by the user meanwhile.
-    locked = None if volume is None or not volume.locks else volume.place.level
-    if locked is not None and layer.locked_data_level == locked:
+    if drop_prepared(layer):
         layer.locked_data_level = None
 
 
@@ -422,16 +404,16 @@ def start_reading(viewer: ViewerModel, layer: Layer, place: VolumePlace) -> None
     """Have a volume read in a worker, and shown when the camera rests."""
     reading = VolumeReading.of_layer(layer, place)
     before = _turns.get(layer)
-    if before is not None and before.reading.is_same(reading):
+    if before is not None and before.is_same(reading):
         return
     if _refused.get(layer) == place:
         return
-    turn = _turns[layer] = VolumeTurn(reading)
+    _turns[layer] = reading
     reference, viewer_reference = weakref.ref(layer), weakref.ref(viewer)
 
     def is_left() -> bool:
         layer = reference()
-        return layer is None or _turns.get(layer) is not turn
+        return layer is None or _turns.get(layer) is not reading
 
     def read() -> Any:
         # Else the first picture, and the camera, would share the processor with it.

@@ -66,9 +66,15 @@ def put_prepared(layer: Layer, volume: PreparedVolume) -> None:
     _prepared[layer] = volume
 
 
-def drop_prepared(layer: Layer) -> PreparedVolume | None:
-    """Forget the volume of a layer, and return it."""
-    return _prepared.pop(layer, None)
+def drop_prepared(layer: Layer) -> bool:
+    """Forget the volume of a layer; return whether its level is still locked for it."""
+    volume = _prepared.pop(layer, None)
+    # Another level was chosen by the user meanwhile.
+    return (
+        volume is not None
+        and volume.locks
+        and bool(layer.locked_data_level == volume.place.level)
+    )
 
 
 def prepared_of(layer: Layer) -> PreparedVolume | None:
@@ -105,8 +111,7 @@ def make_request(reference: weakref.ref[Layer], usual: Any, **asked: Any) -> Any
             layer.corner_pixels = corners_of(volume.place)
             look = LabelLook.of_layer(layer)
             return REQUESTS[usual](**asked, volume=volume, look=look)
-        drop_prepared(layer)
-        if volume.locks and layer.locked_data_level == volume.place.level:
+        if drop_prepared(layer):
             unlock_level(layer)
             coarsest, data = len(layer.data) - 1, asked["data_at_thumbnail_level"]
             asked.update(data_level=coarsest, data_at_data_level=data)
@@ -134,10 +139,9 @@ def unlock_level(layer: Layer) -> None:
 
 def release_volume(layer: Layer) -> None:
     """Show the coarsest level in place of a volume; other events follow later."""
-    volume = drop_prepared(layer)
-    if volume is None:
+    if prepared_of(layer) is None:
         return
-    if volume.locks and layer.locked_data_level == volume.place.level:
+    if drop_prepared(layer):
         with layer.events.locked_data_level.blocker():
             unlock_level(layer)
     layer.refresh(extent=False)

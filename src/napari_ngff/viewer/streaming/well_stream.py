@@ -6,7 +6,7 @@ import time
 import weakref
 from typing import TYPE_CHECKING
 
-from napari_ngff.plate.mosaic_level import MosaicLevel
+from napari_ngff.store.arrays.boxes import enclose_boxes, intersect_boxes
 from napari_ngff.viewer.private.napari_layers import forget_thumbnail
 from napari_ngff.viewer.private.slicing import is_slicing
 from napari_ngff.viewer.services.unexpected import attempt_work
@@ -48,7 +48,7 @@ class WellStream:
         self._finished = finished
         # By level and plane: of each, what was asked for last, see `_join_boxes`.
         self._wanted: dict[Asked, tuple[MosaicLevel, Box]] = {}
-        self._tiles: list[weakref.ref[WellCells]] = []
+        self._tiles: weakref.WeakSet[WellCells] = weakref.WeakSet()
         self._running = False
         self._end = 0.0
         # What was drawn since nothing was left to do.
@@ -66,22 +66,21 @@ class WellStream:
         if Window.current.has_workers:
             for well_cells in tiles:
                 well_cells.defer = self._defer_drawing
-                self._tiles.append(weakref.ref(well_cells))
+                self._tiles.add(well_cells)
 
     def close(self) -> None:
         """Stop drawing."""
         self._wanted.clear()
         self._drawn_once.clear()
-        for reference in self._tiles:
-            tiles = reference()
-            if tiles is not None:
-                tiles.defer = None
+        for tiles in self._tiles:
+            tiles.defer = None
         self._tiles.clear()
 
     def _defer_drawing(self, level: MosaicLevel, box: Box) -> bool:
         if not is_slicing():
             return False  # code that asks for data gets them whole
-        if any(_holds_box(drawn, box) for drawn in self._drawn_once.get(id(level), ())):
+        drawn = self._drawn_once.get(id(level), ())
+        if any(intersect_boxes(one, box) == box for one in drawn):
             # There is no room for all that is in view: else this would go on for ever.
             return False
         key = id(level), box[:-2]
@@ -136,20 +135,13 @@ class WellStream:
             self._finished()
 
 
-def _holds_box(box: Box, part: Box) -> bool:
-    pairs = zip(box, part, strict=True)
-    return all(a <= c and d <= b for (a, b), (c, d) in pairs)
-
-
 def _join_boxes(whole: Box, piece: Box) -> Box:
     """Add a piece to what it touches: labels are asked for one chunk at a time.
 
     One that lies elsewhere is of another view, and counts alone.
     """
-    pairs = list(zip(whole, piece, strict=True))
-    if not all(a <= d and c <= b for (a, b), (c, d) in pairs):
-        return piece
-    return tuple((min(a, c), max(b, d)) for (a, b), (c, d) in pairs)
+    touches = all(start <= stop for start, stop in intersect_boxes(whole, piece))
+    return enclose_boxes([whole, piece]) if touches else piece
 
 
 def reread_layer(layer: Layer) -> None:
