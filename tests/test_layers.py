@@ -32,6 +32,22 @@ LAYERS = (
     ("__main__",),
 )
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
+VIEWER_LAYERS = (
+    ("private",),
+    ("services",),
+    ("plans",),
+    ("streaming",),
+    ("layers",),
+    ("saving",),
+    ("painting",),
+    ("annotations",),
+    ("browsing",),
+    ("session",),
+    ("reader", "first_saves", "bridge", "composing", "inspecting"),
+    ("converting", "samples"),
+)
+"""The same within ``viewer``: its folders, and the modules beside them."""
+VIEWER_RANK = {name: rank for rank, names in enumerate(VIEWER_LAYERS) for name in names}
 QT = ("qtpy", "superqt", "magicgui", "PyQt5", "PyQt6", "PySide2", "PySide6")
 QT_IN_NAPARI = ("napari.qt", "napari._qt", "napari_ngff.viewer.private.visuals")
 LONGEST = 600
@@ -102,6 +118,16 @@ def within(name: str, packages: tuple[str, ...]) -> bool:
     )
 
 
+def upward_in_viewer(path: str, name: str) -> list[str]:
+    """What a module of ``viewer`` imports from beside or above its own folder."""
+    if not (path.startswith("viewer/") and within(name, ("napari_ngff.viewer",))):
+        return []
+    own, other = path.split("/")[1].removesuffix(".py"), [*name.split("."), ""][2]
+    if other == own or VIEWER_RANK.get(other, len(VIEWER_RANK)) < VIEWER_RANK[own]:
+        return []
+    return [f"viewer/{own} imports {other or 'all of viewer'}"]
+
+
 def violations(path: str, text: str) -> list[str]:
     """What a module, `path` below ``napari_ngff``, does against the architecture."""
     found = handmade(path, text)
@@ -114,6 +140,7 @@ def violations(path: str, text: str) -> list[str]:
             other = other if other in RANK else "__init__"
             if other != own and RANK[other] >= RANK[own]:
                 found.append(f"{own} imports {other}")
+        found += upward_in_viewer(path, name)
         if within(name, (*QT, *QT_IN_NAPARI)) and RANK[own] < RANK["widgets"]:
             found.append(f"{own} imports Qt: {name}")
         if within(name, ("napari", "vispy")) and RANK[own] < RANK["viewer"]:
@@ -159,6 +186,18 @@ def test_module_keeps_to_its_layer(module: Path) -> None:
             "viewer/session.py",
             "from napari_ngff.widgets.browser.browser_dock import Browser",
         ),
+        ("viewer/private/lost.py", "import napari_ngff.viewer.services.window"),
+        (
+            "viewer/saving/layer_saver.py",
+            "if TYPE_CHECKING:\n    from napari_ngff.viewer.painting import paint",
+        ),
+        (
+            "viewer/painting/paint.py",
+            "def f():\n    from napari_ngff.viewer.session import session_of",
+        ),
+        ("viewer/browsing/browser.py", "from napari_ngff.viewer import session"),
+        ("viewer/browsing/browser.py", "from napari_ngff import viewer"),
+        ("viewer/reader.py", "from napari_ngff.viewer.bridge.work_region import WORK"),
         ("widgets/browser/browser_dock.py", "from napari_ngff.cli import main"),
         ("commands/check.py", "from napari_ngff.cli import main"),
         ("cli.py", "from napari_ngff.plugin import read"),
@@ -203,6 +242,8 @@ def test_violation_is_seen(path: str, text: str) -> None:
         ),
         ("labels/canvas.py", "from napari_ngff.errors import OMEZarrError"),
         ("viewer/session.py", "from napari.layers import Labels"),
+        ("viewer/painting/paint.py", "from napari_ngff.viewer.painting import brush"),
+        ("viewer/painting/paint.py", "from napari_ngff.viewer.layers import contrast"),
         (
             "widgets/browser/browser_dock.py",
             "from napari.qt.threading import thread_worker",
@@ -227,6 +268,17 @@ def test_every_module_has_a_layer() -> None:
     names = {path.stem for path in (SOURCE / "napari_ngff").glob("*.py")}
     names |= {path.name for path in (SOURCE / "napari_ngff").iterdir() if path.is_dir()}
     assert names - {"__pycache__"} <= set(RANK)
+
+
+def test_everything_in_the_viewer_has_a_layer() -> None:
+    """Also in the table of docs/contributing.md, in the same order."""
+    names = {path.stem for path in (SOURCE / "napari_ngff/viewer").iterdir()}
+    assert names - {"__init__", "__pycache__"} == set(VIEWER_RANK)
+    guide = (TESTS.parent / "docs/contributing.md").read_text(encoding="utf-8")
+    _, _, section = guide.partition("### Folders of `viewer/`")
+    rows = re.findall(r"^\| (`.+?`) \| .+ \|$", section.partition("\n### ")[0], re.M)
+    listed = [tuple(re.findall(r"`(\w+)(?:/|\.py)`", row)) for row in rows]
+    assert listed == list(VIEWER_LAYERS)
 
 
 def test_every_import_is_a_declared_dependency() -> None:
