@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from napari_ngff.store.write.fsync import flush_open_file
 from napari_ngff.store.write.named_errors import name_errors
-from napari_ngff.store.write.replace_file import temporary_folder
+from napari_ngff.store.write.replace_file import temporary_folder, write_whole
 
 if TYPE_CHECKING:
     from typing import IO
@@ -40,16 +40,12 @@ class AppendLog:
             Where there is no room. The file is cut back to its old end, now or by the
             next call.
         """
-        # A view, so that nothing is copied if the system takes the record in several
-        # writes.
-        unwritten = memoryview(record)
         with name_errors(self._place):
             # What an earlier call could not cut off.
             self._cut_unfinished()
             self._file.seek(0, os.SEEK_END)
             try:
-                while unwritten:
-                    unwritten = unwritten[self._file.write(unwritten) :]
+                write_whole(self._file, record)
             except BaseException:
                 with suppress(OSError):
                     self._cut_unfinished()

@@ -17,6 +17,8 @@ from contextlib import suppress
 from dataclasses import replace as replaced
 from typing import TYPE_CHECKING
 
+from typing_extensions import override
+
 from napari_ngff.errors import (
     ConflictError,
     NodeNotFoundError,
@@ -326,21 +328,19 @@ class ArchiveTransaction(WaitingTransaction):
 
     # Reading.
 
+    @override
     def find_revision(self, key: str) -> Revision | None:
         """Return the revision of an object; see `Transaction.find_revision`.
 
         Changes by other programs count, unless objects wait here.
         """
         with self._lock:
-            if key in self._staged:
-                staged = self._staged[key]
-                return None if staged is None else staged.revision
-            if not self._staged:
+            if not self._waiting:
                 # The file may be missing or incomplete while another program writes it:
                 # reading continues in the old one, and `commit` raises.
                 with suppress(OMEZarrError):
                     self._reopen_changed()
-            return self._stored_revision(key)
+            return super().find_revision(key)
 
     def _reopen_changed(self) -> None:
         """Open the archive again if another program replaced it.
@@ -360,28 +360,32 @@ class ArchiveTransaction(WaitingTransaction):
 
     # Writing.
 
+    @override
     def replace_tree(
         self, path: str, entry: str = "", documents: Sequence[str] = ()
     ) -> WaitingTree:
-        """Begin a group that replaces another; see `Transaction`."""
         above, _, name = path.rpartition("/")
         # Beside, so that the old group can still be read while the new one is made.
         return WaitingTree(self, path, join_key(above, f".{name}.new"), documents)
 
+    @override
     def make_tree(
         self, path: str, entry: str = "", documents: Sequence[str] = ()
     ) -> WaitingTree:
         """Begin a new group; an old one of its path is removed."""
         return WaitingTree(self, path, path, ())
 
+    @override
     def recover(self, path: str) -> None:
         """Remove unfinished files of ended processes beside the archive."""
         remove_left(os.path.dirname(self.path))
 
+    @override
     def remove_leftovers(self, prefix: str, dead: Collection[str] = ()) -> None:
         """Remove unfinished files of killed processes beside the archive."""
         remove_left(os.path.dirname(self.path))
 
+    @override
     def commit(self, goes_on: GoesOn | None = None) -> bool:
         """Write the archive with all that waits; see `Transaction.commit`.
 
@@ -400,7 +404,7 @@ class ArchiveTransaction(WaitingTransaction):
         with turn_lock(self.path):
             # Again, if another program replaced the archive while the new one was
             # written.
-            while self._staged:
+            while self._waiting:
                 self._drop_conflicts()
                 self._secure_all()
                 done = self._write_archive(goes_on)
@@ -412,17 +416,19 @@ class ArchiveTransaction(WaitingTransaction):
         """Drop objects that other programs have changed in the archive."""
         with self._lock:
             self._reopen_changed()
+        replaced = self._find_replaced()
+        with self._lock:
             # An object may be ours already, if an earlier commit failed after the
             # rename.
-            replaced = self._find_replaced()
             changed = [
                 key
-                for key, base in self._bases.items()
+                for key, waiting in self._waiting.items()
                 if key.startswith(replaced)
-                or self._stored_revision(key) not in (base, self.readable_revision(key))
+                or self._stored_revision(key)
+                not in (waiting.before, self.source.find_revision(key))
             ]
             for key in changed:
-                del self._staged[key], self._bases[key]
+                del self._waiting[key]
         if changed:
             more = f" and {len(changed) - 1} more" if changed[1:] else ""
             raise ConflictError(
@@ -430,22 +436,15 @@ class ArchiveTransaction(WaitingTransaction):
                 " it was read. It is left as it is, and nothing else is saved."
             )
 
-    def _find_replaced(self) -> tuple[str, ...]:
-        """Find the arrays whose documents are others by now; paths with a slash."""
-        return tuple(
-            f"{key.rpartition('/')[0]}/"
-            for key, data in self._documents.items()
-            if key not in self._staged and self.stored.get(key) != data
-        )
-
     def _write_archive(self, goes_on: GoesOn | None) -> bool | None:
         """Write the new archive; None if the old one was changed meanwhile."""
         with self._lock:
-            keys = tuple(self._staged)
-            staged = {self.archive.entry_name(k): v for k, v in self._staged.items()}
+            keys = tuple(self._waiting)
+            entry_name = self.archive.entry_name
+            staged = {entry_name(k): v.content for k, v in self._waiting.items()}
         # With what waits: the version in the comment has to be that of the new
         # document.
-        root = self.get("zarr.json")
+        root = self.source.get("zarr.json")
         done = rewrite_archive(self.path, self.archive.archive, staged, root, goes_on)
         if not done:
             return done

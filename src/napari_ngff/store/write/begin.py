@@ -12,7 +12,6 @@ from napari_ngff.store.sources.zip_source import ZipSource
 from napari_ngff.store.write.archive_transaction import ArchiveTransaction
 from napari_ngff.store.write.bucket_transaction import ObjectTransaction
 from napari_ngff.store.write.folder_transaction import FolderTransaction
-from napari_ngff.store.write.transaction import TransactionSource
 
 if TYPE_CHECKING:
     from napari_ngff.store.sources.source import Source
@@ -49,8 +48,8 @@ def begin_transaction(source: Source) -> Transaction:
     """
     # A source that has waiting objects must be changed by the transaction that holds
     # them.
-    if isinstance(source, TransactionSource):
-        transaction: Transaction = source.transaction
+    transaction: Transaction | None = getattr(source, "transaction", None)
+    if transaction is not None:
         return transaction
     if isinstance(source, FolderSource):
         return FolderTransaction(source.root)

@@ -12,6 +12,8 @@ from contextlib import contextmanager, suppress
 from hashlib import md5
 from typing import TYPE_CHECKING, Any
 
+from typing_extensions import override
+
 from napari_ngff.errors import (
     AccessError,
     ConflictError,
@@ -190,18 +192,15 @@ def _named_errors(address: str, seconds: float) -> Iterator[None]:
 class UnlistedTree(WaitingTree):
     """New labels of a bucket: stored object by object, and listed last."""
 
-    def __init__(
-        self, transaction: ObjectTransaction, path: str, documents: Sequence[str]
-    ) -> None:
-        super().__init__(transaction, path, path, documents)
-        self._bucket_transaction = transaction
+    _transaction: ObjectTransaction
 
+    @override
     def abandon(self) -> None:
         """Remove what a failed commit has stored of it."""
         self.close()
         # If the server refuses, `recover` does it when the process has ended.
         with suppress(OSError):
-            self._bucket_transaction.take_back(self._path)
+            self._transaction.take_back(self._path)
 
 
 class ObjectTransaction(WaitingTransaction):
@@ -218,10 +217,12 @@ class ObjectTransaction(WaitingTransaction):
         self._marks: list[str] = []
         self._conflicts: list[str] = []
 
-    def _revision_of(self, staged: StagedObject) -> Revision:
+    @override
+    def revision_of(self, staged: StagedObject) -> Revision:
         # The MD5, not the CRC-32 that staged objects carry: S3 has it as the tag.
         return revision_of(staged.read_part(slice(0, staged.length)))
 
+    @override
     def replace_tree(
         self, path: str, entry: str = "", documents: Sequence[str] = ()
     ) -> WaitingTree:
@@ -232,6 +233,7 @@ class ObjectTransaction(WaitingTransaction):
         )
         raise UnsupportedError(msg)
 
+    @override
     def make_tree(
         self, path: str, entry: str = "", documents: Sequence[str] = ()
     ) -> WaitingTree:
@@ -241,7 +243,7 @@ class ObjectTransaction(WaitingTransaction):
             taken = f"{self.root}/{path} already exists, and is not replaced in an"
             raise NameTakenError(f"{taken} object store.", name, f"{name}-2")
         self._marks.append(join_key(above, f".{name}.{self.token}{SUFFIX}"))
-        return UnlistedTree(self, path, documents)
+        return UnlistedTree(self, path, path, documents)
 
     def take_back(self, path: str) -> None:
         """Remove a new group of which a commit has stored only some objects."""
@@ -259,6 +261,7 @@ class ObjectTransaction(WaitingTransaction):
         # Last: without it nobody knows of the objects.
         self.bucket.delete_object(mark, self.bucket.find_revision(mark))
 
+    @override
     def recover(self, path: str) -> None:
         """Remove labels that an ended process of this computer put and never listed."""
         self.bucket.forget_lists()
@@ -279,9 +282,11 @@ class ObjectTransaction(WaitingTransaction):
                 return list(parse_json(raw).get("labels", ()))
         return []
 
+    @override
     def remove_leftovers(self, prefix: str, dead: Collection[str] = ()) -> None:
         """Do nothing: objects are put as a whole."""
 
+    @override
     def commit(self, goes_on: GoesOn | None = None) -> bool:
         """Put what waits; see `Transaction.commit`.
 
@@ -292,7 +297,7 @@ class ObjectTransaction(WaitingTransaction):
         AccessError, OSError
             Where the server refuses, or is not reached. Objects continue to wait.
         """
-        if not self._staged:
+        if not self._waiting:
             return True
         # The journal and the before-images are on the disk before the first object is
         # replaced.
@@ -301,10 +306,10 @@ class ObjectTransaction(WaitingTransaction):
 
         for mark in self._marks:
             self.bucket.put_object(mark, b"", None)
-        total = len(self._staged)
+        total = len(self._waiting)
         try:
             for step in self._order_steps():
-                done = total - len(self._staged)
+                done = total - len(self._waiting)
                 if goes_on is not None and not goes_on(done, total):
                     return False
                 # All of a step are stored before the next step begins: documents name
@@ -320,7 +325,7 @@ class ObjectTransaction(WaitingTransaction):
             # All is there. A mark that the server keeps now is removed by `recover`.
             with suppress(OSError):
                 self.bucket.delete_object(mark, self.bucket.find_revision(mark))
-        keys = tuple(self._staged)
+        keys = tuple(self._waiting)
         self._forget_waiting()
         announce_lists(self.root, keys)
         return True
@@ -331,33 +336,34 @@ class ObjectTransaction(WaitingTransaction):
         # and chunks of removed arrays.
         gone = {
             key.rpartition("/")[0]
-            for key, staged in self._staged.items()
-            if staged is None and _is_document(key)
+            for key, waiting in self._waiting.items()
+            if waiting.content is None and _is_document(key)
         }
         steps: dict[tuple[int, int], list[str]] = {}
-        for key, staged in self._staged.items():
+        for key, waiting in self._waiting.items():
+            is_removed = waiting.content is None
             depth = key.count("/")
             if not _is_document(key):
                 last = any(key.startswith(f"{folder}/") for folder in gone)
-                step = (3, 0) if last and staged is None else (0, 0)
+                step = (3, 0) if last and is_removed else (0, 0)
             else:
                 # An array before its group, and that before the list of labels above.
-                step = (1, -depth) if staged is not None else (2, depth)
+                step = (2, depth) if is_removed else (1, -depth)
             steps.setdefault(step, []).append(key)
         return [steps[step] for step in sorted(steps)]
 
     def _save_object(self, key: str) -> None:
-        staged: StagedObject | None = self._staged[key]
+        waiting = self._waiting[key]
         try:
-            if staged is None:
-                self.bucket.delete_object(key, self._bases[key])
+            if (staged := waiting.content) is None:
+                self.bucket.delete_object(key, waiting.before)
             else:
                 data = staged.read_part(slice(0, staged.length))
-                self.bucket.put_object(key, data, self._bases[key])
+                self.bucket.put_object(key, data, waiting.before)
         except ConflictError as error:
             self._conflicts.append(str(error))
         with self._lock:
-            del self._staged[key], self._bases[key]
+            del self._waiting[key]
 
 
 def revision_of(data: bytes) -> Revision:

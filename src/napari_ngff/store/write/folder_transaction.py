@@ -12,16 +12,16 @@ import shutil
 import threading
 import time
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from typing_extensions import override
 
 from napari_ngff.errors import ConflictError
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.sources.revision import Revision
-from napari_ngff.store.threads import share_work
 from napari_ngff.store.write.file_lock import take_turn
-from napari_ngff.store.write.fsync import flush_file, flush_folder
+from napari_ngff.store.write.fsync import flush_all, flush_file, flush_folder
 from napari_ngff.store.write.label_list_watch import announce_lists
 from napari_ngff.store.write.named_errors import name_errors
 from napari_ngff.store.write.replace_file import (
@@ -33,7 +33,8 @@ from napari_ngff.store.write.replace_file import (
 from napari_ngff.store.write.replace_tree import TreeReplacement, recover_trees
 from napari_ngff.store.write.transaction import (
     NOTHING,
-    TransactionSource,
+    Transaction,
+    WaitingObject,
     conflict_text,
 )
 from napari_ngff.store.write.writer_token import is_left, new_token
@@ -52,20 +53,8 @@ MOST_WAITING = 1024
 LONGEST_WAIT = 20.0
 """Seconds that an object waits at most, while others are put."""
 
-FLUSHERS = 16
-"""Files that are flushed at once."""
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _WaitingFile:
-    """An object that waits: key of its unfinished file, None to remove it."""
-
-    aside: str | None
-    before: Revision | None
-    secure: Secure | None
-
-
-class FolderTransaction:
+class FolderTransaction(Transaction):
     """Change the objects below `root`, a path without a trailing separator.
 
     Two threads must not put the same object at once. Where many objects wait, or for
@@ -73,36 +62,28 @@ class FolderTransaction:
     """
 
     saves_together = False
-    wants_shards = False
+    # Keys of unfinished files.
+    _waiting: dict[str, WaitingObject[str]]
 
     def __init__(self, root: str) -> None:
-        self.root = root
+        super().__init__(root)
         self.token = new_token()
         # Path of a new tree -> key of the folder aside in which it is made.
         self.redirected: dict[str, str] = {}
         self.moving = threading.Lock()
         self.moves = 0  # odd while a tree or an object is being renamed
-        self._waiting: dict[str, _WaitingFile] = {}
-        self._expected: dict[str, Revision | None] = {}
-        self._documents: dict[str, Buffer] = {}
         # Folders that got a new folder inside, to be flushed with the next objects.
         self._made: set[str] = set()
         self._since = 0.0
         self._conflicts: list[str] = []
-        self._lock = threading.Lock()
         self._turn = threading.Lock()
 
     # Reading.
 
     @property
+    @override
     def source(self) -> FolderSource:
-        """The folder, with the objects that wait."""
         return _FolderView(self, self._waiting)
-
-    @property
-    def uncommitted(self) -> bool:
-        """Return whether something waits."""
-        return bool(self._waiting)
 
     def find_path(self, key: str) -> str:
         """Return the path of an object, which may be aside; see `make_tree`."""
@@ -111,10 +92,6 @@ class FolderTransaction:
             if key.startswith(path) and key[len(path) : len(path) + 1] in ("", "/"):
                 return f"{self.root}/{aside}{key[len(path) :]}"
         return f"{self.root}/{key}"
-
-    def find_revision(self, key: str) -> Revision | None:
-        """Return the revision that an object has, or will have."""
-        return self.source.find_revision(key)
 
     @contextmanager
     def mark_move(self) -> Iterator[None]:
@@ -128,21 +105,8 @@ class FolderTransaction:
 
     # Writing.
 
-    def expect_revision(self, key: str, revision: Revision | None) -> None:
-        """Replace an object only if it still has this revision then."""
-        if self.find_revision(key) != revision:
-            raise ConflictError(conflict_text(self.find_path(key)))
-        with self._lock:
-            if key not in self._waiting:
-                self._expected[key] = revision
-
-    def expect_document(self, key: str, data: Buffer) -> None:
-        """Save chunks of an array only if its document is still the same then."""
-        with self._lock:
-            self._documents[key] = data
-
+    @override
     def put(self, key: str, data: Buffer, secure: Secure | None = None) -> None:
-        """Write an object aside; see `Transaction.put`."""
         before = self._revision_before(key)
         path = self.find_path(key)
         # First without its folder: making each anew costs a call for every chunk.
@@ -151,9 +115,8 @@ class FolderTransaction:
         except FileNotFoundError:
             self._make_folder(os.path.dirname(path))
             aside = write_aside(path, data, self.token, flush=False)
-        self._add_waiting(
-            key, _WaitingFile(aside[len(self.root) + 1 :], before, secure)
-        )
+        key_aside = aside[len(self.root) + 1 :]
+        self._add_waiting(key, WaitingObject(key_aside, before, secure))
 
     def _make_folder(self, folder: str) -> None:
         """Make a folder, and note the folders to flush because of it."""
@@ -168,47 +131,29 @@ class FolderTransaction:
         with self._lock:
             self._made.update(os.path.dirname(path) for path in missing)
 
-    def delete(self, key: str, secure: Secure | None = None) -> None:
-        """Let the removal of an object wait."""
-        before = self._revision_before(key)
-        if before is not None or key in self._waiting:
-            self._add_waiting(key, _WaitingFile(None, before, secure))
-
-    def _revision_before(self, key: str) -> Revision | None:
-        with self._lock:
-            waiting = self._waiting.get(key)
-            # What waits replaces the same stored object as before: the first revision
-            # counts.
-            if waiting is not None:
-                return waiting.before
-            if key in self._expected:
-                return self._expected.pop(key)
+    @override
+    def _stored_revision(self, key: str) -> Revision | None:
         return Revision.of_file(self.find_path(key))
 
-    def _add_waiting(self, key: str, file: _WaitingFile) -> None:
+    @override
+    def _add_waiting(self, key: str, waiting: WaitingObject[str]) -> None:
         now = time.monotonic()
         with self._lock:
             if not self._waiting:
                 self._since = now
-            older = self._waiting.get(key)
-            self._waiting[key] = file
-            enough = (
-                len(self._waiting) >= MOST_WAITING or now - self._since > LONGEST_WAIT
-            )
-        if older is not None:
-            # Outside of the lock: removing a file may take long on a network.
-            self._remove_aside(older)
+        super()._add_waiting(key, waiting)
         # A long save must not lose all of it to a loss of power.
-        if enough:
+        if len(self._waiting) >= MOST_WAITING or now - self._since > LONGEST_WAIT:
             self.place_waiting()
 
-    def _remove_aside(self, file: _WaitingFile) -> None:
-        if file.aside is not None:
+    @override
+    def _drop_content(self, waiting: WaitingObject[str]) -> None:
+        if waiting.content is not None:
             with suppress(OSError):
-                os.unlink(f"{self.root}/{file.aside}")
+                os.unlink(f"{self.root}/{waiting.content}")
 
+    @override
     def put_document(self, key: str, data: Buffer) -> None:
-        """Replace a document at once, unless another program changed it."""
         path = f"{self.root}/{key}"
         with self._lock:
             # False is "any revision", None is "no file".
@@ -217,6 +162,7 @@ class FolderTransaction:
             raise ConflictError(conflict_text(path))
         announce_lists(self.root, [key])
 
+    @override
     def remove_below(self, path: str) -> None:
         """Remove a folder as far as the system allows, and objects that wait below
         it.
@@ -225,34 +171,29 @@ class FolderTransaction:
         self.drop_waiting(path)
         shutil.rmtree(self.find_path(path), ignore_errors=True)
 
-    def drop_waiting(self, path: str = "") -> None:
-        """Drop the objects that wait below a folder; see `Transaction`."""
-        base = f"{path}/" if path else ""
-        with self._lock:
-            for key in [key for key in self._waiting if key.startswith(base)]:
-                self._remove_aside(self._waiting.pop(key))
-
+    @override
     def take_turn(self) -> AbstractContextManager[None]:
-        """Change documents one after another; see `file_lock.take_turn`."""
         return take_turn(self.root)
 
+    @override
     def replace_tree(
         self, path: str, entry: str = "", documents: Sequence[str] = ()
     ) -> TreeReplacement:
-        """Begin a folder that replaces another; see `Transaction`."""
         with name_errors(f"{self.root}/{path}"):
             return TreeReplacement(self, path, entry, documents)
 
+    @override
     def make_tree(
         self, path: str, entry: str = "", documents: Sequence[str] = ()
     ) -> RedirectedTree:
-        """Begin a new folder; see `Transaction.make_tree`."""
-        return RedirectedTree(self, path, self.replace_tree(path, entry, documents))
+        with name_errors(f"{self.root}/{path}"):
+            return RedirectedTree(self, path, entry, documents)
 
+    @override
     def recover(self, path: str) -> None:
-        """Finish or undo what ended processes left; see `recover_trees`."""
         recover_trees(self, path)
 
+    @override
     def remove_leftovers(self, prefix: str, dead: Collection[str] = ()) -> None:
         """Remove unfinished files of killed processes, in all folders below; see
         `is_left`.
@@ -265,8 +206,8 @@ class FolderTransaction:
                     if is_left(path, dead):
                         os.unlink(path)
 
+    @override
     def commit(self, goes_on: GoesOn | None = None) -> bool:
-        """Flush and rename what waits; see `Transaction.commit`."""
         self.place_waiting()
         with self._lock:
             self._documents.clear()
@@ -286,12 +227,12 @@ class FolderTransaction:
             # restore what the renames replace.
             flushes: list[Callable[[], None]] = [*secured]
             flushes += [
-                partial(self._flush_waiting, key, file.aside)
+                partial(self._flush_waiting, key, file.content)
                 for key, file in waiting
-                if file.aside is not None
+                if file.content is not None
             ]
             # All at once, so that the disk is waited for once.
-            _call_all(flushes)
+            flush_all(flushes)
             folders = set()
             try:
                 # Another process of this package must not rename between the comparison
@@ -308,24 +249,14 @@ class FolderTransaction:
                 # Also after an error: the names that were given must survive.
                 with self._lock:
                     made, self._made = self._made, set()
-                _call_all(partial(flush_folder, folder) for folder in folders | made)
+                flush_all(partial(flush_folder, folder) for folder in folders | made)
 
-    def _find_replaced(self) -> tuple[str, ...]:
-        """Find the arrays whose documents are others by now; paths with a slash."""
-        with self._lock:
-            documents = list(self._documents.items())
-        return tuple(
-            f"{key.rpartition('/')[0]}/"
-            for key, data in documents
-            if self.source.get(key) != data
-        )
-
-    def _refuse_object(self, key: str, file: _WaitingFile) -> None:
+    def _refuse_object(self, key: str, file: WaitingObject[str]) -> None:
         """Drop an object of an array that was replaced."""
         with self._lock:
             if self._waiting.get(key) is file:
                 del self._waiting[key]
-                self._remove_aside(file)
+                self._drop_content(file)
                 self._conflicts.append(conflict_text(self.find_path(key)))
 
     def _flush_waiting(self, key: str, aside: str) -> None:
@@ -333,7 +264,7 @@ class FolderTransaction:
         with name_errors(self.find_path(key)), suppress(FileNotFoundError):
             flush_file(f"{self.root}/{aside}")
 
-    def _place_object(self, key: str, file: _WaitingFile) -> None:
+    def _place_object(self, key: str, file: WaitingObject[str]) -> None:
         """Give an object its name, unless another program changed it meanwhile."""
         path = self.find_path(key)
         with self._lock, self.mark_move():
@@ -341,8 +272,10 @@ class FolderTransaction:
             # own flush.
             if self._waiting.get(key) is not file:
                 return
-            if file.aside is not None:
-                taken = not rename_over(f"{self.root}/{file.aside}", path, file.before)
+            if file.content is not None:
+                taken = not rename_over(
+                    f"{self.root}/{file.content}", path, file.before
+                )
             else:
                 taken = Revision.of_file(path) != file.before
                 if not taken:
@@ -353,13 +286,11 @@ class FolderTransaction:
                 self._conflicts.append(conflict_text(path))
 
 
-class _FolderView(FolderSource, TransactionSource):
+class _FolderView(FolderSource):
     """Read a folder, with objects that wait instead of those they replace."""
 
-    transaction: FolderTransaction
-
     def __init__(
-        self, transaction: FolderTransaction, waiting: dict[str, _WaitingFile]
+        self, transaction: FolderTransaction, waiting: dict[str, WaitingObject[str]]
     ) -> None:
         super().__init__(transaction.root)
         self.transaction = transaction
@@ -369,16 +300,18 @@ class _FolderView(FolderSource, TransactionSource):
         # Unfinished files belong to this process: others read what is saved.
         return FolderSource, (self.root,)
 
+    @override
     def find_path(self, key: str) -> str:
-        """Return the path of an object, which may be aside."""
         return self.transaction.find_path(key)
 
+    @override
     def get(
         self, key: str, start: int | None = None, length: int | None = None
     ) -> bytes | None:
         read = super().get
         return self._look_up(key, lambda place: read(place, start, length))
 
+    @override
     def find_revision(self, key: str) -> Revision | None:
         """Return the revision that an object has, or will have: a rename keeps it."""
         return self._look_up(key, super().find_revision)
@@ -399,7 +332,7 @@ class _FolderView(FolderSource, TransactionSource):
         while True:
             file = self._waiting.get(key)
             # None for an object whose removal waits.
-            path = key if file is None else file.aside
+            path = key if file is None else file.content
             result = None if path is None else look(path)
             # Put or saved while it was read: then what was read may be either.
             if self._waiting.get(key) is file:
@@ -409,7 +342,7 @@ class _FolderView(FolderSource, TransactionSource):
         return result
 
 
-class RedirectedTree:
+class RedirectedTree(TreeReplacement):
     """A new folder that is read and written by the path that it will have.
 
     Attributes
@@ -418,26 +351,20 @@ class RedirectedTree:
         Path of its place.
     """
 
+    _transaction: FolderTransaction
+
     def __init__(
-        self, transaction: FolderTransaction, path: str, tree: TreeReplacement
+        self,
+        transaction: FolderTransaction,
+        path: str,
+        entry: str,
+        documents: Sequence[str],
     ) -> None:
-        self._transaction, self.key, self._tree = transaction, path, tree
-        transaction.redirected[path] = tree.key
+        super().__init__(transaction, path, entry, documents)
+        transaction.redirected[path] = self.key
+        self.key = path
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
-    def remove_old(self) -> None:
-        """Remove the old folder; see `NewTree.remove_old`."""
-        self._tree.remove_old()
-
-    def adopt_folder(self, key: str) -> None:
-        """Use a folder of the hierarchy as the new one."""
-        self._tree.adopt_folder(key)
-
+    @override
     def commit(self, *, kept: str = "", expected: Revisions = NOTHING) -> None:
         """Put the folder in its place; if it is there, save what was put since."""
         # Committed already: only objects that were put since then are left.
@@ -446,29 +373,20 @@ class RedirectedTree:
             return
         # Flushed before the swap, the name after it; only the swap is marked for
         # readers.
-        self._tree.flush_new(kept)
+        self.flush_new(kept)
         with self._transaction.mark_move():
-            self._tree.swap_folders(kept, expected)
+            self.swap_folders(kept, expected)
             del self._transaction.redirected[self.key]
-        self._tree.flush_name()
+        self.flush_name()
 
-    def abandon(self) -> None:
-        """Close it after a commit that failed and is given up."""
-        self._tree.abandon()
-
+    @override
     def close(self) -> None:
-        """Finish or undo what was begun."""
         if self.key in self._transaction.redirected:
             # Not committed: as the redirection still holds, this removes the folder
             # aside.
             self._transaction.remove_below(self.key)
             del self._transaction.redirected[self.key]
-        self._tree.close()
-
-
-def _call_all(calls: Iterable[Callable[[], None]]) -> None:
-    pending = list(calls)
-    share_work(iter(pending), lambda call: call(), len(pending), FLUSHERS)
+        super().close()
 
 
 def _folders_above(folder: str) -> Iterable[str]:

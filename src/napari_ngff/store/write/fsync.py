@@ -7,15 +7,22 @@ import os
 import sys
 from queue import Queue
 from threading import Thread
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
+from napari_ngff.store.threads import share_work
 from napari_ngff.store.write.named_errors import name_errors
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
 
 FLUSHERS = 8
 """Threads that wait for the disk: 1,400 files take 0.2 s in eight, 2 s in one."""
 
 AHEAD = 256
 """Most files that wait to be flushed."""
+
+AT_ONCE = 16
+"""Files and folders that are flushed at once."""
 
 UNKNOWN = {errno.EINVAL, errno.ENOTSUP, errno.EACCES, errno.EBADF}
 """Answers of systems that cannot flush a folder."""
@@ -144,3 +151,9 @@ def flush_folder(path: str) -> None:
             raise OSError(error.errno, error.strerror, path) from error
     finally:
         os.close(handle)
+
+
+def flush_all(flushes: Iterable[Callable[[], None]]) -> None:
+    """Call functions that flush, many at once, so that the disk is waited for once."""
+    pending = list(flushes)
+    share_work(iter(pending), lambda flush: flush(), len(pending), AT_ONCE)

@@ -12,6 +12,7 @@ from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.write.begin import begin_transaction
 from napari_ngff.store.write.fsync import FlushQueue
 from napari_ngff.store.write.named_errors import name_errors
+from napari_ngff.store.write.replace_file import write_whole
 from napari_ngff.store.write.zip_packing import pack_hierarchy
 
 if TYPE_CHECKING:
@@ -111,10 +112,7 @@ class NewHierarchy:
         # caller.
         with name_errors(path), open(path, "xb", buffering=0) as file:
             for part in parts:
-                unwritten = memoryview(part)
-                while unwritten:
-                    # One call takes 2 GiB at most on Linux.
-                    unwritten = unwritten[file.write(unwritten) :]
+                write_whole(file, part)
         if not self._is_single:
             self._flushing.add_file(path)
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import os
 import zlib
-from contextlib import suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 from napari_ngff.errors import LoginNeededError, ServerError
@@ -22,19 +21,19 @@ from napari_ngff.store.sources.request_failure import (
 )
 from napari_ngff.store.sources.server_access import LATE, allowed_seconds
 from napari_ngff.store.sources.server_logins import server_of
-from napari_ngff.store.threads import share_work
-from napari_ngff.store.write.fsync import flush_file
+from napari_ngff.store.write.fsync import flush_all, flush_file
 from napari_ngff.store.write.named_errors import name_errors
-from napari_ngff.store.write.replace_file import rename_aside
+from napari_ngff.store.write.replace_file import (
+    removed_on_error,
+    rename_aside,
+    write_whole,
+)
 from napari_ngff.store.write.writer_token import aside_name, new_token
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from napari_ngff.store.sources.source import Source
-
-FLUSHERS = 16
-"""Files that are flushed at once."""
 
 
 def is_bucket(root: str) -> bool:
@@ -77,18 +76,11 @@ def put_object(root: str, key: str, parts: Iterable[bytes]) -> None:
             # Only where it is missing: most objects have a folder.
             os.makedirs(os.path.dirname(path), exist_ok=True)
             file = open(aside, "xb", buffering=0)  # noqa: SIM115
-        try:
+        with removed_on_error(aside):
             with file:
                 for part in parts:
-                    unwritten = memoryview(part)
-                    while unwritten:
-                        # One call takes 2 GiB at most on Linux.
-                        unwritten = unwritten[file.write(unwritten) :]
+                    write_whole(file, part)
             rename_aside(aside, path)
-        except BaseException:
-            with suppress(OSError):
-                os.unlink(aside)
-            raise
 
 
 def _put_remote(root: str, key: str, data: bytes) -> None:
@@ -178,5 +170,4 @@ def _token() -> str:
 def flush_objects(root: str, keys: list[str]) -> None:
     """Wait until objects are on the disk, many at once; in a bucket they are."""
     if not is_bucket(root):
-        paths = (f"{root}/{key}" for key in keys)
-        share_work(paths, flush_file, len(keys), FLUSHERS)
+        flush_all(partial(flush_file, f"{root}/{key}") for key in keys)

@@ -39,19 +39,31 @@ def write_aside(path: str, data: Buffer, token: str, flush: bool) -> str:
         # Without a buffer: an error of the disk is raised by `write`, not when the file
         # is closed.
         opened = open(aside, "xb", buffering=0)  # noqa: SIM115
-        try:
-            with opened as file:
-                unwritten = memoryview(bytes(data))
-                while unwritten:
-                    # One call takes 2 GiB at most on Linux, and less on a full disk.
-                    unwritten = unwritten[os.write(file.fileno(), unwritten) :]
-                if flush:
-                    flush_open_file(file)
-        except BaseException:
-            with suppress(OSError):
-                os.unlink(aside)
-            raise
+        with removed_on_error(aside), opened as file:
+            write_whole(file, bytes(data))
+            if flush:
+                flush_open_file(file)
     return aside
+
+
+def write_whole(file: IO[bytes], data: bytes) -> None:
+    """Write all of some bytes into a file without a buffer."""
+    # A view, so that nothing is copied: one call takes 2 GiB at most on Linux, and less
+    # on a full disk.
+    unwritten = memoryview(data)
+    while unwritten:
+        unwritten = unwritten[file.write(unwritten) :]
+
+
+@contextmanager
+def removed_on_error(aside: str) -> Iterator[None]:
+    """Remove an unfinished file after an error."""
+    try:
+        yield
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(aside)
+        raise
 
 
 def replace_file(
@@ -83,17 +95,13 @@ def replace_file(
     with suppress(OSError):
         remove_left(folder)
     aside = write_aside(path, data, new_token(), flush=True)
-    try:
+    with removed_on_error(aside):
         # False: whatever is there is replaced.
         if isinstance(before, bool):
             rename_aside(aside, path)
         elif not rename_over(aside, path, before):
             return False
         flush_folder(folder)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(aside)
-        raise
     return True
 
 
@@ -115,7 +123,7 @@ def replace_when_done(path: str | Path, *, flush: bool = True) -> Iterator[str]:
     """
     path = os.path.realpath(path)
     folder, aside = os.path.dirname(path), aside_name(path, new_token())
-    try:
+    with removed_on_error(aside):
         if flush:
             with suppress(OSError):
                 remove_left(folder)
@@ -128,10 +136,6 @@ def replace_when_done(path: str | Path, *, flush: bool = True) -> Iterator[str]:
         rename_aside(aside, path)
         if flush:
             flush_folder(folder)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(aside)
-        raise
 
 
 def require_writable(path: str | Path) -> None:

@@ -21,20 +21,22 @@ import sys
 import time
 import weakref
 from contextlib import closing, nullcontext, suppress
-from typing import IO, TYPE_CHECKING, Any, Protocol, Self
+from functools import partial
+from typing import IO, TYPE_CHECKING, Any
+
+from typing_extensions import override
 
 from napari_ngff.errors import ConflictError
 from napari_ngff.store.hierarchy.consolidated import remove_copies, update_copies
 from napari_ngff.store.limits import parse_json
-from napari_ngff.store.threads import share_work
 from napari_ngff.store.write.exchange import exchange_paths
 from napari_ngff.store.write.file_lock import hold_file, hold_if_possible, is_held
-from napari_ngff.store.write.fsync import flush_file, flush_folder
+from napari_ngff.store.write.fsync import flush_all, flush_file, flush_folder
 from napari_ngff.store.write.named_errors import name_errors
 from napari_ngff.store.write.transaction import (
     NOTHING,
+    NewTree,
     Revisions,
-    Transaction,
     require_revisions,
 )
 from napari_ngff.store.write.writer_token import SUFFIX, remove_left
@@ -42,29 +44,17 @@ from napari_ngff.store.write.writer_token import SUFFIX, remove_left
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from napari_ngff.store.write.folder_transaction import FolderTransaction
 
 FORM = re.compile(rf"\.(?P<name>.+)\.[0-9a-f]{{8}}{re.escape(SUFFIX)}")
 
 LOCK, NEW, OLD, DONE, NOTE = "lock", "new", "old", "done", "note.json"
 
-FLUSHERS = 16
-"""Folders that are flushed at once."""
-
 STALE = 3600
 """Seconds after which a process counts as ended, on file systems without locks."""
 
 
-class FolderChange(Transaction, Protocol):
-    """A transaction of a folder, with what a replacement needs of it."""
-
-    def find_path(self, key: str) -> str:
-        """Return the path of an object."""
-
-    def place_waiting(self) -> None:
-        """Flush and rename the objects that wait."""
-
-
-class TreeReplacement:
+class TreeReplacement(NewTree):
     """A new folder that is made beside `place` and replaces it; a context.
 
     Without `commit`, or if the process is killed, `place` stays as it was.
@@ -97,7 +87,7 @@ class TreeReplacement:
 
     def __init__(
         self,
-        transaction: FolderChange,
+        transaction: FolderTransaction,
         path: str,
         entry: str = "",
         documents: Sequence[str] = (),
@@ -127,14 +117,8 @@ class TreeReplacement:
                 " when that has ended, or choose another name."
             )
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
+    @override
     def remove_old(self) -> None:
-        """Remove the old folder; see `NewTree.remove_old`."""
         if self._entry:
             # Noted before the list is changed: a process that is killed in between is
             # finished by the next one.
@@ -144,14 +128,15 @@ class TreeReplacement:
             os.rename(self.place, f"{self._folder}/{DONE}")
             flush_folder(os.path.dirname(self.place))
 
+    @override
     def adopt_folder(self, key: str) -> None:
-        """Use a folder of the hierarchy as the new one."""
         folder = self._transaction.find_path(key)
         self._adopted = os.path.relpath(folder, os.path.dirname(self.place))
         # Before the rename, so that whoever recovers knows where the folder came from.
         self._write_note(folder, listed=False)
         os.rename(folder, self.new)
 
+    @override
     def commit(self, *, kept: str = "", expected: Revisions = NOTHING) -> None:
         """Replace the old folder by the new one, which then survives a loss of power.
 
@@ -176,8 +161,7 @@ class TreeReplacement:
         # The files of the new folder, flushed and renamed; then its folders, which have
         # their names.
         self._transaction.place_waiting()
-        folders = [folder for folder, _, _ in os.walk(self.new)]
-        share_work(iter(folders), flush_folder, len(folders), FLUSHERS)
+        flush_all(partial(flush_folder, folder) for folder, _, _ in os.walk(self.new))
         # New labels need the note to be listed; labels that replace others are listed
         # already.
         free = not os.path.lexists(self.place)
@@ -240,21 +224,19 @@ class TreeReplacement:
             os.rename(old, self.place)
             raise
 
-    def abandon(self) -> None:
-        """Do what `close` does: a folder is there as a whole, or not at all."""
-        self.close()
-
+    @override
     def close(self) -> None:
         """Finish or undo what was begun, and remove the folder aside."""
         if self._lock is not None:
             lock, self._lock = self._lock, None
             # Else a later commit of the transaction would fail on files that are
             # removed here.
-            self._transaction.drop_waiting(self.key)
+            new_key = self.new[len(self._transaction.root) + 1 :]
+            self._transaction.drop_waiting(new_key)
             _finish_folder(self._folder, self._transaction, self.place, lock)
 
 
-def recover_trees(transaction: FolderChange, path: str = "") -> None:
+def recover_trees(transaction: FolderTransaction, path: str = "") -> None:
     """Finish or undo what ended processes left where a group is to be changed.
 
     Looks into the group, its labels, and all groups above; folders that a running
@@ -274,7 +256,7 @@ def recover_trees(transaction: FolderChange, path: str = "") -> None:
     _recover_folder(transaction, "/".join((transaction.root, *parts, "labels")))
 
 
-def _recover_folder(transaction: FolderChange, folder: str) -> None:
+def _recover_folder(transaction: FolderTransaction, folder: str) -> None:
     try:
         remove_left(folder)
         names = os.listdir(folder)
@@ -320,7 +302,7 @@ def _is_contested(parent: str, name: str, claimed: str) -> bool:
     return False
 
 
-def _recover_one(transaction: FolderChange, folder: str, place: str) -> None:
+def _recover_one(transaction: FolderTransaction, folder: str, place: str) -> None:
     with suppress(OSError):
         # Empty: its process was killed before the lock was made.
         os.rmdir(folder)
@@ -341,7 +323,7 @@ def _recover_one(transaction: FolderChange, folder: str, place: str) -> None:
 
 
 def _finish_folder(
-    folder: str, transaction: FolderChange, place: str, lock: IO[bytes]
+    folder: str, transaction: FolderTransaction, place: str, lock: IO[bytes]
 ) -> None:
     """Complete or undo a replacement, and remove the folder aside."""
     # After each step the process may be killed: the same steps then finish the rest.

@@ -7,9 +7,12 @@ the objects that it names. Nothing else in the package changes a hierarchy.
 
 from __future__ import annotations
 
+import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from napari_ngff.errors import ConflictError
 
@@ -19,6 +22,8 @@ if TYPE_CHECKING:
     from napari_ngff.store.compression import Buffer
     from napari_ngff.store.sources.revision import Revision
     from napari_ngff.store.sources.source import Source
+
+Content = TypeVar("Content")
 
 TRIES = 3
 """How often a group is made again, if what it is made of is changed meanwhile."""
@@ -36,7 +41,7 @@ Revisions = Mapping[str, "Revision | None"]
 NOTHING: Revisions = MappingProxyType({})
 
 
-class NewTree(Protocol):
+class NewTree(ABC):
     """A new group or array that replaces an old one, as a whole or not at all.
 
     A context: leaving it without `commit` keeps the old one.
@@ -50,17 +55,20 @@ class NewTree(Protocol):
     key: str
 
     def __enter__(self) -> Self:
-        """Return itself."""
+        return self
 
     def __exit__(self, *error: object) -> None:
-        """Close it."""
+        self.close()
 
+    @abstractmethod
     def remove_old(self) -> None:
         """Remove the old group; of labels, once they are in no list any more."""
 
+    @abstractmethod
     def adopt_folder(self, key: str) -> None:
         """Use all objects below `key` as the new group."""
 
+    @abstractmethod
     def commit(self, *, kept: str = "", expected: Revisions = NOTHING) -> None:
         """Replace the old group by the new one.
 
@@ -78,14 +86,36 @@ class NewTree(Protocol):
             Where one of them has another revision by now; the old group stays.
         """
 
+    @abstractmethod
     def close(self) -> None:
         """Finish or undo what was begun."""
 
     def abandon(self) -> None:
         """Close it after a commit of the transaction that failed and is given up."""
+        # A tree is stored as a whole, or not at all.
+        self.close()
 
 
-class Transaction(Protocol):
+@dataclass(frozen=True, slots=True, eq=False)
+class WaitingObject(Generic[Content]):
+    """An object that was put, and is not saved yet.
+
+    Attributes
+    ----------
+    content
+        Where its bytes wait; None to remove it.
+    before
+        Revision of the object that it replaces; None for none.
+    secure
+        See `Secure`.
+    """
+
+    content: Content | None
+    before: Revision | None
+    secure: Secure | None = None
+
+
+class Transaction(ABC):
     """A change of one hierarchy; safe to use from several threads at once.
 
     Attributes
@@ -101,18 +131,26 @@ class Transaction(Protocol):
         Whether new arrays should have shards: RFC-9 asks for few entries in archives.
     """
 
-    root: str
-    token: str
-    saves_together: bool
-    wants_shards: bool
+    token = ""
+    saves_together = True
+    wants_shards = False
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+        self._waiting: dict[str, WaitingObject[Any]] = {}
+        self._expected: dict[str, Revision | None] = {}
+        self._documents: dict[str, Buffer] = {}
+        self._lock = threading.Lock()
 
     @property
+    @abstractmethod
     def source(self) -> Source:
         """The hierarchy, with the objects that wait."""
 
     @property
     def uncommitted(self) -> bool:
         """Return whether objects wait for `commit`."""
+        return bool(self._waiting)
 
     def expect_revision(self, key: str, revision: Revision | None) -> None:
         """Replace an object only if it still has this revision then.
@@ -124,6 +162,11 @@ class Transaction(Protocol):
         ConflictError
             Where the object has another revision already.
         """
+        if self.find_revision(key) != revision:
+            raise ConflictError(conflict_text(f"{self.root}/{key}"))
+        with self._lock:
+            if key not in self._waiting:
+                self._expected[key] = revision
 
     def expect_document(self, key: str, data: Buffer) -> None:
         """Save chunks of an array only if its document is still the same then.
@@ -138,7 +181,10 @@ class Transaction(Protocol):
         data
             Its bytes, by which the chunks are encoded.
         """
+        with self._lock:
+            self._documents[key] = data
 
+    @abstractmethod
     def put(self, key: str, data: Buffer, secure: Secure | None = None) -> None:
         """Put a whole object, which waits for `commit`.
 
@@ -152,10 +198,39 @@ class Transaction(Protocol):
 
     def delete(self, key: str, secure: Secure | None = None) -> None:
         """Remove an object by the next `commit`; nothing if there is none."""
+        before = self._revision_before(key)
+        if before is not None or key in self._waiting:
+            self._add_waiting(key, WaitingObject(None, before, secure))
 
+    def _revision_before(self, key: str) -> Revision | None:
+        """Return the revision of the object that a `put` replaces."""
+        with self._lock:
+            # The first revision counts: a second `put` replaces what waits, not what is
+            # stored.
+            if key in self._waiting:
+                return self._waiting[key].before
+            if key in self._expected:
+                return self._expected[key]
+        return self._stored_revision(key)
+
+    @abstractmethod
+    def _stored_revision(self, key: str) -> Revision | None:
+        """Return the revision of an object that is saved."""
+
+    def _add_waiting(self, key: str, waiting: WaitingObject[Any]) -> None:
+        with self._lock:
+            self._expected.pop(key, None)
+            older = self._waiting.get(key)
+            self._waiting[key] = waiting
+        if older is not None:
+            # Outside of the lock: removing a file may take long on a network.
+            self._drop_content(older)
+
+    @abstractmethod
     def remove_below(self, path: str) -> None:
         """Remove all objects below `path`."""
 
+    @abstractmethod
     def put_document(self, key: str, data: Buffer) -> None:
         """Replace a document that other programs change as well, at once.
 
@@ -167,11 +242,13 @@ class Transaction(Protocol):
             See `expect_revision`.
         """
 
+    @abstractmethod
     def take_turn(self) -> AbstractContextManager[None]:
         """Change documents of the hierarchy while no one else does; not to be
         nested.
         """
 
+    @abstractmethod
     def replace_tree(
         self, path: str, entry: str = "", documents: Sequence[str] = ()
     ) -> NewTree:
@@ -195,6 +272,7 @@ class Transaction(Protocol):
             Where the store cannot replace it in one step.
         """
 
+    @abstractmethod
     def make_tree(
         self, path: str, entry: str = "", documents: Sequence[str] = ()
     ) -> NewTree:
@@ -205,13 +283,35 @@ class Transaction(Protocol):
 
     def drop_waiting(self, path: str = "") -> None:
         """Drop the objects that wait below a folder, as after a commit that failed."""
+        base = f"{path}/" if path else ""
+        with self._lock:
+            for key in [key for key in self._waiting if key.startswith(base)]:
+                self._drop_content(self._waiting.pop(key))
 
+    @abstractmethod
+    def _drop_content(self, waiting: WaitingObject[Any]) -> None:
+        """Remove the bytes of an object that waits no more."""
+
+    def _find_replaced(self) -> tuple[str, ...]:
+        """Find the arrays whose documents are others by now; paths with a slash."""
+        with self._lock:
+            documents = list(self._documents.items())
+        return tuple(
+            f"{key.rpartition('/')[0]}/"
+            for key, data in documents
+            # One that waits is compared itself, by its revision.
+            if key not in self._waiting and self.source.get(key) != data
+        )
+
+    @abstractmethod
     def recover(self, path: str) -> None:
         """Finish or undo what ended processes left at `path`, and above it."""
 
     def find_revision(self, key: str) -> Revision | None:
         """Return the revision of an object, or of what waits; None if there is none."""
+        return self.source.find_revision(key)
 
+    @abstractmethod
     def remove_leftovers(self, prefix: str, dead: Collection[str] = ()) -> None:
         """Remove unfinished files that a killed process left below a folder.
 
@@ -223,6 +323,7 @@ class Transaction(Protocol):
             Tokens of writers that are known to have ended.
         """
 
+    @abstractmethod
     def commit(self, goes_on: GoesOn | None = None) -> bool:
         """Save all that waits, so that it survives a loss of power.
 
@@ -239,18 +340,6 @@ class Transaction(Protocol):
         OSError
             Where the system refuses; another call continues.
         """
-
-
-class TransactionSource:
-    """Marks a source that belongs to a transaction.
-
-    Attributes
-    ----------
-    transaction
-        Whose objects it reads.
-    """
-
-    transaction: Any
 
 
 def require_revisions(transaction: Transaction, expected: Revisions) -> None:
