@@ -24,9 +24,8 @@ from napari_ngff.metadata.parse import parse_attributes
 from napari_ngff.metadata.rules import check_attributes
 from napari_ngff.store.check.repair import REPAIRS, repair_problems
 from napari_ngff.store.check.visit_groups import check_hierarchy
-from napari_ngff.store.hierarchy.location import METADATA_NAMES
 from napari_ngff.store.hierarchy.node import open_node
-from napari_ngff.store.limits import parse_json
+from napari_ngff.store.limits import DOCUMENTS, parse_json
 
 if TYPE_CHECKING:
     import argparse
@@ -112,7 +111,7 @@ def check_path(
     """Repair what was asked for, and check; delete backups if the check passes."""
     file = Path(path)
     # Not "zarr.json" and the like, which stand for the group that they are in.
-    if file.suffix == ".json" and file.name not in METADATA_NAMES and file.is_file():
+    if file.suffix == ".json" and file.name not in DOCUMENTS and file.is_file():
         return [("", problem) for problem in check_document(file)], []
     repaired: list[RepairedFile] = []
     # Opened anew for each: a repair changes what the next one reads.

@@ -19,7 +19,7 @@ from napari_ngff.metadata.model import WellField
 from napari_ngff.store.arrays.chunked_array import ChunkedArray, open_array
 from napari_ngff.store.hierarchy.coordinate_systems import scene_paths
 from napari_ngff.store.hierarchy.node import read_node
-from napari_ngff.store.limits import parse_json
+from napari_ngff.store.limits import ATTRIBUTES_IN, parse_json
 from napari_ngff.store.sources.read_ahead import call_at_once
 
 if TYPE_CHECKING:
@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.arrays.chunk_layout import ArrayLayout
     from napari_ngff.store.hierarchy.location import Location
     from napari_ngff.store.hierarchy.node import Node
-
-DOCUMENTS = {2: ".zattrs", 3: "zarr.json"}
-"""Name of the document with a group's attributes, by zarr format."""
 
 KNOWN_DOCUMENTS = 16
 """Number of different documents that are remembered, of images and of wells. Each new
@@ -263,7 +260,7 @@ class PlateContents:
         if well is not None:
             # One request shows that there is no well; `child` would make several.
             location = self.node.location.join_path(well)
-            name = DOCUMENTS[self.node.zarr_format]
+            name = ATTRIBUTES_IN[self.node.zarr_format]
             document = location.source.get(location.object_key(name))
             if document is None:
                 msg = f"There is no well at {location}."
@@ -363,7 +360,7 @@ class PlateContents:
     ) -> tuple[int, bytes]:
         """Read the document of an image; one of 0.4 may be in a plate of 0.5."""
         for zarr_format in formats:
-            raw = location.source.get(location.object_key(DOCUMENTS[zarr_format]))
+            raw = location.source.get(location.object_key(ATTRIBUTES_IN[zarr_format]))
             if raw is not None:
                 return zarr_format, raw
         msg = f"There is no image at {location}."
@@ -384,7 +381,7 @@ class PlateContents:
                     if len(self._places) < KNOWN_PLACES:
                         self._places[raw] = moved, kin
                     return FieldImage(location, zarr_format, moved, _kin=kin)
-        node = read_node(location, zarr_format, {DOCUMENTS[zarr_format]: raw})
+        node = read_node(location, zarr_format, {ATTRIBUTES_IN[zarr_format]: raw})
         if node.metadata.image is None:
             msg = f"{node} is not an image: its metadata has no usable 'multiscales'."
             raise UnsupportedError(msg)

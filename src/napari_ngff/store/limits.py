@@ -30,14 +30,20 @@ USUAL_TABLE = 512
 LEAST_ALLOWED = 1 << 20
 """Bytes of a decoded chunk that are read whatever the variable says."""
 
-DOCUMENTS = (
-    ".zarray",
-    ".zattrs",
-    ".zgroup",
-    ".zmetadata",
-    "zarr.json",
-    "METADATA.ome.xml",
-)
+DOCUMENTS = ("zarr.json", ".zattrs", ".zgroup", ".zarray", ".zmetadata")
+"""Names of the documents of zarr, v3 and v2."""
+
+NODE_DOCUMENTS = DOCUMENTS[:4]
+"""Those by which there is a group or an array."""
+
+GROUP_DOCUMENTS = DOCUMENTS[:3]
+"""Those by which there is a group."""
+
+V2_DOCUMENTS = DOCUMENTS[1:4]
+"""Those of a group or an array of Zarr v2."""
+
+ATTRIBUTES_IN = {3: "zarr.json", 2: ".zattrs"}
+"""Zarr format -> document with the attributes of a group, the likelier first."""
 
 
 def size_text(nbytes: float) -> str:
@@ -52,7 +58,7 @@ def size_text(nbytes: float) -> str:
 
 def is_document(key: str) -> bool:
     """Return whether an object is a metadata document, by its name."""
-    return key.rpartition("/")[2] in DOCUMENTS
+    return key.rpartition("/")[2] in (*DOCUMENTS, "METADATA.ome.xml")
 
 
 def documents_beside(key: str) -> list[str]:

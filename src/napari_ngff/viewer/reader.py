@@ -16,8 +16,8 @@ from napari_ngff.errors import (
 )
 from napari_ngff.labels.field_states import LastAnnotated, read_last_annotated
 from napari_ngff.metadata.model import GroupKind, Severity
-from napari_ngff.store.hierarchy.location import METADATA_NAMES
 from napari_ngff.store.hierarchy.node import Node, open_node
+from napari_ngff.store.limits import DOCUMENTS
 from napari_ngff.viewer.layers.first_pixels import (
     draw_overviews_later,
     forget_drawing,
@@ -341,5 +341,5 @@ def _is_plain(path: str) -> bool:
 
 def _is_zarr(path: str) -> bool:
     return os.path.isdir(path) and any(
-        os.path.isfile(os.path.join(path, name)) for name in METADATA_NAMES
+        os.path.isfile(os.path.join(path, name)) for name in DOCUMENTS
     )

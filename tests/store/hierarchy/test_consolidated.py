@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import zarr
 
-from napari_ngff.store.hierarchy.consolidated import remove_copies, update_copies
+from napari_ngff.store.hierarchy.consolidated import update_copies
 from napari_ngff.store.write.folder_transaction import FolderTransaction
 
 
@@ -55,7 +55,7 @@ def test_what_is_new_is_found(hierarchy):
 
 def test_what_changed_is_not_taken_for_what_it_was(hierarchy):
     transaction = FolderTransaction(str(hierarchy))
-    remove_copies(transaction, ["b/labels/old"])
+    update_copies(transaction, ["b/labels/old"], forgets=True)
     root = zarr.open_group(hierarchy, mode="r", use_consolidated=True)
     assert "b/labels/old" not in root
     update_copies(transaction, ["b/labels/old"])

@@ -17,7 +17,7 @@ from napari_ngff.metadata.dump import dump_labels
 from napari_ngff.metadata.version import V0_4, V0_5
 from napari_ngff.store.arrays.new_array import group_documents
 from napari_ngff.store.arrays.stored_objects import join_key
-from napari_ngff.store.limits import parse_json
+from napari_ngff.store.limits import ATTRIBUTES_IN, parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -149,19 +149,17 @@ def change_list(
     CorruptDataError
         Where what is there cannot be read.
     """
-    document = ".zattrs" if home.zarr_format == 2 else "zarr.json"
-    key = join_key(home.group, document)
     # Read, change and write in one turn: else a name of another process could be lost.
     with transaction.take_turn():
-        _change_list(transaction, home, key, change)
+        _change_list(transaction, home, change)
 
 
 def _change_list(
     transaction: Transaction,
     home: LabelLocation,
-    key: str,
     change: Callable[[list[str] | None], list[str]],
 ) -> None:
+    key = join_key(home.group, ATTRIBUTES_IN[home.zarr_format])
     raw = home.source.get(key)
     if raw is None:
         attributes = dump_labels(change(None), home.version)
@@ -185,14 +183,10 @@ def _change_list(
             msg, remedy="Correct it; it is left as it is."
         ) from error
     # The whole document again: keys of other programs stay.
-    transaction.put_document(key, _dump_json(content))
+    transaction.put_document(key, json.dumps(content, indent=2).encode())
 
 
 def _ome_attributes(content: JSON, home: LabelLocation) -> JSON:
     ome: JSON = content.setdefault("attributes", {}).setdefault("ome", {})
     ome.setdefault("version", home.stated)
     return ome
-
-
-def _dump_json(document: JSON) -> bytes:
-    return json.dumps(document, indent=2).encode()

@@ -14,6 +14,7 @@ from napari_ngff.metadata.version import LABEL_VERSIONS, Version
 from napari_ngff.store.arrays.stored_objects import join_key
 from napari_ngff.store.hierarchy.location import Location, is_url
 from napari_ngff.store.hierarchy.node import read_node
+from napari_ngff.store.limits import DOCUMENTS
 from napari_ngff.store.write.begin import begin_transaction
 
 if TYPE_CHECKING:
@@ -21,9 +22,6 @@ if TYPE_CHECKING:
 
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.store.sources.source import Source
-
-TAKEN = ("zarr.json", ".zgroup", ".zattrs", ".zarray", ".zmetadata")
-"""Names of Zarr's own documents, v3 and v2."""
 
 DEVICES = re.compile(
     r"(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[1-9¹²³]) *(\..*)?", re.IGNORECASE
@@ -208,7 +206,10 @@ def is_name(path: str) -> bool:
     """
     parts = path.split("/")
     return not any(
-        not part.strip(". ") or part.startswith("__") or "\\" in part or part in TAKEN
+        not part.strip(". ")
+        or part.startswith("__")
+        or "\\" in part
+        or part in DOCUMENTS
         for part in parts
     )
 

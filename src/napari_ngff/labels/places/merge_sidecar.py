@@ -36,13 +36,14 @@ from napari_ngff.metadata.model import GroupKind
 from napari_ngff.metadata.version import UNSTATED
 from napari_ngff.store.arrays.stored_objects import join_key
 from napari_ngff.store.hierarchy.consolidated import update_copies
-from napari_ngff.store.hierarchy.location import METADATA_NAMES, Location, is_url
+from napari_ngff.store.hierarchy.location import Location, is_url
 from napari_ngff.store.hierarchy.node import (
     Node,
     open_node,
     read_node,
     without_links,
 )
+from napari_ngff.store.limits import DOCUMENTS
 from napari_ngff.store.pyramids.pyramid import open_pyramid
 from napari_ngff.store.sources.folder_source import FolderSource, local_folder
 from napari_ngff.store.write.begin import begin_transaction
@@ -304,7 +305,7 @@ def _check_removable(label: Node) -> None:
     for key in _list_keys(label):
         name = key.rpartition("/")[2]
         # Systems put hidden files of their own into folders.
-        if not key.startswith(levels) and name not in METADATA_NAMES and name[0] != ".":
+        if not key.startswith(levels) and name not in DOCUMENTS and name[0] != ".":
             msg = f"{label} holds {source.name}/{key}, which is not merged."
             raise UnsupportedError(msg, remedy="Move that, or merge without removing.")
     # Removing the labels would take away what these edits belong to.
@@ -408,7 +409,7 @@ def _remove_merged(item: LabelMerge, copied: Revisions) -> None:
     # All files that are not of this label image. New labels in another window may not
     # be listed yet, so the list alone does not show whether it was the last.
     keys = {key for key in _list_keys(root) if not key.startswith(f"{path}/")}
-    if list(home.label_names()) == [path] and keys <= set(METADATA_NAMES):
+    if list(home.label_names()) == [path] and keys <= set(DOCUMENTS):
         # The folder itself, by one rename: a sidecar without labels would be shown.
         above, name = os.path.split(source.name)
         turn = begin_transaction(source).take_turn()

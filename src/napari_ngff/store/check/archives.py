@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.metadata.model import Problem, Severity
 from napari_ngff.store.arrays.new_array import shard_shape
-from napari_ngff.store.hierarchy.location import GROUP_NAMES
+from napari_ngff.store.limits import GROUP_DOCUMENTS, V2_DOCUMENTS
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.sources.zip_source import ZipSource
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.hierarchy.node import Node
 
 EMBEDDED = "Zipped OME-Zarr files SHALL NOT be embedded in a parent OME-Zarr hierarchy"
-ZARR_2 = (".zgroup", ".zarray", ".zattrs")
 LARGE_CHUNKS = "Its chunks are too large to be joined."
 LOCATOR = b"PK\x06\x07"
 TAIL = 65535 + 22 + 20
@@ -51,7 +50,7 @@ def check_archive(node: Node, stated: str | None) -> Iterator[Problem]:
     # Upwards as well: an archive inside a hierarchy is not named by any group, so only
     # its own path shows it.
     parents = Path(source.path).resolve().parents if source.is_local else ()
-    if any((folder / name).is_file() for folder in parents for name in GROUP_NAMES):
+    if any((folder / name).is_file() for folder in parents for name in GROUP_DOCUMENTS):
         text = f'"{EMBEDDED} (as a sub-hierarchy or otherwise)."'
         yield Problem("ozx-embedded", Severity.ERROR, "", text, "It is read.")
     if not source.path.lower().endswith(".ozx"):
@@ -89,7 +88,7 @@ def check_entries(source: ZipSource) -> Iterator[Problem]:
     others = [path for path in groups - {source.root} if not is_reached(path, groups)]
     # Groups of Zarr v2 cannot be part of a hierarchy of Zarr v3, wherever they are.
     if source.root in groups:
-        others += [group_above(name) for name in names if name.endswith(ZARR_2)]
+        others += [group_above(name) for name in names if name.endswith(V2_DOCUMENTS)]
     # The smallest path, so that the same archive always gives the same message.
     other = min(others, default=None)
     if other is not None:

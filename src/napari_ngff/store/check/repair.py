@@ -36,7 +36,7 @@ from napari_ngff.store.convert.rebuild_pyramid import ReplacedLevel
 from napari_ngff.store.hierarchy.consolidated import update_copies
 from napari_ngff.store.hierarchy.json_text import dump_like
 from napari_ngff.store.hierarchy.node import read_node
-from napari_ngff.store.limits import parse_json
+from napari_ngff.store.limits import ATTRIBUTES_IN, parse_json
 from napari_ngff.store.pyramids.level_reduction import LevelReduction
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.write.begin import begin_transaction
@@ -251,8 +251,7 @@ def correct_document(node: Node, path: str, change: Change) -> RepairedFile | No
     """Correct the document of one group; None where that changes nothing."""
     location = type(node.location)(node.location.source, path)
     group = read_node(location, node.zarr_format)
-    name = "zarr.json" if group.zarr_format == 3 else ".zattrs"
-    key = location.object_key(name)
+    key = location.object_key(ATTRIBUTES_IN[group.zarr_format])
     transaction = begin_transaction(location.source)
     # Read, changed and replaced in one turn: another process may list a label at the
     # same moment.
@@ -260,7 +259,7 @@ def correct_document(node: Node, path: str, change: Change) -> RepairedFile | No
         transaction.expect_revision(key, transaction.find_revision(key))
         text = (transaction.source.get(key) or b"").decode()
         document = parse_json(text)
-        attributes = document["attributes"] if name == "zarr.json" else document
+        attributes = document["attributes"] if group.zarr_format == 3 else document
         # Up to 0.4 the keys are at the root of the attributes, from 0.5 on under "ome".
         home = attributes.get("ome", attributes)
         # Compared as text, since `change` works in place.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from napari_ngff.store.arrays.stored_objects import join_key
 from napari_ngff.store.hierarchy.json_text import dump_like
-from napari_ngff.store.limits import parse_json
+from napari_ngff.store.limits import V2_DOCUMENTS, parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -20,12 +20,13 @@ if TYPE_CHECKING:
     from napari_ngff.store.sources.source import Source
     from napari_ngff.store.write.transaction import Transaction
 
-V2 = (".zgroup", ".zarray", ".zattrs")
 KEY = "consolidated_metadata"
 NOTHING = {"kind": "inline", "must_understand": False, "metadata": {}}
 
 
-def update_copies(transaction: Transaction, paths: Iterable[str]) -> None:
+def update_copies(
+    transaction: Transaction, paths: Iterable[str], *, forgets: bool = False
+) -> None:
     """Update the copies of the documents of groups and arrays, where there are any.
 
     Parameters
@@ -34,30 +35,23 @@ def update_copies(transaction: Transaction, paths: Iterable[str]) -> None:
         Of the hierarchy.
     paths
         Of the groups and arrays.
+    forgets
+        Whether to remove the copies, of documents that are about to change.
 
     Raises
     ------
     OSError
         Where the system refuses to write.
     """
-    _change_copies(transaction, list(paths), forgets=False)
-
-
-def remove_copies(transaction: Transaction, paths: Iterable[str]) -> None:
-    """Remove the copies of documents that are about to change."""
-    _change_copies(transaction, list(paths), forgets=True)
+    with transaction.take_turn():
+        # Two processes that add copies at the same time would each drop those of the
+        # other.
+        _change_copies(transaction, list(paths), forgets=forgets)
 
 
 def _change_copies(
     transaction: Transaction, paths: list[str], *, forgets: bool
 ) -> None:
-    with transaction.take_turn():
-        # Two processes that add copies at the same time would each drop those of the
-        # other.
-        _change_alone(transaction, paths, forgets=forgets)
-
-
-def _change_alone(transaction: Transaction, paths: list[str], *, forgets: bool) -> None:
     source = transaction.source
     # Any group above may hold copies, not only the root: zarr-python consolidates where
     # it is asked to.
@@ -110,7 +104,9 @@ def _find_copies(raw: bytes, name: str) -> tuple[JSON, JSON | None]:
 def _read_documents(source: Source, path: str, newer: bool) -> dict[str, Any]:
     """Read the documents of a group or an array, by the end of their key."""
     if not newer:
-        return {name: _read_object(source, join_key(path, name)) for name in V2}
+        return {
+            name: _read_object(source, join_key(path, name)) for name in V2_DOCUMENTS
+        }
     content = _read_object(source, join_key(path, "zarr.json"))
     # As zarr-python writes them: the copy of a group has no copies in it.
     if content is not None and content.get("node_type") == "group":

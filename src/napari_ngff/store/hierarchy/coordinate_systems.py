@@ -50,7 +50,7 @@ from napari_ngff.store.arrays.boxes import whole_box
 from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.hierarchy.location import normal_path
 from napari_ngff.store.hierarchy.node import has_group
-from napari_ngff.store.limits import parse_json
+from napari_ngff.store.limits import ATTRIBUTES_IN, parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -133,7 +133,7 @@ def open_field(node: Node, path: str, ndim: int) -> VectorField:
 
 def _read_attributes(location: Location) -> Cursor:
     """Read the attributes of a group or an array, those of OME-Zarr."""
-    for name in ("zarr.json", ".zattrs"):
+    for name in ATTRIBUTES_IN.values():
         raw = location.source.get(location.object_key(name))
         if raw is None:
             continue

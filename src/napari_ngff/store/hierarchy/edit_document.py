@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from napari_ngff.errors import AccessError, CorruptDataError
 from napari_ngff.store.hierarchy.consolidated import update_copies
 from napari_ngff.store.hierarchy.json_text import dump_like
-from napari_ngff.store.limits import parse_json
+from napari_ngff.store.limits import ATTRIBUTES_IN, parse_json
 from napari_ngff.store.write.begin import begin_transaction
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def change_documents(changes: Sequence[tuple[Node, Callable[[JSON], None]]]) -> 
 
 
 def _document_key(node: Node) -> str:
-    return node.location.object_key("zarr.json" if node.zarr_format == 3 else ".zattrs")
+    return node.location.object_key(ATTRIBUTES_IN[node.zarr_format])
 
 
 def _expect_document(transaction: Transaction, key: str) -> str:

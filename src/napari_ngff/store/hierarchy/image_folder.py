@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 from napari_ngff.errors import AccessError, NotOMEZarrError, OMEZarrError
 from napari_ngff.metadata.model import GroupKind, GroupMetadata
-from napari_ngff.store.hierarchy.location import METADATA_NAMES, Location
+from napari_ngff.store.hierarchy.location import Location
 from napari_ngff.store.hierarchy.node import Node, find_images_inside, open_node
+from napari_ngff.store.limits import DOCUMENTS
 from napari_ngff.store.sources.folder_source import FolderSource
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def image_folder(path: str) -> ImageFolder | None:
 
 def is_group(path: str) -> bool:
     """Return whether a folder has a metadata document of zarr."""
-    return any(os.path.isfile(os.path.join(path, name)) for name in METADATA_NAMES)
+    return any(os.path.isfile(os.path.join(path, name)) for name in DOCUMENTS)
 
 
 def find_images(path: str) -> Node:

@@ -24,6 +24,7 @@ from napari_ngff.errors import (
     NotOMEZarrError,
     OMEZarrError,
 )
+from napari_ngff.store.limits import DOCUMENTS, GROUP_DOCUMENTS
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.sources.zip_source import open_zip
 
@@ -31,13 +32,9 @@ if TYPE_CHECKING:
     from napari_ngff.store.sources.remote_file import RemoteFile
     from napari_ngff.store.sources.source import Source
 
-METADATA_NAMES = ("zarr.json", ".zattrs", ".zgroup", ".zarray", ".zmetadata")
-"""Names of zarr's documents; a user who drops one means its group."""
-
 PLAIN = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*(/[A-Za-z0-9_-][A-Za-z0-9_.-]*)*")
 """Paths that need no `normal_path`: the common ones, tested faster."""
 
-GROUP_NAMES = ("zarr.json", ".zgroup", ".zattrs")
 ZIP_SUFFIXES = (".ozx", ".zip")
 ROOT_SUFFIXES = (".zarr", *ZIP_SUFFIXES)
 WITHOUT_SCHEME = re.compile(
@@ -183,7 +180,7 @@ def _locate_path(where: str) -> Location:
     if where.lower().startswith("file:"):
         where = url2pathname(urlsplit(where).path)
     path = os.path.abspath(os.path.expanduser(where))
-    if os.path.basename(path) in METADATA_NAMES:
+    if os.path.basename(path) in DOCUMENTS:
         path = os.path.dirname(path)
     if not _is_nameable(path):
         msg = f"{path!r} cannot be the name of a file."
@@ -254,7 +251,7 @@ def _locate_url(
     parts = public_address(url).rstrip("/").split("/")
     # Scheme and server, and the names of the path.
     server, names = "/".join(parts[:3]), parts[3:]
-    if names and names[-1] in METADATA_NAMES:
+    if names and names[-1] in DOCUMENTS:
         names.pop()
     # Plain HTTP has no listing, and a request for each folder above takes time: by
     # convention the root is the first name that ends in .zarr, or an archive.
@@ -353,7 +350,7 @@ def _root_folder(path: str) -> str:
 
 
 def _is_group(folder: str) -> bool:
-    return any(os.path.isfile(os.path.join(folder, name)) for name in GROUP_NAMES)
+    return any(os.path.isfile(os.path.join(folder, name)) for name in GROUP_DOCUMENTS)
 
 
 def note_beside(root: str) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from typing_extensions import override
 
 from napari_ngff.errors import NotOMEZarrError
 from napari_ngff.metadata.model import Problem, Severity
-from napari_ngff.store.limits import check_document_size, parse_json
+from napari_ngff.store.limits import NODE_DOCUMENTS, check_document_size, parse_json
 from napari_ngff.store.lru_cache import ByteCache
 from napari_ngff.store.sources.remote_file import RemoteFile
 from napari_ngff.store.sources.revision import Revision
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-DOCUMENTS = ("zarr.json", ".zattrs", ".zgroup", ".zarray")
 VERIFIED = (".json", ".zattrs", ".zgroup", ".zarray", ".zmetadata")
 
 
@@ -206,9 +205,9 @@ class ZipSource(Source):
             Where there is none, or more than one.
         """
         index = self._archive.index
-        if any(name.encode() in index for name in DOCUMENTS):
+        if any(name.encode() in index for name in NODE_DOCUMENTS):
             return ""
-        documents = tuple(f"/{name}".encode() for name in DOCUMENTS)
+        documents = tuple(f"/{name}".encode() for name in NODE_DOCUMENTS)
         folders = sorted(
             {
                 name.rpartition(b"/")[0].decode(errors="replace")

@@ -21,7 +21,7 @@ from napari_ngff.errors import (
     UnsupportedError,
 )
 from napari_ngff.store.arrays.stored_objects import join_key
-from napari_ngff.store.limits import parse_json
+from napari_ngff.store.limits import ATTRIBUTES_IN, is_document, parse_json
 from napari_ngff.store.sources.request_failure import describe_failure, error_code
 from napari_ngff.store.sources.revision import Revision
 from napari_ngff.store.sources.server_access import LATE, allowed_seconds
@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.sources.remote_source import RemoteSource
     from napari_ngff.store.write.staged_objects import StagedObject
     from napari_ngff.store.write.transaction import GoesOn
-
-DOCUMENTS = ("zarr.json", ".zattrs", ".zgroup", ".zarray", ".zmetadata")
 
 AT_ONCE = 16
 """Objects that are put at once."""
@@ -274,7 +272,7 @@ class ObjectTransaction(WaitingTransaction):
             self._remove_unlisted(above, name, join_key(above, marker))
 
     def _read_list(self, group: str) -> list[Any]:
-        for name in ("zarr.json", ".zattrs"):
+        for name in ATTRIBUTES_IN.values():
             raw = self.bucket.get(join_key(group, name))
             if raw is not None and name == "zarr.json":
                 return list(parse_json(raw)["attributes"]["ome"].get("labels", ()))
@@ -337,13 +335,13 @@ class ObjectTransaction(WaitingTransaction):
         gone = {
             key.rpartition("/")[0]
             for key, waiting in self._waiting.items()
-            if waiting.content is None and _is_document(key)
+            if waiting.content is None and is_document(key)
         }
         steps: dict[tuple[int, int], list[str]] = {}
         for key, waiting in self._waiting.items():
             is_removed = waiting.content is None
             depth = key.count("/")
-            if not _is_document(key):
+            if not is_document(key):
                 last = any(key.startswith(f"{folder}/") for folder in gone)
                 step = (3, 0) if last and is_removed else (0, 0)
             else:
@@ -370,7 +368,3 @@ def revision_of(data: bytes) -> Revision:
     """Return the revision that an object will have: its ETag is its MD5."""
     digest = md5(data, usedforsecurity=False).hexdigest()
     return Revision(len(data), 0, tag=f'"{digest}"')
-
-
-def _is_document(key: str) -> bool:
-    return key.rpartition("/")[2] in DOCUMENTS

@@ -13,12 +13,10 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.store.arrays.stored_objects import join_key
+from napari_ngff.store.limits import ATTRIBUTES_IN
 
 if TYPE_CHECKING:
     from napari_ngff.store.hierarchy.location import Location
-
-DOCUMENTS = ("zarr.json", ".zattrs")
-"""Names of the documents that can hold a list, of Zarr v3 and v2."""
 
 ListListener = Callable[[str, str], Any]
 """A method that is called with the root of a hierarchy, and the path of the group whose
@@ -54,7 +52,7 @@ def announce_lists(root: str, keys: Iterable[str]) -> None:
     """
     for key in keys:
         group, _, name = key.rpartition("/")
-        if name in DOCUMENTS and group.rpartition("/")[2] == "labels":
+        if name in ATTRIBUTES_IN.values() and group.rpartition("/")[2] == "labels":
             for known in _listeners.copy():
                 listener = known()
                 if listener is not None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from napari_ngff.errors import AccessError, TargetExistsError
+from napari_ngff.store.limits import NODE_DOCUMENTS
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.write.begin import begin_transaction
 from napari_ngff.store.write.fsync import FlushQueue
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 
 SINGLE = ".ozx"
 """Suffix of a single-file OME-Zarr."""
-
-DOCUMENTS = ("zarr.json", ".zgroup", ".zarray")
 
 
 class NewHierarchy:
@@ -153,6 +152,6 @@ def require_room(target: Path, overwrite: bool) -> None:
     if not overwrite:
         raise TargetExistsError(target)
     # A folder of other files is never replaced, whatever the caller allows.
-    if target.is_dir() and not any((target / name).exists() for name in DOCUMENTS):
+    if target.is_dir() and not any((target / name).exists() for name in NODE_DOCUMENTS):
         msg = f"{target} is a folder, but not a zarr: it stays unchanged."
         raise FileExistsError(msg)

@@ -27,7 +27,7 @@ from typing import IO, TYPE_CHECKING, Any, Self
 
 from napari_ngff.errors import ConflictError, UnsupportedError
 from napari_ngff.store.data_folder import data_folder
-from napari_ngff.store.limits import parse_json
+from napari_ngff.store.limits import NODE_DOCUMENTS, parse_json
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.threads import share_work
 from napari_ngff.store.write.begin import begin_transaction
@@ -56,8 +56,6 @@ problems, size in bytes, and first byte and length of the states of what was rea
 
 PUTS = 16
 """Documents that are put into a bucket at once."""
-
-GROUP_DOCUMENTS = ("zarr.json", ".zgroup", ".zattrs", ".zarray")
 
 LOCK, PLAN, ROOT, UNITS, STATES, PROBLEMS, SETTINGS = (
     "lock",
@@ -259,7 +257,7 @@ class PartialFolder:
         # Not `writable`, which does not wait for the answer in a main thread.
         if not source.ask_writable().result():
             raise refused_writing(self.root, self.root)
-        if any(source.get(name, 0, 1) is not None for name in GROUP_DOCUMENTS):
+        if any(source.get(name, 0, 1) is not None for name in NODE_DOCUMENTS):
             msg = f"{self.root} already exists. Choose another name, or remove it."
             if self.overwrite:
                 msg = (

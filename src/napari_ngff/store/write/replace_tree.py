@@ -27,8 +27,8 @@ from typing import IO, TYPE_CHECKING, Any
 from typing_extensions import override
 
 from napari_ngff.errors import ConflictError
-from napari_ngff.store.hierarchy.consolidated import remove_copies, update_copies
-from napari_ngff.store.limits import parse_json
+from napari_ngff.store.hierarchy.consolidated import update_copies
+from napari_ngff.store.limits import ATTRIBUTES_IN, parse_json
 from napari_ngff.store.write.exchange import exchange_paths
 from napari_ngff.store.write.file_lock import hold_file, hold_if_possible, is_held
 from napari_ngff.store.write.fsync import flush_all, flush_file, flush_folder
@@ -169,7 +169,7 @@ class TreeReplacement(NewTree):
             self._write_note(self.new, listed=free, kept=os.path.basename(kept))
         # Before the swap: a reader must not take a copy of the old metadata for that of
         # the new folder.
-        remove_copies(self._transaction, self._documents)
+        update_copies(self._transaction, self._documents, forgets=True)
 
     def swap_folders(self, kept: str = "", expected: Revisions = NOTHING) -> None:
         """Rename the new folder into its place; see `commit`."""
@@ -420,7 +420,7 @@ def _is_complete(note: dict[str, Any], place: str) -> bool:
 
 def _read_list(group: str) -> list[Any]:
     """Read a list of labels; [] where there is none."""
-    for name in ("zarr.json", ".zattrs"):
+    for name in ATTRIBUTES_IN.values():
         with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
             with open(f"{group}/{name}", encoding="utf-8") as file:
                 content = parse_json(file.read())
