@@ -169,6 +169,15 @@ def parse_json(text: bytes | str) -> Any:
         raise ValueError("it is too large") from None
 
 
+def parse_object(text: bytes | None) -> dict[str, Any] | None:
+    """Parse a JSON object; None for anything else, and for nothing."""
+    try:
+        content = parse_json(text or b"")
+    except ValueError:
+        return None
+    return content if isinstance(content, dict) else None
+
+
 def find_constants(text: bytes) -> tuple[str, ...]:
     """List, as a sentence, what only Python reads as JSON; () for plain JSON.
 

@@ -16,8 +16,8 @@ from napari_ngff.errors import (
 )
 from napari_ngff.labels.field_states import LastAnnotated, read_last_annotated
 from napari_ngff.metadata.model import GroupKind, Severity
+from napari_ngff.store.hierarchy.image_folder import is_group
 from napari_ngff.store.hierarchy.node import Node, open_node
-from napari_ngff.store.limits import DOCUMENTS
 from napari_ngff.viewer.layers.first_pixels import (
     draw_overviews_later,
     forget_drawing,
@@ -320,7 +320,7 @@ def plain_reader(
 
     def read_plain(_: Any) -> list[Any]:
         for one in paths:
-            what = "a plain zarr array" if _is_zarr(one) else "a folder of images"
+            what = "a plain zarr array" if is_group(one) else "a folder of images"
             try:
                 viewer.open(one, plugin="napari")
             except Exception as error:  # noqa: BLE001  whatever a reader raises
@@ -336,10 +336,4 @@ def plain_reader(
 def _is_plain(path: str) -> bool:
     """Return whether a path is plain zarr, or a folder that has no name of zarr."""
     named = path.rstrip("/\\").lower().endswith(".zarr")
-    return _is_zarr(path) or (os.path.isdir(path) and not named)
-
-
-def _is_zarr(path: str) -> bool:
-    return os.path.isdir(path) and any(
-        os.path.isfile(os.path.join(path, name)) for name in DOCUMENTS
-    )
+    return is_group(path) or (os.path.isdir(path) and not named)

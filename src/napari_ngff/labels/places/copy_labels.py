@@ -291,7 +291,9 @@ class LabelCopy:
             attributes = content["ome"] if home.zarr_format == 3 else content
             label = attributes.setdefault("image-label", {})
             if isinstance(label, dict):
-                label["source"] = {**_as_dict(label.get("source")), "image": source}
+                stated = label.get("source")
+                kept = stated if isinstance(stated, dict) else {}
+                label["source"] = {**kept, "image": source}
             return content
         image = self.label.metadata.image
         assert image is not None
@@ -393,7 +395,3 @@ def _object_chunks(array: ChunkedArray, position: Shape) -> Iterator[Shape]:
     for i, u, c, n in zip(position, unit, array.chunks, array.shape, strict=True):
         spans.append(range(i * u // c, -(-min((i + 1) * u, n) // c)))
     yield from itertools.product(*spans)
-
-
-def _as_dict(value: object) -> JSON:
-    return value if isinstance(value, dict) else {}

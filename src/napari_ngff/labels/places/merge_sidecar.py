@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from napari_ngff.store.sources.revision import Revision
-    from napari_ngff.store.write.transaction import Revisions, Transaction
+    from napari_ngff.store.write.transaction import Revisions
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,12 +255,11 @@ def _check_merge(item: LabelMerge, overwrite: bool, remove: bool) -> Revisions |
 def _is_free(item: LabelMerge, overwrite: bool) -> bool:
     """Return whether labels are still to be merged; refuse a name of others."""
     # In the list, or a folder that no list names: neither is overwritten unasked.
-    taken = item.name in item.location.label_names() or os.path.lexists(
-        _target_folder(item)
-    )
+    home = item.location
+    folder = join_key(home.source.name, home.path_of(item.name))
+    taken = item.name in home.label_names() or os.path.lexists(folder)
     if not taken or overwrite:
         return True
-    home = item.location
     copy = LabelCopy(item.label, home, item.name, home.path_of(item.name))
     with suppress(OMEZarrError, OSError):
         if item.name in home.label_names() and copy.is_complete():
@@ -316,10 +315,6 @@ def _check_removable(label: Node) -> None:
         )
 
 
-def _target_folder(item: LabelMerge) -> str:
-    return join_key(item.location.source.name, item.location.path_of(item.name))
-
-
 def _merge_label(item: LabelMerge, overwrite: bool, goes_on: GoesOn | None) -> bool:
     """Merge one label image; return False if it was cancelled."""
     home, path = item.location, item.location.path_of(item.name)
@@ -362,16 +357,6 @@ def _old_documents(item: LabelMerge) -> list[str]:
     multiscales = image.multiscales if image is not None else ()
     levels = [level.path for multiscale in multiscales for level in multiscale.levels]
     return [location.path, *map(location.object_key, levels)]
-
-
-def _remove_from_list(transaction: Transaction, home: LabelLocation, name: str) -> None:
-    entry = home.list_entry(name)
-    change_list(
-        transaction,
-        home,
-        lambda names: [listed for listed in names or () if listed != entry],
-    )
-    update_copies(transaction, [home.group])
 
 
 def _list_revisions(item: LabelMerge) -> dict[str, Revision | None]:
@@ -425,4 +410,10 @@ def _remove_merged(item: LabelMerge, copied: Revisions) -> None:
         with transaction.take_turn():
             _require_copied(item, copied)
             tree.remove_old()
-        _remove_from_list(transaction, home, path)
+        entry = home.list_entry(path)
+        change_list(
+            transaction,
+            home,
+            lambda names: [listed for listed in names or () if listed != entry],
+        )
+        update_copies(transaction, [home.group])

@@ -18,7 +18,7 @@ from napari_ngff.store.sources.read_ahead import call_at_once, reading_ahead
 from napari_ngff.store.sources.remote_file import RemoteFile
 from napari_ngff.store.sources.remote_source import RemoteSource
 from napari_ngff.store.sources.revision import Revision
-from napari_ngff.store.sources.source import LoggedSource
+from napari_ngff.store.sources.source import WrappedSource
 from napari_ngff.store.sources.zip_source import ZipSource
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def find_changed_archive(source: Source, before: Revision | None) -> Revision | 
     return Revision.of_file(source.path)
 
 
-class DocumentLog(LoggedSource):
+class DocumentLog(WrappedSource):
     """Read documents of a source, and keep a checksum of each.
 
     Attributes

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from napari_ngff.store.arrays.stored_objects import join_key
 from napari_ngff.store.hierarchy.json_text import dump_like
-from napari_ngff.store.limits import V2_DOCUMENTS, parse_json
+from napari_ngff.store.limits import V2_DOCUMENTS, parse_object
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -92,10 +92,7 @@ def _groups_above(path: str) -> Iterator[str]:
 
 def _find_copies(raw: bytes, name: str) -> tuple[JSON, JSON | None]:
     """Parse a document and find the copies in it; None where it has none."""
-    try:
-        document = parse_json(raw)
-    except ValueError:
-        return {}, None
+    document = parse_object(raw) or {}
     home = document.get(KEY) if name == "zarr.json" else document
     copies = home.get("metadata") if isinstance(home, dict) else None
     return document, copies if isinstance(copies, dict) else None
@@ -105,19 +102,11 @@ def _read_documents(source: Source, path: str, newer: bool) -> dict[str, Any]:
     """Read the documents of a group or an array, by the end of their key."""
     if not newer:
         return {
-            name: _read_object(source, join_key(path, name)) for name in V2_DOCUMENTS
+            name: parse_object(source.get(join_key(path, name)))
+            for name in V2_DOCUMENTS
         }
-    content = _read_object(source, join_key(path, "zarr.json"))
+    content = parse_object(source.get(join_key(path, "zarr.json")))
     # As zarr-python writes them: the copy of a group has no copies in it.
     if content is not None and content.get("node_type") == "group":
         content[KEY] = NOTHING
     return {"": content}
-
-
-def _read_object(source: Source, key: str) -> JSON | None:
-    raw = source.get(key)
-    try:
-        content = None if raw is None else parse_json(raw)
-    except ValueError:
-        return None
-    return content if isinstance(content, dict) else None

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import CorruptDataError
 from napari_ngff.store.hierarchy.location import PLAIN
-from napari_ngff.store.limits import find_constants, parse_json
+from napari_ngff.store.limits import find_constants, parse_json, parse_object
 from napari_ngff.store.sources.read_ahead import ReadAhead
 
 if TYPE_CHECKING:
@@ -48,11 +48,7 @@ class CopiedDocuments:
     @classmethod
     def of_file(cls, raw: bytes | None) -> CopiedDocuments:
         """List what a ``.zmetadata`` has copies of, whatever is in it."""
-        try:
-            document = None if raw is None else parse_json(raw)
-        except ValueError:
-            return cls()
-        copies = document.get("metadata") if isinstance(document, dict) else None
+        copies = (parse_object(raw) or {}).get("metadata")
         return cls._of_names(_keys_of(copies))
 
     @classmethod

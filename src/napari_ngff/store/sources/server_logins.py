@@ -181,7 +181,8 @@ def keep_login(address: str, login: AddressSecrets) -> None:
     server, servers = server_of(address), _kept_servers()
 
     def keep_entry(content: Any) -> list[str]:
-        keyring.set_password(SERVICE, server, _write_entry(login))
+        parts = {"login": login.login, "token": login.token, "options": login.options}
+        keyring.set_password(SERVICE, server, json.dumps(parts))
         return list_server(content)
 
     def list_server(content: Any) -> list[str]:
@@ -256,12 +257,6 @@ def _kept_servers() -> SharedDocument:
 
 def _list_names(content: Any) -> list[str]:
     return [str(name) for name in content] if isinstance(content, list) else []
-
-
-def _write_entry(login: AddressSecrets) -> str:
-    # In no variable of `keep_login`: tracebacks show variables, too.
-    parts = {"login": login.login, "token": login.token, "options": login.options}
-    return json.dumps(parts)
 
 
 def _read_entry(name: str) -> Any:

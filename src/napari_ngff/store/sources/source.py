@@ -88,8 +88,8 @@ def _same_source(source: Source) -> Source:
     return source
 
 
-class LoggedSource(Source):
-    """A source whose reads are logged; a subclass keeps the log.
+class WrappedSource(Source):
+    """A source that reads by another; a subclass does more.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ class LoggedSource(Source):
         return self._source.list_names(prefix)
 
 
-class ReadLog(LoggedSource):
+class ReadLog(WrappedSource):
     """Read objects of a source, and keep the revision of each at its first read.
 
     Attributes

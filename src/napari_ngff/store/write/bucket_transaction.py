@@ -25,6 +25,7 @@ from napari_ngff.store.limits import ATTRIBUTES_IN, is_document, parse_json
 from napari_ngff.store.sources.request_failure import describe_failure, error_code
 from napari_ngff.store.sources.revision import Revision
 from napari_ngff.store.sources.server_access import LATE, allowed_seconds
+from napari_ngff.store.sources.source import WrappedSource
 from napari_ngff.store.threads import share_work
 from napari_ngff.store.write.label_list_watch import announce_lists
 from napari_ngff.store.write.transaction import conflict_text
@@ -51,7 +52,7 @@ UNKNOWN = {"NotImplemented", "501"}
 """Answers of stores that do not support conditions."""
 
 
-class ObjectBucket:
+class ObjectBucket(WrappedSource):
     """The objects below an address of S3, with their revisions.
 
     Parameters
@@ -61,8 +62,8 @@ class ObjectBucket:
     """
 
     def __init__(self, source: RemoteSource) -> None:
-        self.source = source
-        self.name = source.name
+        super().__init__(source)
+        self._remote = source
         bucket, _, self._below = source.name.split("://", 1)[1].partition("/")
         self._bucket = bucket
         # Encrypted stores give tags other than the MD5 -> the MD5 that was expected.
@@ -71,19 +72,9 @@ class ObjectBucket:
     @property
     def _files(self) -> Any:
         # Of the source, which may get another login meanwhile.
-        return self.source.files
+        return self._remote.files
 
-    @property
-    def concurrency(self) -> int:
-        """As for its source."""
-        return self.source.concurrency
-
-    def get(
-        self, key: str, start: int | None = None, length: int | None = None
-    ) -> bytes | None:
-        """Read an object or a part of it; see `Source.get`."""
-        return self.source.get(key, start, length)
-
+    @override
     def find_revision(self, key: str) -> Revision | None:
         """Ask for the revision of an object."""
         try:
@@ -265,7 +256,7 @@ class ObjectTransaction(WaitingTransaction):
         self.bucket.forget_lists()
         above = path.rpartition("/")[0]
         # Marks lie beside the labels that they stand for.
-        for marker in self.bucket.source.list_names(above) or ():
+        for marker in self.bucket.list_names(above) or ():
             name, _, token = marker[1:].removesuffix(SUFFIX).rpartition(".")
             if marker != f".{name}.{token}{SUFFIX}" or not is_dead(token):
                 continue

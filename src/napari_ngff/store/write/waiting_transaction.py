@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from typing_extensions import override
 
 from napari_ngff.store.hierarchy.consolidated import update_copies
-from napari_ngff.store.sources.source import Source
+from napari_ngff.store.sources.source import WrappedSource
 from napari_ngff.store.sources.zip_source import clip_range
 from napari_ngff.store.write.staged_objects import StagingFile
 from napari_ngff.store.write.transaction import (
@@ -30,21 +30,12 @@ if TYPE_CHECKING:
     from napari_ngff.store.write.transaction import Revisions, Secure
 
 
-class _WaitingSource(Source):
+class _WaitingSource(WrappedSource):
     """A hierarchy, with the objects that wait."""
 
     def __init__(self, transaction: WaitingTransaction) -> None:
+        super().__init__(transaction.stored)
         self.transaction = transaction
-
-    @property
-    @override
-    def name(self) -> str:
-        return self.transaction.root
-
-    @property
-    @override
-    def concurrency(self) -> int:
-        return self.transaction.stored.concurrency
 
     @override
     def get(
@@ -52,7 +43,7 @@ class _WaitingSource(Source):
     ) -> bytes | None:
         waiting = self.transaction.waiting_at(key)
         if waiting is None:
-            return self.transaction.stored.get(key, start, length)
+            return super().get(key, start, length)
         staged = waiting.content
         if staged is None:
             return None
@@ -64,7 +55,7 @@ class _WaitingSource(Source):
     def find_revision(self, key: str) -> Revision | None:
         waiting = self.transaction.waiting_at(key)
         if waiting is None:
-            return self.transaction.stored.find_revision(key)
+            return super().find_revision(key)
         staged = waiting.content
         return None if staged is None else self.transaction.revision_of(staged)
 

@@ -80,7 +80,8 @@ def unpack_hierarchy(
                     " folder.",
                     remedy="Get the archive from a source that you trust.",
                 )
-        sizes = {key: _entry_size(source, key) for key in keys}
+        revisions = ((key, source.find_revision(key)) for key in keys)
+        sizes = {key: known.size for key, known in revisions if known is not None}
         done, total = 0, sum(sizes.values())
         turn = threading.Lock()
         with NewHierarchy(folder, overwrite=overwrite) as new:
@@ -97,11 +98,6 @@ def unpack_hierarchy(
     finally:
         source.close()
     return folder
-
-
-def _entry_size(source: ZipSource, key: str) -> int:
-    entry = source.archive.find_entry(source.entry_name(key))
-    return 0 if entry is None else entry.size
 
 
 def _read_parts(source: ZipSource, key: str) -> Iterator[bytes]:
