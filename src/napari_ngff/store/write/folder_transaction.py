@@ -30,10 +30,13 @@ from napari_ngff.store.write.replace_file import (
     replace_file,
     write_aside,
 )
-from napari_ngff.store.write.replace_tree import TreeReplacement, recover_trees
+from napari_ngff.store.write.replace_tree import (
+    FolderChange,
+    TreeReplacement,
+    recover_trees,
+)
 from napari_ngff.store.write.transaction import (
     NOTHING,
-    Transaction,
     WaitingObject,
     conflict_text,
 )
@@ -54,7 +57,7 @@ LONGEST_WAIT = 20.0
 """Seconds that an object waits at most, while others are put."""
 
 
-class FolderTransaction(Transaction):
+class FolderTransaction(FolderChange):
     """Change the objects below `root`, a path without a trailing separator.
 
     Two threads must not put the same object at once. Where many objects wait, or for
@@ -85,8 +88,8 @@ class FolderTransaction(Transaction):
     def source(self) -> FolderSource:
         return _FolderView(self, self._waiting)
 
+    @override
     def find_path(self, key: str) -> str:
-        """Return the path of an object, which may be aside; see `make_tree`."""
         # The path itself or something below it; "nuclei-2" is not below "nuclei".
         for path, aside in self.redirected.items():
             if key.startswith(path) and key[len(path) : len(path) + 1] in ("", "/"):
@@ -216,8 +219,8 @@ class FolderTransaction(Transaction):
             raise ConflictError("\n".join(conflicts))
         return True
 
+    @override
     def place_waiting(self) -> None:
-        """Flush and rename what waits; objects that others changed stay as they are."""
         # One thread at a time: two would rename the same objects.
         with self._turn:
             with self._lock:

@@ -20,6 +20,7 @@ import shutil
 import sys
 import time
 import weakref
+from abc import abstractmethod
 from contextlib import closing, nullcontext, suppress
 from functools import partial
 from typing import IO, TYPE_CHECKING, Any
@@ -37,6 +38,7 @@ from napari_ngff.store.write.transaction import (
     NOTHING,
     NewTree,
     Revisions,
+    Transaction,
     require_revisions,
 )
 from napari_ngff.store.write.writer_token import SUFFIX, remove_left
@@ -44,14 +46,24 @@ from napari_ngff.store.write.writer_token import SUFFIX, remove_left
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from napari_ngff.store.write.folder_transaction import FolderTransaction
-
 FORM = re.compile(rf"\.(?P<name>.+)\.[0-9a-f]{{8}}{re.escape(SUFFIX)}")
 
 LOCK, NEW, OLD, DONE, NOTE = "lock", "new", "old", "done", "note.json"
 
 STALE = 3600
 """Seconds after which a process counts as ended, on file systems without locks."""
+
+
+class FolderChange(Transaction):
+    """A transaction of a folder, with what a replacement needs of it."""
+
+    @abstractmethod
+    def find_path(self, key: str) -> str:
+        """Return the path of an object, which may be aside; see `make_tree`."""
+
+    @abstractmethod
+    def place_waiting(self) -> None:
+        """Flush and rename what waits; objects that others changed stay as they are."""
 
 
 class TreeReplacement(NewTree):
@@ -87,7 +99,7 @@ class TreeReplacement(NewTree):
 
     def __init__(
         self,
-        transaction: FolderTransaction,
+        transaction: FolderChange,
         path: str,
         entry: str = "",
         documents: Sequence[str] = (),
@@ -236,7 +248,7 @@ class TreeReplacement(NewTree):
             _finish_folder(self._folder, self._transaction, self.place, lock)
 
 
-def recover_trees(transaction: FolderTransaction, path: str = "") -> None:
+def recover_trees(transaction: FolderChange, path: str = "") -> None:
     """Finish or undo what ended processes left where a group is to be changed.
 
     Looks into the group, its labels, and all groups above; folders that a running
@@ -256,7 +268,7 @@ def recover_trees(transaction: FolderTransaction, path: str = "") -> None:
     _recover_folder(transaction, "/".join((transaction.root, *parts, "labels")))
 
 
-def _recover_folder(transaction: FolderTransaction, folder: str) -> None:
+def _recover_folder(transaction: FolderChange, folder: str) -> None:
     try:
         remove_left(folder)
         names = os.listdir(folder)
@@ -302,7 +314,7 @@ def _is_contested(parent: str, name: str, claimed: str) -> bool:
     return False
 
 
-def _recover_one(transaction: FolderTransaction, folder: str, place: str) -> None:
+def _recover_one(transaction: FolderChange, folder: str, place: str) -> None:
     with suppress(OSError):
         # Empty: its process was killed before the lock was made.
         os.rmdir(folder)
@@ -323,7 +335,7 @@ def _recover_one(transaction: FolderTransaction, folder: str, place: str) -> Non
 
 
 def _finish_folder(
-    folder: str, transaction: FolderTransaction, place: str, lock: IO[bytes]
+    folder: str, transaction: FolderChange, place: str, lock: IO[bytes]
 ) -> None:
     """Complete or undo a replacement, and remove the folder aside."""
     # After each step the process may be killed: the same steps then finish the rest.

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from typing_extensions import override
 
 from napari_ngff.store.hierarchy.consolidated import update_copies
-from napari_ngff.store.sources.source import WrappedSource
+from napari_ngff.store.sources.source import Source, WrappedSource
 from napari_ngff.store.sources.zip_source import clip_range
 from napari_ngff.store.write.staged_objects import StagingFile
 from napari_ngff.store.write.transaction import (
@@ -20,14 +20,19 @@ from napari_ngff.store.write.transaction import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from napari_ngff.store.compression import Buffer
     from napari_ngff.store.sources.revision import Revision
-    from napari_ngff.store.sources.zip_source import ZipSource
-    from napari_ngff.store.write.bucket_transaction import ObjectBucket
     from napari_ngff.store.write.staged_objects import StagedObject
     from napari_ngff.store.write.transaction import Revisions, Secure
+
+
+class StoredObjects(Source, Protocol):
+    """A source whose objects can be listed, at any depth."""
+
+    def list_keys(self, prefix: str) -> Iterable[str]:
+        """Keys of all objects below a folder."""
 
 
 class _WaitingSource(WrappedSource):
@@ -131,7 +136,7 @@ class WaitingTransaction(Transaction):
 
     def __init__(
         self,
-        stored: ZipSource | ObjectBucket,
+        stored: StoredObjects,
         name: str,
         folder: str | None = None,
     ) -> None:
