@@ -288,9 +288,8 @@ class Transaction(ABC):
             for key in [key for key in self._waiting if key.startswith(base)]:
                 self._drop_content(self._waiting.pop(key))
 
-    @abstractmethod
     def _drop_content(self, waiting: WaitingObject[Any]) -> None:
-        """Remove the bytes of an object that waits no more."""
+        """Remove the bytes of an object that waits no more, if they are in a file."""
 
     def _find_replaced(self) -> tuple[str, ...]:
         """Find the arrays whose documents are others by now; paths with a slash."""

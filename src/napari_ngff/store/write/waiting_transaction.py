@@ -208,10 +208,6 @@ class WaitingTransaction(Transaction):
         # No lock: the second of two commits has a conflict.
         return nullcontext()
 
-    @override
-    def _drop_content(self, waiting: WaitingObject[StagedObject]) -> None:
-        """Do nothing: the file of all bytes goes with the last one of them."""
-
     def _secure_all(self) -> None:
         known = [waiting.secure for waiting in list(self._waiting.values())]
         for secure in dict.fromkeys(known):
