@@ -49,6 +49,7 @@ from napari_ngff.viewer.annotations.restored_layers import (
     show_restored,
     size_text,
 )
+from napari_ngff.viewer.browsing.positions import Position, inline_title
 from napari_ngff.viewer.layers.label_target import TARGET, image_file
 from napari_ngff.viewer.painting.brush import PAINTING
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
@@ -71,7 +72,6 @@ if TYPE_CHECKING:
     from napari_ngff.labels.journal import Journal
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.viewer.browsing.browser import Browser
-    from napari_ngff.viewer.browsing.positions import Position
     from napari_ngff.viewer.saving.layer_saver import LayerSaver
 
 
@@ -333,8 +333,6 @@ class EditRecovery:
         If their image is one of a browser's, it is shown first; of several images the
         first one, and the others when the user goes there.
         """
-        from napari_ngff.viewer.browsing.positions import inline_title
-
         viewer, browser = self._viewer, self._browser
         elsewhere = [kept for kept in chosen if not self._restore_edits(viewer, kept)]
         places = [(kept, position_of(browser, kept.image)) for kept in elsewhere]
@@ -565,8 +563,6 @@ def _level_order(canvas: Canvas, shape: Sequence[int]) -> list[int]:
 
 def position_of(browser: Browser | None, image: str) -> Position | None:
     """Return the position of an image in a browser; None where it is not in it."""
-    from napari_ngff.viewer.browsing.positions import Position
-
     top = "" if browser is None else address_text(browser.node)
     if browser is None or not top or not image.startswith(f"{top}/"):
         return None
