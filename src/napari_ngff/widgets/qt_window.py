@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from napari.utils.notifications import show_error
 from qtpy.compat import isalive
+from typing_extensions import override
 
 from napari_ngff.viewer.private.napari_window import (
     qt_viewer_of,
@@ -68,55 +69,55 @@ class QtWindow(Window):
         self.starter = starter
         self._progress = SaveProgress(show_save_status, note_save)
 
+    @override
     def run(self, work: Callable[[], Any], done: Callable[[Any], Any]) -> None:
-        """Do the work in a thread."""
         run_in_worker(work, done)
 
+    @override
     def run_later(self, work: Callable[[], Any]) -> None:
-        """Do the work in a thread that starts when nothing is drawn."""
         run_when_calm(work)
 
+    @override
     def run_after(self, seconds: float, work: Callable[[], Any]) -> None:
-        """Call something by a timer."""
         run_after(seconds, work)
 
+    @override
     def run_in_main(self, call: Callable[[], Any]) -> None:
-        """Call something by an event."""
         main_calls().call_in_main(call)
 
+    @override
     def report_to_main(self, key: object, call: Callable[[], Any]) -> None:
-        """Call the newest by an event."""
         main_calls().call_newest(key, call)
 
+    @override
     def notify(self, text: str, *, is_warning: bool = True) -> None:
-        """Show a notification, when a window is shown."""
         show_notice(text, is_warning=is_warning)
 
+    @override
     def show_offer(self, viewer: ViewerModel, offer: Notification) -> None:
-        """Show it in the window, without its timer."""
         super().show_offer(viewer, offer)
         keep_notice(viewer, str(offer.message))
 
+    @override
     def show_problems(
         self, viewer: Any, path: str, problems: tuple[Problem, ...]
     ) -> None:
-        """Show a sign in the status bar."""
         show_sign(viewer, path, problems)
 
+    @override
     def show_missing(self) -> None:
-        """Show signs in the status bars."""
         watch_windows()
 
+    @override
     def show_mark(self, viewer: ViewerModel, text: str) -> None:
-        """Show a label on the canvas."""
         show_text(viewer, text)
 
+    @override
     def show_browser(self, viewer: ViewerModel) -> None:
-        """Open the browser's dock."""
         open_in_window(viewer)
 
+    @override
     def hold_drawing(self, viewer: ViewerModel) -> Callable[[], None]:
-        """Let Qt paint no canvas."""
         qt_viewer = qt_viewer_of(viewer)
         if qt_viewer is None or not qt_viewer.canvas.native.updatesEnabled():
             # No window, or held already: the first to hold it also resumes it.
@@ -134,30 +135,30 @@ class QtWindow(Window):
         """Return whether Qt still has the window; a viewer may also be without one."""
         return not hasattr(viewer, "window") or is_window_open(viewer)
 
+    @override
     def is_annotating(self, layer: Any) -> bool:
-        """Return whether the dock is open."""
         return has_annotate_dock(layer)
 
+    @override
     def can_ask(self, viewer: ViewerModel) -> bool:
-        """Return whether a viewer has a window."""
         return is_window_open(viewer)
 
+    @override
     def watch_labels(self, viewer: ViewerModel, layer: Any) -> None:
-        """Guard the window of a viewer, if it has one."""
         guard = guard_of(viewer)
         if guard is not None:
             guard.watch_layer(layer)
 
+    @override
     def watch_save(self, saver: LayerSaver) -> None:
-        """Show the progress as napari does."""
         self._progress.watch_save(saver)
 
+    @override
     def watch_copy(self, copy: SidecarCopy) -> None:
-        """Show the progress as napari does."""
         watch_copy(copy)
 
+    @override
     def save_with_image(self, layer: Any) -> bool:
-        """Open *Save as…* for all labels of a window that have no file."""
         for guard in find_guards() if is_asked_by_user() else ():
             viewer = guard.viewer
             if viewer is not None and layer in viewer.layers:
@@ -166,8 +167,8 @@ class QtWindow(Window):
                 return True
         return False
 
+    @override
     def name_taken(self, layer: Any, error: NameTakenError) -> str | None:
-        """Ask in the window that has the layer."""
         for guard in find_guards():
             if guard.viewer is not None and layer in guard.viewer.layers:
                 return guard.name_for(layer, error)
@@ -182,21 +183,21 @@ class QtWindow(Window):
             return super().resolve_unsaved(annotations, layers)
         return guard.resolve_unsaved(layers)
 
+    @override
     def ask_table_file(self, viewer: Any, title: str, name: str) -> str:
-        """Ask in front of the window of a viewer."""
         return ask_table_file(qt_window_of(viewer), title, name)
 
+    @override
     def ask_layer_file(self, viewer: Any) -> None:
-        """Open napari's own dialog."""
         try:
             save_by_dialog(viewer)
         except Exception as error:  # noqa: BLE001  whatever a writer raises
             show_error(f"Not saved.\n{error}")
 
+    @override
     def offer_edits(
         self, viewer: ViewerModel, found: Sequence[KeptEdits]
     ) -> tuple[str, Sequence[KeptEdits]]:
-        """Ask in the window of a viewer, if it has one."""
         guard = guard_of(viewer)
         if guard is None:
             return LATER, ()

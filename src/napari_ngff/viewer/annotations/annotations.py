@@ -6,6 +6,7 @@ How to add a kind is in docs/design/016-annotations.md.
 from __future__ import annotations
 
 import weakref
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -71,7 +72,7 @@ class AnnotationState:
         return self.unsaved and not (self.running or self.goes_along or self.with_image)
 
 
-class Annotation:
+class Annotation(ABC):
     """One piece of work of a person; each kind is a subclass.
 
     Parameters
@@ -145,9 +146,9 @@ class Annotation:
         return False
 
     @property
+    @abstractmethod
     def state(self) -> AnnotationState:
         """What there is to save now, and how far a save is."""
-        raise NotImplementedError
 
     @property
     def unsaved(self) -> bool:
@@ -182,6 +183,7 @@ class Annotation:
         """Call a function when the stroke that is drawn now is whole."""
         done()
 
+    @abstractmethod
     def save(self, *, quiet: bool = False) -> None:
         """Begin to save it; `running` is True until that has ended.
 
@@ -190,7 +192,6 @@ class Annotation:
         quiet
             True for a save that the user did not ask for: nothing is asked then.
         """
-        raise NotImplementedError
 
     def cancel(self) -> None:
         """Stop a save that runs."""

@@ -6,9 +6,12 @@ import os
 import re
 import shutil
 import weakref
+from abc import abstractmethod
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
+
+from typing_extensions import override
 
 from napari_ngff.errors import ConflictError, error_text
 from napari_ngff.labels.journal import INTERVAL, LOCK
@@ -124,15 +127,16 @@ class FileAnnotation(Annotation):
 
     # What a subclass has to say.
 
+    @abstractmethod
     def count(self) -> int:
         """Return how many things there are; a file of none is deleted."""
-        raise NotImplementedError
 
+    @abstractmethod
     def take_content(self) -> Callable[[], str]:
         """Return a function that a worker calls for what the file is to be."""
-        raise NotImplementedError
 
     @classmethod
+    @abstractmethod
     def make(cls, owner: Annotations, image: Any, name: str, text: str) -> Any:
         """Make the annotation of an image of which there is a file.
 
@@ -141,13 +145,12 @@ class FileAnnotation(Annotation):
         image
             A layer of the image.
         """
-        raise NotImplementedError
 
     # Reading.
 
     @classmethod
+    @override
     def attach(cls, owner: Annotations, layer: Any) -> None:
-        """Read the files of an image that a layer shows now, in a worker."""
         node, reference = image_node(layer), weakref.ref(layer)
         if node is None or cls.of_image(owner, node):
             return
@@ -185,14 +188,8 @@ class FileAnnotation(Annotation):
         return made
 
     @classmethod
+    @override
     def restore(cls, owner: Annotations, image: Any, kept: KeptFile) -> None:
-        """Show what a journal has, as unsaved.
-
-        Raises
-        ------
-        BlockingIOError
-            Where another window has taken it over.
-        """
         content, node = kept.content, image_node(image)
         assert content is not None
         with hold_if_possible(kept.folder / LOCK):
@@ -213,14 +210,15 @@ class FileAnnotation(Annotation):
     # Changes.
 
     @property
+    @override
     def image(self) -> str:
-        """The field or the file of the image."""
         title = "" if self.layer is None else self.owner.title_of(self.layer)
         return title or last_part(address_text(self.node))
 
     @property
+    @override
     def state(self) -> AnnotationState:
-        """Unsaved after a change, unless there is nothing and there was no file."""
+        # Unsaved after a change, unless there is nothing and there was no file.
         is_changed = self._changes != self._saved_changes
         return AnnotationState(
             is_changed and bool(self._path or self.count()),
@@ -267,8 +265,8 @@ class FileAnnotation(Annotation):
             kind, name, image, place, revision, count, noun, encode()
         )
 
+    @override
     def may_keep(self) -> bool:
-        """Write the journal now; the reason is shown if it cannot be."""
         try:
             self._journal.write(self._take_kept()())
         except (OSError, ValueError) as error:
@@ -276,12 +274,12 @@ class FileAnnotation(Annotation):
             return False
         return True
 
+    @override
     def plan_leave(self, *, keep: bool) -> None:
-        """Note whether the journal is kept when the annotation is gone."""
         self._journal.wanted = keep
 
+    @override
     def leave(self, *, keep: bool) -> None:
-        """Close the journal, or delete it."""
         self.note_unchanged()
         self._journal.wanted = keep
         self._journal.close()
@@ -292,8 +290,8 @@ class FileAnnotation(Annotation):
             self.may_keep()
         self._journal.close()
 
+    @override
     def note_written(self) -> None:
-        """Note that the user has saved it in another file."""
         self.note_unchanged()
         self._journal.clear()
 
@@ -301,8 +299,8 @@ class FileAnnotation(Annotation):
         """Note that a file has it as it is now."""
         self._saved_changes = self._changes
 
+    @override
     def follow_field(self) -> None:
-        """Remove what is shown of an image that is not on screen any more."""
         address, layers = str(self.node), self.owner.viewer.layers
         if not any(str(image_node(layer)) == address for layer in layers):
             self.remove_shown()
@@ -319,8 +317,8 @@ class FileAnnotation(Annotation):
     # Saving.
 
     @property
+    @override
     def ended(self) -> Sequence[SignalInstance]:
-        """The signal of the end of a save."""
         return (self.done,)
 
     def _target(self) -> Path:
@@ -341,8 +339,8 @@ class FileAnnotation(Annotation):
         folder = next((x for x in folders if _can_write(x)), folders[-1])
         return folder / f"{stem}{self.file_ending}"
 
+    @override
     def save(self, *, quiet: bool = False) -> None:
-        """Write the file in a worker, unless another program has changed it."""
         if self._running or not self.unsaved:
             return
         self._running, changes, count = True, self._changes, self.count()

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from typing_extensions import override
+
 from napari_ngff.viewer.annotations.annotations import (
     KEEPS,
     Annotation,
@@ -43,8 +45,8 @@ class LabelAnnotation(Annotation):
     """The labels that a layer shows; a layer of a plate shows others in each field."""
 
     @classmethod
+    @override
     def attach(cls, owner: Annotations, layer: Any) -> None:
-        """Follow painted labels, or the saver of what they show now."""
         if not hasattr(layer, "saver"):
             return
         if owner.of_layer(layer) is None:
@@ -60,13 +62,13 @@ class LabelAnnotation(Annotation):
         return saver
 
     @property
+    @override
     def image(self) -> str:
-        """The field or the file of the image."""
         return image_title(self.owner, self.layer)
 
     @property
+    @override
     def state(self) -> AnnotationState:
-        """Of the saver of what the layer shows."""
         layer, saver = self.layer, self.saver
         if saver is None:
             # Read-only labels show why they are not saved.
@@ -98,17 +100,17 @@ class LabelAnnotation(Annotation):
         )
 
     @property
+    @override
     def ended(self) -> Sequence[SignalInstance]:
-        """Signals of the saver."""
         return () if self.saver is None else (self.saver.saved, self.saver.failed)
 
     @property
+    @override
     def archive(self) -> Path | None:
-        """The archive of which each save writes everything; None for a folder."""
         return None if self.saver is None else archive_of(self.saver.journal.place[0])
 
+    @override
     def call_after_stroke(self, done: Callable[[], None]) -> None:
-        """Call a function when the layer has told that the stroke has ended."""
         ended = self.layer.stroke_ended
 
         def check_ended() -> None:
@@ -118,35 +120,35 @@ class LabelAnnotation(Annotation):
 
         ended.connect(check_ended)
 
+    @override
     def save(self, *, quiet: bool = False) -> None:
-        """Save in a worker; shows why labels cannot be saved in place."""
         if quiet and self.saver is not None:
             self.saver.save(quiet=True)
         else:
             save_labels(self.layer)
 
+    @override
     def cancel(self) -> None:
-        """Stop a save; the next one continues from there."""
         if self.saver is not None:
             self.saver.cancel()
 
+    @override
     def may_keep(self) -> bool:
-        """Write the edits into the journal; the reason is shown if it cannot."""
         return self.saver is None or self.saver.can_keep()
 
+    @override
     def plan_leave(self, *, keep: bool) -> None:
-        """Note whether the journal is kept when the layer is gone."""
         if self.saver is not None:
             self.saver.wanted = keep
 
+    @override
     def leave(self, *, keep: bool) -> None:
-        """Close the journal, or delete it with its edits."""
         if self.saver is not None:
             self.plan_leave(keep=keep)
             self.saver.keep_journal()
 
+    @override
     def note_removed(self) -> None:
-        """Report edits of a layer that is removed without a question."""
         saver = self.saver
         if saver is not None and self.unsaved and not saver.is_released:
             self.owner.removed.emit(self.layer)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from napari.layers import Labels, Points, Shapes
+from typing_extensions import override
 
 from napari_ngff.viewer.annotations.annotations import Annotation, AnnotationState
 from napari_ngff.viewer.plans.layer_plan import KEY, layer_kind
@@ -32,12 +33,8 @@ class MemoryAnnotation(Annotation):
     asks_for_file = True
 
     @classmethod
+    @override
     def attach(cls, owner: Annotations, layer: Layer) -> None:
-        """Follow the changes of a layer of a user, or of another plugin.
-
-        What was opened from a file, or made by this package of something that is in
-        one, counts from its first change on.
-        """
         is_drawn = isinstance(layer, Labels | Points | Shapes)
         if not is_drawn or owner.of_layer(layer) is not None:
             return
@@ -50,15 +47,15 @@ class MemoryAnnotation(Annotation):
         owner.add(cls(owner, layer))
 
     @property
+    @override
     def title(self) -> str:
-        """The layer for people: "points 'spots' of B3 - field 2"."""
         field = self.owner.title_of(self.layer)
         of_field = f" of {field}" if field else ""
         return f"{layer_kind(self.layer)} '{self.name}'{of_field}"
 
     @property
+    @override
     def state(self) -> AnnotationState:
-        """Unsaved while the layer has anything that no file has."""
         is_known = self.owner.has_images and self.layer in _in_memory
         return AnnotationState(is_known and not _is_empty(self.layer))
 
@@ -66,14 +63,14 @@ class MemoryAnnotation(Annotation):
         """Return False: nothing is asked when only layers are removed."""
         return False
 
+    @override
     def save(self, *, quiet: bool = False) -> None:
-        """Let napari ask for a file, and save the layer in it."""
         viewer = self.owner.viewer
         viewer.layers.selection.active = self.layer
         Window.current.ask_layer_file(viewer)
 
+    @override
     def note_written(self) -> None:
-        """Note that a file has the layer."""
         note_saved([self.layer])
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 from napari.layers import Points
+from typing_extensions import override
 
 from napari_ngff.metadata.units import unit_name
 from napari_ngff.viewer.annotations.file_annotation import (
@@ -56,8 +57,8 @@ class PointsAnnotation(FileAnnotation):
             self._changes += 1
 
     @classmethod
+    @override
     def attach(cls, owner: Annotations, layer: Any) -> None:
-        """Take points that were drawn; read those of an image."""
         super().attach(owner, layer)
         if layer_kind(layer) != "points" or owner.of_layer(layer) is not None:
             return
@@ -67,13 +68,13 @@ class PointsAnnotation(FileAnnotation):
         if node is not None and not (is_ours or layer.source.path):
             owner.add(cls(owner, node, layer, image))
 
+    @override
     def count(self) -> int:
-        """Return the number of points."""
         layer = self.layer
         return 0 if layer is None else len(layer.data)
 
+    @override
     def take_content(self) -> Callable[[], str]:
-        """Return a function that writes the points as CSV, in units of the image."""
         layer = self.layer
         data, features = np.array(layer.data, float), layer.features.copy()
         # Axes that only one of the two has come first.
@@ -83,8 +84,8 @@ class PointsAnnotation(FileAnnotation):
         return lambda: dump_points(points, columns, features)
 
     @classmethod
+    @override
     def make(cls, owner: Annotations, image: Any, name: str, text: str) -> Any:
-        """Add a layer with the points of a CSV, on the layer of their image."""
         points, features = parse_points(text, columns_of(image))
         count = points.shape[1]
         viewer = owner.viewer

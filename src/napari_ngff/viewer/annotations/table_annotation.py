@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from napari.utils.notifications import show_error
+from typing_extensions import override
 
 from napari_ngff.plate.tables.files import write_frame
 from napari_ngff.viewer.annotations.annotations import Annotation, AnnotationState
@@ -146,8 +147,8 @@ class TableAnnotation(Annotation):
         Window.current.watch_labels(owner.viewer, None)
 
     @property
+    @override
     def title(self) -> str:
-        """The table for people: "measured table of nuclei (B3 - field 2)"."""
         return f"measured table of {self.labels} ({self._place})"
 
     @property
@@ -156,32 +157,33 @@ class TableAnnotation(Annotation):
         return "" if self.measured is None else self.measured.describe_age()
 
     @property
+    @override
     def description(self) -> str:
-        """A sentence that it is not saved, and whether it is older than strokes."""
         text, age = super().description, self.age
         if not age:
             return text
         return f"{text} It was {age}; to include them, cancel, save and measure again."
 
     @property
+    @override
     def state(self) -> AnnotationState:
-        """Unsaved while it is kept, unless its labels were removed by a script."""
+        # Unsaved while it is kept, unless its labels were removed by a script.
         layers = self.owner.viewer.layers
         is_there = self._shown is None or self._shown() in layers
         return AnnotationState(is_there and not self.is_over, self._running)
 
     @property
+    @override
     def is_over(self) -> bool:
-        """Whether it was saved, discarded or replaced, or its layer was dropped."""
         is_dropped = self._shown is not None and self._shown() is None
         return self._is_over or is_dropped
 
+    @override
     def goes_with(self, layers: Iterable[Any]) -> bool:
-        """Return whether labels of one of the layers were measured."""
         return self._shown is not None and any(x is self._shown() for x in layers)
 
+    @override
     def save(self, *, quiet: bool = False) -> None:
-        """Ask for a file, and write the table in a worker."""
         viewer, title = self.owner.viewer, f"Save {self.title}"
         path = Window.current.ask_table_file(viewer, title, self.labels)
 
@@ -213,8 +215,8 @@ class TableAnnotation(Annotation):
             partial(attempt_work, lambda: write_frame(table.to_frame(), path)), finish
         )
 
+    @override
     def leave(self, *, keep: bool) -> None:
-        """Keep the table until the window closes, or drop it."""
         if keep:
             self._shown = None
         self._is_over = not keep
