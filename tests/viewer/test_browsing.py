@@ -1056,6 +1056,32 @@ def test_where_the_cursor_is_stands_on_the_canvas_and_in_the_status(root, viewer
     assert not overlay.visible
 
 
+@pytest.mark.parametrize("plane", [0, 1, 3, 6])
+def test_the_caption_names_a_well_that_lacks_the_plane_on_screen(
+    pristine_deep, viewer, plane
+):
+    browser = browse(viewer, pristine_deep)
+    browser.show_mosaic()
+    viewer.dims.set_point(0, 0)
+    overlay = viewer.canvas.overlays.text
+    for well, depth in DEPTHS.items():
+        y, x = "AB".index(well[0]) * 32 + 9, (int(well[2]) - 1) * 32 + 9
+        viewer.cursor.position = viewer.layers[0].data_to_world((0, y, x))
+        for callback in viewer.mouse_move_callbacks:
+            callback(viewer, None)
+        name = f"{well.replace('/', '')} - field 0"
+        assert overlay.text == name
+        # By the slider, while the cursor rests.
+        viewer.dims.set_current_step(0, plane)
+        planes = "1 plane" if depth == 1 else f"{depth} planes"
+        missed = f"{name}: {planes}; plane {plane + 1} is shown"
+        assert overlay.text == (missed if plane >= depth else name)
+        viewer.dims.set_current_step(0, 0)
+    assert overlay.text == name
+    browser.show_field("B/1")
+    assert overlay.text == "B1 - field 0"
+
+
 def test_keys_browse_unless_another_layer_is_selected(root, viewer):
     browser = browse(viewer, root)
     browser.show_field("A/1")

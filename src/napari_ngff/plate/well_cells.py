@@ -154,6 +154,21 @@ class WellCells:
                 return tile.well, placed.field if placed is not None else None
         return None
 
+    def size_at(self, y: float, x: float, axis: str) -> int | None:
+        """Return the size of the image at a place along an axis; None where unknown.
+
+        1 if it lacks the axis. Reads nothing; see `image_at`.
+        """
+        well, field = self.image_at(y, x) or (None, None)
+        choice = self.choice
+        known = self.arrangements.read_before(well, choice.acquisition, choice.beside)
+        for placed in known.fields if known is not None else ():
+            level = placed.image.opened_level
+            if placed.field is field and level is not None:
+                names = [name.lower() for name in placed.image.multiscale.axis_names]
+                return level.shape[names.index(axis)] if axis in names else 1
+        return None
+
     def corners_of(self, well: str | None) -> tuple[Place, Place] | None:
         """Return the upper left and lower right corner of a well, as (y, x) in voxels.
 

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from napari_ngff.viewer.layers.plane_camera import forget_plane, shift_plane
+from napari_ngff.viewer.services.notices import count_noun
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from napari.components import ViewerModel
     from napari.layers import Layer
@@ -261,15 +262,43 @@ def image_at(
         A point on the canvas.
     """
     well: tuple[str | None, WellField | None] | None = None
-    images = (tiles for tiles in wells if not tiles.choice.inside)
-    for number, tiles in enumerate(images):
-        layer = layers.get(number)
-        if layer is None:
-            continue
-        lead = (0.0,) * max(0, layer.ndim - len(world))
-        point = layer.world_to_data((*lead, *tuple(world)[-layer.ndim :]))
+    for _, tiles, point in _points_in(layers, wells, world):
         found = tiles.image_at(*point[-2:])
         if found is not None and found[1] is not None:
             return found
         well = well or found
     return well
+
+
+def _points_in(
+    layers: Mapping[int, Layer], wells: Iterable[WellCells], world: Sequence[float]
+) -> Iterator[tuple[Layer, WellCells, Sequence[float]]]:
+    """Give the layer, the wells and the voxel at a place, of each acquisition."""
+    images = (tiles for tiles in wells if not tiles.choice.inside)
+    for number, tiles in enumerate(images):
+        layer = layers.get(number)
+        if layer is not None:
+            lead = (0.0,) * max(0, layer.ndim - len(world))
+            point = layer.world_to_data((*lead, *tuple(world)[-layer.ndim :]))
+            yield layer, tiles, point
+
+
+NOUNS = {"z": "plane", "t": "time point"}
+"""What one index of an axis is for the user."""
+
+
+def describe_end(
+    layers: Mapping[int, Layer], wells: Iterable[WellCells], world: Sequence[float]
+) -> str:
+    """Say that an image ends before the plane that is shown; "" where it does not.
+
+    Parameters are those of `image_at`. Reads nothing.
+    """
+    for layer, tiles, point in _points_in(layers, wells, world):
+        *lead, y, x = point
+        for axis, at in zip(layer.axis_labels, lead, strict=False):
+            noun, number = NOUNS.get(axis.lower()), round(at) + 1
+            size = tiles.size_at(y, x, axis.lower())
+            if noun is not None and size is not None and number > size:
+                return f"{count_noun(size, noun)}; {noun} {number} is shown"
+    return ""

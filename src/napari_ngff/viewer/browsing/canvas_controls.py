@@ -323,6 +323,7 @@ class NavigationKeys:
         browser.position_changed.connect(self._on_position)
         browser.closed.connect(self.close)
         viewer.mouse_move_callbacks.append(self._on_mouse_move)
+        viewer.dims.events.current_step.connect(self._on_step)
         viewer.events.status.connect(self._on_status)
         viewer.layers.events.removed.connect(self._on_removed)
         viewer.layers.selection.events.active.connect(self._on_status)
@@ -339,6 +340,7 @@ class NavigationKeys:
         viewer = self._browser.layers.viewer
         if self._on_mouse_move in viewer.mouse_move_callbacks:
             viewer.mouse_move_callbacks.remove(self._on_mouse_move)
+        viewer.dims.events.current_step.disconnect(self._on_step)
         viewer.events.status.disconnect(self._on_status)
         viewer.layers.events.removed.disconnect(self._on_removed)
         viewer.layers.selection.events.active.disconnect(self._on_status)
@@ -383,9 +385,17 @@ class NavigationKeys:
 
     def _on_mouse_move(self, viewer: Any, event: Any) -> None:
         """Name the field under the cursor, or else the one on screen."""
-        position = self._browser.position_at(viewer.cursor.position)
+        world = *viewer.dims.point[:-2], *viewer.cursor.position[-2:]
+        position = self._browser.position_at(world)
         name = self._title if position is None else self._browser.name_field(position)
-        self._write_text(name)
+        # A field that is empty there, since others have more planes.
+        end = self._browser.layers.describe_end(world)
+        self._write_text(f"{name}: {end}" if end else name)
+
+    def _on_step(self, event: Any = None) -> None:
+        """Follow the slider while the cursor rests."""
+        if self._shown and not self._title:
+            self._on_mouse_move(self._browser.layers.viewer, event)
 
     def _on_status(self, event: Any = None) -> None:
         viewer, browser = self._browser.layers.viewer, self._browser

@@ -14,6 +14,7 @@ from napari_ngff.viewer.browsing.camera import (
     canvas_of,
     cells_of,
     corners_of,
+    describe_end,
     fit_camera,
     follow_image,
     follow_point,
@@ -277,6 +278,13 @@ class ShownLayers:
         if image is not None and image[0] is None and len(self._state.shown.wells) == 1:
             return self._state.shown.wells[0], image[1]
         return image
+
+    def describe_end(self, world: Sequence[float]) -> str:
+        """Say that the image at a place of an overview lacks the plane on screen."""
+        if self._state.shown.position is not None:
+            return ""
+        layers = {slot[0]: layer for slot, layer in self.by_slot().items()}
+        return describe_end(layers, self.tiles, world)
 
     def take_inserted(self, layer: Layer) -> bool:
         """Take a layer that was added; return whether it was expected."""
