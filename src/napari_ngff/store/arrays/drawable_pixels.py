@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+from typing_extensions import override
+
+from napari_ngff.store.arrays.lazy_array import ArraySource
 
 if TYPE_CHECKING:
     from napari_ngff.store.arrays.boxes import Box
-    from napari_ngff.store.arrays.lazy_array import ArraySource
 
 
 def drawn_numbers(block: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -46,31 +48,31 @@ def as_labels(block: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class _OtherType:
+class _OtherType(ArraySource):
     """A source whose elements are read as another type: of pixels, numbers."""
 
     source: ArraySource
 
     @property
+    @override
     def shape(self) -> tuple[int, ...]:
-        """Number of elements per axis."""
         return self.source.shape
 
     @property
+    @override
     def chunks(self) -> tuple[int, ...]:
-        """Shape of a chunk."""
         return self.source.chunks
 
     @property
+    @override
     def dtype(self) -> np.dtype[Any]:
-        """Type of an element."""
         return self._convert(np.empty(0, self.source.dtype)).dtype
 
     def _convert(self, block: npt.NDArray[Any]) -> npt.NDArray[Any]:
         return drawn_numbers(block)
 
+    @override
     def read(self, box: Box) -> np.ndarray[Any, Any]:
-        """Read a box."""
         return self._convert(self.source.read(box))
 
 

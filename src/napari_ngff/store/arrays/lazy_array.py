@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
+from typing_extensions import override
 
 from napari_ngff.store.arrays.boxes import box_shape, order_block, whole_box
 
@@ -35,6 +36,8 @@ NOT_THERE = frozenset({"expr"})
 class ArraySource(Protocol):
     """An n-dimensional array that can be read by boxes, from any thread."""
 
+    __slots__ = ()
+
     @property
     def shape(self) -> tuple[int, ...]:
         """Number of elements per axis."""
@@ -52,10 +55,8 @@ class ArraySource(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class ArrayWindow:
+class ArrayWindow(ArraySource):
     """A box of a source, its axes dropped, kept, moved or new.
-
-    Itself an `ArraySource`.
 
     Attributes
     ----------
@@ -100,15 +101,15 @@ class ArrayWindow:
         return kept and not any(start for start, _ in self.box)
 
     @property
+    @override
     def shape(self) -> tuple[int, ...]:
-        """Number of elements per axis of the window."""
         pairs = zip(self.box, self.steps, strict=True)
         sizes = [-(-(stop - start) // abs(step)) for (start, stop), step in pairs]
         return tuple(1 if axis is None else sizes[axis] for axis in self.order)
 
     @property
+    @override
     def dtype(self) -> np.dtype[Any]:
-        """Type of an element."""
         return self.source.dtype
 
     @property
@@ -117,8 +118,8 @@ class ArrayWindow:
         return len(self.order)
 
     @property
+    @override
     def chunks(self) -> tuple[int, ...]:
-        """Shape of a chunk."""
         sizes = self.source.chunks
         return tuple(1 if axis is None else sizes[axis] for axis in self.order)
 
@@ -207,19 +208,19 @@ class BlankArray:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PlainSource:
-    """An array of numpy, dask, zarr, or alike; itself an `ArraySource`."""
+class PlainSource(ArraySource):
+    """An array of numpy, dask, zarr, or alike."""
 
     array: Any
 
     @property
+    @override
     def shape(self) -> tuple[int, ...]:
-        """Number of elements per axis."""
         return tuple(int(n) for n in self.array.shape)
 
     @property
+    @override
     def dtype(self) -> np.dtype[Any]:
-        """Type of an element, native byte order."""
         dtype: np.dtype[Any] = np.dtype(self.array.dtype).newbyteorder("=")
         return dtype
 
@@ -233,8 +234,8 @@ class PlainSource:
         # zarr states a length per axis, dask the lengths of all chunks along it.
         return tuple(n if isinstance(n, int) else max(n, default=1) for n in stated)
 
+    @override
     def read(self, box: Box) -> np.ndarray[Any, Any]:
-        """Read a rectangle."""
         # Of dask and zarr this computes and reads only the box.
         return np.asarray(self.array[tuple(slice(*span) for span in box)])
 

@@ -13,6 +13,8 @@ from functools import partial
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any
 
+from typing_extensions import override
+
 from napari_ngff.errors import (
     AccessError,
     NodeNotFoundError,
@@ -30,6 +32,7 @@ from napari_ngff.metadata.model import (
 )
 from napari_ngff.metadata.version import Version
 from napari_ngff.store.arrays.chunked_array import open_array
+from napari_ngff.store.arrays.lazy_array import ArraySource
 from napari_ngff.store.hierarchy.node import OpenedGroups
 from napari_ngff.store.limits import check_chunk
 from napari_ngff.store.sources.read_ahead import call_at_once
@@ -40,7 +43,6 @@ if TYPE_CHECKING:
     from napari_ngff.errors import ChunkError
     from napari_ngff.store.arrays.boxes import Box, Cell
     from napari_ngff.store.arrays.chunked_array import ChunkedArray
-    from napari_ngff.store.arrays.lazy_array import ArraySource
     from napari_ngff.store.hierarchy.node import Node
 
 OnError = Callable[["ChunkError"], None]
@@ -84,7 +86,7 @@ class Pyramid:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LevelSource:
+class LevelSource(ArraySource):
     """An array whose unreadable chunks are reported instead of raised.
 
     Attributes
@@ -100,18 +102,18 @@ class LevelSource:
     stops: Callable[[], bool] | None = field(default=None, kw_only=True)
 
     @property
+    @override
     def shape(self) -> tuple[int, ...]:
-        """Number of voxels per axis."""
         return self.array.shape
 
     @property
+    @override
     def dtype(self) -> np.dtype[Any]:
-        """Type of a voxel."""
         return self.array.dtype
 
     @property
+    @override
     def chunks(self) -> tuple[int, ...]:
-        """Shape of a chunk; of the inner one where sharded."""
         return self.array.chunks
 
     @property
@@ -119,8 +121,8 @@ class LevelSource:
         """Equal ones mean equal voxels, as far as nobody else writes them."""
         return self.array.token
 
+    @override
     def read(self, box: Box) -> np.ndarray[Any, Any]:
-        """Read a box."""
         return self.read_stored(box, self.on_error, self.keep, self.stops)
 
     def read_stored(

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from typing_extensions import override
 
 from napari_ngff.errors import UnsupportedError
 from napari_ngff.metadata.compound_transform import (
@@ -28,6 +29,7 @@ from napari_ngff.metadata.vector_field import (
     make_lattice,
 )
 from napari_ngff.store.arrays.boxes import box_shape, slice_inside
+from napari_ngff.store.arrays.lazy_array import ArraySource
 from napari_ngff.store.pyramids.pyramid import Pyramid
 from napari_ngff.store.threads import share_work
 
@@ -37,7 +39,6 @@ if TYPE_CHECKING:
     from napari_ngff.metadata.model import Axis
     from napari_ngff.metadata.transform import Points, Transformation
     from napari_ngff.store.arrays.boxes import Box
-    from napari_ngff.store.arrays.lazy_array import ArraySource
 
 CHUNK = 512
 """Edge of a block of the last two axes, in voxels."""
@@ -96,7 +97,7 @@ class PlacedAxis:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ResampledLevel:
+class ResampledLevel(ArraySource):
     """A level of an image in another system; an `ArraySource`.
 
     Attributes
@@ -126,18 +127,18 @@ class ResampledLevel:
     order: int
 
     @property
+    @override
     def shape(self) -> tuple[int, ...]:
-        """Number of voxels per axis of the grid."""
         return self.grid.shape
 
     @property
+    @override
     def dtype(self) -> np.dtype[Any]:
-        """Type of a voxel: that of the source."""
         return self.source.dtype
 
     @property
+    @override
     def chunks(self) -> tuple[int, ...]:
-        """Shape of a block."""
         plain = len(self.shape) - 2
         # Blocks of one plane, since napari slices planes.
         return tuple(

@@ -9,13 +9,19 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from typing_extensions import override
 
 from napari_ngff.errors import UnsupportedError
 from napari_ngff.labels.create_labels import SOFTWARE
 from napari_ngff.labels.places.label_location import name_problem
 from napari_ngff.metadata.model import Channel, ContrastWindow, LabelInfo, Omero
 from napari_ngff.metadata.systems import Axis
-from napari_ngff.store.arrays.lazy_array import ArrayWindow, LazyArray, PlainSource
+from napari_ngff.store.arrays.lazy_array import (
+    ArraySource,
+    ArrayWindow,
+    LazyArray,
+    PlainSource,
+)
 from napari_ngff.viewer.composing.layer_axes import (
     LayerPlace,
     layer_axes,
@@ -35,7 +41,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from napari_ngff.store.arrays.boxes import Box
-    from napari_ngff.store.arrays.lazy_array import ArraySource
     from napari_ngff.viewer.plans.layer_plan import LayerData
 
 PRIMARY = (
@@ -47,7 +52,7 @@ PRIMARY = (
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class StackedSource:
+class StackedSource(ArraySource):
     """Sources of one shape along a new axis; itself an `ArraySource`.
 
     Attributes
@@ -65,13 +70,13 @@ class StackedSource:
     dtype: np.dtype[Any]
 
     @property
+    @override
     def shape(self) -> tuple[int, ...]:
-        """Number of elements per axis."""
         return self._insert_axis(self.sources[0].shape, len(self.sources))
 
     @property
+    @override
     def chunks(self) -> tuple[int, ...]:
-        """Shape of what is read at once."""
         # One channel at a time: each is a source, and so a read, of its own.
         all_chunks = zip(*(source.chunks for source in self.sources), strict=True)
         return self._insert_axis(tuple(map(max, all_chunks)), 1)
@@ -79,8 +84,8 @@ class StackedSource:
     def _insert_axis(self, sizes: tuple[int, ...], length: int) -> tuple[int, ...]:
         return (*sizes[: self.axis], length, *sizes[self.axis :])
 
+    @override
     def read(self, box: Box) -> np.ndarray[Any, Any]:
-        """Read a rectangle."""
         inner = (*box[: self.axis], *box[self.axis + 1 :])
         parts = [
             self.sources[i].read(inner).astype(self.dtype, copy=False)
