@@ -7,8 +7,6 @@ were read.
 from __future__ import annotations
 
 import math
-import threading
-from collections import OrderedDict
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -257,37 +255,33 @@ class SharedRun:
 
     Each unit comes to another process with a source of its own, and an archive must
     not be opened for each.
+
+    Parameters
+    ----------
+    name
+        See `WorkUnit.run`.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, name: str) -> None:
+        self.name = name
         self.sources: dict[bytes, Source] = {}
         self.open_task = lru_cache(maxsize=64)(OpenedTask)
 
 
-_runs: OrderedDict[str, SharedRun] = OrderedDict()
-"""By `WorkUnit.run`; only `find_run` and `sharing_sources` change it."""
-
-_changing = threading.Lock()
-
 LATEST = 4
 """Runs that are kept in other processes, which are not told when one ends."""
 
-
-def find_run(name: str) -> SharedRun:
-    """Return what the units of a run share; the first call makes it."""
-    with _changing:
-        run = _runs.setdefault(name, SharedRun())
-        _runs.move_to_end(name)
-        while len(_runs) > LATEST:
-            _runs.popitem(last=False)
-    return run
+find_run = lru_cache(LATEST)(SharedRun)
+"""Returns what the units of a run share; the first call makes it."""
 
 
 @contextmanager
-def sharing_sources(run: str) -> Iterator[None]:
-    """Let the units of a run share sources in this process, which are closed then."""
+def sharing_sources() -> Iterator[None]:
+    """Let the units of a run share sources in this process, which are closed then.
+
+    Other runs open theirs again.
+    """
     try:
         yield
     finally:
-        with _changing:
-            _runs.pop(run, None)
+        find_run.cache_clear()

@@ -306,7 +306,7 @@ def convert_hierarchy(
         found = PartialFolder(target, settings, overwrite=False, resume=True).look()
         resumes = found is Unfinished.SAME
     folder = PartialFolder(target, settings, overwrite=run.overwrite, resume=resumes)
-    with folder, sharing_sources(folder.token):
+    with folder, sharing_sources():
         problems, notes = _plan(node, request, folder, run)
         try:
             folder.put_drafts()

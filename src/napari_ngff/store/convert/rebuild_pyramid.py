@@ -188,7 +188,7 @@ class ReplacedLevel:
                 WorkUnit(tree.key, index, folder, folder.root, task, index)
                 for index in range(task.count)
             )
-            with sharing_sources(tree.key):
+            with sharing_sources():
                 run_units(units, run_unit, done, scheduler)
             return revisions
 
