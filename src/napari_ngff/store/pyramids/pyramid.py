@@ -541,7 +541,7 @@ def open_images(
     if not nodes:
         return []
     source = nodes[0].location.source
-    calls = [partial(_open_image, node, on_error) for node in nodes]
+    calls = [partial(open_with_labels, node, on_error) for node in nodes]
     opened = call_at_once(source, calls)
     inner = [label for _, labels in opened for label in labels.nodes]
     pyramids = iter(open_pyramids(inner, on_error))
@@ -561,8 +561,11 @@ def open_with_labels(
     pyramid
         Or why it cannot be shown.
     labels
-        As of `Node.labels`.
+        As of `Node.labels`; none for a label image.
     """
+    image = node.metadata.image
+    if image is not None and image.label is not None:
+        return _try_pyramid(node, on_error), NO_GROUPS
     # The list of labels lies as deep as the arrays of the image.
     calls: list[Callable[[], Any]] = [
         partial(_try_pyramid, node, on_error),
@@ -570,15 +573,6 @@ def open_with_labels(
     ]
     pyramid, labels = call_at_once(node.location.source, calls)
     return pyramid, labels
-
-
-def _open_image(
-    node: Node, on_error: OnError | None
-) -> tuple[Pyramid | Exception, OpenedGroups]:
-    image = node.metadata.image
-    if image is not None and image.label is not None:
-        return _try_pyramid(node, on_error), NO_GROUPS
-    return open_with_labels(node, on_error)
 
 
 def open_pyramids(
