@@ -56,6 +56,7 @@ from napari_ngff.store.write.writer_token import is_aside
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from napari_ngff.metadata.model import PlateMetadata
     from napari_ngff.metadata.version import Version
     from napari_ngff.store.convert.image_plan import (
         CroppedImage,
@@ -206,7 +207,8 @@ class ConversionPlan:
             tasks = self._plan_levels(node, path, plan)
         if node.metadata.plate is not None:
             self.has_plate = True
-            change = replace(change, wells=self._choose_wells(node))
+            wells = self._choose_wells(node, node.metadata.plate)
+            change = replace(change, wells=wells)
         if node.metadata.image is None and image is not None:
             # A group of labels, which up to 0.3 need not be listed, and are shown
             # wherever there is no list.
@@ -288,9 +290,7 @@ class ConversionPlan:
                 self.problems.append(error_text(error))
             return None
 
-    def _choose_wells(self, node: Node) -> frozenset[str] | None:
-        plate = node.metadata.plate
-        assert plate is not None
+    def _choose_wells(self, node: Node, plate: PlateMetadata) -> frozenset[str] | None:
         if self.request.selection.wells is None:
             return None
         has = self.request.selection.has_well

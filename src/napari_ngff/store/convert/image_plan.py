@@ -149,7 +149,8 @@ def plan_image(
         claimed += [level.path for level in multiscale.levels]
         crop = _crop_image(node, multiscale, arrays, selection, image)
         kept = _choose_levels(node, multiscale, selection, image is not None)
-        planned = _plan_levels(node, multiscale, (kept, arrays), crop)
+        is_label = node.metadata.image.label is not None
+        planned = _plan_levels(multiscale, (kept, arrays), crop, is_label)
         shifts = {}
         for level, shift in planned:
             levels.setdefault(level.path, level)
@@ -339,15 +340,13 @@ def _pick_channels(
 
 
 def _plan_levels(
-    node: Node,
     multiscale: Multiscale,
     chosen: tuple[list[Level], Arrays],
     crop: CroppedImage,
+    is_label: bool,
 ) -> list[tuple[PlannedLevel, tuple[float, ...]]]:
     """Plan the levels that are kept; each with its first voxel per axis."""
     kept, arrays = chosen
-    assert node.metadata.image is not None
-    is_label = node.metadata.image.label is not None
     names = multiscale.axis_names
     usable = [level for level in kept if level.path in arrays]
     full = arrays[_first_level(multiscale, arrays).path].shape

@@ -17,7 +17,7 @@ from napari_ngff.metadata.version import V0_4, V0_5, Version
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from napari_ngff.metadata.model import JSON, Level, Multiscale
+    from napari_ngff.metadata.model import JSON, Level, Multiscale, PlateMetadata
     from napari_ngff.store.hierarchy.node import Node
 
 KEYS = (
@@ -158,7 +158,7 @@ def convert_attributes(node: Node, version: Version, change: GroupChange) -> JSO
         _state_version(omero, not version.has_ome_key and "version" in omero, version)
         _choose_channels(omero, change)
     if isinstance(home.get("plate"), dict) and node.metadata.plate is not None:
-        _choose_wells(home["plate"], node, version, change.wells)
+        _choose_wells(home["plate"], node.metadata.plate, version, change.wells)
     if change.labels is not None:
         home["labels"] = list(change.labels)
     if not version.has_ome_key:
@@ -294,10 +294,9 @@ def _choose_channels(omero: JSON, change: GroupChange) -> None:
 
 
 def _choose_wells(
-    plate: JSON, node: Node, version: Version, wells: Iterable[str] | None
+    plate: JSON, read: PlateMetadata, version: Version, wells: Iterable[str] | None
 ) -> None:
-    assert node.metadata.plate is not None
-    places = {well.path: well for well in node.metadata.plate.wells}
+    places = {well.path: well for well in read.wells}
     chosen = None if wells is None else set(wells)
     listed = plate.get("wells")
     entries = []

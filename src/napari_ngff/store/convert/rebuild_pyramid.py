@@ -378,8 +378,8 @@ def _plan_labels(node: Node, count: int) -> tuple[RebuildPlan, ...]:
     """Give the labels of an image as many levels as it has, which they MUST have."""
     plans = []
     for label in node.labels().nodes:
-        assert label.metadata.image is not None
-        if len(label.metadata.image.multiscales[0].levels) != count:
+        image = label.metadata.image
+        if image is not None and len(image.multiscales[0].levels) != count:
             plans.append(plan_rebuild(label, count))
     return tuple(plans)
 

@@ -188,7 +188,9 @@ def run_unit(unit: WorkUnit) -> UnitRecord:
     if unit.looks or isinstance(unit.task, DocumentTask):
         return written.record()
     if unit.done is not None:
-        if written.record().seen == unit.done.seen and _is_intact(unit, written):
+        if written.record().seen == unit.done.seen and _is_intact(
+            unit, unit.done, written
+        ):
             return unit.done
         written.objects.clear()
     if isinstance(unit.task, CopyTask):
@@ -251,22 +253,19 @@ def source_keys(unit: WorkUnit) -> Iterator[str]:
             yield from map(opened.source_key, cells_in(moved, stored))
 
 
-def _is_intact(unit: WorkUnit, written: _Written) -> bool:
+def _is_intact(unit: WorkUnit, done: UnitRecord, written: _Written) -> bool:
     """Compare what is in the target with the note of an earlier run."""
     target = target_source(unit.target)
     if isinstance(unit.task, CopyTask):
         keys = [join_key(unit.task.target, name) for name in unit.task.names]
     else:
-        assert isinstance(unit.task, ArrayTask)
         opened = _open_task(unit)
-        cells = cells_in(unit.task.unit_box(unit.index), opened.unit)
+        cells = cells_in(opened.task.unit_box(unit.index), opened.unit)
         keys = [opened.key_of(cell) for cell in cells]
     sums: list[Callable[[str], tuple[int, int] | None]] = [partial(_sum_object, target)]
     if is_bucket(unit.target):
         # The bytes of what a server has copied itself are not known.
         sums.insert(0, partial(sum_revision, unit.target))
-    done = unit.done
-    assert done is not None
     for sum_object in sums:
         found = {key: sum_object(key) for key in keys}
         written.objects = {k: note for k, note in found.items() if note is not None}
