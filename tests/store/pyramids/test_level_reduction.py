@@ -133,3 +133,13 @@ def test_a_growing_level_is_refused():
 )
 def test_type_of_the_multiscale_decides(name, method):
     assert method_named(name) == method
+
+
+@pytest.mark.parametrize(
+    ("method", "expected"), [("mean", [2, 8]), ("nearest", [1, 8]), ("mode", [1, 8])]
+)
+def test_a_known_factor_counts_also_where_few_voxels_are_left(method, expected):
+    pixels = np.array([1, 1, 4, 8], np.uint8)
+    reduction = LevelReduction.between_shapes((4,), (2,), method, (3,))
+    assert reduction.factors == (3,)
+    np.testing.assert_array_equal(reduction.reduce(pixels, ((0, 2),)), expected)

@@ -179,13 +179,14 @@ class ChunkJoiner:
     Attributes
     ----------
     shards
-        Chunks of shards that are not complete, by the positions of both.
+        Of shards that are not complete, by their position: number of their chunks, and
+        those that are there, by their position inside.
     """
 
     def __init__(
         self, layout: ArrayLayout, put: Callable[[Shape, bytes], None]
     ) -> None:
-        self.shards: dict[Shape, dict[Shape, bytes | None]] = {}
+        self.shards: dict[Shape, tuple[int, dict[Shape, bytes | None]]] = {}
         self._layout = layout
         self._put = put
         self._lock = threading.Lock()
@@ -200,16 +201,18 @@ class ChunkJoiner:
         pairs = list(zip(cell, index.grid, strict=True))
         unit = tuple(i // n for i, n in pairs)
         with self._lock:
-            chunks = self.shards.setdefault(unit, {})
-            chunks[tuple(i % n for i, n in pairs)] = data
-            within = (
-                # Shards at the border have fewer chunks than their index has room for.
-                min(n, -(-size // c) - u * n)
-                for u, n, size, c in zip(
-                    unit, index.grid, layout.shape, layout.chunks, strict=True
+            if unit not in self.shards:
+                within = (
+                    # At the border fewer chunks than the index has room for.
+                    min(n, -(-size // c) - u * n)
+                    for u, n, size, c in zip(
+                        unit, index.grid, layout.shape, layout.chunks, strict=True
+                    )
                 )
-            )
-            if len(chunks) < math.prod(within):
+                self.shards[unit] = math.prod(within), {}
+            count, chunks = self.shards[unit]
+            chunks[tuple(i % n for i, n in pairs)] = data
+            if len(chunks) < count:
                 return
             del self.shards[unit]
         stored = {inner: raw for inner, raw in chunks.items() if raw is not None}

@@ -306,10 +306,11 @@ class AxisSteps:
         """
         wanted = ratio or fine / coarse
         # Writers round the size of a level down or up; either way of a factor is
-        # possible.
+        # possible. A known one may be larger than the ratio of the sizes: 4 to 2 by 3.
+        known = max(1, round(min(fine, wanted)))
         fitting = [
             factor
-            for factor in range(1, -(-fine // coarse) + 1)
+            for factor in (*range(1, -(-fine // coarse) + 1), known)
             if coarse in (fine // factor, -(-fine // factor))
         ]
         # The closest to what the voxel sizes say, and the smaller one of two as close.
@@ -535,7 +536,7 @@ class LevelReduction:
                 index = (first[:, None] + np.arange(size)).ravel()
             part = block[(slice(None),) * axis + (index,)]
             parts.append(self._reduce_blocks(part, box, reduce, (*lengths, size)))
-        joined = np.concatenate(parts, axis)
+        joined = np.concatenate(parts, axis, dtype=parts[0].dtype)
         # By their sizes now: back into their own order, if that is another one.
         if (np.diff(sizes) > 0).any():
             joined = joined.take(np.argsort(np.argsort(-sizes, kind="stable")), axis)
