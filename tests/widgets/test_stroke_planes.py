@@ -135,7 +135,8 @@ class Painter:
         changed = np.argwhere(before != after)
         if seen is None:
             assert not len(changed), what
-            (message,) = {record.message for record in notification_manager.records}
+            # Once, however often a polygon is clicked.
+            (message,) = [record.message for record in notification_manager.records]
             assert "outside of the labels" in message, what
             assert layer.selected_label == LABEL, what
             return

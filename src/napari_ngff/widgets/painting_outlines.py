@@ -47,18 +47,33 @@ class _InPlace:
         return ((displayed_points - (factors - 1) / 2) / factors)[..., ::-1]
 
 
-@relies_on("_line _nodes _nodes_kwargs _on_mouse_press _on_points_change _polygon")
+@relies_on(
+    "_line _nodes _nodes_kwargs _on_enabled_change _on_mouse_double_click"
+    " _on_mouse_press _on_points_change _polygon"
+)
 class PlacedPolygon(_InPlace, PolygonVisual):  # type: ignore[misc]
     """A polygon that is being drawn."""
+
+    _refused = False
+    """Whether a notice has said of this polygon that it cannot be drawn here."""
 
     def __init__(self, **keywords: Any) -> None:
         super().__init__(**keywords)
         self.layer.events.set_data.connect(self._on_points_change)
 
+    def _on_enabled_change(self) -> None:
+        self._refused = False
+        super()._on_enabled_change()
+
     def _on_mouse_press(self, layer: Any, event: Any) -> None:
         begins = self.overlay.enabled and not self.overlay.points
-        if not (begins and layer.refuses_plane()):
+        self._refused = begins and layer.refuses_plane(quiet=self._refused)
+        if not self._refused:
             super()._on_mouse_press(layer, event)
+
+    def _on_mouse_double_click(self, layer: Any, event: Any) -> None:
+        self._refused = False  # the next click begins another one
+        super()._on_mouse_double_click(layer, event)
 
     def _on_points_change(self) -> None:
         points = self.overlay.points

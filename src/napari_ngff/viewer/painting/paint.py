@@ -229,14 +229,16 @@ class OMEZarrLabels(CanvasLabels):
                 voxel[shown] = plane.inverse(world[shown])
         return voxel
 
-    def refuses_plane(self) -> bool:
+    def refuses_plane(self, *, quiet: bool = False) -> bool:
         """Return whether no plane of the labels is on the screen, as a notice reports.
 
-        Never in 3D.
+        Never in 3D. `quiet` is for an attempt of which the notice was shown.
         """
         planes = slicing_of(self).planes if self.ndim_shown == 2 else {}
         for axis, plane in planes.items():
             if not 0 <= plane < self.data.shape[axis]:
+                if quiet:
+                    return True
                 name, unit = self.axis_labels[axis], unit_symbol(str(self.units[axis]))
                 low, high = self.extent.world[:, axis]
                 Window.current.show_passing(
