@@ -14,7 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from napari_ngff.metadata.systems_dump import INTRINSIC, dump_axis, dump_systems
+from napari_ngff.metadata.systems_dump import (
+    INTRINSIC,
+    dump_axis,
+    dump_systems,
+    known_values,
+)
 from napari_ngff.metadata.transform import Identity
 from napari_ngff.metadata.version import VERSIONS, Version
 
@@ -151,9 +156,8 @@ def dump_well(well: WellMetadata, version: str) -> JSON:
     for field in well.fields:
         if not allowed.fullmatch(field.path):
             raise ValueError(f"{field.path!r} is not a path of a field in {known}.")
-        images.append({"path": field.path})
-        if field.acquisition is not None:
-            images[-1]["acquisition"] = int(field.acquisition)
+        acquisition = to_plain(field.acquisition)
+        images.append(known_values({"path": field.path, "acquisition": acquisition}))
     content: JSON = {"images": images}
     # See `dump_plate`.
     if known.has_part_versions:
@@ -216,14 +220,10 @@ def dump_level(level: Level, intrinsic: str, version: Version) -> JSON:
 def dump_omero(omero: Omero, version: Version) -> JSON:
     """Return the ``omero`` block."""
     content: JSON = {} if version.has_ome_key else {"version": version}
-    if omero.name is not None:
-        content["name"] = omero.name
+    content |= known_values({"name": omero.name})
     content["channels"] = [dump_channel(c, i) for i, c in enumerate(omero.channels)]
-    defaults: JSON = {}
-    if omero.default_t is not None:
-        defaults["defaultT"] = int(omero.default_t)
-    if omero.default_z is not None:
-        defaults["defaultZ"] = int(omero.default_z)
+    places = {"defaultT": omero.default_t, "defaultZ": omero.default_z}
+    defaults = {key: to_plain(n) for key, n in known_values(places).items()}
     # Nothing stated is read as "color", so a block for that alone would be invented.
     if defaults or omero.greyscale:
         defaults["model"] = "greyscale" if omero.greyscale else "color"
@@ -243,14 +243,10 @@ def dump_channel(channel: Channel, index: int) -> JSON:
             raise ValueError(f"window.{key} of channel {index} must be a number.")
     content: JSON = {"color": "".join(f"{byte:02X}" for byte in channel.color)}
     content["window"] = {key: to_plain(value) for key, value in limits.items()}
-    if channel.label is not None:
-        content["label"] = channel.label
-    if channel.active is not None:
-        content["active"] = channel.active
-    if channel.inverted:
-        # Left out where false: a file without the key means the same.
-        content["inverted"] = True
-    return content
+    # `inverted` is left out where false: a file without the key means the same.
+    inverted = channel.inverted or None
+    stated = {"label": channel.label, "active": channel.active, "inverted": inverted}
+    return content | known_values(stated)
 
 
 def dump_label(label: LabelInfo, version: Version) -> JSON:
@@ -313,13 +309,11 @@ def dump_acquisitions(plate: PlateMetadata) -> list[JSON]:
     for run in plate.acquisitions:
         if run.id < 0:
             raise ValueError(f"An acquisition id must not be negative: {run.id}.")
-        entries.append({"id": int(run.id)})
-        if run.name is not None:
-            entries[-1]["name"] = run.name
         # `field_count` is the maximum over all acquisitions, and so that of a single
         # one.
-        if len(plate.acquisitions) == 1 and plate.field_count is not None:
-            entries[-1]["maximumfieldcount"] = int(plate.field_count)
+        most = plate.field_count if len(plate.acquisitions) == 1 else None
+        stated = {"name": run.name, "maximumfieldcount": to_plain(most)}
+        entries.append({"id": int(run.id)} | known_values(stated))
     return entries
 
 

@@ -77,29 +77,28 @@ def parse_multiscale(multiscale: Cursor, minor: int) -> Multiscale | None:
     name = multiscale.at("name").read_text() or ""
     method = multiscale.at("type").read_text()
     # By the form more than by the version: systems are read whatever is stated.
+    links = multiscale.at("coordinateTransformations")
     if minor < 6 and not multiscale.at("coordinateSystems").is_present:
         axes = stated_axes(multiscale, minor)
-        shared = multiscale.at("coordinateTransformations").list_items()
-        if are_alternatives(shared):
-            systems = alternative_systems(shared, axes)
-            # They lead away from the levels' system, so levels do not apply them.
-            levels = parse_levels(multiscale, datasets, [], axes)
-            links = parse_links(
-                multiscale.at("coordinateTransformations"), {s.name: s for s in systems}
-            )
-            return Multiscale(
-                name, axes, levels, method, systems[0].name, systems, links
-            )
-        levels = parse_levels(multiscale, datasets, shared, axes)
-        return Multiscale(name, axes, levels, method)
-    systems = parse_systems(multiscale.at("coordinateSystems"))
-    given = [transforms for _, transforms in datasets]
-    intrinsic = intrinsic_system(multiscale, given, systems, minor)
-    levels = parse_levels(multiscale, datasets, [], intrinsic.axes)
-    by_name = {system.name: system for system in systems}
-    links = parse_links(multiscale.at("coordinateTransformations"), by_name)
+        shared = links.list_items()
+        if not are_alternatives(shared):
+            levels = parse_levels(multiscale, datasets, shared, axes)
+            return Multiscale(name, axes, levels, method)
+        # They lead away from the levels' system, so levels do not apply them.
+        systems = alternative_systems(shared, axes)
+        intrinsic = systems[0]
+    else:
+        systems = parse_systems(multiscale.at("coordinateSystems"))
+        given = [transforms for _, transforms in datasets]
+        intrinsic = intrinsic_system(multiscale, given, systems, minor)
     return Multiscale(
-        name, intrinsic.axes, levels, method, intrinsic.name, systems, links
+        name,
+        intrinsic.axes,
+        parse_levels(multiscale, datasets, [], intrinsic.axes),
+        method,
+        intrinsic.name,
+        systems,
+        parse_links(links, {system.name: system for system in systems}),
     )
 
 

@@ -153,14 +153,15 @@ def dump_system(system: CoordinateSystem) -> JSON:
 
 def dump_axis(axis: Axis, version: Version) -> JSON:
     """Return one axis as 0.4 and newer state it."""
-    entry: JSON = {"name": axis.name}
-    if axis.type is not None:
-        entry["type"] = axis.type
-    if axis.unit is not None:
-        entry["unit"] = axis.unit
-    if axis.discrete and version.has_systems:  # earlier versions imply it for channels
-        entry["discrete"] = True
-    return entry
+    # Earlier versions imply it for channels.
+    discrete = axis.discrete and version.has_systems
+    stated = {"type": axis.type, "unit": axis.unit, "discrete": discrete or None}
+    return {"name": axis.name} | known_values(stated)
+
+
+def known_values(content: JSON) -> JSON:
+    """Leave out what is not known."""
+    return {key: value for key, value in content.items() if value is not None}
 
 
 def dump_link(link: SystemLink) -> JSON:

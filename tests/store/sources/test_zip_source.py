@@ -502,7 +502,7 @@ def test_deflated_entries_are_inflated_once(tmp_path):
     entries = {"zarr.json": GROUP, "0": shard}
     source = open_zip(make_zip(tmp_path / "a.zip", entries, zipfile.ZIP_DEFLATED))
     source.get("0", 0, 10)
-    source._archive.close()
+    source.archive.close()
     assert source.get("0", -10, 10) == bytes(10)
 
 

@@ -59,13 +59,6 @@ GoesOn = Callable[[int, int], bool]
 """Called with how many objects are done, and of how many; returns whether to go on."""
 
 
-def decoded_size(label: Node) -> int:
-    """Return the bytes of a label image when decoded, of all levels."""
-    return sum(
-        array.size * array.dtype.itemsize for array in open_arrays(label).values()
-    )
-
-
 def open_arrays(label: Node) -> dict[str, ChunkedArray]:
     """Open the arrays of a label image, by their paths below it."""
     image = label.metadata.image
@@ -121,7 +114,8 @@ def copy_labels(
     if name in home.label_names():
         msg = f"{home.source.name} has a copy of {name} already. Open {image} again."
         raise FileExistsError(msg)
-    size = decoded_size(label)
+    # Of all levels, decoded.
+    size = sum(a.size * a.dtype.itemsize for a in open_arrays(label).values())
     if limit is not None and size > limit:
         msg = (
             f"{label} holds {size / 2**30:.3g} GiB, and would have to be copied whole"

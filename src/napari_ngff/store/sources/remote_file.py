@@ -21,6 +21,7 @@ from napari_ngff.errors import (
 from napari_ngff.store.limits import allowed_chunk
 from napari_ngff.store.lru_cache import ByteCache
 from napari_ngff.store.sources.file_bytes import PositionFile
+from napari_ngff.store.sources.kept_chunks import kept_chunks_of
 from napari_ngff.store.sources.revision import Revision, TaggedBytes
 from napari_ngff.store.threads import share_work
 
@@ -209,11 +210,14 @@ class RemoteFile:
         Where it has another revision.
     """
 
+    damage_remedy = "It may not have been uploaded completely: ask who put it there."
+
     def __init__(
         self, source: RemoteSource, key: str, revision: Revision | None = None
     ) -> None:
         self._source = source
         self._key = key
+        self.concurrency = source.concurrency
         self.name = join_address(source.name, key)
         self._is_changed = False
         part = self._open_end()
@@ -235,16 +239,6 @@ class RemoteFile:
     def __reduce__(self) -> tuple[Any, ...]:
         # Another process must not read another version.
         return RemoteFile, (self._source, self._key, self.revision)
-
-    @property
-    def concurrency(self) -> int:
-        """Useful number of requests at the same time."""
-        return self._source.concurrency
-
-    @property
-    def damage_remedy(self) -> str:
-        """What to do where the file is damaged."""
-        return "It may not have been uploaded completely: ask who put it there."
 
     def close(self) -> None:
         """Do nothing: a file on a server is not kept open."""
@@ -285,7 +279,7 @@ class RemoteFile:
         spans = [self._clip(span) for span in spans]
         found = [self._read_kept(*span) for span in spans]
         missing = [n for n, data in enumerate(found) if data is None]
-        chunks = self._source.kept_chunks(self._key) if missing else None
+        chunks = kept_chunks_of(self._source.access, self._key) if missing else None
         if chunks is not None and self._version.tag:
             for group in group_spans(spans, missing):
                 kept = chunks.load(self._kept_name([spans[n] for n in group]))

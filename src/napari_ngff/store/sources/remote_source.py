@@ -44,7 +44,7 @@ from napari_ngff.store.sources.http_request import (
     cut_part,
     fetch_object,
 )
-from napari_ngff.store.sources.kept_chunks import KeptChunks, kept_chunks_of
+from napari_ngff.store.sources.kept_chunks import kept_chunks_of
 from napari_ngff.store.sources.request_failure import (
     describe_failure,
     is_brief,
@@ -116,17 +116,19 @@ class ReadScope:
     ----------
     is_cancelled
         Whether all its reads fail from now on.
+    answers
+        Requests that wait; whoever changes them holds the lock of the module.
     """
 
     def __init__(self) -> None:
         self.is_cancelled = False
-        self._answers: set[Future[Any]] = set()
+        self.answers: set[Future[Any]] = set()
 
     def cancel(self) -> None:
         """Let its reads fail at once."""
         self.is_cancelled = True
         with _lock:
-            answers = list(self._answers)
+            answers = list(self.answers)
         for answer in answers:
             answer.cancel()
 
@@ -138,14 +140,6 @@ class ReadScope:
             yield
         finally:
             _current.scope = None
-
-    def add(self, answer: Future[Any]) -> None:
-        """Note a request; the caller holds the lock of the module."""
-        self._answers.add(answer)
-
-    def discard(self, answer: Future[Any]) -> None:
-        """Forget a request; the caller holds the lock of the module."""
-        self._answers.discard(answer)
 
 
 _current = threading.local()
@@ -317,10 +311,6 @@ class RemoteSource(Source):
         if chunks.may_keep(self.access, key):
             chunks.keep(name, answer)
         return answer
-
-    def kept_chunks(self, key: str) -> KeptChunks | None:
-        """Return where chunks of an archive are kept on this disk; None for nowhere."""
-        return kept_chunks_of(self.access, key)
 
     def fetch_part(
         self, key: str, start: int, end: int | None, version: FileVersion | None = None
@@ -504,7 +494,7 @@ class RemoteSource(Source):
         answer = asyncio.run_coroutine_threadsafe(reading, self.files.loop)
         with _lock:
             _waiting.add(answer)
-            self._scope.add(answer)
+            self._scope.answers.add(answer)
         try:
             # After it was added: else `stop_reading` might miss it in between.
             if _stopped.is_set() or self._scope.is_cancelled:
@@ -514,7 +504,7 @@ class RemoteSource(Source):
             answer.cancel()
             with _lock:
                 _waiting.discard(answer)
-                self._scope.discard(answer)
+                self._scope.answers.discard(answer)
 
     def has_folder(self, path: str) -> bool | None:
         """Return whether there is a folder; asked where it has no document of zarr.

@@ -57,13 +57,13 @@ class ZipSource(Source):
         self, file: str | os.PathLike[str] | RemoteFile, root: str = ""
     ) -> None:
         self._remote = file if isinstance(file, RemoteFile) else None
-        self._archive = ZipArchive(
+        self.archive = ZipArchive(
             file if isinstance(file, RemoteFile) else os.fspath(file)
         )
-        self.path = self._archive.path
+        self.path = self.archive.path
         self.root = root.strip("/")
         if self._remote is not None:
-            self._remote.read_ahead(self._archive.find_documents_end())
+            self._remote.read_ahead(self.archive.find_documents_end())
         # Other tools compress all entries: a shard in it is then read in many parts,
         # and each part would inflate it again.
         self._inflated: ByteCache[bytes] = ByteCache(256 * 2**20, least=1)
@@ -85,17 +85,12 @@ class ZipSource(Source):
     @property
     @override
     def concurrency(self) -> int:
-        return self._archive.file.concurrency
+        return self.archive.file.concurrency
 
     @property
     def is_local(self) -> bool:
         """Return whether the archive is a file of this computer."""
         return self._remote is None
-
-    @property
-    def archive(self) -> ZipArchive:
-        """The archive as it was when it was opened, or loaded again."""
-        return self._archive
 
     def reload(self) -> None:
         """Open the local file that has this path now; reads that have begun end in the
@@ -108,7 +103,7 @@ class ZipSource(Source):
         """
         # Opened before it is assigned: an error leaves the old archive in use.
         archive = ZipArchive(self.path)
-        self._archive = archive
+        self.archive = archive
         # `cached_property` keeps its value there; the new file may have other
         # deviations.
         self.__dict__.pop("problems", None)
@@ -116,7 +111,7 @@ class ZipSource(Source):
     @property
     def comment(self) -> bytes:
         """The archive's comment."""
-        return self._archive.comment
+        return self.archive.comment
 
     @property
     def comment_version(self) -> str | None:
@@ -132,18 +127,18 @@ class ZipSource(Source):
     @override
     def problems(self) -> tuple[Problem, ...]:
         """Deviations of the archive from RFC-9, found when first used."""
-        return tuple(find_deviations(self._archive, self.root, self.comment_version))
+        return tuple(find_deviations(self.archive, self.root, self.comment_version))
 
     def close(self) -> None:
         """Close the file; also done when the object is no longer used."""
-        self._archive.close()
+        self.archive.close()
 
     @override
     def get(
         self, key: str, start: int | None = None, length: int | None = None
     ) -> bytes | None:
         # Taken once: `reload` may put another archive there while this one is read.
-        archive = self._archive
+        archive = self.archive
         name = self.entry_name(key)
         entry = archive.find_entry(name)
         if entry is None:
@@ -167,14 +162,14 @@ class ZipSource(Source):
     @override
     def find_revision(self, key: str) -> Revision | None:
         # By CRC-32: the times in an archive that this package writes are all equal.
-        entry = self._archive.find_entry(self.entry_name(key))
+        entry = self.archive.find_entry(self.entry_name(key))
         return None if entry is None else Revision(entry.size, entry.crc)
 
     @override
     def list_names(self, prefix: str) -> tuple[str, ...]:
         parent = "/".join(part for part in (self.root, prefix.strip("/")) if part)
         base = f"{parent}/".encode() if parent else b""
-        entries = self._archive.names
+        entries = self.archive.names
         names: set[bytes] = set()
         position = bisect_left(entries, base)
         # By bisection from child to child: a folder of a million chunks takes no
@@ -204,7 +199,7 @@ class ZipSource(Source):
         NotOMEZarrError
             Where there is none, or more than one.
         """
-        index = self._archive.index
+        index = self.archive.index
         if any(name.encode() in index for name in NODE_DOCUMENTS):
             return ""
         documents = tuple(f"/{name}".encode() for name in NODE_DOCUMENTS)
@@ -234,7 +229,7 @@ class ZipSource(Source):
 
     def list_keys(self, prefix: str) -> Iterator[str]:
         """List the keys of all objects below a folder, sorted."""
-        entries = self._archive.names
+        entries = self.archive.names
         base = self.entry_name(f"{prefix}/" if prefix else "").encode()
         root_length = len(self.root) + 1 if self.root else 0
         position = bisect_left(entries, base)

@@ -376,14 +376,13 @@ class ArchiveTransaction(WaitingTransaction):
         return WaitingTree(self, path, path, ())
 
     @override
-    def recover(self, path: str) -> None:
-        """Remove unfinished files of ended processes beside the archive."""
-        remove_left(os.path.dirname(self.path))
-
-    @override
     def remove_leftovers(self, prefix: str, dead: Collection[str] = ()) -> None:
         """Remove unfinished files of killed processes beside the archive."""
         remove_left(os.path.dirname(self.path))
+
+    @override
+    def recover(self, path: str) -> None:
+        self.remove_leftovers(path)
 
     @override
     def commit(self, goes_on: GoesOn | None = None) -> bool:

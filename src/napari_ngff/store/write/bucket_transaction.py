@@ -36,7 +36,7 @@ from napari_ngff.store.write.waiting_transaction import (
 from napari_ngff.store.write.writer_token import SUFFIX, is_dead, new_token
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from napari_ngff.store.sources.remote_source import RemoteSource
     from napari_ngff.store.write.staged_objects import StagedObject
@@ -270,10 +270,6 @@ class ObjectTransaction(WaitingTransaction):
             if raw is not None:
                 return list(parse_json(raw).get("labels", ()))
         return []
-
-    @override
-    def remove_leftovers(self, prefix: str, dead: Collection[str] = ()) -> None:
-        """Do nothing: objects are put as a whole."""
 
     @override
     def commit(self, goes_on: GoesOn | None = None) -> bool:

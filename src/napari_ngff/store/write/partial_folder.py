@@ -272,12 +272,10 @@ class PartialFolder:
 
     def close(self) -> None:
         """Unlock it; it stays if it was not placed."""
-        if self._units is not None:
-            self._units.close()
-            self._units = None
-        if self._lock is not None:
-            self._lock.close()
-            self._lock = None
+        for file in (self._units, self._lock):
+            if file is not None:
+                file.close()
+        self._units = self._lock = None
 
     def _clear(self) -> None:
         for name in os.listdir(self.path):
@@ -353,7 +351,6 @@ class PartialFolder:
             with open(path, "a", encoding="utf-8") as file:
                 lines = (json.dumps([number, text]) for text in record.problems)
                 file.writelines(f"{line}\n" for line in lines)
-        count = len(record.problems)
         place = 0
         if record.states:
             path = f"{self.path}/{STATES}"
@@ -364,7 +361,7 @@ class PartialFolder:
             record.objects + 1,
             record.crc,
             record.seen,
-            count,
+            len(record.problems),
             record.nbytes,
             place,
             len(record.states),

@@ -150,20 +150,6 @@ class TreeReplacement(NewTree):
 
     @override
     def commit(self, *, kept: str = "", expected: Revisions = NOTHING) -> None:
-        """Replace the old folder by the new one, which then survives a loss of power.
-
-        Parameters
-        ----------
-        kept, expected
-            See `NewTree.commit`.
-
-        Raises
-        ------
-        ConflictError
-            See `NewTree.commit`.
-        OSError
-            Where the system refuses; `place` is as it was.
-        """
         self.flush_new(kept)
         self.swap_folders(kept, expected)
         self.flush_name()

@@ -84,6 +84,8 @@ class NewTree(ABC):
         ------
         ConflictError
             Where one of them has another revision by now; the old group stays.
+        OSError
+            Where the system refuses; the old group stays.
         """
 
     @abstractmethod
@@ -310,7 +312,6 @@ class Transaction(ABC):
         """Return the revision of an object, or of what waits; None if there is none."""
         return self.source.find_revision(key)
 
-    @abstractmethod
     def remove_leftovers(self, prefix: str, dead: Collection[str] = ()) -> None:
         """Remove unfinished files that a killed process left below a folder.
 

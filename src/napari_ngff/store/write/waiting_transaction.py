@@ -97,7 +97,6 @@ class WaitingTree(NewTree):
 
     @override
     def commit(self, *, kept: str = "", expected: Revisions = NOTHING) -> None:
-        """Let it wait under its own name; see `NewTree.commit`."""
         for object_key, revision in expected.items():
             self._transaction.expect_revision(object_key, revision)
         # First the old group is moved: what is kept is the oldest state, so it is never
