@@ -397,14 +397,14 @@ def test_flipped_bytes_raise_our_errors_or_nothing(tmp_path_factory, at, value):
 def test_closing(tmp_path):
     path = make_zip(tmp_path / "a.ozx", usual())
     with_handle = ZipSource(path)
-    handle = with_handle._archive.file._handle
+    handle = with_handle.archive.file._handle
     with_handle.close()
     with_handle.close()
     assert handle.closed
     with pytest.raises(ValueError, match="closed"):
         with_handle.get("0/c/0")
     dropped = ZipSource(path)
-    handle = dropped._archive.file._handle
+    handle = dropped.archive.file._handle
     del dropped
     gc.collect()
     assert handle.closed

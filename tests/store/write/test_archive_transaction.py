@@ -324,7 +324,7 @@ def test_an_object_that_others_changed_is_refused_and_the_rest_is_kept(path):
     # As in another process: nothing tells `source`.
     monitored = source.archive
     other.commit()
-    source._archive = monitored
+    source.archive = monitored
     with pytest.raises(ConflictError, match=r"a\.ozx/0/c/0 was changed"):
         transaction.commit()
     assert content(path)["0/c/0"] == b"theirs"
