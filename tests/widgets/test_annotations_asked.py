@@ -104,7 +104,7 @@ def test_what_is_drawn_is_asked_about_once_and_saved(opened, tmp_path, kind):
     layer = draw(opened, kind)
     user = Replies(CANCEL)
     assert not close_window(opened)
-    text = f"{kind.capitalize()} '{layer.name}': not saved. Save asks for a file."
+    text = f"{kind.capitalize()} '{layer.name}': not saved.\nSave asks for a file."
     assert user.asked == [(text, [SAVE, DISCARD, CANCEL])]
     user = Replies(SAVE)  # and then no file is named
     assert not close_window(opened)
@@ -132,10 +132,24 @@ def test_of_all_kinds_at_once_none_is_asked_about_twice(opened, sample, tmp_path
     assert first.startswith(
         f"Save changes to 'nuclei' and {names[0]} of cells.ome.zarr?"
     )
+    lines = second.splitlines()
+    assert lines.pop() == "Save asks for a file."
     for name in [*names[1:], "Measured table of nuclei"]:
         assert name not in first
-        assert second.count(name) == 1
+        (line,) = [line for line in lines if name in line]
+        lines.remove(line)
+    assert not lines, "one for each"
     assert "'nuclei'" not in second
+
+
+def test_a_long_question_counts_what_it_does_not_list(opened):
+    for _ in range(15):
+        draw(opened, "shapes")
+    user = Replies(CANCEL)
+    assert not close_window(opened)
+    lines = user.asked[0][0].splitlines()
+    assert len(lines) == len(set(lines)) == 14
+    assert lines[-2:] == ["And 3 more: not saved.", "Save asks for a file."]
 
 
 def test_the_field_is_named_also_when_another_is_on_screen(viewer, tmp_path):

@@ -101,7 +101,7 @@ def close_window(viewer):
 
 
 PLACE = "table of nuclei (cells.ome.zarr)"
-NOT_SAVED = f"Measured {PLACE}: not saved. Save asks for a file."
+NOT_SAVED = f"Measured {PLACE}: not saved.\nSave asks for a file."
 
 
 def test_closing_asks_about_a_measured_table_and_saves_it(viewer, layer, tmp_path):
@@ -173,7 +173,7 @@ SAVE_LABELS = (
 
 def test_labels_are_saved_whatever_becomes_of_the_table(viewer, layer, tmp_path):
     layer.paint((30, 30), 7)
-    older = NOT_SAVED.replace("Save asks", f"{OLDER} Save asks")
+    older = NOT_SAVED.replace("\n", f" {OLDER}\n")
     user = Replies(CANCEL)
     assert not close_window(viewer)
     assert user.asked == [(SAVE_LABELS, [SAVE, KEEP, DISCARD, CANCEL])]
@@ -318,7 +318,7 @@ def test_a_field_is_left_with_its_table_after_a_question(viewer, plate):
     user = Replies(CANCEL)
     browser.show_field("A/2", "0")
     until(lambda: user.asked)
-    text = "Measured table of nuclei (A1 - field 0): not saved. Save asks for a file."
+    text = "Measured table of nuclei (A1 - field 0): not saved.\nSave asks for a file."
     assert user.asked == [(text, [SAVE, DISCARD, CANCEL])]
     pump(200)
     assert browser.position.well == "A/1"
@@ -344,7 +344,7 @@ def test_the_table_of_a_plate_stays_until_the_window_closes(viewer, plate, tmp_p
     until(lambda: plate.tables.tables() is not tables)
     user = Replies(CANCEL)
     assert not close_window(viewer)
-    text = "Measured table of nuclei (p.ome.zarr): not saved. Save asks for a file."
+    text = "Measured table of nuclei (p.ome.zarr): not saved.\nSave asks for a file."
     assert user.asked == [(text, [SAVE, DISCARD, CANCEL])]
     viewer.open(str(tmp_path / "p.ome.zarr"), plugin="napari-ngff")
     until(lambda: plate.tables.table.findText("nuclei, measured") > 0)

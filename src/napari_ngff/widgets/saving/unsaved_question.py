@@ -46,6 +46,9 @@ UNKNOWN = (
 SAVE_KEY = Qt.Key.Key_S, Qt.KeyboardModifier.ControlModifier
 DIRECT = Qt.FindChildOption.FindDirectChildrenOnly
 
+MOST_LINES = 12
+"""Annotations that a question lists; others are counted, so that it fits the screen."""
+
 AUTOSAVE = 5_000
 """Milliseconds between two checks whether autosave is due."""
 
@@ -230,9 +233,12 @@ class WindowGuard(EventWatcher):
         """
         if not unsaved:
             return SAVE
-        text = [*(x.description for x in unsaved), "Save asks for a file."]
+        lines = [x.description for x in unsaved]
+        if len(lines) > MOST_LINES:
+            lines[MOST_LINES:] = [f"And {len(lines) - MOST_LINES} more: not saved."]
+        lines.append("Save asks for a file.")
         answers = [SAVE, DISCARD]
-        answer = dialogs.ask_question(self.parent(), TITLE, " ".join(text), answers)
+        answer = dialogs.ask_question(self.parent(), TITLE, "\n".join(lines), answers)
         if answer == SAVE and not all(self._save_all([x]) for x in unsaved):
             return CANCEL
         return answer
