@@ -159,7 +159,7 @@ def no_saves_of_others() -> Iterator[None]:
     if owners is not None:
         owners._locked.clear()
         owners._saved.clear()
-        owners.owner_signals.first_saved.disconnect()
+        owners.first_saved.disconnect()
 
 
 @pytest.fixture

@@ -38,8 +38,6 @@ def width(node):
             return SHORT
         case ast.FormattedValue(value=ast.Call(func=ast.Name(id="count_noun"))):
             return NUMBER + len(" problems")
-        case ast.FormattedValue(value=ast.Call(func=ast.Name(id="_count_chunks"))):
-            return NUMBER + len(" chunks")
         case ast.FormattedValue(value=ast.Name(id="count" | "what")):
             return NUMBER + len(" problems")
         case ast.FormattedValue(value=ast.Call(func=ast.Name(id="len"))):

@@ -8,6 +8,7 @@ import zarr
 from napari.components import ViewerModel
 from napari.utils.notifications import notification_manager
 
+from choices import set_preference
 from napari_ngff.labels.field_states import FieldStates
 from napari_ngff.labels.label_classes import classes_of
 from napari_ngff.labels.label_metadata import read_label_info
@@ -16,7 +17,6 @@ from napari_ngff.viewer.browsing.annotation import labels_in_hand
 from napari_ngff.viewer.browsing.field_labels import label_name
 from napari_ngff.viewer.painting.layer_classes import classes_of_layer
 from napari_ngff.viewer.painting.new_labels import new_labels
-from napari_ngff.viewer.services import settings
 from napari_ngff.viewer.services.window import Window
 from napari_ngff.viewer.session import begin_annotation, session_of
 from plates import write_group, write_image, write_plate
@@ -105,7 +105,7 @@ def test_a_round_counts_the_fields_that_it_goes_through(viewer, tmp_path, chosen
 
 @pytest.mark.parametrize("saves", [True, False])
 def test_a_field_that_is_done_is_saved(viewer, root, saves):
-    settings.set_preference("moving_on", saves)
+    set_preference("moving_on", saves)
     found = begin(viewer, root)
     paint(found, 7)
     found.switch_state("flagged")
@@ -113,7 +113,7 @@ def test_a_field_that_is_done_is_saved(viewer, root, saves):
     found.switch_state("done")
     assert found.layer.unsaved != saves
     assert found.state == "done"
-    settings.set_preference("moving_on", True)
+    set_preference("moving_on", True)
     found.browser.step_field(1)
     assert FieldStates(open_node(root)).state_of("A/1/0") == "done"
     stored = zarr.open_array(root / "A/1/0/labels/cells/0", mode="r")

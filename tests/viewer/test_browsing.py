@@ -10,6 +10,8 @@ import pytest
 import zarr
 from napari.components import ViewerModel
 
+from choices import unpin_all
+from journals import discard_edits, journals_of
 from napari_ngff import open_node
 from napari_ngff.errors import UnsupportedError
 from napari_ngff.metadata.model import GroupKind
@@ -19,7 +21,7 @@ from napari_ngff.viewer import reader
 from napari_ngff.viewer.browsing import layer_slots
 from napari_ngff.viewer.browsing.images_to_label import image_choices
 from napari_ngff.viewer.browsing.positions import Position
-from napari_ngff.viewer.browsing.recovery import journals_of, open_journal
+from napari_ngff.viewer.browsing.recovery import open_journal
 from napari_ngff.viewer.layers.node_contents import open_contents
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
@@ -430,7 +432,7 @@ def test_edits_are_settled_before_their_field_goes(root, viewer, monkeypatch):
     (found,) = journals_of(labels.saver)
     labels.saver.take_over(open_journal(labels.saver, found))
     assert labels.data[0][4, 4] == 77
-    labels.saver.discard_edits()
+    discard_edits(labels.saver)
 
 
 def test_a_field_is_left_when_the_save_that_is_running_has_ended(root, viewer):
@@ -935,7 +937,7 @@ def test_a_well_is_compared_at_the_field_on_screen(root, viewer):
     assert browser.pinned_fields == (), "again removes it, whatever field is on screen"
     browser.toggle_pin("C/4")
     assert browser.pinned_fields == (Position("C/4", "1", 0),)
-    browser.unpin_all()
+    unpin_all(browser)
     browser.show_field("C/4", "1")
     browser.toggle_pin("A/1")
     assert "A1 - field 1: cells" in [layer.name for layer in viewer.layers]
@@ -1032,7 +1034,7 @@ def test_what_is_pinned_is_not_taken_for_what_was_opened(root, viewer, monkeypat
     monkeypatch.setattr(layer_slots, "id", lambda _: place, raising=False)
     browser.toggle_pin("A/2")
     assert not any(map(browser.layers.owns_layer, viewer.layers[len(own) :]))
-    browser.unpin_all()
+    unpin_all(browser)
     assert list(viewer.layers) == own
 
 

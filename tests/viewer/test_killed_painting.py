@@ -19,6 +19,7 @@ import pytest
 import zarr
 
 import painting_process
+from journals import discard_edits
 from napari_ngff.labels.journal import journal_home, read_journal
 from napari_ngff.viewer.samples import write_image
 from napari_ngff.viewer.services.window import RESTORE, Window
@@ -89,7 +90,7 @@ def pixels_after(path, scenario, seed, count):
         layer.undo()
     assert len(layer.canvas.edits) == count
     pixels = np.asarray(layer.data[0])
-    layer.saver.discard_edits()
+    discard_edits(layer.saver)
     viewer.layers.clear()
     return pixels
 
@@ -127,7 +128,7 @@ def test_what_was_journaled_is_offered_and_restored(
     name = "A/2/1" if scenario == "field" else ""
     stored = zarr.open_array(path / name / "labels" / NAMES[scenario] / "0", mode="r")
     assert (stored[...].reshape(pixels.shape) == pixels).all()
-    layer.saver.discard_edits()
+    discard_edits(layer.saver)
     viewer.layers.clear()
     monkeypatch.setattr(Window, "current", Window())
     wanted = pixels_after(tmp_path / "b" / path.name, scenario, seed, len(found.edits))

@@ -13,7 +13,6 @@ from napari.components import ViewerModel
 from napari_ngff import open_node
 from napari_ngff.plate.previews.preview import PreviewPlace, PreviewReader
 from napari_ngff.store.hierarchy.image_folder import find_images
-from napari_ngff.viewer.browsing.camera import camera_of
 from napari_ngff.viewer.session import session_of
 from plates import write_image, write_plate
 
@@ -100,10 +99,12 @@ def test_the_camera_stays_at_the_same_place_of_mirrored_fields(tmp_path):
         write_field(root / f"A/1/{number}", number, sign, (50.0 * number, 7.0))
     viewer, browser = browse(root)
     browser.show_field("A/1", "0")
-    camera_of(viewer).center = (0, 2.0, 9.0)
+    viewer.scene.camera.center = (0, 2.0, 9.0)
     for number in (1, 3, 2, 0):
         browser.show_field("A/1", str(number))
-        np.testing.assert_allclose(camera_of(viewer).center[-2:], (50 * number + 2, 9))
+        np.testing.assert_allclose(
+            viewer.scene.camera.center[-2:], (50 * number + 2, 9)
+        )
 
 
 @pytest.mark.parametrize("sign", SIGNS)

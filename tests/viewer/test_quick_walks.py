@@ -5,18 +5,21 @@ from __future__ import annotations
 import json
 import shutil
 from contextlib import contextmanager
+from functools import partial
 
 import numpy as np
 import pytest
 import zarr
 from napari.components import ViewerModel
 
+from journals import discard_edits
 from napari_ngff import open_node
 from napari_ngff.plate import kept_planes
 from napari_ngff.store.lru_cache import ByteCache
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.viewer.browsing.positions import Position
 from napari_ngff.viewer.painting.new_labels import new_labels
+from napari_ngff.viewer.saving.layer_saver import LayerSaver
 from napari_ngff.viewer.services import settings
 from napari_ngff.viewer.services.window import Window
 from napari_ngff.viewer.session import begin_annotation, session_of
@@ -484,7 +487,7 @@ def paint_new(viewer):
     return layer
 
 
-@pytest.mark.parametrize("end", ["keep_journal", "discard_edits"])
+@pytest.mark.parametrize("end", [LayerSaver.keep_journal, discard_edits])
 def test_unsaved_strokes_stay_where_the_next_field_cannot_be_read(
     viewer, reported, tmp_path, monkeypatch, end
 ):
@@ -495,7 +498,7 @@ def test_unsaved_strokes_stay_where_the_next_field_cannot_be_read(
     layer = paint_new(viewer)
     monkeypatch.setattr(settings, "saves_when_moving_on", lambda: False)
     monkeypatch.setattr(
-        Window.current, "resolve_unsaved", lambda *_: getattr(layer.saver, end)
+        Window.current, "resolve_unsaved", lambda *_: partial(end, layer.saver)
     )
     browser.show_field("A/2")
     assert browser.position == Position("A/1", "0", 0)

@@ -17,9 +17,10 @@ import pytest
 import zarr
 from napari.components import ViewerModel
 
+from journals import discard_edits, journals_of
 from napari_ngff.plugin import get_reader
 from napari_ngff.store.write import folder_transaction
-from napari_ngff.viewer.browsing.recovery import journals_of, open_journal
+from napari_ngff.viewer.browsing.recovery import open_journal
 from napari_ngff.viewer.painting.painted_layers import as_layer
 from napari_ngff.viewer.samples import write_image
 
@@ -161,7 +162,7 @@ def take_walk(folder, seed, odds, steps=25):
             assert any(window.save() for _ in range(3)), "saved in the end"
     finally:
         for window in windows:
-            window.layer.saver.discard_edits()
+            discard_edits(window.layer.saver)
 
 
 # Three of these walks failed before faults that they found were fixed.

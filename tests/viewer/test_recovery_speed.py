@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from napari.components import ViewerModel
 
+from journals import discard_edits
 from napari_ngff.labels.edits import Edit
 from napari_ngff.labels.shapes import Stroke
 from napari_ngff.plugin import get_reader
@@ -68,4 +69,4 @@ def test_thousands_of_edits_are_recovered_at_once(path):
     for _ in range(3):
         layer.undo()
     assert len(layer.canvas.edits) == COUNT - 3
-    layer.saver.discard_edits()
+    discard_edits(layer.saver)

@@ -65,7 +65,7 @@ def save(layer, **options):
 
 
 def test_as_many_blocks_are_saved_as_were_changed(layer):
-    watch = SaveWatch(layer)
+    watch = SaveWatch(layer, lambda: None)
     assert look(watch) == "No changes: "
     paint(layer, (5, 5), (5, 1000), (1000, 5))
     assert look(watch) == "Unsaved changes: 3 chunks"
@@ -76,7 +76,7 @@ def test_as_many_blocks_are_saved_as_were_changed(layer):
 
 
 def test_what_is_taken_back_is_counted_alike(layer):
-    watch = SaveWatch(layer)
+    watch = SaveWatch(layer, lambda: None)
     paint(layer, (5, 5), (5, 1000), (1000, 5))
     save(layer)
     layer.undo()
@@ -85,7 +85,7 @@ def test_what_is_taken_back_is_counted_alike(layer):
 
 
 def test_edits_that_change_no_voxel_are_counted_alike(layer):
-    watch = SaveWatch(layer)
+    watch = SaveWatch(layer, lambda: None)
     paint(layer, (5, 5))
     save(layer)
     paint(layer, (5, 5))
@@ -102,7 +102,7 @@ def test_with_nothing_to_save_the_last_time_stays(layer, monkeypatch):
     for _ in range(2):
         layer.saver.save()
         assert layer.saver.note == "Saved 14:03"
-    assert look(SaveWatch(layer)) == "Saved 14:03: 1 chunk written."
+    assert look(SaveWatch(layer, lambda: None)) == "Saved 14:03: 1 chunk written."
 
 
 def test_colours_and_properties_are_named(layer):
@@ -121,7 +121,7 @@ def test_colours_and_properties_are_named(layer):
 
 def test_a_cancelled_save_counts_what_it_wrote_and_the_next_one_the_rest(folder):
     layer = opened(folder)
-    watch = SaveWatch(layer)
+    watch = SaveWatch(layer, lambda: None)
     paint(layer, *((y, x) for y in (5, 600, 1100) for x in (5, 600, 1100)))
     total = int(look(watch).split()[2])
     saver, plain = layer.saver, layer.saver._report_progress
@@ -164,7 +164,7 @@ def test_an_archive_has_no_block_of_a_cancelled_save_and_all_of_the_next(
 
 def test_new_labels_are_counted_alike(folder):
     layer = new_labels(opened(folder, 0), "mine")
-    watch = SaveWatch(layer)
+    watch = SaveWatch(layer, lambda: None)
     paint(layer, (5, 5), (5, 1000), (1000, 5))
     assert look(watch) == "Unsaved changes: 3 chunks"
     assert save(layer) == "Saved NOW: 3 chunks written."

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from napari.components import ViewerModel
 
+from journals import discard_edits, journals_of
 from napari_ngff.labels.edits import Edit
 from napari_ngff.labels.journal import Journal, find_journals, read_journal
 from napari_ngff.labels.label_metadata import read_label_info
@@ -14,11 +15,7 @@ from napari_ngff.labels.shapes import Everywhere
 from napari_ngff.plugin import get_reader
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.store.write import folder_transaction
-from napari_ngff.viewer.browsing.recovery import (
-    discard_journal,
-    journals_of,
-    open_journal,
-)
+from napari_ngff.viewer.browsing.recovery import discard_journal, open_journal
 from napari_ngff.viewer.painting.layer_classes import classes_of_layer
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.painting.painted_layers import as_layer
@@ -95,7 +92,7 @@ def test_the_place_is_free_when_the_layer_goes(folder, reported):
     one, two = window(folder), window(folder)
     first, second = painted(one, 7), painted(two, 8)
     begin(first)
-    first.saver.discard_edits()
+    discard_edits(first.saver)
     assert second.saver.save_now(), reported
     assert shown(folder, "mine") == {0, 8}
 
@@ -389,7 +386,7 @@ def test_edits_of_a_conflict_are_restored_as_they_were_seen(folder, undone, agai
     assert set(np.unique(np.asarray(restored.data[0])[0, 14])) != {72}
     assert (np.asarray(restored.data[0])[0, 10] == wanted[0, 10]).all()
     assert not restored.canvas.log.can_undo
-    restored.saver.discard_edits()
+    discard_edits(restored.saver)
 
 
 def test_a_label_that_another_made_a_class_keeps_that_class(folder, monkeypatch):

@@ -13,6 +13,7 @@ from qtpy.QtCore import Qt
 from qtpy.QtTest import QTest
 from test_measured_asked import Replies, close_window, is_unsaved, measure
 
+from journals import discard_edits
 from mouse import click, drag, pump, until
 from napari_ngff import merge, work_here
 from napari_ngff.plugin import use_workers
@@ -258,7 +259,7 @@ def test_what_this_package_makes_is_asked_about_only_when_it_was_changed(opened)
     assert [each.layer for each in session_of(opened).annotations.list_unsaved()] == [
         labels
     ]
-    labels.saver.discard_edits()
+    discard_edits(labels.saver)
 
 
 def test_a_window_without_an_image_of_ours_is_left_to_napari(viewer):

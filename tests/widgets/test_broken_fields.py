@@ -10,6 +10,7 @@ from napari.utils.notifications import notification_manager
 from qtpy.QtCore import Qt
 from qtpy.QtTest import QTest
 
+from choices import unpin_all
 from mouse import pump, until
 from napari_ngff.plugin import use_workers
 from napari_ngff.viewer.browsing.positions import Position
@@ -174,7 +175,7 @@ def test_the_camera_comes_back_when_a_comparison_is_taken_back(viewer, dock):
     until(lambda: dock.browser().pinned_fields and not dock.isBusy())
     dock.goToWell("A/2")
     until(lambda: dock.browser().position.well == "A/2" and not dock.isBusy())
-    dock.browser().unpin_all()
+    unpin_all(dock.browser())
     low, high = viewer.layers[0].extent.world[:, -2:]
     np.testing.assert_allclose(camera.center[-2:], (low + high) / 2, atol=0.5)
     assert camera.zoom == pytest.approx(before[0], rel=1e-3)
@@ -184,7 +185,7 @@ def test_the_camera_comes_back_when_a_comparison_is_taken_back(viewer, dock):
     camera.zoom *= 3
     camera.center = (0, *low)
     moved = camera.zoom, camera.center
-    dock.browser().unpin_all()
+    unpin_all(dock.browser())
     assert (camera.zoom, camera.center) == moved
 
 
@@ -203,7 +204,7 @@ def test_the_selected_layer_stays_in_view_when_pins_go(viewer, dock):
         return listed.viewport().rect().contains(rect.center())
 
     until(is_seen)
-    dock.browser().unpin_all()
+    unpin_all(dock.browser())
     until(is_seen)
 
 

@@ -13,6 +13,7 @@ from qtpy.QtWidgets import QApplication
 from test_save_asked import Answer
 
 import napari_ngff
+from journals import discard_edits
 from mouse import drag, press_save, pump, until
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.private.napari_window import qt_window_of
@@ -135,7 +136,7 @@ def test_labels_are_saved_by_their_key_and_asked_about(folder, make_window, way)
     window.close(quit_app=False, confirm_need=True)
     assert f"'{labels.name}' of cells.ome.zarr" in user.asked[0][0]
     assert window.isVisible()
-    labels.saver.discard_edits()
+    discard_edits(labels.saver)
 
 
 def test_a_window_without_layers_of_ours_is_left_alone(folder, make_window):

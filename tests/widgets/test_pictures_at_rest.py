@@ -22,13 +22,14 @@ from hypothesis import strategies as st
 from napari.layers.image._slice import _ImageSliceRequest
 from qtpy.QtCore import QThreadPool
 
+from choices import set_preference
+from journals import discard_edits
 from mouse import camera, canvas, pump, until
 from napari_ngff.labels.canvas import Canvas
 from napari_ngff.plate import kept_planes
 from napari_ngff.store.arrays.region_read import cache
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.viewer.plans.layer_plan import KEY
-from napari_ngff.viewer.services import settings as plugin_settings
 from napari_ngff.viewer.session import session_of
 from napari_ngff.viewer.streaming import pixel_fetcher, volume_fit, volume_slicing
 from napari_ngff.viewer.streaming.streamed_levels import (
@@ -398,7 +399,7 @@ def slow_reads(monkeypatch):
     monkeypatch.setattr(volume_slicing, "DRAWN_AT_ONCE", 1 << 13)
     monkeypatch.setattr(kept_planes, "PLANE_BYTES", 1 << 14)
     yield
-    plugin_settings.set_preference("volume_memory", 0)
+    set_preference("volume_memory", 0)
 
 
 @contextmanager
@@ -427,7 +428,7 @@ def opened(viewer, place, root):
             for layer in list(viewer.layers):
                 saver = getattr(layer, "saver", None)
                 if saver is not None:
-                    saver.discard_edits()
+                    discard_edits(saver)
             viewer.layers.clear()
             walker.rest()
             cache.clear()
@@ -436,7 +437,7 @@ def opened(viewer, place, root):
 
 def walk_often(viewer, place, root, examples, legs):
     """Walk at random, come to rest some times, and compare each picture then."""
-    plugin_settings.set_preference("volume_memory", place.memory)
+    set_preference("volume_memory", place.memory)
     viewer.window.resize(800, 560)  # drawn sooner
 
     @settings(

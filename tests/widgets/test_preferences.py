@@ -7,6 +7,7 @@ from qtpy.QtCore import Qt
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QCheckBox
 
+from choices import set_preference
 from mouse import pump, until
 from napari_ngff.viewer.services import settings
 
@@ -22,7 +23,7 @@ def page(viewer):
     dialog._list.setCurrentRow(names.index("OME-Zarr"))
     pump(100)
     yield dialog._stack.currentWidget()
-    settings.set_preference("moving_on", True)
+    set_preference("moving_on", True)
     dialog.close()
 
 

@@ -14,6 +14,7 @@ from qtpy.QtCore import QPoint, Qt, QTimer
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QApplication, QMessageBox, QPushButton
 
+from journals import discard_edits
 from mouse import drag, press_save, pump, until
 from napari_ngff.labels.chunk_patch import ChunkPatch
 from napari_ngff.labels.edits import Edit
@@ -124,7 +125,7 @@ def test_labels_that_were_never_saved_come_back(viewer, cells):
     until(lambda: viewer.layers.selection.active is layer)
     assert layer.visible
     assert (np.asarray(layer.data[0]) == pixels).all()
-    layer.saver.discard_edits()
+    discard_edits(layer.saver)
 
 
 def test_labels_that_code_removed_come_back_though_python_keeps_the_layer(
@@ -153,7 +154,7 @@ def test_labels_that_code_removed_come_back_though_python_keeps_the_layer(
     assert layer is not removed
     until(lambda: layer.unsaved)
     assert (np.asarray(layer.data[0]) == pixels).all()
-    layer.saver.discard_edits()
+    discard_edits(layer.saver)
 
 
 def test_ctrl_z_after_a_restore_takes_back_the_restored_strokes_alone(viewer, cells):
@@ -212,7 +213,7 @@ def test_of_several_labels_those_that_are_ticked_come_back(viewer, cells):
         kept, other = other, kept
     until(lambda: other in viewer.layers)
     assert kept not in viewer.layers
-    viewer.layers[other].saver.discard_edits()
+    discard_edits(viewer.layers[other].saver)
     viewer.layers.clear()
     asked = Asked(DISCARD)
     opened(viewer, cells)
@@ -252,7 +253,7 @@ def test_ctrl_s_leaves_other_labels_unsaved(viewer, cells):
         paint_new(viewer, name, number + 3)
     press_save(viewer, viewer.layers["phenotype"])
     assert viewer.layers["mitosis"].unsaved
-    viewer.layers["mitosis"].saver.discard_edits()
+    discard_edits(viewer.layers["mitosis"].saver)
 
 
 def test_a_field_of_a_plate_is_shown_with_its_edits(viewer, plate):
@@ -281,7 +282,7 @@ def test_a_field_of_a_plate_is_shown_with_its_edits(viewer, plate):
     assert layer.brush_on_screen
     assert layer.describe_tool()["size"] == pytest.approx(tool["size"], abs=0.5)
     assert (np.asarray(layer.data[0]) == pixels).all()
-    layer.saver.discard_edits()
+    discard_edits(layer.saver)
 
 
 @pytest.mark.long
@@ -317,4 +318,4 @@ def test_the_window_goes_on_while_many_edits_are_restored(viewer, cells, monkeyp
     assert threading.main_thread() not in threads
     for level, before in zip(layer.data, pixels, strict=True):
         assert (np.asarray(level) == before).all()
-    layer.saver.discard_edits()
+    discard_edits(layer.saver)

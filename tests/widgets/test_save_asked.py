@@ -21,6 +21,7 @@ from qtpy.QtGui import QCloseEvent
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QApplication, QMessageBox, QPushButton
 
+from journals import discard_edits
 from mouse import drag, press_save, pump, until
 from napari_ngff.labels.journal import INTERVAL, find_journals, read_journal
 from napari_ngff.labels.label_writer import LabelWriter
@@ -149,7 +150,7 @@ def test_labels_that_become_an_image_are_reported_and_offered_again(viewer, fold
     until(lambda: again.unsaved)
     assert "1 edit of 'nuclei'" in user.asked[0][0]
     assert (np.asarray(again.data[0]) == pixels).all()
-    again.saver.discard_edits()
+    discard_edits(again.saver)
 
 
 @pytest.mark.default_cases("Save", "Cancel")

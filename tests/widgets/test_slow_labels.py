@@ -13,6 +13,7 @@ import zarr
 from numcodecs import Zlib
 from slow_codec import SlowCodec
 
+from journals import discard_edits
 from mouse import camera, canvas, pump, until
 from napari_ngff.store.arrays.region_read import cache
 from napari_ngff.store.sources.folder_source import FolderSource
@@ -233,7 +234,7 @@ def test_new_labels_come_in_workers_after_their_first_save(viewer, labels, sidec
     assert is_painted(new, 78)
     new.undo()
     until(lambda: is_painted(new, 77) and not is_painted(new, 78))
-    new.saver.discard_edits()
+    discard_edits(new.saver)
 
 
 def is_painted(layer, label):

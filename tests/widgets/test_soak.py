@@ -23,6 +23,7 @@ from qtpy.QtCore import QCoreApplication, QEvent, Qt, QThreadPool
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QApplication
 
+from choices import unpin_all
 from mouse import until
 from napari_ngff.plate import kept_planes
 from napari_ngff.plate.previews import preview_queue
@@ -147,7 +148,7 @@ def walk(viewer, dock, chance):
     elif act < 0.93:
         QTest.mouseClick(port, LEFT, SHIFT, dock.map.rectOf(well).center())
         QTest.qWait(100)
-        dock.browser().unpin_all()
+        unpin_all(dock.browser())
     elif act < 0.96:
         dock.controls.filter.setText(chance.choice(["", "B", "4", "A1:D6"]))
     elif act < 0.98:
@@ -163,7 +164,7 @@ def walk(viewer, dock, chance):
 def home(viewer, dock):
     """Go to where every lap begins, so that laps can be compared."""
     dock.controls.filter.clear()
-    dock.browser().unpin_all()
+    unpin_all(dock.browser())
     dock.map.setSelected(["A/1"])
     dock.browser().show_field("A/1", "0")
     settled(dock)

@@ -17,11 +17,11 @@ from napari.utils.notifications import notification_manager
 from qtpy.QtCore import QEvent, Qt
 from qtpy.QtTest import QTest
 
+from choices import unpin_all
 from mouse import LEFT, NONE, canvas, drag, on_canvas, pump, send, until
 from napari_ngff.labels.field_states import FieldStates
 from napari_ngff.metadata.model import GroupKind
 from napari_ngff.viewer.browsing import layer_slots
-from napari_ngff.viewer.browsing.camera import camera_of
 from napari_ngff.viewer.layers.label_owners import image_address
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
@@ -225,7 +225,7 @@ class Walker:
         self.strokes_in[image_address(layer)] = number + 1
         # Side by side, so that all of them can be found.
         at = corner + (high - low) * 0.9 * np.array(divmod(number % 400, 20)) / 20
-        camera = camera_of(self.viewer)
+        camera = self.viewer.scene.camera
         if camera.zoom < 3:  # one needs to see the voxels that one paints
             camera.zoom, camera.center = 4, (*camera.center[:-2], *at)
             pump(30)
@@ -321,7 +321,7 @@ def test_strokes_land_in_the_field_under_the_mouse(viewer, tmp_path, kind, monke
         walker.check_layers()
         assert asked == [], "nothing is asked on the way"
     assert asked == [], "nothing is asked on the way"
-    walker.browser.unpin_all()
+    unpin_all(walker.browser)
     for layer in viewer.layers:
         if isinstance(layer, OMEZarrLabels) and layer.unsaved:
             layer.saver.save()

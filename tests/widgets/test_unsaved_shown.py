@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from qtpy.QtCore import QRect, qInstallMessageHandler
 
+from journals import discard_edits
 from mouse import press_save, pump, until
 from napari_ngff.plugin import use_workers
 from napari_ngff.viewer.samples import write_image
@@ -73,7 +74,7 @@ def test_it_goes_when_changes_are_undone_or_given_up(viewer, layer):
     recovery._set_wanted({Path("journal"): "B3, field 0"})
     assert sign_of(viewer).text() == "Unsaved changes"
     assert "B3, field 0" in sign_of(viewer).toolTip()
-    layer.saver.discard_edits()
+    discard_edits(layer.saver)
     viewer.layers.remove(layer)
     until(lambda: sign_of(viewer).text() == "Unsaved edits in B3, field 0")
     assert is_seen(viewer)
@@ -93,5 +94,5 @@ def test_qt_warns_of_nothing_in_the_status_bar(viewer, layer):
         qInstallMessageHandler(before)
     assert offer.isVisible()
     assert [text for text in warnings if "StatusBar" in text] == []
-    layer.saver.discard_edits()
+    discard_edits(layer.saver)
     offer.deleteLater()

@@ -11,10 +11,10 @@ from napari.layers import Image, Labels
 from napari.utils.colormaps import DirectLabelColormap
 
 import napari_ngff
+from choices import set_preference
 from mouse import camera, canvas, pump, until
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.viewer.painting.new_labels import new_labels
-from napari_ngff.viewer.services import settings
 from napari_ngff.viewer.streaming import volume_fit, volume_slicing
 from napari_ngff.viewer.streaming.streamed_levels import are_pixels_coming
 from napari_ngff.widgets.level_label import level_label_of
@@ -234,9 +234,9 @@ def test_the_canvas_names_the_level(viewer, cells):
 @pytest.fixture
 def little_memory():
     """So much that level 1 fits as a whole, and a part of level 0."""
-    settings.set_preference("volume_memory", 4)
+    set_preference("volume_memory", 4)
     yield
-    settings.set_preference("volume_memory", 0)
+    set_preference("volume_memory", 0)
 
 
 def look_at(viewer, y, x, zoom):
@@ -313,14 +313,14 @@ def test_a_part_that_is_left_is_coarse_at_once(viewer, cells):
 
 @pytest.mark.long
 def test_no_more_than_the_memory_is_shown_of_a_single_level(viewer, cells):
-    settings.set_preference("volume_memory", 1)
+    set_preference("volume_memory", 1)
     try:
         viewer.dims.ndisplay = 3
         cells.locked_data_level = 0
         until(lambda: cells.data_level == 0 and is_part(cells, 256, 256))
         assert volume_slicing.prepared_of(cells).raw.nbytes <= 1 << 20
     finally:
-        settings.set_preference("volume_memory", 0)
+        set_preference("volume_memory", 0)
 
 
 @pytest.mark.long
@@ -338,13 +338,13 @@ def test_a_removed_layer_has_no_volume(viewer, cells):
 @pytest.mark.long
 def test_the_memory_of_the_preferences_is_kept(viewer, cells):
     try:
-        settings.set_preference("volume_memory", 4)
+        set_preference("volume_memory", 4)
         viewer.dims.ndisplay = 3
         until(lambda: cells.data_level == 1 and not volume_fit._turns)
-        settings.set_preference("volume_memory", 64)
+        set_preference("volume_memory", 64)
         until(lambda: is_finest(cells, cells.truth))
     finally:
-        settings.set_preference("volume_memory", 0)
+        set_preference("volume_memory", 0)
 
 
 @pytest.mark.long

@@ -15,6 +15,9 @@ from napari_ngff.viewer.annotations.annotations import Annotations
 from napari_ngff.viewer.annotations.label_annotation import LabelAnnotation
 from napari_ngff.viewer.annotations.memory_layers import MemoryAnnotation
 from napari_ngff.viewer.annotations.points_annotation import PointsAnnotation
+from napari_ngff.viewer.browsing.annotation import AnnotationRound
+from napari_ngff.viewer.browsing.browser import Browser
+from napari_ngff.viewer.browsing.canvas_controls import NavigationKeys
 from napari_ngff.viewer.browsing.positions import inline_title
 from napari_ngff.viewer.browsing.recovery import EditRecovery
 from napari_ngff.viewer.layers.contrast import (
@@ -39,11 +42,10 @@ from napari_ngff.viewer.layers.move_layers import (
 )
 from napari_ngff.viewer.layers.opened_layers import (
     keep_selected,
-    select_inserted,
     show_memory_hint,
     show_value_alone,
 )
-from napari_ngff.viewer.layers.plane_camera import PlaneCamera, forget_plane
+from napari_ngff.viewer.layers.plane_camera import forget_plane, keep_plane
 from napari_ngff.viewer.layers.sliders import reach_last_planes
 from napari_ngff.viewer.layers.user_alignment import (
     follow_system,
@@ -59,13 +61,16 @@ from napari_ngff.viewer.plans.layer_plan import (
     is_joined,
     layer_kind,
     origin_of,
+    picture_of,
 )
 from napari_ngff.viewer.plans.system_views import list_choices
 from napari_ngff.viewer.private.napari_layers import hide_source_secrets, opened_from
 from napari_ngff.viewer.private.napari_window import (
+    connect_before_camera,
     connect_before_sliders,
     make_current,
     notice_windows,
+    select_on_insert,
 )
 from napari_ngff.viewer.services import settings
 from napari_ngff.viewer.services.notices import last_part, shorten_name
@@ -95,8 +100,6 @@ if TYPE_CHECKING:
     from napari.layers import Image, Layer
 
     from napari_ngff.store.hierarchy.node import Node
-    from napari_ngff.viewer.browsing.annotation import AnnotationRound
-    from napari_ngff.viewer.browsing.browser import Browser
     from napari_ngff.viewer.layers.contrast import PixelContrast
     from napari_ngff.viewer.plans.layer_plan import LayerData, LayerPlan
     from napari_ngff.viewer.streaming.streamed_levels import ImageStream
@@ -123,7 +126,6 @@ class Session:
         self.browser: Browser | None = None
         self.annotation_round: AnnotationRound | None = None
         self.recovery = EditRecovery(viewer)
-        self._plane_camera = PlaneCamera(viewer)
         self._is_hinted = False
         self.annotations = Annotations(viewer, KINDS)
         self.annotations.title_of = self._title_of
@@ -134,12 +136,13 @@ class Session:
         viewer.layers.events.inserted.connect(self._on_inserted)
         viewer.layers.events.removing.connect(self._on_removing)
         viewer.layers.events.removed.connect(self._on_removed)
+        connect_before_camera(viewer, lambda _: keep_plane(viewer))
         viewer.dims.events.ndisplay.connect(self._on_ndisplay)
         connect_before_sliders(viewer, reach_last_planes)
         for event in (viewer.dims.events.point, viewer.dims.events.current_step):
             event.connect(self._on_place)
-        viewer.scene.camera.events.connect(self._on_camera)
-        viewer.events.status.connect(self._on_status)
+        viewer.scene.camera.events.connect(lambda _: follow_camera(viewer))
+        viewer.events.status.connect(lambda _: show_value_alone(viewer))
         stream_signals.arrived.connect(self._on_arrived)
         volume_signals.needed.connect(self._on_volume_needed)
         settings.changed.connect(self._on_preference)
@@ -160,9 +163,6 @@ class Session:
         note_camera()  # what is seen first is drawn before finer voxels are
         fit_when_calm(self._viewer)
 
-    def _on_camera(self, event: Any = None) -> None:
-        follow_camera(self._viewer)
-
     def _on_place(self, event: Any = None) -> None:
         if self._viewer.dims.ndisplay == 3:
             fit_volumes(self._viewer)
@@ -174,9 +174,6 @@ class Session:
     def _on_preference(self, name: str, value: Any) -> None:
         if name == "volume_memory":
             fit_volumes(self._viewer)
-
-    def _on_status(self, event: Any = None) -> None:
-        show_value_alone(self._viewer)
 
     def _on_arrived(self, stream: ImageStream) -> None:
         if not Window.current.is_open(self._viewer):
@@ -195,7 +192,7 @@ class Session:
 
     def _on_inserting(self, event: Any) -> None:
         self.annotations.selected_before = self._viewer.layers.selection.active
-        select_inserted(self._viewer)
+        select_on_insert(self._viewer, True)  # as usual
         if not self._viewer.layers:
             camera_wait.begin()
 
@@ -261,9 +258,6 @@ class Session:
         anew
             Whether layers of the node come now, also if there are some already.
         """
-        from napari_ngff.viewer.browsing.browser import Browser
-        from napari_ngff.viewer.browsing.canvas_controls import NavigationKeys
-
         viewer, older = self._viewer, self.browser
         is_other = older is None or str(older.node) != str(node)
         if older is not None and (is_other or anew):
@@ -282,7 +276,7 @@ class Session:
     def take_number_keys(self) -> None:
         """Let number keys choose classes in all layers, while they are annotated."""
         layers = self._viewer.layers
-        layers.events.inserted.connect(_bind_number_keys)
+        layers.events.inserted.connect(lambda event: bind_class_keys(event.value))
         for layer in layers:
             bind_class_keys(layer)
 
@@ -297,8 +291,7 @@ class Session:
         """
         images: dict[str, LayerPlan] = {}
         for layer in self._viewer.layers:
-            origin = origin_of(layer)
-            image = host_image(origin) if origin is not None else None
+            image = host_image(picture_of(layer))
             if image is not None and not is_joined(image):
                 images.setdefault(str(image.node), image)
         names = [image.name for image in images.values()]
@@ -398,10 +391,6 @@ class Session:
         Window.current.run_work(lambda: measure_contrast(data), done)
 
 
-def _bind_number_keys(event: Any) -> None:
-    bind_class_keys(event.value)
-
-
 def _hide_layers(viewer: ViewerModel, browser: Browser) -> None:
     """Hide all layers, since another plate or collection comes in their place."""
     seen = [layer for layer in viewer.layers if layer.visible]
@@ -446,8 +435,7 @@ def viewer_of(layer: Layer) -> ViewerModel | None:
 def show_more_channels(viewer: ViewerModel) -> None:
     """Add the next channels of the image whose layer is selected."""
     layer = viewer.layers.selection.active
-    origin = origin_of(layer)
-    picture = origin.picture if origin is not None else None
+    picture = picture_of(layer)
     if picture is None or picture.image is not None or picture.label is not None:
         text = "Select a channel of an OME-Zarr image first."
         Window.current.show_messages((text,), "No channel is selected.")
@@ -481,15 +469,11 @@ def begin_annotation(viewer: ViewerModel, name: str = "") -> AnnotationRound:
     CorruptDataError, OSError
         Where the states of the fields cannot be read.
     """
-    from napari_ngff.viewer.browsing.annotation import AnnotationRound
-
-    viewer = getattr(viewer, "__wrapped__", viewer)
     owner = session_of(viewer)
     if owner.browser is None:
         raise ValueError("Open a plate, a well or a collection first.")
-    older, owner.annotation_round = owner.annotation_round, None
-    if older is not None:
-        older.close()
-    annotation = AnnotationRound(viewer, owner.browser, name)
-    owner.annotation_round = annotation
+    if owner.annotation_round is not None:
+        owner.annotation_round.close()
+        owner.annotation_round = None
+    owner.annotation_round = annotation = AnnotationRound(owner.browser, name)
     return annotation

@@ -9,7 +9,7 @@ from qtpy.QtWidgets import QApplication
 
 from napari_ngff.viewer.first_saves import offer_undo
 from napari_ngff.viewer.layers.label_layers import usual_colors
-from napari_ngff.viewer.layers.label_owners import owner_signals
+from napari_ngff.viewer.layers.label_owners import first_saved
 from napari_ngff.viewer.private.slicing import check_slicing
 from napari_ngff.viewer.services.settings import apply_disk_cache
 from napari_ngff.viewer.services.window import Window
@@ -31,7 +31,7 @@ def install_widgets() -> None:
     make_colors_soon()
     install_names()
     install_controls()
-    owner_signals.first_saved.connect(offer_undo, unique=True)
+    first_saved.connect(offer_undo, unique=True)
 
 
 def start_services(viewer: Any) -> None:

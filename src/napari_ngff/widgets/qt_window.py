@@ -161,7 +161,7 @@ class QtWindow(Window):
     def save_with_image(self, layer: Any) -> bool:
         for guard in find_guards() if is_asked_by_user() else ():
             viewer = guard.viewer
-            if viewer is not None and layer in viewer.layers:
+            if layer in viewer.layers:
                 unsaved = session_of(viewer).annotations.list_savable()
                 save_as(viewer, [x.layer for x in unsaved if x.state.with_image])
                 return True
@@ -170,7 +170,7 @@ class QtWindow(Window):
     @override
     def name_taken(self, layer: Any, error: NameTakenError) -> str | None:
         for guard in find_guards():
-            if guard.viewer is not None and layer in guard.viewer.layers:
+            if layer in guard.viewer.layers:
                 return guard.name_for(layer, error)
         return None
 

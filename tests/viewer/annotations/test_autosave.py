@@ -6,6 +6,7 @@ import pytest
 import zarr
 from napari.components import ViewerModel
 
+from choices import set_preference
 from napari_ngff.plugin import get_reader
 from napari_ngff.store.write.zip_packing import pack_hierarchy
 from napari_ngff.viewer.annotations import autosave as module
@@ -13,7 +14,6 @@ from napari_ngff.viewer.annotations.autosave import AutoSaver
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.painting.painted_layers import as_layer
 from napari_ngff.viewer.samples import write_image
-from napari_ngff.viewer.services.settings import set_preference
 from napari_ngff.viewer.services.window import Window
 from napari_ngff.viewer.session import session_of
 

@@ -15,6 +15,7 @@ import zarr
 from napari.components import ViewerModel
 from napari.utils import notifications
 
+from journals import journals_of
 from judges import read_by_ome_zarr, validate_models, validate_yaozarrs
 from napari_ngff.cli import main
 from napari_ngff.labels.places.sidecar import sidecar_folder
@@ -22,8 +23,9 @@ from napari_ngff.plugin import get_reader
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.store.sources.remote_source import RemoteSource
 from napari_ngff.store.write.zip_packing import pack_hierarchy
+from napari_ngff.viewer.annotations import sidecars
 from napari_ngff.viewer.annotations.sidecars import edit_copy
-from napari_ngff.viewer.browsing.recovery import journals_of, open_journal
+from napari_ngff.viewer.browsing.recovery import open_journal
 from napari_ngff.viewer.composing.write_layers import propose_target
 from napari_ngff.viewer.layers.label_target import TARGET
 from napari_ngff.viewer.painting.new_labels import new_labels
@@ -79,6 +81,7 @@ def reported(monkeypatch):
     messages = []
     for name in ("show_error", "show_warning", "show_info"):
         monkeypatch.setattr(notifications, name, messages.append)
+        monkeypatch.setattr(sidecars, name, messages.append, raising=False)
     return messages
 
 

@@ -299,7 +299,7 @@ def test_joined_features_are_not_saved(tables):
     before = layer.saver.description.take_snapshot().join_with(
         layer.saver.description.info
     )
-    layer.saver.description.ignore_change()
+    layer.saver.description.is_changed = False
     frame = pd.DataFrame({"well": ["A1"] * 3, "label": [7, 9, 9], "area": [1.5, 2, 3]})
     frame["kind"] = "z"
     join_features(layer, make_table(frame, "mine"))

@@ -16,13 +16,13 @@ from napari.components import ViewerModel
 from napari.layers import Image, Labels
 from napari.utils import DirectLabelColormap
 
+from choices import set_preference
 from judges import container, read_by_ome_zarr, validate_models, validate_yaozarrs
 from napari_ngff.cli import main
 from napari_ngff.errors import UnsupportedError
 from napari_ngff.plugin import get_reader
 from napari_ngff.viewer.composing.write_layers import complete_path, write
 from napari_ngff.viewer.samples import write_image
-from napari_ngff.viewer.services import settings
 from napari_ngff.viewer.session import session_of
 
 VERSIONS = ("0.4", "0.5", "0.6")
@@ -274,13 +274,13 @@ def test_painted_labels_are_saved_as_they_are_shown(tmp_path):
 
 def test_preferences_count(tmp_path):
     layer = Image(pixels(shape=(600, 1200)), name="one")
-    settings.set_preference("version", "0.6")
-    settings.set_preference("shards", True)
+    set_preference("version", "0.6")
+    set_preference("shards", True)
     try:
         path = write(tmp_path / "a", [layer])
     finally:
-        settings.set_preference("version", "0.5")
-        settings.set_preference("shards", False)
+        set_preference("version", "0.5")
+        set_preference("shards", False)
     assert zarr.open_group(path, mode="r").attrs["ome"]["version"] == "0.6"
     assert zarr.open_array(path / "0", mode="r").shards == (1024, 1536)
     np.testing.assert_array_equal(finest(opened(path)[0]), layer.data)

@@ -10,8 +10,9 @@ from napari_ngff.viewer.painting.object_edits import (
     cut_object,
     join_objects,
     label_at,
-    look_at,
+    label_region,
     neighbour_id,
+    show_region,
 )
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.streaming.regions import view_region
@@ -87,7 +88,7 @@ def test_one_goes_from_object_to_object():
 def test_an_object_is_brought_into_view():
     viewer = ViewerModel()
     layer = viewer.add_layer(two_discs(scale=(2.0, 0.5), translate=(7, 8))[0])
-    assert look_at(viewer, layer, 9) == ((2, 6), (2, 6))
+    show_region(viewer, layer, label_region(layer, 9))
     (top, bottom), (left, right) = view_region(viewer, layer)
     assert top <= 2
     assert 9 <= bottom <= 12, "three objects high, so that neighbours are seen"

@@ -9,6 +9,7 @@ import pytest
 import zarr
 from napari.components import ViewerModel
 
+from journals import discard_edits
 from napari_ngff import open_node, read_layers
 from napari_ngff.labels.journal import journal_home
 from napari_ngff.labels.kept_edits import find_kept_edits
@@ -85,7 +86,7 @@ def stored(path, name):
 
 LEAVE = {
     "keep": lambda layer: layer.saver.keep_journal(),
-    "discard": lambda layer: layer.saver.discard_edits(),
+    "discard": lambda layer: discard_edits(layer.saver),
     "another field": lambda layer: layer.saver.leave_field(),
     "cancel": lambda layer: layer.saver.cancel(),
 }
@@ -157,7 +158,7 @@ def test_labels_are_left_while_their_creation_is_undone(path, monkeypatch, threa
         layer.saver.save()
         until(lambda: not layer.saver.running)
     hanging = Hanging(monkeypatch, layer.saver, "abandon")
-    in_time(layer.saver.discard_edits)
+    in_time(lambda: discard_edits(layer.saver))
     assert hanging.begun.wait(PATIENCE)
     assert not list(journal_home().rglob("edits.jsonl"))
     hanging.answered.set()

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from choices import set_preference
 from napari_ngff.plate.previews.preview_cache import preview_folder
 from napari_ngff.store.data_folder import data_folder
 from napari_ngff.store.disk_cache import DiskCache
@@ -22,12 +23,12 @@ apply_disk_cache = settings.apply_disk_cache
 @pytest.fixture(autouse=True)
 def as_at_first():
     yield
-    settings.set_preference("version", "0.5")
-    settings.set_preference("shards", False)
-    settings.set_preference("autosave", 0)
-    settings.set_preference("volume_memory", 0)
-    settings.set_preference("disk_cache", 1024)
-    settings.set_preference("disk_cache_private", False)
+    set_preference("version", "0.5")
+    set_preference("shards", False)
+    set_preference("autosave", 0)
+    set_preference("volume_memory", 0)
+    set_preference("disk_cache", 1024)
+    set_preference("disk_cache_private", False)
 
 
 def test_defaults_are_those_of_the_manifest():
@@ -44,8 +45,8 @@ def test_defaults_are_those_of_the_manifest():
 
 
 def test_choices_are_kept_in_a_file_of_their_own():
-    settings.set_preference("version", "0.6")
-    settings.set_preference("autosave", 7)
+    set_preference("version", "0.6")
+    set_preference("autosave", 7)
     assert settings.version_to_write() == "0.6"
     own = Path(os.environ["NAPARI_CONFIG"]).parent / "napari-ngff.yaml"
     assert yaml.safe_load(own.read_text())["saving"] == {
@@ -57,20 +58,20 @@ def test_choices_are_kept_in_a_file_of_their_own():
 @pytest.mark.parametrize("version", ["0.3", "0.7", ""])
 def test_other_versions_are_refused(version):
     with pytest.raises(ValueError, match="enum"):
-        settings.set_preference("version", version)
+        set_preference("version", version)
     assert settings.version_to_write() == "0.5"
 
 
 @pytest.mark.parametrize("minutes", [-1, 121])
 def test_other_minutes_are_refused(minutes):
     with pytest.raises(ValueError, match="autosave"):
-        settings.set_preference("autosave", minutes)
+        set_preference("autosave", minutes)
 
 
 @pytest.mark.parametrize("mebibytes", [-1, 65537])
 def test_other_sizes_of_volumes_are_refused(mebibytes):
     with pytest.raises(ValueError, match="volume_memory"):
-        settings.set_preference("volume_memory", mebibytes)
+        set_preference("volume_memory", mebibytes)
     assert settings.volume_memory() == 0
 
 
@@ -96,7 +97,7 @@ def test_after_plugins_changed_it_is_still_reported():
     reported = []
     settings.changed.connect(lambda *what: reported.append(what))
     try:
-        settings.set_preference("autosave", 9)
+        set_preference("autosave", 9)
     finally:
         settings.changed.disconnect()
     assert reported == [("autosave", 9)]
@@ -155,11 +156,11 @@ def test_chunks_are_kept_as_the_preferences_say(monkeypatch, tmp_path):
     try:
         settings.apply_disk_cache()
         assert kept() == [True, False]
-        settings.set_preference("disk_cache", 10)
-        settings.set_preference("disk_cache_private", True)
+        set_preference("disk_cache", 10)
+        set_preference("disk_cache_private", True)
         assert kept() == [True, True]
         assert kept_chunks_of(public, "0/0")._files.limit == 10 << 20
-        settings.set_preference("disk_cache", 0)
+        set_preference("disk_cache", 0)
         assert kept() == [False, False]
     finally:
         keep_chunks(None)
@@ -173,14 +174,14 @@ def test_a_limit_of_nothing_deletes_chunks_and_thumbnails(monkeypatch, tmp_path)
     thumbnail.parent.mkdir(parents=True, exist_ok=True)
     thumbnail.write_bytes(bytes(10))
     try:
-        settings.set_preference("disk_cache", 0)
+        set_preference("disk_cache", 0)
         assert list((tmp_path / "chunks").iterdir()) == []
         assert not thumbnail.exists()
     finally:
-        settings.set_preference("disk_cache", 1024)
+        set_preference("disk_cache", 1024)
 
 
 @pytest.mark.parametrize("mebibytes", [-1, 2**20 + 1])
 def test_other_sizes_of_the_cache_are_refused(mebibytes):
     with pytest.raises(ValueError, match="disk_cache"):
-        settings.set_preference("disk_cache", mebibytes)
+        set_preference("disk_cache", mebibytes)

@@ -10,6 +10,7 @@ import zarr
 from napari.components import ViewerModel
 from napari.utils.notifications import notification_manager
 
+from journals import discard_edits
 from napari_ngff import open_node, read_layers
 from napari_ngff.labels.kept_edits import find_kept_edits
 from napari_ngff.metadata.model import GroupKind
@@ -246,7 +247,7 @@ class Restoring:
     def paint(self):
         """Leave one stroke, and open the image again."""
         if self.viewer is not None:
-            self.labels().saver.discard_edits()
+            discard_edits(self.labels().saver)
         self.show()
         self.labels().paint((8, 9), 7)
         self.pixels = np.asarray(self.labels().data[0])

@@ -9,7 +9,6 @@ from qtpy.QtWidgets import QApplication
 import napari_ngff
 from held_jobs import HeldJobs
 from mouse import until
-from napari_ngff.viewer.browsing.camera import camera_of
 from napari_ngff.viewer.samples import write_image, write_plate
 from napari_ngff.viewer.session import session_of
 from napari_ngff.viewer.streaming.regions import view_region
@@ -129,7 +128,7 @@ def test_a_plate_that_is_browsed_is_converted_whole(viewer, tmp_path):
         (dock,) = viewer.window.dock_widgets.values()
         person.sees(dock.controls.buttons["Field"].isChecked)
         field = list(viewer.layers)
-        camera = camera_of(viewer)
+        camera = viewer.scene.camera
         person.look(lambda: setattr(camera, "zoom", 8 * camera.zoom))
         person.click(form.open)
         person.sees(lambda: len(viewer.layers) > len(field))

@@ -66,11 +66,6 @@ class AnnotationState:
     keeps: str = KEEPS
     remarks: Sequence[str] = ()
 
-    @property
-    def may_be_saved(self) -> bool:
-        """Whether it may be saved at this moment, without a question."""
-        return self.unsaved and not (self.running or self.goes_along or self.with_image)
-
 
 class Annotation(ABC):
     """One piece of work of a person; each kind is a subclass.

@@ -47,7 +47,12 @@ class AutoSaver:
             In seconds, of a clock that never goes back.
         """
         states = {x: x.state for x in self._annotations if not x.asks_for_file}
-        unsaved = [x for x, state in states.items() if state.may_be_saved]
+        unsaved = [
+            x
+            for x, state in states.items()
+            if state.unsaved
+            and not (state.running or state.goes_along or state.with_image)
+        ]
         # napari reads the manifests of all plugins when it is asked for the first time.
         minutes = autosave_minutes() if unsaved else 0
         if minutes <= 0:

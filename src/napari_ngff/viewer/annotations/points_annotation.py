@@ -23,7 +23,7 @@ from napari_ngff.viewer.annotations.file_annotation import (
     image_node,
 )
 from napari_ngff.viewer.layers.move_layers import world_matrix
-from napari_ngff.viewer.plans.layer_plan import KEY, frame_of, layer_kind, origin_of
+from napari_ngff.viewer.plans.layer_plan import KEY, frame_of, layer_kind, picture_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -123,10 +123,9 @@ def _common(matrix: Any, count: int) -> Any:
 
 def columns_of(image: Layer) -> list[str]:
     """Name the columns of coordinates: the axes of an image with their units."""
-    origin = origin_of(image)
-    assert origin is not None
-    assert origin.picture is not None
-    frame = frame_of(origin.picture)
+    picture = picture_of(image)
+    assert picture is not None
+    frame = frame_of(picture)
     names = []
     for number, axis in enumerate(frame.axes):
         unit = "" if frame.stated else unit_name(axis.unit)

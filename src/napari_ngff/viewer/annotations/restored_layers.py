@@ -179,7 +179,11 @@ def show_restored(
         if tool.get("mode") == ERASE and last is not None and last.label:
             tool["mode"] = PAINT
         layer.take_tool(tool)
-    _continue_label(layer)
+    # The label of the last stroke, unless the user has chosen another.
+    painted = [edit.label for edit in layer.canvas.edits if edit.label]
+    # napari begins with label 1, which may be another object.
+    if painted and layer.selected_label == 1:
+        layer.selected_label = painted[-1]
 
 
 def _show_plane(viewer: ViewerModel, layer: OMEZarrLabels) -> None:
@@ -190,11 +194,3 @@ def _show_plane(viewer: ViewerModel, layer: OMEZarrLabels) -> None:
     first = viewer.dims.ndim - layer.ndim
     axes = [axis for axis in fixed if first + axis not in viewer.dims.displayed]
     viewer.dims.set_point([first + axis for axis in axes], [world[a] for a in axes])
-
-
-def _continue_label(layer: OMEZarrLabels) -> None:
-    """Select the label of the last stroke, unless the user has chosen another."""
-    painted = [edit.label for edit in layer.canvas.edits if edit.label]
-    # napari begins with label 1, which may be another object.
-    if painted and layer.selected_label == 1:
-        layer.selected_label = painted[-1]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -59,10 +58,8 @@ class SaveWatch:
         Called when blocks have been counted.
     """
 
-    def __init__(
-        self, layer: OMEZarrLabels, counted: Callable[[], None] = lambda: None
-    ) -> None:
-        self._layer = weakref.ref(layer)
+    def __init__(self, layer: OMEZarrLabels, counted: Callable[[], None]) -> None:
+        self._layer = layer
         self._on_counted = counted
         self._counted: object = None
         self._counting = False
@@ -72,10 +69,7 @@ class SaveWatch:
 
     def read_state(self) -> SaveState:
         """Return the present state."""
-        layer = self._layer()
-        if layer is None:
-            return SaveState("")
-        saver = layer.saver
+        layer, saver = self._layer, self._layer.saver
         if layer.read_only:
             copying = layer.read_only.startswith(BEING_COPIED)
             text = BEING_COPIED.capitalize() if copying else "Read-only"

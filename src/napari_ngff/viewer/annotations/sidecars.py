@@ -7,8 +7,9 @@ import weakref
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from napari.utils.notifications import show_error, show_info
+
 from napari_ngff.errors import (
-    CorruptDataError,
     OMEZarrError,
     UnsupportedError,
     error_text,
@@ -29,6 +30,7 @@ from napari_ngff.viewer.plans.layer_plan import (
     frame_of,
     is_joined,
     origin_of,
+    picture_of,
 )
 from napari_ngff.viewer.services.notices import count_noun, shorten_name
 from napari_ngff.viewer.services.unexpected import Signal
@@ -38,8 +40,6 @@ if TYPE_CHECKING:
     from napari.components import ViewerModel
     from napari.layers import Layer
 
-    from napari_ngff.metadata.model import ImageMetadata
-    from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.viewer.painting.paint import OMEZarrLabels
 
 BEING_COPIED = "being copied"
@@ -56,8 +56,7 @@ def home_choices(layer: Layer) -> list[tuple[str, bool | str]]:
         for a sidecar, "" where the user has to name a folder. Empty where the layer is
         of no single image in a file.
     """
-    origin = origin_of(layer)
-    picture = origin.picture if origin is not None else None
+    picture = picture_of(layer)
     if picture is None or is_joined(picture):
         return []
     try:
@@ -127,8 +126,7 @@ class SidecarCopy:
         # napari hands commands proxies, which are gone when the command returns.
         viewer = getattr(viewer, "__wrapped__", viewer)
         layer = getattr(layer, "__wrapped__", layer)
-        origin = origin_of(layer)
-        picture = origin.picture if origin is not None else None
+        picture = picture_of(layer)
         if picture is None or picture.image is None or is_joined(picture):
             msg = f"{layer.name} is not a label image of a single OME-Zarr image."
             raise UnsupportedError(
@@ -140,7 +138,7 @@ class SidecarCopy:
             raise UnsupportedError(f"It is being copied already: {running.part_text}.")
         if not getattr(layer, "read_only", ""):
             raise UnsupportedError(f"{layer.name} can be edited where it is.")
-        self._viewer, self._layer = weakref.ref(viewer), weakref.ref(layer)
+        self._viewer, self._layer = viewer, weakref.ref(layer)
         self._picture, self._image = picture, picture.image
         self._folder, self._limit = folder, limit
         self._stopped_by = ""
@@ -172,8 +170,8 @@ class SidecarCopy:
 
     def _find_layer(self) -> Any:
         """Find the layer of the labels, or another one that replaced it; or None."""
-        layer, viewer = self._layer(), self._viewer()
-        if viewer is None or not Window.current.is_open(viewer):
+        layer, viewer = self._layer(), self._viewer
+        if not Window.current.is_open(viewer):
             return None
         known = [layer] if layer is not None and layer in viewer.layers else []
         for one in (*known, *viewer.layers):
@@ -217,24 +215,22 @@ class SidecarCopy:
             )
             if node is None:
                 return None
-            pyramid, label = open_pyramid(node), image_of(node).label
+            pyramid, image = open_pyramid(node), node.metadata.image
         # Whatever it is: the user waits for the copy, or for the reason.
         except Exception as error:  # noqa: BLE001
             return error
+        label = None if image is None else image.label
         return replace(self._picture, node=node, pyramid=pyramid, label=label)
 
     def _show_end(self, result: LayerPlan | Exception | None) -> None:
         """Show the copy in place of the layer, or say why there is none."""
-        from napari.utils.notifications import show_error, show_info
-
         layer = self._find_layer()
         self.is_running = False
         _running.discard(self)
         self.ended.emit()
         if layer is not None:
             layer.read_only = self._reason
-        viewer = self._viewer()
-        if viewer is None or not Window.current.is_open(viewer):
+        if not Window.current.is_open(self._viewer):
             return
         if isinstance(result, Exception):
             self.error = result
@@ -249,10 +245,9 @@ class SidecarCopy:
                 f" more. Open the image again to paint on {result.node}."
             )
         else:
-            self._replace_layer(viewer, layer, result)
+            self._replace_layer(self._viewer, layer, result)
 
     def _replace_layer(self, viewer: ViewerModel, layer: Any, copy: LayerPlan) -> None:
-        from napari.utils.notifications import show_info
 
         from napari_ngff.viewer.painting.painted_layers import as_layer
 
@@ -274,22 +269,6 @@ class SidecarCopy:
 
 _running: weakref.WeakSet[SidecarCopy] = weakref.WeakSet()
 """Copies that are being made, of all windows."""
-
-
-def image_of(node: Node) -> ImageMetadata:
-    """Give the metadata of a copy that was just made.
-
-    Raises
-    ------
-    CorruptDataError
-        Where it has none of an image.
-    """
-    if node.metadata.image is None:
-        raise CorruptDataError(
-            f"{node} was copied, and cannot be read.",
-            remedy="Delete it, and try again.",
-        )
-    return node.metadata.image
 
 
 def edit_copy(
@@ -316,8 +295,6 @@ def edit_copy(
         Its ``made`` is the new layer, once it was added. None where the layer cannot
         be copied, or is being copied already; the user is shown the reason.
     """
-    from napari.utils.notifications import show_info
-
     layer = viewer.layers.selection.active if layer is None else layer
     if layer is None:
         show_info("Select a layer of labels first.")

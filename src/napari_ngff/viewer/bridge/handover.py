@@ -71,15 +71,14 @@ def list_sources(viewer: ViewerModel) -> list[Layer]:
     images = [
         layer
         for layer in viewer.layers
-        if isinstance(layer, Image) and layer.visible and _is_lazy(layer)
+        if isinstance(layer, Image)
+        and layer.visible
+        and WORK not in layer.metadata
+        # Pyramids of others as well: what they need is lazy data, not our origin.
+        and (KEY in layer.metadata or layer.multiscale)
     ]
     active = viewer.layers.selection.active
     return [*images, *([active] if isinstance(active, CanvasLabels) else [])]
-
-
-def _is_lazy(layer: Layer) -> bool:
-    # Pyramids of other plugins as well: what they need is lazy data, not our origin.
-    return WORK not in layer.metadata and (KEY in layer.metadata or layer.multiscale)
 
 
 def list_results(viewer: ViewerModel) -> list[Labels]:

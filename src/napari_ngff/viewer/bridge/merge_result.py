@@ -15,6 +15,7 @@ from napari_ngff.labels.raster import Raster
 from napari_ngff.store.arrays.boxes import intersect_boxes, whole_box
 from napari_ngff.viewer.annotations.memory_layers import note_saved
 from napari_ngff.viewer.bridge.work_region import WORK, WorkRegion
+from napari_ngff.viewer.layers.move_layers import world_matrix
 from napari_ngff.viewer.painting.object_edits import find_new_id
 
 if TYPE_CHECKING:
@@ -49,33 +50,16 @@ def worked_on(result: Layer, layers: Iterable[Layer]) -> Layer | None:
     """
     if WORK in result.metadata:
         return result
+    place, nowhere = world_matrix(result), np.eye(result.ndim + 1)
     fits = [
         layer
         for layer in layers
         if WORK in layer.metadata
         and tuple(layer.data.shape[: layer.ndim]) == tuple(result.data.shape)
-        and (_is_unplaced(result) or _same_place(result, layer))
+        and layer.ndim == result.ndim
+        and any(np.allclose(place, at) for at in (nowhere, world_matrix(layer)))
     ]
     return fits[-1] if fits else None
-
-
-def _is_unplaced(layer: Layer) -> bool:
-    ndim = layer.ndim
-    return bool(np.allclose(_world_matrix(layer), np.eye(ndim, ndim + 1)))
-
-
-def _same_place(first: Layer, second: Layer) -> bool:
-    return bool(
-        first.ndim == second.ndim
-        and np.allclose(_world_matrix(first), _world_matrix(second))
-    )
-
-
-def _world_matrix(layer: Layer) -> Any:
-    """Return the matrix from voxels to the world, the origin in its last column."""
-    points = np.vstack([np.eye(layer.ndim), np.zeros(layer.ndim)])
-    corners = np.array([layer.data_to_world(point) for point in points])
-    return np.column_stack([(corners[:-1] - corners[-1]).T, corners[-1]])
 
 
 def merge(

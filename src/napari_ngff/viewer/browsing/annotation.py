@@ -6,7 +6,6 @@ classes. Nothing is written in a field before somebody paints there.
 
 from __future__ import annotations
 
-import weakref
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,7 @@ from napari.utils.notifications import show_error, show_warning
 
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.labels.field_states import TODO
-from napari_ngff.viewer.browsing.field_labels import label_name
+from napari_ngff.viewer.browsing.field_labels import BEGUN, label_name
 from napari_ngff.viewer.browsing.positions import key_of, own_first
 from napari_ngff.viewer.layers.label_owners import are_of_others
 from napari_ngff.viewer.painting.brush import PAINTING
@@ -27,19 +26,20 @@ from napari_ngff.viewer.services.unexpected import Signal, attempt_work
 from napari_ngff.viewer.services.window import Window
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from napari.components import ViewerModel
 
     from napari_ngff.labels.label_classes import LabelClass
     from napari_ngff.labels.used_labels import UsedLabels
     from napari_ngff.viewer.browsing.browser import Browser
-    from napari_ngff.viewer.browsing.field_labels import AnnotatedLabels
     from napari_ngff.viewer.browsing.positions import Position
+
+    ListedFields = tuple[dict[str, Position], tuple[str, tuple[LabelClass, ...]]]
 
 STATE_KEYS = {"Shift-D": "done", "Shift-F": "flagged"}
 """Keys that set the state of the field that is shown; neither napari 0.8 nor 0.9 uses
 them. Pressed again, they take the state back."""
-
-BEGUN = "in progress"
 
 
 class AnnotationRound:
@@ -49,8 +49,6 @@ class AnnotationRound:
 
     Parameters
     ----------
-    viewer
-        Viewer of the browser.
     browser
         Of a plate, a well or a collection.
     name
@@ -65,8 +63,7 @@ class AnnotationRound:
     changed = Signal()
     """Emitted when another field is on screen, or a state has changed."""
 
-    def __init__(self, viewer: ViewerModel, browser: Browser, name: str) -> None:
-        self._viewer = viewer
+    def __init__(self, browser: Browser, name: str) -> None:
         self.browser = browser
         self.name = name
         self._places: dict[str, Position] = {}
@@ -77,7 +74,9 @@ class AnnotationRound:
         self._closed = False
         self.states.changed.connect(self.changed.emit)
         browser.position_changed.connect(self._arrive_at_field)
-        self._bind_keys(viewer)
+        for key, state in STATE_KEYS.items():
+            switch = self._make_switch(state)
+            browser.layers.viewer.bind_key(key, switch, overwrite=True)
         Window.current.run_work(self._list_fields, self._on_fields_listed)
         # The browser may be on a field already: no signal comes for that one.
         self._arrive_at_field(browser.position)
@@ -88,24 +87,12 @@ class AnnotationRound:
         self.states.changed.disconnect(self.changed.emit)
         self.browser.position_changed.disconnect(self._arrive_at_field)
         for key in STATE_KEYS:
-            self._viewer.bind_key(key, None)
+            self.browser.layers.viewer.bind_key(key, None)
 
-    def _bind_keys(self, viewer: ViewerModel) -> None:
-        # The key bindings of the viewer must not keep the round.
-        reference = weakref.ref(self)
+    def _make_switch(self, state: str) -> Callable[[Any], None]:
+        return lambda _: self.switch_state(state)
 
-        def bind_state_key(key: str, state: str) -> None:
-            def press_state_key(_: Any) -> None:
-                annotation = reference()
-                if annotation is not None:
-                    annotation.switch_state(state)
-
-            viewer.bind_key(key, press_state_key, overwrite=True)
-
-        for key, state in STATE_KEYS.items():
-            bind_state_key(key, state)
-
-    def _list_fields(self) -> tuple[dict[str, Position], AnnotatedLabels]:
+    def _list_fields(self) -> ListedFields:
         """Read which fields there are, and the labels of those that are begun.
 
         Fields of broken wells are left out.
@@ -128,15 +115,12 @@ class AnnotationRound:
         seen = begun if begun or self.name else positions.values()
         return positions, self.browser.find_annotated(seen, self.name)
 
-    def _on_fields_listed(
-        self, listed: tuple[dict[str, Position], AnnotatedLabels]
-    ) -> None:
+    def _on_fields_listed(self, listed: ListedFields) -> None:
         if self._closed:
             return
-        self._places, annotated = listed
-        self._classes = annotated.classes
+        self._places, (name, self._classes) = listed
         if not self.name:
-            self.name = annotated.name
+            self.name = name
             self.states.show_labels(self.name)
             self._arrive_at_field(self.browser.position)
         self._add_classes(self.layer)
@@ -155,7 +139,9 @@ class AnnotationRound:
     @property
     def layer(self) -> OMEZarrLabels | None:
         """The labels of the field that is shown."""
-        layers = [] if self.current_key is None else list(self._viewer.layers)
+        layers = (
+            [] if self.current_key is None else list(self.browser.layers.viewer.layers)
+        )
         painted = [x for x in layers if isinstance(x, OMEZarrLabels)]
         return next((x for x in painted if self._is_in_round(x)), None)
 
@@ -229,7 +215,7 @@ class AnnotationRound:
 
     def _arrive_at_field(self, position: Position | None) -> None:
         """Select the labels of the field, or make them, and take the brush."""
-        viewer = self._viewer
+        viewer = self.browser.layers.viewer
         # Without a name the fields that were begun before are still being read.
         if position is None or not self.name:
             self.changed.emit()

@@ -17,7 +17,6 @@ from napari_ngff.store.write.label_list_watch import (
     watch_lists,
 )
 from napari_ngff.viewer.browsing.field_labels import (
-    AnnotatedLabels,
     AnnotationStates,
     WellStates,
     find_annotated,
@@ -39,6 +38,7 @@ from napari_ngff.viewer.streaming.well_stream import OversizedWells
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
+    from napari_ngff.labels.label_classes import LabelClass
     from napari_ngff.metadata.model import Acquisition
     from napari_ngff.store.hierarchy.node import Node
 
@@ -243,8 +243,10 @@ class BrowsedNode:
         except (OMEZarrError, OSError):
             return []
 
-    def find_annotated(self, places: Iterable[Position], name: str) -> AnnotatedLabels:
-        """Find the labels that were annotated in some images; see `positions`."""
+    def find_annotated(
+        self, places: Iterable[Position], name: str
+    ) -> tuple[str, tuple[LabelClass, ...]]:
+        """Find the name and classes of labels that were annotated in some images."""
         last = self.states.shown_labels
         return find_annotated(self.resolver.arrangements, places, name, last)
 

@@ -92,9 +92,9 @@ class Browser(BrowsedNode):
         # shown.
         if len(self.acquisitions) > 1:
             self.state.acquisitions = (self.acquisitions[0].id,)
-        self.layers = ShownLayers(viewer, self.state)
-        self.layers.labels_saved.connect(self._on_labels_saved)
-        self.layers.eye_clicked.connect(self._follow_eye)
+        self.layers = ShownLayers(
+            viewer, self.state, self._follow_eye, self._on_labels_saved
+        )
         self._is_closed = False
         self._task = LayerTask(
             partial(self._on_busy, "shown"), self._hold_drawing, self._is_open
@@ -301,11 +301,6 @@ class Browser(BrowsedNode):
         """Compare a field with the one on screen, or stop comparing it."""
         self._pins.toggle_pin(well, field)
 
-    def unpin_all(self) -> None:
-        """Remove all fields that are shown for comparison."""
-        self._pins.remove_all()
-        self.layers_changed.emit()
-
     def zoom_to(self, well: str) -> None:
         """Bring a well in view, in the overview of the plate."""
         self._was_chosen, self._clicked_well = True, None
@@ -343,7 +338,7 @@ class Browser(BrowsedNode):
         if fields is not None and fields.position is None:
             self._show_fields(fields, tuple(hidden))
 
-    def _follow_eye(self) -> None:
+    def _follow_eye(self, event: Any = None) -> None:
         """Choose the labels that an overview shows since their eye was clicked."""
         seen = self.layers.slots.find_overview_labels(visible=True)
         if seen and self.labels is None and self.state.wanted is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,12 +18,6 @@ if TYPE_CHECKING:
 
     from napari_ngff.metadata.model import WellField
     from napari_ngff.plate.well_cells import Place, WellCells
-
-
-def camera_of(viewer: ViewerModel) -> Any:
-    """Return the camera; napari 0.9 moved it, and deprecates where it was."""
-    scene = getattr(viewer, "scene", None)
-    return viewer.camera if scene is None else scene.camera
 
 
 def place_of(layer: Layer) -> tuple[float, ...]:
@@ -57,13 +51,13 @@ class CameraView:
     @classmethod
     def note_view(cls, viewer: ViewerModel, layer: Layer) -> CameraView:
         """Return the present view of a layer, rounded to visible differences."""
-        camera, corner = camera_of(viewer), place_of(layer)
+        camera, corner = viewer.scene.camera, place_of(layer)
         y, x = np.round(np.subtract(camera.center[-2:], corner[-2:]) * camera.zoom, 2)
         return cls(float(f"{camera.zoom:.6g}"), (float(y), float(x)))
 
     def apply_to(self, viewer: ViewerModel, layer: Layer) -> None:
         """Move the camera so that it has this view of a layer."""
-        camera = camera_of(viewer)
+        camera = viewer.scene.camera
         center = np.add(place_of(layer)[-2:], np.divide(self.center, self.zoom))
         camera.zoom = self.zoom
         camera.center = (*camera.center[:-2], *map(float, center))
@@ -85,7 +79,7 @@ def follow_point(
     ndim = viewer.dims.ndim
     moved = [shift[axis - ndim + len(shift)] for axis in viewer.dims.displayed]
     if any(moved):
-        camera = camera_of(viewer)
+        camera = viewer.scene.camera
         center = np.array(camera.center, float)
         center[-len(moved) :] += moved
         camera.center = tuple(center)
@@ -127,7 +121,7 @@ def is_fitted(viewer: ViewerModel) -> bool:
     Zoom is not compared: it was right for the canvas before napari's controls took
     some of its room.
     """
-    camera = camera_of(viewer)
+    camera = viewer.scene.camera
     zoom, center, angles = camera.zoom, camera.center, camera.angles
     # napari does not say where it would put the camera: let it, then put it back.
     viewer.reset_view()
@@ -145,13 +139,12 @@ def is_fitted(viewer: ViewerModel) -> bool:
 
 def is_whole(layers: Sequence[Layer]) -> bool:
     """Return whether the first of several layers is in view from edge to edge."""
-    for layer in layers:
-        shape = layer.level_shapes[layer.data_level] if layer.multiscale else None
-        if shape is None:
-            return False
-        first, last = np.asarray(layer.corner_pixels)[:, -2:]
-        return bool((first <= 0).all() and (last >= np.asarray(shape)[-2:] - 1).all())
-    return False
+    layer = next(iter(layers), None)
+    if layer is None or not layer.multiscale:
+        return False
+    shape = np.asarray(layer.level_shapes[layer.data_level])
+    first, last = np.asarray(layer.corner_pixels)[:, -2:]
+    return bool((first <= 0).all() and (last >= shape[-2:] - 1).all())
 
 
 def canvas_of(viewer: ViewerModel) -> tuple[float, float]:
@@ -190,7 +183,7 @@ def fit_camera(
     # The part may have another shape than all layers, as a field of a wide plate has.
     whole = np.maximum(np.diff(viewer.layers.extent.world[:, -2:], axis=0)[0], 1e-9)
     sizes = np.maximum(np.subtract(high, low), 1e-9)
-    camera = camera_of(viewer)
+    camera = viewer.scene.camera
     canvas = np.asarray(canvas_of(viewer), float)
     camera.zoom *= float(min(canvas / sizes) / min(canvas / whole))
     center = np.add(low, high) / 2

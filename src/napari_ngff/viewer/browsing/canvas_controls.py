@@ -59,15 +59,12 @@ class CanvasClicks:
             index = doubles.index(self._on_double)
             doubles[index : index + 1] = self._others
 
-    def _find_clicked(self, viewer: Any, event: Any) -> Position | None:
-        """Find the field of an overview under the mouse."""
-        is_flat = viewer.dims.ndisplay == 2
-        return self._browser.position_at(event.position) if is_flat else None
-
-    def _find_compared(self, viewer: Any, event: Any) -> Position | None:
-        """Find the compared field under the mouse."""
-        is_flat = viewer.dims.ndisplay == 2
-        return self._browser.compared_at(event.position) if is_flat else None
+    def _find_field(
+        self, viewer: Any, event: Any, *, compared: bool = False
+    ) -> Position | None:
+        """Find the field of an overview, or the compared one, under the mouse."""
+        find = self._browser.compared_at if compared else self._browser.position_at
+        return find(event.position) if viewer.dims.ndisplay == 2 else None
 
     def _on_press(self, viewer: Any, event: Any) -> Iterator[None] | None:
         active = viewer.layers.selection.active
@@ -75,14 +72,16 @@ class CanvasClicks:
             if event.button == LEFT and active and active.mode in PAINTING:
                 self._refuse_compared(viewer, event)
             return None
-        position = self._find_clicked(viewer, event)
+        position = self._find_field(viewer, event)
         if position is None and event.button == RIGHT:
-            position = self._find_compared(viewer, event) or self._browser.position
+            position = (
+                self._find_field(viewer, event, compared=True) or self._browser.position
+            )
         return None if position is None else self._watch_press(position, event)
 
     def _refuse_compared(self, viewer: Any, event: Any) -> None:
         """Show why nothing is painted on a compared field."""
-        position = self._find_compared(viewer, event)
+        position = self._find_field(viewer, event, compared=True)
         if position is not None:
             name = self._browser.name_field(position)
             Window.current.show_passing(
@@ -107,8 +106,8 @@ class CanvasClicks:
         """Open the field of an overview, or a compared one; else do as napari does."""
         position = None
         if not _is_taken(viewer, event):
-            position = self._find_clicked(viewer, event)
-            position = position or self._find_compared(viewer, event)
+            position = self._find_field(viewer, event)
+            position = position or self._find_field(viewer, event, compared=True)
         if position is not None and position.well is not None:
             self._browser.show_field(position.well, position.field or None)
             return
@@ -188,46 +187,6 @@ class NamesOverlay(SceneOverlay):  # type: ignore[misc]
     """The overlay with the names; `widgets.browser.names_visual` draws it."""
 
     names: Any = None
-
-
-class NamesDrawing:
-    """Updates the names of wells whenever the browser shows something else.
-
-    Nothing is drawn before `allow_names`, since napari would not know how.
-    """
-
-    def __init__(self, browser: Browser) -> None:
-        self._browser = browser
-        browser.layers_changed.connect(self.update_names)
-        # Of layers that a reader made the browser learns when they come; last of all,
-        # since the browser takes them first.
-        inserted = browser.layers.viewer.layers.events.inserted
-        inserted.connect(self.update_names, position="last")
-
-    def update_names(self, event: Any = None) -> None:
-        """Write the names of the wells that are shown now."""
-        overlay = self._find_overlay()
-        if overlay is not None:
-            overlay.names = names_of(self._browser)
-            overlay.visible = True
-
-    def close(self) -> None:
-        """Remove all names."""
-        self._browser.layers_changed.disconnect(self.update_names)
-        inserted = self._browser.layers.viewer.layers.events.inserted
-        inserted.disconnect(self.update_names)
-        overlay = self._find_overlay()
-        if overlay is not None:
-            overlay.names, overlay.visible = None, False
-
-    def _find_overlay(self) -> NamesOverlay | None:
-        scene = getattr(self._browser.layers.viewer, "scene", None)
-        if scene is None or not _allowed:
-            return None
-        if NAMES_KEY not in scene.overlays:
-            scene.overlays[NAMES_KEY] = NamesOverlay(blending="translucent_no_depth")
-        overlay: NamesOverlay = scene.overlays[NAMES_KEY]
-        return overlay
 
 
 _allowed: list[bool] = []
@@ -319,34 +278,53 @@ class NavigationKeys:
         self._shown = ""
         self._status_title = ""
         self._clicks = CanvasClicks(browser)
-        self._names = NamesDrawing(browser)
-        browser.position_changed.connect(self._on_position)
         browser.closed.connect(self.close)
         viewer.mouse_move_callbacks.append(self._on_mouse_move)
-        viewer.dims.events.current_step.connect(self._on_step)
-        viewer.events.status.connect(self._on_status)
-        viewer.layers.events.removed.connect(self._on_removed)
-        viewer.layers.selection.events.active.connect(self._on_status)
+        self._followed: list[tuple[Any, Callable[..., None]]] = [
+            (browser.position_changed, self._on_position),
+            (browser.layers_changed, self._update_names),
+            (viewer.dims.events.current_step, self._on_step),
+            (viewer.events.status, self._on_status),
+            (viewer.layers.events.removed, self._on_removed),
+            (viewer.layers.selection.events.active, self._on_status),
+        ]
+        for signal, slot in self._followed:
+            signal.connect(slot)
+        # Of layers that a reader made the browser learns when they come; last of all,
+        # since the browser takes them first.
+        viewer.layers.events.inserted.connect(self._update_names, position="last")
         for key, steps in WELL_KEYS.items():
             viewer.bind_key(key, _bind_steps(self._go_well, steps), overwrite=True)
         for key, step in FIELD_KEYS.items():
-            viewer.bind_key(key, _bind_steps(self._go_field, (step,)), overwrite=True)
+            go = _bind_steps(lambda _, step: browser.step_field(step), (step,))
+            viewer.bind_key(key, go, overwrite=True)
 
     def close(self) -> None:
         """Leave the viewer as it was."""
         self._clicks.close()
-        self._names.close()
-        self._browser.position_changed.disconnect(self._on_position)
+        self._show_names(None)
         viewer = self._browser.layers.viewer
         if self._on_mouse_move in viewer.mouse_move_callbacks:
             viewer.mouse_move_callbacks.remove(self._on_mouse_move)
-        viewer.dims.events.current_step.disconnect(self._on_step)
-        viewer.events.status.disconnect(self._on_status)
-        viewer.layers.events.removed.disconnect(self._on_removed)
-        viewer.layers.selection.events.active.disconnect(self._on_status)
+        viewer.layers.events.inserted.disconnect(self._update_names)
+        for signal, slot in self._followed:
+            signal.disconnect(slot)
         for key in (*WELL_KEYS, *FIELD_KEYS):
             viewer.bind_key(key, None)
         self.show_title("")
+
+    def _update_names(self, event: Any = None) -> None:
+        """Write the names of the wells that are shown now."""
+        self._show_names(names_of(self._browser))
+
+    def _show_names(self, names: OverviewNames | None) -> None:
+        if not _allowed:
+            return
+        overlays = self._browser.layers.viewer.scene.overlays
+        if NAMES_KEY not in overlays:
+            overlays[NAMES_KEY] = NamesOverlay(blending="translucent_no_depth")
+        overlays[NAMES_KEY].names = names
+        overlays[NAMES_KEY].visible = names is not None
 
     def show_title(self, title: str) -> None:
         """Show a title; "" for none."""
@@ -372,7 +350,7 @@ class NavigationKeys:
 
     def _write_text(self, text: str) -> None:
         viewer = self._browser.layers.viewer
-        overlay = _text_overlay(viewer)
+        overlay = viewer.canvas.overlays.text
         if overlay.text not in ("", self._shown):
             return  # the user's own
         self._shown = text
@@ -381,7 +359,9 @@ class NavigationKeys:
             overlay.position = CORNER
         overlay.text = text
         overlay.visible = bool(text)
-        place_overlays(viewer)
+        # Placed before it is drawn; else napari would draw once more.
+        hide_brush_box(viewer)
+        viewer.canvas.overlay_tiling.events(type_name="placed")
 
     def _on_mouse_move(self, viewer: Any, event: Any) -> None:
         """Name the field under the cursor, or else the one on screen."""
@@ -426,24 +406,6 @@ class NavigationKeys:
                 viewer.dims.set_current_step(axis, step)
             return
         self._browser.step_well(rows, columns)
-
-    def _go_field(self, viewer: Any, step: int) -> None:
-        self._browser.step_field(step)
-
-
-def _text_overlay(viewer: Any) -> Any:
-    # napari 0.9 moved it, and deprecates where it was.
-    canvas = getattr(viewer, "canvas", None)
-    overlays = getattr(canvas, "overlays", None)
-    return viewer.text_overlay if overlays is None else overlays.text
-
-
-def place_overlays(viewer: Any) -> None:
-    """Let overlays be placed before they are drawn; napari 0.9 would draw once more."""
-    tiling = getattr(getattr(viewer, "canvas", None), "overlay_tiling", None)
-    if tiling is not None:
-        hide_brush_box(viewer)
-        tiling.events(type_name="placed")
 
 
 def _bind_steps(

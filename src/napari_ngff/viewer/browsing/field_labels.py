@@ -27,7 +27,12 @@ from napari_ngff.viewer.painting.layer_classes import classes_of_layer
 from napari_ngff.viewer.painting.new_labels import LabelChoices
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.painting.painted_layers import level_source, why_read_only
-from napari_ngff.viewer.plans.layer_plan import origin_in, origin_of
+from napari_ngff.viewer.plans.layer_plan import (
+    levels_in,
+    origin_in,
+    origin_of,
+    picture_of,
+)
 from napari_ngff.viewer.services.unexpected import Signal
 from napari_ngff.viewer.services.window import Window
 
@@ -118,7 +123,7 @@ def labels_in_use(
     choices = LabelChoices(name, _level_of(layer, image), layer.canvas.dtype)
     if isinstance(target, LabelTarget):
         choices = replace(choices, level=target.level, sidecar=target.sidecar)
-    elif _is_in_sidecar(layer):
+    elif (plan := picture_of(layer)) is not None and is_in_sidecar(plan):
         choices = replace(choices, sidecar=True)
     classes, saver = classes_of_layer(layer).items, layer.saver
     is_unsaved = (
@@ -136,23 +141,14 @@ def look_at_labels(
     """
     found = {}
     for slot in layers.keys() & in_use.keys():
-        levels, keywords, _ = layers[slot]
-        origin = origin_in(keywords["metadata"])
+        origin = origin_in(layers[slot][1]["metadata"])
         label = origin.picture.label if origin and origin.picture else None
         known = {item.name for item in classes_of(label or LabelInfo())}
-        levels = levels if isinstance(levels, list) else [levels]
-        sources = [level_source(level) for level in levels]
+        sources = [level_source(level) for level in levels_in(layers[slot])]
         lacking = {item.name for item in in_use[slot].classes} - known
         if lacking and not why_read_only(sources[0]):
             found[slot] = StoredLabels.of_arrays(sources)
     return found
-
-
-def _is_in_sidecar(layer: Layer) -> bool:
-    """Return whether opened labels are in another hierarchy than their image."""
-    origin = origin_of(layer)
-    plan = origin.picture if origin is not None else None
-    return plan is not None and is_in_sidecar(plan)
 
 
 def _level_of(layer: OMEZarrLabels, image: Layer | None) -> int:
@@ -309,28 +305,12 @@ class WellStates:
         return f"{fields}: {', '.join(parts)}"
 
 
-@dataclass(frozen=True, slots=True)
-class AnnotatedLabels:
-    """Labels that fields have which were annotated before.
-
-    Attributes
-    ----------
-    name
-        Of the labels in each field; "" for none.
-    classes
-        Those of the first field that has any.
-    """
-
-    name: str = ""
-    classes: tuple[LabelClass, ...] = ()
-
-
 def find_annotated(
     arrangements: ScreenArrangements,
     places: Iterable[Position],
     name: str,
     last: str = "",
-) -> AnnotatedLabels:
+) -> tuple[str, tuple[LabelClass, ...]]:
     """Find the labels that were annotated in some images, and their classes.
 
     At most `WELLS_ASKED` images are looked at, and the sidecars beside them.
@@ -343,13 +323,26 @@ def find_annotated(
         name that others do not have.
     last
         Name of the labels annotated last, which may be of others.
+
+    Returns
+    -------
+    name
+        Of the labels in each field; "" for none.
+    classes
+        Those of the first field that has any.
     """
     screen, newest = arrangements.screen, ""
     others: set[str] = set()
     for position in itertools.islice(places, WELLS_ASKED):
         try:
             nodes, _ = labels_at(screen, position)
-            own = [one for one in nodes if _is_own(nodes[one], screen.node)]
+            home = screen.node.location.source.name
+            own = [
+                one
+                for one, node in nodes.items()
+                # Labels in sidecars are copies of the user.
+                if node.location.source.name != home or is_own_node(node)
+            ]
             others.update(nodes.keys() - own)
             name = name or last * (last in own)
             for each in (name,) if name else reversed(own):
@@ -357,20 +350,14 @@ def find_annotated(
                     classes_of(read_label_info(nodes[each])) if each in nodes else ()
                 )
                 if found:
-                    return AnnotatedLabels(each, found)
+                    return each, found
                 newest = newest or each
         except (OMEZarrError, OSError):
             continue
     if name:
-        return AnnotatedLabels(name)
+        return name, ()
     names = (FIRST_NAME, *(f"{FIRST_NAME}-{n + 2}" for n in range(len(others))))
-    return AnnotatedLabels(newest or next(x for x in names if x not in others))
-
-
-def _is_own(label: Node, plate: Node) -> bool:
-    """Return whether labels of a field were made here, or are in a sidecar."""
-    is_apart = label.location.source.name != plate.location.source.name
-    return is_apart or is_own_node(label)
+    return newest or next(x for x in names if x not in others), ()
 
 
 def labels_at(

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 from napari.layers import Image
 
-from napari_ngff.viewer.browsing.camera import camera_of
 from napari_ngff.viewer.browsing.positions import Position
-from napari_ngff.viewer.plans.layer_plan import is_joined, origin_of
+from napari_ngff.viewer.plans.layer_plan import is_joined, origin_of, picture_of
 from napari_ngff.viewer.services.unexpected import attempt_work
 from napari_ngff.viewer.services.window import Window
 
@@ -56,13 +55,12 @@ def image_choices(
 
 def _is_beside(layer: Layer, browser: Browser | None) -> bool:
     """Return whether a layer shows another acquisition than the field asked for."""
-    if (
-        browser is None
-        or browser.position is None
-        or not browser.layers.owns_layer(layer)
-    ):
-        return False
-    return browser.layers.position_of(layer) != browser.position
+    return (
+        browser is not None
+        and browser.position is not None
+        and browser.layers.owns_layer(layer)
+        and browser.layers.position_of(layer) != browser.position
+    )
 
 
 def same_image(layer: Layer, choices: Iterable[tuple[str, Image]]) -> Image | None:
@@ -78,8 +76,7 @@ def _image_key(layer: Layer) -> str:
 
 
 def _image_name(layer: Layer, browser: Browser | None) -> str:
-    origin = origin_of(layer)
-    picture = origin.picture if origin is not None else None
+    picture = picture_of(layer)
     name: str = layer.name if picture is None else picture.name
     if picture is None or is_joined(picture):
         return name
@@ -95,8 +92,7 @@ def overview_browser(browser: Browser | None, layer: Layer | None) -> Browser | 
     Browser or None
         None where the layer shows one image, or an overview that is not browsed.
     """
-    origin = origin_of(layer)
-    picture = origin.picture if origin is not None else None
+    picture = picture_of(layer)
     if picture is None or not is_joined(picture):
         return None
     return browser if browser is not None and browser.layers.owns_layer(layer) else None
@@ -104,17 +100,13 @@ def overview_browser(browser: Browser | None, layer: Layer | None) -> Browser | 
 
 def position_in_view(viewer: ViewerModel, browser: Browser) -> Position:
     """Return the field in the middle of an overview's view, else the first well."""
-    position = browser.position_at(camera_of(viewer).center[-2:])
-    if position is not None:
-        return position
-    return Position(next(iter(browser.shown_wells), None), "")
+    middle = browser.position_at(viewer.scene.camera.center[-2:])
+    return middle or Position(next(iter(browser.shown_wells), None), "")
 
 
 def well_choices(browser: Browser) -> list[tuple[str, str | None]]:
     """List the wells by name, with their paths; one unnamed well without a plate."""
-    wells: list[tuple[str, str | None]]
-    wells = [(well.name, well.path) for well in browser.map.wells]
-    return wells or [("", None)]
+    return [(well.name, well.path) for well in browser.map.wells] or [("", None)]
 
 
 def field_choices(

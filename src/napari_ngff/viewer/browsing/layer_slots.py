@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from copy import copy
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any
 
 from napari.utils.notifications import show_warning
 
@@ -13,7 +13,6 @@ from napari_ngff.plate.mosaic_level import MosaicLevel
 from napari_ngff.viewer.browsing.field_labels import label_name, labels_in_use
 from napari_ngff.viewer.browsing.layer_swap import (
     apply_look,
-    hand_on_classes,
     look_of,
     make_empty_channel,
     select_same_class,
@@ -27,10 +26,13 @@ from napari_ngff.viewer.painting.layer_classes import KEYS, classes_of_layer
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.painting.painted_layers import as_layer
 from napari_ngff.viewer.plans.layer_plan import (
+    KEY,
     is_joined,
     layer_kind,
+    levels_in,
     origin_in,
     origin_of,
+    picture_of,
 )
 from napari_ngff.viewer.services.notices import shorten_name
 from napari_ngff.viewer.services.unexpected import call_all, going_on, report_unexpected
@@ -189,14 +191,14 @@ class LayerSlots:
 
     def take_channel(self, viewer: ViewerModel, layer: Layer) -> bool:
         """Take a layer of a further channel of an image on screen, if it is one."""
-        origin = origin_of(layer)
-        if origin is None or origin.picture is None:
+        picture = picture_of(layer)
+        if picture is None:
             return False
         for (group, kind, _), other in self.current_layers(viewer).items():
-            other_origin = origin_of(other)
-            same = other_origin is not None and other_origin.picture is origin.picture
-            if same and kind == "image" and other is not layer:
-                self.take_layer((group, "image", origin.channel or 0), layer)
+            same = kind == "image" and picture_of(other) is picture
+            if same and other is not layer:
+                channel = layer.metadata[KEY].channel or 0
+                self.take_layer((group, "image", channel), layer)
                 return True
         return False
 
@@ -234,7 +236,7 @@ class LayerSlots:
         others = {slot for slot, layer in current.items() if are_of_others(layer)}
         was_active = viewer.layers.selection.active in current.values()
         return self._hold_strokes(
-            [layer for layer in current.values() if is_painted(layer)],
+            [x for x in current.values() if isinstance(x, OMEZarrLabels)],
             self._exchange_layers(viewer, prepared, current, was_active),
             partial(self._choose_layers, viewer, others, was_active),
         )
@@ -278,9 +280,11 @@ class LayerSlots:
             yield
         for slot, data in wanted.items():
             layer = current.get(slot)
-            with going_on():
-                if slot in self._in_use and not is_overview(data[1]["metadata"]):
-                    hand_on_classes(layer)
+            saver = layer.saver if isinstance(layer, OMEZarrLabels) else None
+            goes_on = slot in self._in_use and not is_overview(data[1]["metadata"])
+            # The journal of new labels without a stroke: their classes go along.
+            if goes_on and saver is not None and saver.is_unpainted:
+                saver.wanted = False
             show = partial(self._show_one, viewer, slot)
             if not self._show_or_remove(viewer, slot, partial(show, layer, data)):
                 self._show_or_remove(viewer, slot, partial(show, None, data))
@@ -327,10 +331,14 @@ class LayerSlots:
 
     def _leave_layer(self, viewer: ViewerModel, slot: Slot, _: Any) -> bool:
         """Prepare the removal of a layer, for which False stands."""
+        layer = self._layers[slot]
         if slot[1] == "labels":
-            self._looks[slot] = look_of(self._layers[slot])
-            self._keep_visibility(slot, self._layers[slot])
-            _leave_labels(self._layers[slot])
+            self._looks[slot] = look_of(layer)
+            self._keep_visibility(slot, layer)
+            saver = layer.saver if isinstance(layer, OMEZarrLabels) else None
+            # What was saved can be undone after a return.
+            if saver is not None and not saver.running:
+                saver.leave_field()
         return False
 
     def _empty_channel(
@@ -358,7 +366,7 @@ class LayerSlots:
         for slot, layer in layers.items():
             if not self._is_put_away(layer):
                 continue
-            if is_painted(layer) and layer.mode in PAINTING:
+            if isinstance(layer, OMEZarrLabels) and layer.mode in PAINTING:
                 layer.mode = "pan_zoom"
             if slot not in before and viewer.layers.selection.active is layer:
                 images = (x for s, x in layers.items() if s[:2] == (0, "image"))
@@ -374,7 +382,7 @@ class LayerSlots:
         layers = self.current_layers(viewer).values()
         if self._has_selected or any(is_overview(x.metadata) for x in layers):
             return
-        labels = [x for x in layers if is_painted(x) and x.visible]
+        labels = [x for x in layers if isinstance(x, OMEZarrLabels) and x.visible]
         labels = [x for x in labels if not are_of_others(x)]
         channels = (x for x in layers if layer_kind(x) == "image")
         if labels and viewer.layers.selection.active is next(channels, None):
@@ -530,15 +538,14 @@ class LayerSlots:
     def _replace_layer(
         self, viewer: ViewerModel, slot: Slot, old: Layer | None, data: LayerData
     ) -> Layer:
-        levels, keywords, kind = data
-        levels = levels if isinstance(levels, list) else [levels]
+        _, keywords, kind = data
         # A layer of one level would take no field of several later.
         keywords = {**keywords, "multiscale": True}
         look = look_of(old) if old is not None else self._looks.pop(slot, {})
         made: dict[str, Any] = {
             k: look[k] for k in ("name", "visible", "opacity", "blending") if k in look
         }
-        new = as_layer((levels, {**keywords, **made}, kind))
+        new = as_layer((levels_in(data), {**keywords, **made}, kind))
         selected = old is not None and old in viewer.layers.selection
         if old is None:
             active = viewer.layers.selection.active
@@ -580,19 +587,8 @@ class LayerSlots:
         return max(ours) + 1 if ours else len(viewer.layers)
 
 
-def is_painted(layer: Layer) -> TypeGuard[OMEZarrLabels]:
-    """Return whether a layer has labels that can be painted."""
-    return isinstance(layer, OMEZarrLabels)
-
-
 def is_overview(metadata: Mapping[str, Any]) -> bool:
     """Return whether a layer with these metadata shows many fields as one image."""
     origin = origin_in(metadata)
     image = origin.picture if origin is not None else None
     return image is not None and is_joined(image)
-
-
-def _leave_labels(layer: Layer) -> None:
-    """Let what was saved be undone after a return; not while a save runs."""
-    if is_painted(layer) and layer.saver is not None and not layer.saver.running:
-        layer.saver.leave_field()

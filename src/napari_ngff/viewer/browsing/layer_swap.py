@@ -9,7 +9,7 @@ import numpy as np
 from napari_ngff.store.arrays.lazy_array import ArrayWindow, BlankArray, LazyArray
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.painting.painted_layers import exchange_labels
-from napari_ngff.viewer.plans.layer_plan import KEY, LayerOrigin, layer_kind
+from napari_ngff.viewer.plans.layer_plan import KEY, LayerOrigin, layer_kind, levels_in
 from napari_ngff.viewer.private.napari_layers import (
     hold_reactions,
     hold_refresh,
@@ -52,12 +52,12 @@ def swap_layer(layer: Layer, data: LayerData) -> bool:
     What is as large is shown in the part and at the level of what was there before:
     napari begins with the coarsest level each time, and draws twice.
     """
-    levels, keywords, _ = data
-    levels = levels if isinstance(levels, list) else [levels]
+    levels, keywords = levels_in(data), data[1]
     if layer.ndim != levels[0].ndim or (not layer.multiscale and len(levels) > 1):
         return False
     sizes = [_size_of(level) for level in levels]
-    alike = sizes == [_size_of(level) for level in _levels_of(layer)]
+    present = layer.data if layer.multiscale else [layer.data]
+    alike = sizes == [_size_of(level) for level in present]
     corners, level = layer.corner_pixels, getattr(layer, "data_level", 0)
     locked = getattr(layer, "locked_data_level", None)
     # Each change would read, scale and upload the picture again.
@@ -91,11 +91,6 @@ def _exchange_data(layer: Layer, data: LayerData, levels: Sequence[Any]) -> bool
     return True
 
 
-def _levels_of(layer: Layer) -> Sequence[Any]:
-    levels: Sequence[Any] = layer.data if layer.multiscale else [layer.data]
-    return levels
-
-
 def _size_of(level: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:
     return tuple(level.shape), np.dtype(level.dtype)
 
@@ -124,15 +119,14 @@ def _are_equal(first: Any, second: Any) -> bool:
 
 def make_empty_channel(data: LayerData) -> LayerData:
     """Make the layer of a channel that is not there, like that of one that is."""
-    levels, keywords, kind = data
-    levels = levels if isinstance(levels, list) else [levels]
+    _, keywords, kind = data
     blanks = [
         LazyArray.of_window(
             ArrayWindow.whole_source(
                 BlankArray(level.shape, level.chunksize, level.dtype)
             )
         )
-        for level in levels
+        for level in levels_in(data)
     ]
     origin = keywords["metadata"][KEY]
     # Without a picture: nothing of it can be saved, measured or labelled.
@@ -162,12 +156,6 @@ def apply_look(layer: Layer, look: dict[str, Any]) -> None:
     if isinstance(layer, OMEZarrLabels) and "tool" in look:
         # The size in voxels is that at the zoom of the field before.
         layer.take_brush(look["tool"])
-
-
-def hand_on_classes(layer: Layer | None) -> None:
-    """Drop the journal of new labels without a stroke: their classes go along."""
-    if isinstance(layer, OMEZarrLabels) and layer.saver and layer.saver.is_unpainted:
-        layer.saver.wanted = False
 
 
 def select_same_class(classes: LayerClasses, labels: LabelsInUse) -> None:

@@ -18,7 +18,7 @@ from napari_ngff.viewer.browsing.positions import Position
 from napari_ngff.viewer.browsing.preparation import prepare_layers
 from napari_ngff.viewer.browsing.shown_fields import ShownFields
 from napari_ngff.viewer.painting.painted_layers import as_layer
-from napari_ngff.viewer.plans.layer_plan import KEY, layer_kind, origin_of
+from napari_ngff.viewer.plans.layer_plan import KEY, layer_kind, picture_of
 from napari_ngff.viewer.services.latest_task import LayerTask
 from napari_ngff.viewer.services.window import Window
 
@@ -275,8 +275,10 @@ class PinnedFields:
 
     def _share_look(self, key: int | str, layer: Layer) -> None:
         """Link the look of a layer with that of its partner in the field on screen."""
-        partner = self._shown.leading_layers().get(key)
-        if partner is not None and is_empty(partner):
+        layers = self._shown.by_slot().items()
+        leading = {slot[2]: x for slot, x in layers if slot[0] == 0}
+        partner = leading.get(key)
+        if picture_of(partner) is None:  # it stands for a channel that is not there
             partner = None
         former = self._partners.get(layer)
         if former is partner:
@@ -344,12 +346,6 @@ def move_beside(layer: Layer, top: float, edge: float) -> None:
     move[-2:] = top - corner[0], edge + GAP * (far[1] - corner[1]) - corner[1]
     if not np.allclose(move, 0):
         layer.translate = np.asarray(layer.translate) + move
-
-
-def is_empty(layer: Layer) -> bool:
-    """Return whether a layer stands for a channel that the field on screen lacks."""
-    origin = origin_of(layer)
-    return origin is not None and origin.picture is None
 
 
 def link_looks(viewer: ViewerModel, partner: Layer, layer: Layer) -> None:

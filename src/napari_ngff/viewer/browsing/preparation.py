@@ -15,7 +15,6 @@ from napari_ngff.plate.arrangement import ScreenArrangements
 from napari_ngff.plate.mosaic import open_mosaic, share_cells
 from napari_ngff.plate.plate_contents import PlateContents
 from napari_ngff.plate.well_cells import WellChoice
-from napari_ngff.store.arrays.lazy_array import LazyArray
 from napari_ngff.store.hierarchy.node import read_node
 from napari_ngff.store.pyramids.pyramid import LevelSource
 from napari_ngff.store.sources.read_ahead import is_remote
@@ -33,7 +32,7 @@ from napari_ngff.viewer.layers.image_layers import image_layers, layers_of
 from napari_ngff.viewer.layers.layer_groups import mosaic_group
 from napari_ngff.viewer.layers.node_contents import open_contents
 from napari_ngff.viewer.painting.new_labels import label_data
-from napari_ngff.viewer.plans.layer_plan import KEY, is_joined, origin_in
+from napari_ngff.viewer.plans.layer_plan import KEY, is_joined, levels_in, origin_in
 from napari_ngff.viewer.services.error_report import ErrorReport
 
 if TYPE_CHECKING:
@@ -249,10 +248,10 @@ def prefetch_layers(
     canvas
         Its height and width in pixels, where the images will be brought in view whole.
     """
-    for slot, (data, _, _) in prepared.layers.items():
+    for slot, data in prepared.layers.items():
         # Of a hidden layer napari reads nothing.
         view = views.get(slot)
-        levels = data if isinstance(data, list) else [data]
+        levels = levels_in(data)
         alike = view is not None and len(view.point) == levels[0].ndim
         if view is None or not alike or not wanted():
             continue
@@ -262,7 +261,9 @@ def prefetch_layers(
         if canvas is not None:
             parts.append((fitted_level(levels, tuple(view.corners), canvas), True))
         for number, whole in parts:
-            if keeps_decoded(levels[number]):
+            window = getattr(levels[number], "window", None)
+            # Decoded chunks of other levels do not stay in memory.
+            if window is not None and isinstance(window.source, LevelSource):
                 index = _part_in_view(view, levels, number, whole)
                 size = math.prod(part.stop - part.start for part in index)
                 if size * levels[number].dtype.itemsize <= MOST_BYTES:
@@ -295,13 +296,6 @@ def fitted_level(
         if all(most * level.shape[axis] > whole[axis] for axis in axes)
     ]
     return enough[-1] if enough else 0
-
-
-def keeps_decoded(level: Any) -> bool:
-    """Return whether decoded chunks of a level stay in memory."""
-    window = level.window if isinstance(level, LazyArray) else None
-    source = window.source if window is not None else None
-    return isinstance(source, LevelSource)
 
 
 def _part_in_view(

@@ -10,12 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from napari.utils.notifications import show_warning
 
-from napari_ngff.labels.journal import (
-    INTERVAL,
-    delete_journal,
-    find_journals,
-    read_journal,
-)
+from napari_ngff.labels.journal import INTERVAL, delete_journal
 from napari_ngff.labels.kept_edits import (
     KeptEdits,
     address_text,
@@ -77,14 +72,6 @@ if TYPE_CHECKING:
 
 LAST_BLOCK = 5.0
 """Seconds in which a save that was stopped can write its last block."""
-
-
-def journals_of(saver: LayerSaver) -> list[Path]:
-    """List journals of a layer's labels that no process holds and whose shape fits."""
-    folders = find_journals(*saver.journal.place)
-    shape = saver.journal.canvas.shape
-    # Others are of labels on other axes, or of another level.
-    return [folder for folder in folders if read_journal(folder).shape == shape]
 
 
 def open_journal(saver: LayerSaver, folder: Path) -> Journal:
@@ -275,7 +262,6 @@ class EditRecovery:
         )
 
     def _offer_edits(self, offered: Sequence[KeptEdits]) -> None:
-        viewer = self._viewer
         if self._asking:
             return
         requested, self._requested = self._requested, False
@@ -284,7 +270,7 @@ class EditRecovery:
         for kept in [kept for kept in offered if kept.folder in self._wanted]:
             # The user chose to restore these earlier, when another image was on screen:
             # no second question.
-            if self._restore_edits(viewer, kept):
+            if self._restore_edits(kept):
                 self._set_wanted(
                     {k: v for k, v in self._wanted.items() if k != kept.folder}
                 )
@@ -296,7 +282,7 @@ class EditRecovery:
         try:
             # A dialog with an event loop of its own: layers may be added while it is
             # open.
-            answer, chosen = Window.current.offer_edits(viewer, offered)
+            answer, chosen = Window.current.offer_edits(self._viewer, offered)
         finally:
             self._asking = False
         # What was opened meanwhile is of the same opening: no second question for it.
@@ -306,7 +292,7 @@ class EditRecovery:
             self.restore_edits(chosen)
         elif answer == DISCARD:
             for kept in chosen:
-                self._discard_edits(viewer, kept)
+                self._discard_edits(kept)
         else:
             name = shorten_name(offered[0].name)
             more = f" and {len(offered) - 1} more" if len(offered) > 1 else ""
@@ -314,12 +300,12 @@ class EditRecovery:
             Window.current.show_passing(text)
         self.find_edits([])
 
-    def _discard_edits(self, viewer: ViewerModel, kept: KeptEdits) -> None:
+    def _discard_edits(self, kept: KeptEdits) -> None:
         try:
             if isinstance(kept, KeptFile):
                 delete_kept_file(kept.folder)
                 return
-            layer = find_labels(viewer, kept)
+            layer = find_labels(self._viewer, kept)
             discard_journal(kept.folder, None if layer is None else layer.saver)
         # Another process holds or has restored them since they were found.
         except (BlockingIOError, FileNotFoundError):
@@ -333,8 +319,8 @@ class EditRecovery:
         If their image is one of a browser's, it is shown first; of several images the
         first one, and the others when the user goes there.
         """
-        viewer, browser = self._viewer, self._browser
-        elsewhere = [kept for kept in chosen if not self._restore_edits(viewer, kept)]
+        browser = self._browser
+        elsewhere = [kept for kept in chosen if not self._restore_edits(kept)]
         places = [(kept, position_of(browser, kept.image)) for kept in elsewhere]
         for kept in [kept for kept, position in places if position is None]:
             where = file_of(kept.image or kept.place)
@@ -367,30 +353,30 @@ class EditRecovery:
 
     def _restore_waiting(self, position: Position | None) -> None:
         """Restore edits that wait for the image on screen, and offer its other ones."""
-        viewer, browser = self._viewer, self._browser
+        browser = self._browser
         waiting, self._waiting = self._waiting, ()
         if browser is None or position is None:
             return
         for kept in waiting:
-            self._restore_edits(viewer, kept)
+            self._restore_edits(kept)
         self._answered |= {kept.folder for kept in waiting}
-        for layer in viewer.layers:
+        for layer in self._viewer.layers:
             if browser.layers.owns_layer(layer):
                 self.notice_layer(layer)
 
-    def _restore_edits(self, viewer: ViewerModel, kept: KeptEdits) -> bool:
+    def _restore_edits(self, kept: KeptEdits) -> bool:
         """Restore edits if their labels or image are on screen.
 
         Returns whether they are. If restoring fails, the reason is shown.
         """
-        image = find_image(viewer, kept)
+        image = find_image(self._viewer, kept)
         if isinstance(kept, KeptFile):
             if image is not None:
-                self._restore_file(viewer, image, kept)
+                self._restore_file(image, kept)
             return image is not None
-        layer = find_labels(viewer, kept)
+        layer = find_labels(self._viewer, kept)
         if layer is not None:
-            self._restore_into(viewer, layer, layer, kept)
+            self._restore_into(layer, layer, kept)
             return True
         if image is None or self._is_beside(kept):
             return False
@@ -398,7 +384,7 @@ class EditRecovery:
         # Their layer may have been removed: they are still in the file then.
         Window.current.run_work(
             partial(open_saved, origin_of(image), kept),
-            lambda opened: self._restore_opened(viewer, image, kept, opened),
+            lambda opened: self._restore_opened(image, kept, opened),
             partial(self._report_failure, kept),
         )
         return True
@@ -411,9 +397,9 @@ class EditRecovery:
             place and shown and place != replace(shown, acquisition=place.acquisition)
         )
 
-    def _restore_file(self, viewer: ViewerModel, image: Image, kept: KeptFile) -> None:
+    def _restore_file(self, image: Image, kept: KeptFile) -> None:
         """Restore an annotation that has a file of its own."""
-        annotations = annotations_of(viewer)
+        annotations = annotations_of(self._viewer)
         try:
             kinds = {kind.__name__: kind for kind in annotations.kinds}
             kinds[kept.kind].restore(annotations, image, kept)
@@ -430,24 +416,20 @@ class EditRecovery:
             f"{count_edits(kept)}. Press Ctrl+S to save."
         )
 
-    def _restore_opened(
-        self, viewer: ViewerModel, image: Image, kept: KeptEdits, opened: Any
-    ) -> None:
+    def _restore_opened(self, image: Image, kept: KeptEdits, opened: Any) -> None:
         """Restore edits into labels that were read from the file, or into new ones."""
         self._restoring.discard(kept.folder)
         if isinstance(opened, Exception):
             self._report_failure(kept, opened)
             return
         # Opened by the user in the meantime.
-        layer = find_labels(viewer, kept)
+        layer = find_labels(self._viewer, kept)
         if layer is None and opened is not None:
             layer = place_opened(opened, image)
         target = make_labels(image, kept) if layer is None else layer
-        self._restore_into(viewer, target, image, kept)
+        self._restore_into(target, image, kept)
 
-    def _restore_into(
-        self, viewer: ViewerModel, target: Any, base: Any, kept: KeptEdits
-    ) -> None:
+    def _restore_into(self, target: Any, base: Any, kept: KeptEdits) -> None:
         """Restore edits into a layer; None is one that no level of `base` fits."""
         # Over other edits there are no original blocks to put these on.
         if target is not None and target.canvas.log.end and kept.needs_originals:
@@ -465,13 +447,12 @@ class EditRecovery:
         order = _level_order(target.canvas, base.level_shapes[base.data_level])
         Window.current.run_work(
             partial(_try_to_open, target, kept, order[:2]),
-            lambda opened: self._take_over(viewer, target, kept, opened, order[2:]),
+            lambda opened: self._take_over(target, kept, opened, order[2:]),
             partial(self._report_failure, kept),
         )
 
     def _take_over(
         self,
-        viewer: ViewerModel,
         target: Any,
         kept: KeptEdits,
         opened: Any,
@@ -499,7 +480,7 @@ class EditRecovery:
                 journal.close()  # else the next try could not open it
             self._report_failure(kept, error)
             return
-        show_restored(viewer, target, journal.content.classes)
+        show_restored(self._viewer, target, journal.content.classes)
         self._report_restored(kept)
         if drawn is not None:
             Window.current.run_work(

@@ -10,7 +10,6 @@ from napari_ngff.viewer.annotations.annotations import annotations_of
 from napari_ngff.viewer.browsing.camera import (
     MARGIN,
     OVERVIEW_MARGIN,
-    camera_of,
     canvas_of,
     cells_of,
     corners_of,
@@ -26,7 +25,6 @@ from napari_ngff.viewer.browsing.layer_slots import LayerSlots
 from napari_ngff.viewer.browsing.preparation import SeenLayers, views_of
 from napari_ngff.viewer.layers.label_owners import are_of_others, image_address
 from napari_ngff.viewer.plans.layer_plan import layer_kind
-from napari_ngff.viewer.services.unexpected import Signal
 from napari_ngff.viewer.streaming.well_stream import reread_layer
 
 if TYPE_CHECKING:
@@ -59,6 +57,11 @@ class ShownLayers:
         Where the layers are.
     state
         Which fields are shown.
+    follow_eye
+        Called when labels were made visible, or hidden; a method.
+    note_saved
+        Called with the address of an image, the name of its labels, and whether another
+        program made them, when they were saved.
 
     Attributes
     ----------
@@ -70,16 +73,16 @@ class ShownLayers:
         The wells of an overview on screen, by acquisition and labels.
     """
 
-    labels_saved = Signal(str, str, bool)
-    """Emitted with the address of an image, the name of its labels, and whether another
-    program made them, when they were saved."""
-
-    eye_clicked = Signal()
-    """Emitted when labels were made visible, or hidden."""
-
-    def __init__(self, viewer: ViewerModel, state: BrowsingState) -> None:
+    def __init__(
+        self,
+        viewer: ViewerModel,
+        state: BrowsingState,
+        follow_eye: Callable[[Any], None],
+        note_saved: Callable[[str, str, bool], None],
+    ) -> None:
         self.viewer = viewer
         self._state = state
+        self._follow_eye, self._note_saved = follow_eye, note_saved
         self.slots = LayerSlots()
         self.tiles: tuple[WellCells, ...] = ()
         # Layers of the user, such as points or results of plugins, each with its field.
@@ -121,11 +124,6 @@ class ShownLayers:
     def field_layers(self) -> list[Layer]:
         """List those of the field on screen; none of an overview."""
         return self.image_layers() if self._state.shown.position is not None else []
-
-    def leading_layers(self) -> dict[int | str, Layer]:
-        """Return layers by channel or name of labels, of the first of acquisitions."""
-        layers = self.by_slot()
-        return {slot[2]: layer for slot, layer in layers.items() if slot[0] == 0}
 
     def look_at_layers(
         self, settled: Position | None, hidden: tuple[str, ...]
@@ -233,7 +231,7 @@ class ShownLayers:
 
     def find_middle_well(self) -> str | None:
         """Return the well in the middle of the view of an overview."""
-        image = self.find_image_at(camera_of(self.viewer).center[-2:])
+        image = self.find_image_at(self.viewer.scene.camera.center[-2:])
         return image[0] if image is not None else None
 
     def _stay_in_well(self) -> Callable[[], None]:
@@ -326,7 +324,7 @@ class ShownLayers:
         for layer in layers:
             self._extras.pop(layer, None)
             if layer_kind(layer) == "labels":
-                layer.events.visible.connect(self._on_eye)
+                layer.events.visible.connect(self._follow_eye)
             saver = getattr(layer, "saver", None)
             if saver is not None and saver not in self._followed:
                 self._followed.add(saver)
@@ -334,11 +332,8 @@ class ShownLayers:
                 report = partial(self._on_saved, weakref.ref(layer))
                 saver.saved.connect(report)
 
-    def _on_eye(self, event: Any = None) -> None:
-        self.eye_clicked.emit()
-
     def _on_saved(self, layer: weakref.ref[Layer], result: SaveResult) -> None:
         labels, outcome = layer(), result.outcome
         if labels is not None and outcome is not None and outcome.blocks:
             name, is_of_others = label_name(labels) or "", are_of_others(labels)
-            self.labels_saved.emit(image_address(labels), name, is_of_others)
+            self._note_saved(image_address(labels), name, is_of_others)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from napari_ngff.viewer.layers.image_layers import channel_count
-from napari_ngff.viewer.plans.layer_plan import layer_kind, origin_of
+from napari_ngff.viewer.plans.layer_plan import layer_kind, origin_of, picture_of
 from napari_ngff.viewer.services.notices import count_noun
 
 if TYPE_CHECKING:
@@ -82,8 +82,7 @@ def _is_lacking(layer: Layer) -> bool:
 
 def _image_of(layer: Layer) -> tuple[str, int] | None:
     """Return what the channels of one image share; None for all other layers."""
-    origin = origin_of(layer)
-    picture = origin.picture if origin is not None else None
+    picture = picture_of(layer)
     if picture is None or layer_kind(layer) != "image":
         return None
     return str(picture.node), picture.multiscale

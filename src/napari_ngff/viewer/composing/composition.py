@@ -245,7 +245,7 @@ def compose_layers(layers: Sequence[LayerData], name: str) -> LayerComposition:
     if not images:
         alone = [
             # Without a source: there is no image that they belong to.
-            replace(label, label=replace(_label_info(label), source=""))
+            replace(label, label=replace(label.label or LabelInfo(), source=""))
             for label in labels
         ]
         if len(alone) == 1:
@@ -255,10 +255,6 @@ def compose_layers(layers: Sequence[LayerData], name: str) -> LayerComposition:
     for label in labels:
         _require_on(image, label)
     return LayerComposition(image, tuple(_name_labels(labels)))
-
-
-def _label_info(part: LayerPart) -> LabelInfo:
-    return part.label or LabelInfo()
 
 
 def _read_layer(layer: LayerData) -> LayerPart:
@@ -320,7 +316,8 @@ def _read_source(
         channel = channel_of(_with_limits(keywords, source), source.dtype)
         # A layer has one look for all its channels; OME-Zarr wants a description of
         # each.
-        count = next((source.shape[i] for i in order if _is_channel(axes, order, i)), 1)
+        counts = zip(axes, (source.shape[i] for i in order), strict=True)
+        count = next((n for axis, n in counts if axis.type == "channel"), 1)
         channels = () if channel is None else (channel,) * count
         return LayerPart(name, ArrayWindow(source, order), axes, placement, channels)
     channel_index = _channel_place(axes)
@@ -349,10 +346,6 @@ def _with_limits(keywords: dict[str, Any], source: ArraySource) -> dict[str, Any
     pixels = LazyArray.of_window(ArrayWindow.whole_source(source))
     measured = measure_contrast(pixels) if len(source.shape) > 1 else None
     return keywords | ({} if measured is None else {"contrast_limits": measured.limits})
-
-
-def _is_channel(axes: Sequence[Axis], order: Sequence[int], axis: int) -> bool:
-    return axes[order.index(axis)].type == "channel"
 
 
 def _require_type(dtype: np.dtype[Any], kind: str) -> None:

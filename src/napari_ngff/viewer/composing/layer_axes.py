@@ -56,7 +56,7 @@ def layer_axes(keywords: Mapping[str, Any], ndim: int) -> tuple[Axis, ...]:
         msg = f"It has {ndim} axes, and {len(names)} names for them."
         raise UnsupportedError(msg)
     # napari numbers axes from the end: "-2", "-1".
-    if all(_is_number(name) for name in names):
+    if all(name.removeprefix("-").isdecimal() for name in names):
         names = list(USUAL[ndim])
         if ndim == 3 and units[0] in TIME_UNITS:
             names[0] = "t"
@@ -71,10 +71,6 @@ def _list_per_axis(value: Any, ndim: int) -> Sequence[Any]:
     if value is None:
         return ("0",) * ndim
     return (value,) * ndim if isinstance(value, str) else tuple(value)
-
-
-def _is_number(name: str) -> bool:
-    return name.removeprefix("-").isdecimal()
 
 
 def _ngff_unit(unit: Any) -> str | None:

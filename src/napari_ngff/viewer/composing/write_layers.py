@@ -101,7 +101,10 @@ def write(
     OSError
         Where the system refuses. There is nothing at `path` then.
     """
-    tuples = [_as_tuple(layer) for layer in layers]
+    tuples: list[LayerData] = [
+        layer if isinstance(layer, tuple) else layer.as_layer_data_tuple()
+        for layer in layers
+    ]
     target = complete_path(path)
     # All refusals come before the first file is made.
     _require_place(target, tuples)
@@ -185,13 +188,6 @@ def _choose_form(
     if chosen == V0_4:
         return (V0_5, True) if single else (V0_4, False)
     return chosen, single or (shards_to_write() if shards is None else shards)
-
-
-def _as_tuple(layer: Layer | LayerData) -> LayerData:
-    if isinstance(layer, tuple):
-        return layer
-    layer_data: LayerData = layer.as_layer_data_tuple()
-    return layer_data
 
 
 def _require_place(target: Path, layers: Sequence[LayerData]) -> None:

@@ -17,11 +17,7 @@ from napari_ngff.viewer.layers.contrast import (
     measure_contrast,
     separate_limits,
 )
-from napari_ngff.viewer.layers.label_layers import (
-    label_layer,
-    left_levels_note,
-    rounded_note,
-)
+from napari_ngff.viewer.layers.label_layers import label_layer, label_notes
 from napari_ngff.viewer.layers.opened_layers import newest_labels
 from napari_ngff.viewer.plans.layer_plan import (
     KEY,
@@ -88,8 +84,7 @@ def layers_of(
     for label in group.labels:
         try:
             labels.append(label_layer(label, group.frame))
-            notes = rounded_note(label), left_levels_note(label)
-            messages.extend(filter(None, notes))
+            messages += label_notes(label)
         except UnsupportedError as error:
             messages.append(f"{error} It is left out.")
     if chosen is None and labels:
@@ -144,7 +139,9 @@ def image_layers(
     if axis in frame.order:
         axis = None  # the displayed system mixes it with others
     count = 1 if axis is None else pyramid.levels[0].shape[axis]
-    channels = _channel_settings(picture.omero, count)
+    stated = list(picture.omero.channels) if picture.omero is not None else []
+    # The file may have too few.
+    channels = (stated + [Channel()] * count)[:count]
     visible = _count_visible(channels)
     placement = frame.layer_keywords()
     layers: list[LayerData] = []
@@ -198,12 +195,6 @@ def _channel_window(
     if axis is not None:
         box[axis] = (index, index + 1)
     return ArrayWindow(source, order, tuple(box))
-
-
-def _channel_settings(omero: Omero | None, count: int) -> list[Channel]:
-    """Return the settings of each channel, defaults where the file has too few."""
-    given = list(omero.channels) if omero is not None else []
-    return (given + [Channel()] * count)[:count]
 
 
 def _count_visible(channels: Sequence[Channel]) -> list[bool]:

@@ -79,15 +79,14 @@ def label_layer(picture: LayerPlan, frame: SharedAxes | None = None) -> LayerDat
     data, multiscale = layer_arrays(
         [_reorder_axes(drawable_labels(s), order) for s in pyramid.levels]
     )
+    source = picture.image.node.metadata.image if picture.image is not None else None
+    # The sliders start as the image states.
+    start = () if source is None else start_of(frame, source.omero)
     keywords: dict[str, Any] = {
         **layer_axes.layer_keywords(),
         "name": picture.name,
         "multiscale": multiscale,
-        "metadata": {
-            KEY: LayerOrigin(
-                picture.node, start=_start_as_image(picture, frame), picture=picture
-            )
-        },
+        "metadata": {KEY: LayerOrigin(picture.node, start=start, picture=picture)},
     }
     info = picture.label
     # An opaque background would hide the image: some writers give all ids a random
@@ -104,39 +103,26 @@ def label_layer(picture: LayerPlan, frame: SharedAxes | None = None) -> LayerDat
     return data, keywords, "labels"
 
 
-def rounded_note(picture: LayerPlan) -> str:
-    """Return a note on labels that are not integers in their file; "" for integers."""
-    dtype = picture.pyramid.levels[0].dtype
-    if dtype.kind != "f":
-        return ""
-    return (
-        f"{picture.node} holds {dtype}, not integers. It is shown rounded, and cannot"
-        " be painted."
-    )
-
-
-def left_levels_note(picture: LayerPlan) -> str:
-    """Return a note on levels of labels that saving does not change; "" for none."""
+def label_notes(picture: LayerPlan) -> list[str]:
+    """Write notes on labels that are not integers, and levels that no save changes."""
+    dtype, notes = picture.pyramid.levels[0].dtype, []
+    if dtype.kind == "f":
+        notes.append(
+            f"{picture.node} holds {dtype}, not integers. It is shown rounded, and"
+            " cannot be painted."
+        )
     omitted = [
         problem.where.rstrip(":").rpartition("/")[2]
         for problem in picture.pyramid.problems
         if problem.code in LEFT_LEVELS
     ]
-    if not omitted:
-        return ""
-    levels = "level {} is" if len(omitted) == 1 else "levels {} are"
-    return (
-        f"{picture.node}: {levels.format(', '.join(omitted))} left out. Saving labels"
-        " does not change them."
-    )
-
-
-def _start_as_image(
-    picture: LayerPlan, frame: SharedAxes
-) -> tuple[tuple[int, float], ...]:
-    """Return the slider positions that the image of labels states."""
-    source = picture.image.node.metadata.image if picture.image is not None else None
-    return () if source is None else start_of(frame, source.omero)
+    if omitted:
+        levels = "level {} is" if len(omitted) == 1 else "levels {} are"
+        notes.append(
+            f"{picture.node}: {levels.format(', '.join(omitted))} left out. Saving"
+            " labels does not change them."
+        )
+    return notes
 
 
 def _match_axes(

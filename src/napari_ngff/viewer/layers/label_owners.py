@@ -8,14 +8,14 @@ padlock of labels is that of all labels of their name, in all fields of a plate.
 from __future__ import annotations
 
 import weakref
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from napari_ngff.labels.create_labels import METHOD, SOFTWARE
 from napari_ngff.labels.label_classes import classes_of
 from napari_ngff.metadata.model import LabelInfo
 from napari_ngff.viewer.layers.label_target import TARGET, LabelTarget
 from napari_ngff.viewer.plans.layer_plan import layer_kind, origin_in, origin_of
-from napari_ngff.viewer.services.unexpected import Signal
+from napari_ngff.viewer.services.unexpected import GuardedSignal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,15 +26,9 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.plans.layer_plan import LayerPlan
 
 
-class OwnerSignals:
-    """What concerns labels of others in all windows."""
-
-    first_saved = Signal(object, int)
-    """Emitted in the main thread when a window has saved into labels of others for the
-    first time; with their layer, and the number of voxels that were changed."""
-
-
-owner_signals = OwnerSignals()
+first_saved: Final = GuardedSignal((object, int), name="first_saved")
+"""Emitted in the main thread when a window has saved into labels of others for the
+first time; with their layer, and the number of voxels that were changed."""
 
 _locked: set[tuple[str, str]] = set()
 _saved: set[tuple[str, str]] = set()

@@ -23,6 +23,7 @@ from napari_ngff.viewer.plans.layer_plan import (
     is_joined,
     layer_kind,
     origin_of,
+    picture_of,
 )
 from napari_ngff.viewer.plans.system_views import (
     follow_image,
@@ -46,15 +47,14 @@ PLACEMENT = ("scale", "translate", "axis_labels")
 LOOK = ("name", "visible", "opacity", "blending", "colormap", "features")
 
 
-def host_image(origin: LayerOrigin) -> LayerPlan | None:
+def host_image(picture: LayerPlan | None) -> LayerPlan | None:
     """Return the image that decides where a layer lies: a label's own image."""
-    picture = origin.picture
     return picture if picture is None or picture.image is None else picture.image
 
 
 def shown_system(origin: LayerOrigin) -> Reference | None:
     """Return the system in which a layer is shown; None where nothing is known."""
-    image = host_image(origin)
+    image = host_image(origin.picture)
     if image is None:
         return None
     return start_of(image) if image.view is None else image.view.system
@@ -87,7 +87,7 @@ def displayed_in(origin: LayerOrigin, system: Reference) -> LayerData | None:
     tuple or None
         Data, keywords and type; None where the layer cannot come along.
     """
-    picture, image = origin.picture, host_image(origin)
+    picture, image = origin.picture, host_image(origin.picture)
     placed = None if image is None else view_in_system(image, system)
     if picture is None or placed is None:
         return None
@@ -263,11 +263,8 @@ def restore_place(
 
 def _image_axes(layer: Layer) -> tuple[int | None, ...]:
     """Return the image's axis for each axis of a layer; () where there is none."""
-    origin = origin_of(layer)
-    image = host_image(origin) if origin is not None else None
-    if origin is None or image is None or is_joined(image):
-        return ()
-    if origin.picture is not image:
+    image = picture_of(layer)
+    if image is None or image.image is not None or is_joined(image):
         return ()
     frame = frame_of(image)
     return () if frame.bent is not None else frame.order
@@ -356,25 +353,24 @@ def learn_systems(layers: Iterable[Layer], node: Node) -> None:
         Where the metadata cannot be read any more.
     """
     source = node.location.source
-    planned: list[tuple[Layer, LayerOrigin, LayerPlan]] = []
+    planned: list[tuple[Layer, LayerPlan]] = []
     # A dict keeps the order and each path once: scenes first, whose systems lead
     # elsewhere.
     paths = dict.fromkeys((*_list_scenes(node), node.location.path))
     for layer in layers:
-        origin = origin_of(layer)
-        picture = origin.picture if origin is not None else None
-        if origin is None or picture is None or is_joined(picture):
+        picture = picture_of(layer)
+        if picture is None or is_joined(picture):
             continue
         if picture.node.location.source.name == source.name:
-            planned.append((layer, origin, picture))
+            planned.append((layer, picture))
             paths |= dict.fromkeys(_list_scenes(picture.node))
             paths[picture.node.location.path] = None
     again = [read_node(Location(source, path), node.zarr_format) for path in paths]
     systems = open_systems(again)
-    for layer, origin, picture in planned:
+    for layer, picture in planned:
         image = picture.image and replace(picture.image, systems=systems)
         picture = replace(picture, systems=systems, image=image)
-        layer.metadata[KEY] = replace(origin, picture=picture)
+        layer.metadata[KEY] = replace(layer.metadata[KEY], picture=picture)
 
 
 def _list_scenes(node: Node) -> Iterator[str]:
@@ -407,11 +403,10 @@ def _move_layer(layer: Layer, origin: LayerOrigin, system: Reference) -> bool:
         layer.data = _same_kind(layer, data)
     for name in PLACEMENT:
         setattr(layer, name, keywords[name])
-    layer.affine = keywords.get("affine", _identity_matrix(layer.ndim))
+    layer.affine = keywords.get("affine", np.eye(layer.ndim + 1))
     layer.units = keywords.get("units", ("pixel",) * layer.ndim)
     # Only the plan: what else the origin has, such as the contrast of the file, stays.
-    moved_origin = keywords["metadata"][KEY]
-    layer.metadata[KEY] = replace(origin, picture=moved_origin.picture)
+    layer.metadata[KEY] = replace(origin, picture=keywords["metadata"][KEY].picture)
     return True
 
 
@@ -433,7 +428,7 @@ def _fit_axes(
         return None if exchanged is None else keywords
     places = {name: keywords[name] for name in ("scale", "translate")}
     places = {name: (*v[:-2], v[-1], v[-2]) for name, v in places.items()}
-    affine = keywords.get("affine", _identity_matrix(layer.ndim))
+    affine = keywords.get("affine", np.eye(layer.ndim + 1))
     return {**keywords, **places, "affine": affine @ _exchange_matrix(layer.ndim)}
 
 
@@ -452,10 +447,5 @@ def _array_windows(data: Any) -> list[Any]:
 
 def _same_kind(layer: Layer, data: Any) -> Any:
     """Return data in the form that a layer has: a list of levels, or one array."""
-    if layer.multiscale:
-        return data if isinstance(data, list) else [data]
-    return data[0] if isinstance(data, list) else data
-
-
-def _identity_matrix(ndim: int) -> Any:
-    return np.eye(ndim + 1)
+    levels = data if isinstance(data, list) else [data]
+    return levels if layer.multiscale else levels[0]

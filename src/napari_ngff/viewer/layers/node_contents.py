@@ -357,8 +357,7 @@ def _open_well(node: Node, reading: ReadingNotes) -> list[LayerGroup]:
         plate = above.metadata.plate if above is not None else None
         run = _first_run(plate)
         if run is not None and plate is not None:
-            first = plate.acquisitions[0]
-            title = first.title
+            title = plate.acquisitions[0].title
             text = f"{name}: {title}. Choose others in the browser."
             reading.add_note("One of several acquisitions is shown.", text)
     return _open_mosaic(name, node, None, reading, run)
@@ -444,8 +443,11 @@ def _open_mosaic(
         found.append((opened, labels))
 
     calls = [open_labels]
-    if reading.samples_pixels and not _states_contrast(mosaic):
-        calls.append(partial(_read_samples, mosaic))
+    level = mosaic.pyramid.levels[-1]
+    wants_pixels = reading.samples_pixels and not _states_contrast(mosaic)
+    if wants_pixels and isinstance(level, MosaicLevel):
+        channel = mosaic.pyramid.multiscale.channel_axis
+        calls.append(partial(read_samples, level, channel))
     call_at_once(node.location.source, calls)
     opened, labels = found[0]
     reading.note_problems(opened.problems)
@@ -458,12 +460,6 @@ def _states_contrast(mosaic: MosaicPyramid) -> bool:
     channels = image.omero.channels if image is not None and image.omero else ()
     stated = all(c.window and c.window.start is not None for c in channels)
     return (bool(channels) and stated) or mosaic.pyramid.levels[0].dtype == "uint8"
-
-
-def _read_samples(mosaic: MosaicPyramid) -> None:
-    level = mosaic.pyramid.levels[-1]
-    if isinstance(level, MosaicLevel):
-        read_samples(level, mosaic.pyramid.multiscale.channel_axis)
 
 
 def _describe_unread(

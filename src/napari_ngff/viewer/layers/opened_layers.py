@@ -17,7 +17,7 @@ from napari_ngff.viewer.private.napari_window import select_on_insert
 from napari_ngff.viewer.streaming.level_mark import name_level
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from napari.components import ViewerModel
     from napari.layers import Layer
@@ -48,11 +48,6 @@ def keep_selected(viewer: ViewerModel, layer: Layer) -> None:
     if is_better and not are_of_others(layer):
         return
     select_on_insert(viewer, False)
-
-
-def select_inserted(viewer: ViewerModel) -> None:
-    """Let napari select the layer that is about to be inserted, as usual."""
-    select_on_insert(viewer, True)
 
 
 def show_value_alone(viewer: ViewerModel) -> None:
@@ -119,29 +114,22 @@ def _changed_at(label: LayerPlan) -> float | None:
     if root is None or not levels:
         return None
     folder = Path(root, location.object_key(levels[-1].path))
-    times = [path.stat().st_mtime for path in islice(_list_files(folder), MOST_FILES)]
+    files = (Path(top, name) for top, _, names in os.walk(folder) for name in names)
+    times = [path.stat().st_mtime for path in islice(files, MOST_FILES)]
     return max(times, default=None)
 
 
-def _list_files(folder: Path) -> Iterator[Path]:
-    for root, _, names in os.walk(folder):
-        yield from (Path(root, name) for name in names)
-
-
-def is_memory_label(layer: Layer) -> bool:
-    """Return whether a layer was made by napari's button for new labels."""
-    return (
+def show_memory_hint(viewer: ViewerModel, layer: Layer) -> bool:
+    """Show a hint for labels in memory beside an OME-Zarr; return whether it did."""
+    is_wanted = (
+        # As napari's button for new labels makes them.
         isinstance(layer, Labels)
         and not hasattr(layer, "saver")
         and layer.source.path is None
         and layer.source.widget is None
         and layer.name.split(" - ")[-1] == NAME
+        and any(KEY in x.metadata for x in viewer.layers)
     )
-
-
-def show_memory_hint(viewer: ViewerModel, layer: Layer) -> bool:
-    """Show a hint for labels in memory beside an OME-Zarr; return whether it did."""
-    is_wanted = is_memory_label(layer) and any(KEY in x.metadata for x in viewer.layers)
     if is_wanted:
         show_info(HINT)
     return is_wanted

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from napari_ngff.viewer.layers.volume_layers import is_volume
 from napari_ngff.viewer.plans.layer_plan import KEY
-from napari_ngff.viewer.private.napari_window import connect_before_camera
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,21 +47,17 @@ _kept: weakref.WeakKeyDictionary[Any, PlaneView] = weakref.WeakKeyDictionary()
 """What was seen in 2D of viewers that show 3D."""
 
 
-class PlaneCamera:
-    """Notes what a viewer shows in 2D before it shows 3D, and returns to it."""
-
-    def __init__(self, viewer: ViewerModel) -> None:
-        self._viewer = viewer
-        connect_before_camera(viewer, self._on_ndisplay)
-
-    def _on_ndisplay(self, event: Any = None) -> None:
-        viewer = self._viewer
-        if viewer.dims.ndisplay == 3:
-            note_plane(viewer)
-        elif any(map(is_ours, viewer.layers)):
-            return_to_plane(viewer)
-        else:
-            forget_plane(viewer)
+def keep_plane(viewer: ViewerModel) -> None:
+    """Note what is seen in 2D, or return to it, before napari moves the camera."""
+    if viewer.dims.ndisplay == 3:
+        camera, layers = viewer.scene.camera, weakref.WeakSet(viewer.layers)
+        center = tuple(map(float, camera.center[-2:]))
+        zoom = float(camera.zoom)
+        _kept[viewer] = PlaneView(plane_axes(viewer), center, zoom, layers)
+    elif any(map(is_ours, viewer.layers)):
+        return_to_plane(viewer)
+    else:
+        forget_plane(viewer)
 
 
 def is_ours(layer: Layer) -> bool:
@@ -73,14 +68,6 @@ def is_ours(layer: Layer) -> bool:
 def plane_axes(viewer: ViewerModel) -> tuple[int, ...]:
     """Return the axes that are displayed in 2D, counted from the last one."""
     return tuple(axis - viewer.dims.ndim for axis in viewer.dims.order[-2:])
-
-
-def note_plane(viewer: ViewerModel) -> None:
-    """Note what is seen in 2D, before napari moves the camera."""
-    camera = viewer.scene.camera
-    center = tuple(map(float, camera.center[-2:]))
-    layers = weakref.WeakSet(viewer.layers)
-    _kept[viewer] = PlaneView(plane_axes(viewer), center, float(camera.zoom), layers)
 
 
 def return_to_plane(viewer: ViewerModel) -> None:

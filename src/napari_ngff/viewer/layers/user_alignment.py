@@ -29,6 +29,7 @@ from napari_ngff.viewer.plans.layer_plan import (
     frame_of,
     is_joined,
     origin_of,
+    picture_of,
 )
 from napari_ngff.viewer.plans.system_views import start_of
 
@@ -67,8 +68,7 @@ def save_alignment(layer: Layer, name: str, scene: Node | None = None) -> str:
         See `save_transform`; and for labels, which follow their image, for plates and
         for wells.
     """
-    origin = origin_of(layer)
-    picture = origin.picture if origin is not None else None
+    picture = picture_of(layer)
     if picture is None:
         msg = f"{layer.name} was not opened from OME-Zarr."
         raise UnsupportedError(msg, remedy="Save it first.")
@@ -88,8 +88,7 @@ def save_alignment(layer: Layer, name: str, scene: Node | None = None) -> str:
 
 def is_movable(layer: Layer | None) -> bool:
     """Return whether the position of a layer can be saved: not that of labels."""
-    origin = origin_of(layer) if layer is not None else None
-    picture = origin.picture if origin is not None else None
+    picture = picture_of(layer)
     return picture is not None and picture.image is None and picture.label is None
 
 
@@ -116,7 +115,7 @@ def move_along(layer: Layer, layers: Iterable[Layer]) -> None:
     they are. New labels, which are in no file yet, are put on the image.
     """
     step, origin = unsaved_move(layer), origin_of(layer)
-    image = host_image(origin) if origin is not None else None
+    image = host_image(picture_of(layer))
     if step is None or origin is None or image is None:
         return
     for other in layers:
@@ -145,8 +144,7 @@ def follow_system(
     tuple
         The layers of the image that cannot come along.
     """
-    origin = origin_of(layer)
-    image = host_image(origin) if origin is not None else None
+    image = host_image(picture_of(layer))
     if image is None:
         return ()
     of_image = [other for other in layers if _is_of_image(other, image)]
@@ -164,7 +162,7 @@ def unsaved_move(layer: Layer) -> Matrix | None:
     None where it is not shown as in its file, such as in another coordinate system.
     """
     origin = origin_of(layer)
-    image = host_image(origin) if origin is not None else None
+    image = host_image(picture_of(layer))
     if origin is None or image is None or image.view is not None:
         return None
     move: Matrix = world_matrix(layer) @ np.linalg.inv(_saved_place(layer, origin))
@@ -175,7 +173,7 @@ def _saved_place(layer: Layer, origin: LayerOrigin) -> Matrix:
     """Return the matrix from voxels to the world that the file has for a layer."""
     if origin.saved_place is not None:
         return origin.saved_place
-    picture, image = origin.picture, host_image(origin)
+    picture, image = origin.picture, host_image(origin.picture)
     assert picture is not None
     assert image is not None
     place = np.eye(layer.ndim + 1)
@@ -224,8 +222,7 @@ def _is_of_image(layer: Layer, image: LayerPlan) -> bool:
     target = layer.metadata.get(TARGET)
     if isinstance(target, LabelTarget):
         return str(target.node) == str(image.node)
-    origin = origin_of(layer)
-    host = host_image(origin) if origin is not None else None
+    host = host_image(picture_of(layer))
     return host is not None and str(host.node) == str(image.node)
 
 

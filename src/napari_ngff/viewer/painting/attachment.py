@@ -29,10 +29,7 @@ from napari_ngff.viewer.saving.layer_saver import LayerSaver
 from napari_ngff.viewer.saving.save_report import reported_journal
 
 if TYPE_CHECKING:
-    from napari_ngff.labels.journal import Journal
-    from napari_ngff.metadata.model import Multiscale
     from napari_ngff.viewer.painting.paint import OMEZarrLabels
-    from napari_ngff.viewer.plans.layer_plan import LayerPlan
     from napari_ngff.viewer.saving.layer_saver import Finish
     from napari_ngff.viewer.saving.left_labels import LeftLabels
 
@@ -65,13 +62,27 @@ def attach_saver(layer: OMEZarrLabels, left: LeftLabels | None = None) -> None:
         layer.saver.follow_file()
     else:
         multiscale = origin.picture.pyramid.multiscale
-        journal = _make_journal(layer, origin, origin.picture.image)
+        image, location = origin.picture.image, origin.node.location
+        subject = JournalSubject(
+            image_of_label(origin.node) if image is None else address_text(image.node),
+            origin.label_name,
+            dtype=layer.canvas.dtype.name,
+        )
+        # Nothing is written before the first stroke, which makes the file.
+        journal = reported_journal(
+            location.source.name, location.path, layer.canvas, subject=subject
+        )
+        # Of voxels relative to the next finer level: [level][axis].
+        ratios = [
+            [abs(b / a) for a, b in zip(fine.scale, coarse.scale, strict=True)]
+            for fine, coarse in pairwise(multiscale.levels)
+        ]
         try:
             writer = LabelWriter(
                 layer.canvas,
                 journal.before_images,
                 method_named(multiscale.method),
-                ratios_of(multiscale),
+                ratios,
             )
         except (UnsupportedError, ValueError) as error:
             layer.read_only = str(error)
@@ -97,22 +108,6 @@ def _finish_interrupted_save(origin: LayerOrigin) -> bool:
         begin_transaction(location.source).recover(location.path)
         return len(open_pyramid(origin.node).levels) > count
     return False
-
-
-def _make_journal(
-    layer: OMEZarrLabels, origin: LayerOrigin, image: LayerPlan | None
-) -> Journal:
-    """Make the journal of labels that were read; `image` is the one they follow."""
-    subject = JournalSubject(
-        image_of_label(origin.node) if image is None else address_text(image.node),
-        origin.label_name,
-        dtype=layer.canvas.dtype.name,
-    )
-    location = origin.node.location
-    # Without edits nothing is written: the first stroke makes the file of the journal.
-    return reported_journal(
-        location.source.name, location.path, layer.canvas, subject=subject
-    )
 
 
 def attach_new(layer: OMEZarrLabels, new: LabelTarget) -> None:
@@ -234,11 +229,3 @@ def rename_new(layer_name: str, name: str) -> str:
     if problem:
         raise ValueError(f"{problem} Rename the layer.")
     return layer_name
-
-
-def ratios_of(multiscale: Multiscale) -> list[list[float]]:
-    """Return the size of voxels relative to the next finer level: [level][axis]."""
-    return [
-        [abs(b / a) for a, b in zip(fine.scale, coarse.scale, strict=True)]
-        for fine, coarse in pairwise(multiscale.levels)
-    ]

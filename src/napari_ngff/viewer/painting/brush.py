@@ -93,7 +93,8 @@ class PlanePen:
         """Draw from where the stroke is to the mouse."""
         layer, last = self._layer, self._last
         voxel = self._last = layer.world_to_data(event.position)
-        if not _is_filled(layer, last, voxel):
+        same = last is not None and np.array_equal(np.round(last), np.round(voxel))
+        if not (same and layer.mode == FILL):  # the bucket has just filled there
             start = voxel if last is None else last
             layer.draw_between(_label_to_paint(layer, event), start, voxel)
 
@@ -198,12 +199,6 @@ def labelled_voxel(layer: Any, hit: VoxelHit) -> Any:
         return None
     away = (found - hit.voxel) * np.abs(np.asarray(layer.scale))
     return found[np.argmin((away**2).sum(axis=1))]
-
-
-def _is_filled(layer: Any, last: Any, voxel: Any) -> bool:
-    """Return whether the bucket has just filled at this voxel."""
-    same = last is not None and np.array_equal(np.round(last), np.round(voxel))
-    return bool(same and layer.mode == FILL)
 
 
 def report_hidden(layer: Any, event: Any) -> None:

@@ -31,7 +31,7 @@ from napari_ngff.viewer.layers.label_colors import recolor_labels
 from napari_ngff.viewer.layers.label_layers import label_features
 from napari_ngff.viewer.layers.label_owners import are_of_others
 from napari_ngff.viewer.painting.layer_measuring import replace_own_features
-from napari_ngff.viewer.plans.layer_plan import is_joined, origin_of
+from napari_ngff.viewer.plans.layer_plan import is_joined, picture_of
 from napari_ngff.viewer.services.notices import count_noun, shorten_name
 from napari_ngff.viewer.services.unexpected import Signal
 from napari_ngff.viewer.services.window import Window
@@ -47,6 +47,8 @@ KEYS = 9
 """Number of classes that have a number key."""
 
 NO_CLASS = "This key has no class.\nKey {} is free: {}."
+
+NONE = "there are no classes in the selected layer"
 
 NO_TOOL = (
     "No tool is chosen.\nAnother program made the labels '{}': choose the tool yourself"
@@ -149,7 +151,7 @@ class LayerClasses:
         joined = with_classes_in_use(self.items, classes, self.layer.canvas.used)
         self._set_items(joined, unsaved=unsaved or kept_before)
         if description is not None and not was_changed:
-            description.ignore_change()
+            description.is_changed = False
 
     def _on_selected(self) -> None:
         if self._layer() is not None:
@@ -455,18 +457,14 @@ def _press_number(number: int, layer: Any) -> None:
     if not items and not Window.current.is_annotating(layer):
         _press_key_of_napari(layer, number)
     elif not has_classes or not classes_of_layer(layer).select_key(number):
-        show_warning(NO_CLASS.format(number, _describe_last_key(len(items))))
+        last = f"the last class has key {len(items)}" if items else NONE
+        show_warning(NO_CLASS.format(number, last))
     # A drag with the hand would move the image.
     elif layer.editable and layer.mode == "pan_zoom":
         if are_of_others(layer):
             show_warning(NO_TOOL.format(shorten_name(layer.name)))
         else:
             layer.mode = "paint"
-
-
-def _describe_last_key(count: int) -> str:
-    none = "there are no classes in the selected layer"
-    return f"the last class has key {count}" if count else none
 
 
 def _press_key_of_napari(layer: Layer, number: int) -> None:
@@ -489,8 +487,7 @@ def _file_description(layer: OMEZarrLabels) -> LabelInfo:
     description = layer.saver.description if layer.saver is not None else None
     if description is not None:
         return description.take_snapshot().join_with(description.info)
-    origin = origin_of(layer)
-    picture = origin.picture if origin is not None else None
+    picture = picture_of(layer)
     info = (picture.label if picture is not None else None) or LabelInfo()
     return with_classes(info, layer.classes) if layer.classes is not None else info
 
@@ -516,8 +513,7 @@ def apply_stored_classes(layer: OMEZarrLabels) -> None:
     Other classes are read when somebody asks for them: that takes long for many
     objects.
     """
-    origin = origin_of(layer)
-    plan = origin.picture if origin is not None else None
+    plan = picture_of(layer)
     # Those of an overview are of its first field.
     if plan is None or plan.label is None or is_joined(plan):
         return

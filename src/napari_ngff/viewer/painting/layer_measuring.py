@@ -163,4 +163,4 @@ def _set_features(layer: Labels, frame: Any, joined: list[str]) -> None:
     layer.metadata[JOINED] = tuple(joined)
     layer.features = frame
     if description is not None and clean:
-        description.ignore_change()
+        description.is_changed = False

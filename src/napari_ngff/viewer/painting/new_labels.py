@@ -20,6 +20,7 @@ from napari_ngff.viewer.layers.label_layers import label_colormap
 from napari_ngff.viewer.layers.label_target import TARGET, LabelTarget, image_file
 from napari_ngff.viewer.plans.layer_plan import (
     is_joined,
+    levels_in,
     origin_in,
     origin_of,
 )
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.viewer.layers.label_target import Sidecar
     from napari_ngff.viewer.painting.paint import OMEZarrLabels
-    from napari_ngff.viewer.plans.layer_plan import LayerData
+    from napari_ngff.viewer.plans.layer_plan import LayerData, LayerPlan
 
 PLACEMENT = ("scale", "translate", "rotate", "shear", "affine", "units", "axis_labels")
 """Keywords of the position of a layer, which labels take over from their image."""
@@ -204,8 +205,7 @@ def label_data(image: LayerData, chosen: LabelChoices) -> LayerData:
     UnsupportedError
         Where labels cannot go where `chosen` says.
     """
-    levels, keywords, _ = image
-    levels = levels if isinstance(levels, list) else [levels]
+    levels, keywords = levels_in(image), image[1]
     ndim = len(keywords["scale"])
     shapes = _level_shapes(levels, ndim)
     name, level = chosen.name, chosen.level
@@ -238,7 +238,7 @@ def label_data(image: LayerData, chosen: LabelChoices) -> LayerData:
         replaces,
         picture.pyramid if picture is not None else None,
     )
-    factor = _level_factors(origin, order, level, shapes)
+    factor = _level_factors(picture, order, level, shapes)
     placed = {key: keywords[key] for key in PLACEMENT if keywords.get(key) is not None}
     # The middle of a voxel that holds several lies between theirs.
     shift = _linear_matrix(placed, ndim) @ ((factor - 1) / 2)
@@ -291,13 +291,12 @@ def _axis_order(finest: Any) -> tuple[int | None, ...] | None:
 
 
 def _level_factors(
-    origin: Any,
+    picture: LayerPlan | None,
     order: Sequence[int | None] | None,
     level: int,
     shapes: Sequence[Sequence[int]],
 ) -> np.ndarray[Any, Any]:
     """Return the size of voxels of a level relative to the finest, per axis."""
-    picture = origin.picture if origin is not None else None
     # Without metadata by the shapes, as napari does it.
     if picture is None or order is None or level >= len(picture.pyramid.levels):
         return np.divide(shapes[0], shapes[level])

@@ -53,19 +53,6 @@ def neighbour_id(ids: Indices, label: int, step: int) -> int | None:
     return int(ids[index % len(ids)])
 
 
-def look_at(viewer: ViewerModel, layer: OMEZarrLabels, label: int) -> Box:
-    """Centre the view on an object; return its bounding box.
-
-    Raises
-    ------
-    ValueError
-        Where it is not found; see `label_region`.
-    """
-    region = label_region(layer, label)
-    show_region(viewer, layer, region)
-    return region
-
-
 def show_region(viewer: ViewerModel, layer: OMEZarrLabels, region: Box) -> None:
     """Centre the view on a region of level 0, and zoom so that it fits."""
     # From the outer edge of the first voxel to that of the last; (2, axes).

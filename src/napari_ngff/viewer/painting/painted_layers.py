@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from napari.layers import Layer
+
 from napari_ngff.labels.canvas import Canvas
 from napari_ngff.plate.mosaic_level import MosaicLevel
 from napari_ngff.store.arrays.drawable_pixels import DrawablePixels, RoundedLabels
@@ -14,24 +16,28 @@ from napari_ngff.store.write.begin import why_not_written
 from napari_ngff.viewer.layers.label_colors import LabelColors
 from napari_ngff.viewer.layers.label_owners import follow_padlock
 from napari_ngff.viewer.layers.label_target import TARGET
-from napari_ngff.viewer.plans.layer_plan import KEY, origin_in
+from napari_ngff.viewer.painting.attachment import attach_saver
+from napari_ngff.viewer.painting.layer_classes import (
+    apply_stored_classes,
+    bind_class_keys,
+    read_classes_again,
+)
+from napari_ngff.viewer.painting.paint import OMEZarrLabels
+from napari_ngff.viewer.painting.screen_part import PaintedSlicing
+from napari_ngff.viewer.plans.layer_plan import KEY, levels_in, origin_in
 from napari_ngff.viewer.private.lost import tells_missing
 from napari_ngff.viewer.private.napari_window import notice_windows
 from napari_ngff.viewer.private.slicing import PAINTS
 from napari_ngff.viewer.saving.layer_description import JOINED
+from napari_ngff.viewer.saving.left_labels import LeftLabels, take_left
 from napari_ngff.viewer.services.window import Window
 from napari_ngff.viewer.streaming.label_stream import stream_canvas
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from napari.components import ViewerModel
-    from napari.layers import Layer
 
     from napari_ngff.store.arrays.lazy_array import ArraySource
-    from napari_ngff.viewer.painting.paint import OMEZarrLabels
     from napari_ngff.viewer.plans.layer_plan import LayerData
-    from napari_ngff.viewer.saving.left_labels import LeftLabels
 
 OVERVIEW = "plate overview, open a field to paint."
 
@@ -56,16 +62,6 @@ def as_layer(data: LayerData, read_only: str = "") -> Layer:
     read_only
         Reason why labels must not be painted; "" for none.
     """
-    from napari.layers import Layer
-
-    from napari_ngff.viewer.painting.attachment import attach_saver
-    from napari_ngff.viewer.painting.layer_classes import (
-        apply_stored_classes,
-        bind_class_keys,
-    )
-    from napari_ngff.viewer.painting.paint import OMEZarrLabels
-    from napari_ngff.viewer.painting.screen_part import PaintedSlicing
-
     levels, keywords, kind = data
     if kind != "labels" or tells_missing(
         PAINTS, OMEZarrLabels, PaintedSlicing, LabelColors
@@ -73,11 +69,7 @@ def as_layer(data: LayerData, read_only: str = "") -> Layer:
         image = Layer.create(levels, keywords, kind)
         notice_windows(image, Window.start_services)
         return image
-    levels = levels if isinstance(levels, list) else [levels]
-    sources = [level_source(level) for level in levels]
-    reason = read_only or _why_read_only(data, sources)
-    left = None if reason else _take_left(keywords, sources)
-    canvas = _make_canvas(keywords, sources, left)
+    canvas, reason, left = _open_canvas(data, read_only)
     layer = OMEZarrLabels(canvas, read_only=reason, **keywords)
     notice_windows(layer, Window.start_services)
     bind_class_keys(layer)
@@ -85,12 +77,6 @@ def as_layer(data: LayerData, read_only: str = "") -> Layer:
     apply_stored_classes(layer)
     follow_padlock(layer)
     return layer
-
-
-def _why_read_only(data: LayerData, sources: Sequence[ArraySource]) -> str:
-    """Explain why labels cannot be edited; new labels always can."""
-    is_new = TARGET in data[1]["metadata"]
-    return "" if is_new else why_read_only(sources[0])
 
 
 def add_sample(
@@ -146,13 +132,8 @@ def exchange_labels(layer: Any, data: LayerData) -> bool:
         False where a new layer is needed: for other axes, or while a save runs.
         Nothing has changed then.
     """
-    from napari_ngff.viewer.painting.attachment import attach_saver
-    from napari_ngff.viewer.painting.layer_classes import read_classes_again
-    from napari_ngff.viewer.painting.paint import OMEZarrLabels
-
-    levels, keywords, _ = data
-    levels = levels if isinstance(levels, list) else [levels]
-    if not isinstance(layer, OMEZarrLabels) or layer.ndim != levels[0].ndim:
+    keywords, ndim = data[1], levels_in(data)[0].ndim
+    if not isinstance(layer, OMEZarrLabels) or layer.ndim != ndim:
         return False
     # A save that has begun reads what the layer shows, and writes it where it began.
     if layer.saver is not None and layer.saver.running:
@@ -160,10 +141,7 @@ def exchange_labels(layer: Any, data: LayerData) -> bool:
     if layer.saver is not None and not layer.saver.leave_field():
         # Before the exchange: the journal must not get strokes on the new labels.
         layer.saver.keep_journal()
-    sources = [level_source(level) for level in levels]
-    reason = _why_read_only(data, sources)
-    left = None if reason else _take_left(keywords, sources)
-    canvas = _make_canvas(keywords, sources, left)
+    canvas, reason, left = _open_canvas(data)
     for key in (KEY, TARGET, JOINED):  # the features of others come below
         layer.metadata.pop(key, None)
     layer.metadata.update(keywords["metadata"])
@@ -177,30 +155,37 @@ def exchange_labels(layer: Any, data: LayerData) -> bool:
     return True
 
 
-def _take_left(
-    keywords: dict[str, Any], sources: Sequence[ArraySource]
-) -> LeftLabels | None:
-    """Take labels whose field was left before, and that are shown again."""
-    from napari_ngff.viewer.saving.left_labels import take_left
+def _open_canvas(
+    data: LayerData, read_only: str = ""
+) -> tuple[Canvas, str, LeftLabels | None]:
+    """Make a canvas over levels, or go on with that of labels that were left.
 
-    origin = origin_in(keywords["metadata"])
-    if origin is None or TARGET in keywords["metadata"]:
-        return None
-    location = origin.node.location
-    return take_left((location.source.name, location.path), sources)
-
-
-def _make_canvas(
-    keywords: dict[str, Any], sources: Sequence[ArraySource], left: LeftLabels | None
-) -> Canvas:
-    """Make a canvas over levels, or go on with that of labels that were left."""
-    if left is not None:
-        return left.writer.canvas
+    Returns
+    -------
+    canvas
+        The levels, with edits.
+    reason
+        Why they cannot be edited; "" where they can, as new labels always.
+    left
+        The labels, if their field was left before.
+    """
+    metadata = data[1].get("metadata", {})
+    sources = [level_source(level) for level in levels_in(data)]
+    origin = origin_in(metadata)
+    is_new = TARGET in metadata
+    reason = read_only or ("" if is_new else why_read_only(sources[0]))
+    if origin is not None and not (reason or is_new):
+        location = origin.node.location
+        left = take_left((location.source.name, location.path), sources)
+        if left is not None:
+            return left.writer.canvas, reason, left
     canvas = Canvas(sources)
-    # Known without reading pixels: the next free label is above it.
-    canvas.highest = _highest_label(keywords)
+    image = None if origin is None else origin.node.metadata.image
+    if image is not None and image.label is not None:
+        # Known without reading pixels: the next free label is above it.
+        canvas.highest = max([0, *image.label.colors, *image.label.properties])
     stream_canvas(canvas)
-    return canvas
+    return canvas, reason, None
 
 
 def _exchange_colors(layer: OMEZarrLabels, keywords: dict[str, Any]) -> None:
@@ -212,16 +197,6 @@ def _exchange_colors(layer: OMEZarrLabels, keywords: dict[str, Any]) -> None:
     elif isinstance(layer.colormap, DirectLabelColormap):
         # Colours that the old labels stated must not stay on labels that state none.
         layer.colormap = label_colormap()
-
-
-def _highest_label(keywords: dict[str, Any]) -> int:
-    """Return the largest label in the metadata."""
-    origin = origin_in(keywords.get("metadata", {}))
-    image = origin.node.metadata.image if origin is not None else None
-    label = image.label if image is not None else None
-    if label is None:
-        return 0
-    return max([0, *label.colors, *label.properties])
 
 
 def level_source(level: Any) -> ArraySource:

@@ -138,6 +138,12 @@ def origin_of(layer: Any) -> LayerOrigin | None:
     return None if layer is None else origin_in(layer.metadata)
 
 
+def picture_of(layer: Any) -> LayerPlan | None:
+    """Return the image, or the labels, that a layer shows; None for other layers."""
+    origin = origin_of(layer)
+    return None if origin is None else origin.picture
+
+
 def origin_in(metadata: Mapping[str, Any]) -> LayerOrigin | None:
     """Return the origin in the metadata of a layer that is not made yet, or None."""
     origin = metadata.get(KEY)
@@ -255,9 +261,11 @@ class SharedAxes:
         }
         if self.affine is not None:
             keywords["affine"] = self.affine
-        units = layer_units(shown_axes)
-        if units is not None:
-            keywords["units"] = units
+        units = [unit_name(axis.unit) for axis in shown_axes]
+        # One layer without units would turn them off for the whole viewer: all layers
+        # of one file get the same, and an axis without a unit counts in pixels.
+        if any(units):
+            keywords["units"] = tuple(unit or UNITLESS for unit in units)
         return keywords
 
     def world_coordinate(self, axis: int, index: int) -> float:
@@ -328,16 +336,9 @@ def layer_arrays(windows: Sequence[ArrayWindow]) -> tuple[Any, bool]:
     return arrays, True
 
 
-def layer_units(axes: Sequence[Axis]) -> tuple[str, ...] | None:
-    """Return the units of a layer, one per axis; None where no axis has a unit.
-
-    An axis without a unit counts in pixels. All layers of one file must get the same
-    units: one layer without units turns them off for the whole viewer.
-    """
-    names = [unit_name(axis.unit) for axis in axes]
-    if not any(names):
-        return None
-    return tuple(name or UNITLESS for name in names)
+def levels_in(data: LayerData) -> list[Any]:
+    """Return the levels of a layer that is not made yet, the finest first."""
+    return data[0] if isinstance(data[0], list) else [data[0]]
 
 
 def layer_kind(layer: Any) -> str:

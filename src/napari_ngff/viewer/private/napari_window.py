@@ -154,9 +154,7 @@ def hide_brush_box(viewer: Any) -> None:
     When overlays are placed anew, napari 0.9 draws one: a black square that looks like
     a hole in the labels.
     """
-    overlays = getattr(getattr(viewer, "canvas", None), "overlays", None)
-    if overlays is not None:
-        overlays._brush_circle.box = False
+    viewer.canvas.overlays._brush_circle.box = False
 
 
 @tells_lost("Screenshots may show coarser pixels.")

@@ -72,7 +72,11 @@ class LayerDescription:
 
     @property
     def is_changed(self) -> bool:
-        """Return whether colours or properties were changed since they were saved."""
+        """Return whether colours or properties were changed since they were saved.
+
+        Set to False, the present state counts as unchanged; the next save writes it
+        anyway.
+        """
         return self._changed
 
     @is_changed.setter
@@ -108,10 +112,6 @@ class LayerDescription:
         """Mark the description as changed, without comparing."""
         self._version += 1
         self.is_changed = True
-
-    def ignore_change(self) -> None:
-        """Take the present state as unchanged; the next save writes it anyway."""
-        self.is_changed = False
 
     def take_snapshot(self) -> DescriptionSnapshot:
         """Copy the present colours and features; in the main thread."""

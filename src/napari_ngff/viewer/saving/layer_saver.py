@@ -13,7 +13,7 @@ from napari_ngff.errors import NameTakenError, UnsupportedError
 from napari_ngff.labels.journal import release_later, replace_journal
 from napari_ngff.labels.saving.save_run import ARCHIVE, SaveOutcome, count_common
 from napari_ngff.store.sources.read_ahead import is_remote
-from napari_ngff.viewer.layers.label_owners import is_first_save, owner_signals
+from napari_ngff.viewer.layers.label_owners import first_saved, is_first_save
 from napari_ngff.viewer.plans.layer_plan import KEY, origin_of
 from napari_ngff.viewer.saving.left_labels import keep_left
 from napari_ngff.viewer.saving.running_save import (
@@ -26,7 +26,6 @@ from napari_ngff.viewer.saving.running_save import (
     part_done,
 )
 from napari_ngff.viewer.saving.save_report import (
-    SavedLayer,
     SaveReporter,
     SaveResult,
     SaverSignals,
@@ -72,6 +71,8 @@ class LayerSaver(SaverSignals):
         Whether a save has begun that is not complete: some of it is in the file.
     wanted
         Whether the journal keeps unsaved edits when the layer is removed.
+    is_released
+        Whether it was decided what happens to the edits.
     description
         Colours and properties; None where they are not saved.
     is_restored
@@ -84,7 +85,7 @@ class LayerSaver(SaverSignals):
 
     def __init__(
         self,
-        layer: SavedLayer,
+        layer: Any,
         journal: Journal,
         writer: LabelWriter | None = None,
         create: Callable[[Any], tuple[LabelWriter, Finish]] | None = None,
@@ -94,7 +95,7 @@ class LayerSaver(SaverSignals):
         self._create = create
         self._finish: Finish | None = None
         self._current: RunningSave | None = None
-        self._released = False
+        self.is_released = False
         self._use = JournalUse()
         self._reporter = SaveReporter()
         self.journal = journal
@@ -124,11 +125,6 @@ class LayerSaver(SaverSignals):
         return self._current is not None
 
     @property
-    def is_released(self) -> bool:
-        """Return whether it was decided what happens to the edits."""
-        return self._released
-
-    @property
     def is_copy(self) -> bool:
         """Return whether the layer is a copy of labels, without a place in a file."""
         return self.writer is None and self._create is None
@@ -139,7 +135,7 @@ class LayerSaver(SaverSignals):
         is_new = self.writer is None and not self.is_copy
         return is_new and not self.journal.canvas.log.end
 
-    def has_unsaved(self, layer: SavedLayer) -> bool:
+    def has_unsaved(self, layer: Any) -> bool:
         """Return whether the file differs from what the layer shows, with colours."""
         # The layer may have got another canvas, by a wider type or a new field.
         self.journal.canvas = layer.canvas
@@ -167,7 +163,7 @@ class LayerSaver(SaverSignals):
     def check_dirty(self) -> None:
         """Emit `dirty_changed` if it has; called after each change of the layer."""
         layer = self._layer()
-        dirty = layer is not None and not self._released and self.has_unsaved(layer)
+        dirty = layer is not None and not self.is_released and self.has_unsaved(layer)
         if dirty != self._dirty:
             self._dirty = dirty
             self.dirty_changed.emit(dirty)
@@ -250,7 +246,7 @@ class LayerSaver(SaverSignals):
         try:
             layer.restore_edits(content.edits, drawn, lasting)
         except BaseException:
-            self._released = True  # a layer without its edits would delete it
+            self.is_released = True  # a layer without its edits would delete it
             journal.close()
             raise
         journal.note_restored()
@@ -287,12 +283,12 @@ class LayerSaver(SaverSignals):
         """
         with self._use.begin(BRIEFLY) as is_free:
             writer, edits = self.writer, self.journal.canvas.log.edits
-            if not is_free or self._released or not edits or writer is None:
+            if not is_free or self.is_released or not edits or writer is None:
                 return False
             # After a return others' changes are looked for, which takes a server long.
             if self._lacks_edits or is_remote(writer.transaction.source):
                 return False
-            self._released = True
+            self.is_released = True
             self._finalizer.detach()
             keep_left(writer, self.journal)
             return True
@@ -302,13 +298,13 @@ class LayerSaver(SaverSignals):
 
         def reload() -> bool:
             with self._use.begin():
-                return not self._released and bool(
+                return not self.is_released and bool(
                     self.writer and self.writer.reload_changed()
                 )
 
         def show(has_changed: bool | str) -> None:
             layer = self._layer()
-            if layer is not None and has_changed and not self._released:
+            if layer is not None and has_changed and not self.is_released:
                 layer.refresh()
                 self.check_dirty()
 
@@ -321,17 +317,12 @@ class LayerSaver(SaverSignals):
         a server: workers do the rest.
         """
         self.cancel()
-        if not self._released:
-            self._released = True
+        if not self.is_released:
+            self.is_released = True
             self._finalizer.detach()
             self._use.end_by(self._close_journal)
             abandon = partial(self._use.end_by, self._abandon_labels)
             Window.current.run_work(abandon, lambda _: None)
-
-    def discard_edits(self) -> None:
-        """Delete the journal with its edits."""
-        self.wanted = False
-        self.keep_journal()
 
     def wait_until_kept(self, seconds: float) -> None:
         """Wait, in a worker, until a save that was stopped has closed the journal."""
@@ -345,8 +336,8 @@ class LayerSaver(SaverSignals):
 
     def release_journal(self) -> None:
         """Close the journal of a layer that is gone: no save runs, which holds it."""
-        if not self._released:
-            self._released = True
+        if not self.is_released:
+            self.is_released = True
             self._close_journal()
             self._abandon_labels()
 
@@ -392,12 +383,6 @@ class LayerSaver(SaverSignals):
         self._start_save(run, in_worker=False)
         return layer is None or not self.has_unsaved(layer)
 
-    def _has_nothing(self) -> bool:
-        """Return whether these are labels without a file that need not be written."""
-        layer = self._layer()
-        may_idle = self.is_unpainted or self._copied is not None
-        return may_idle and layer is not None and not self.has_unsaved(layer)
-
     def cancel(self) -> None:
         """Stop a save; the next one continues from there."""
         if self._current is not None:
@@ -413,12 +398,14 @@ class LayerSaver(SaverSignals):
             finish(SaveResult(error=error))
 
         try:
-            if in_worker and self._has_nothing():
+            layer = self._layer()
+            # Labels without a file may need none.
+            may_idle = in_worker and (self.is_unpainted or self._copied is not None)
+            if may_idle and layer is not None and not self.has_unsaved(layer):
                 finish(SaveResult(SaveOutcome(idle=True)))
                 return
-            if self._released:
+            if self.is_released:
                 raise UnsupportedError(RELEASED, remedy=REOPEN)
-            layer: Any = self._layer()
             run.counts_voxels = layer is not None and is_first_save(layer)
             self.fraction = 0.0
             self.note, self.detail = "Saving 0 %", ""
@@ -439,7 +426,7 @@ class LayerSaver(SaverSignals):
         if layer is None:
             return None
         with self._use.begin():  # the journal is not closed under a save
-            if self._released:
+            if self.is_released:
                 return None  # the layer may show other labels by now
             try:
                 outcome = self._save_layer(layer, run)
@@ -456,9 +443,12 @@ class LayerSaver(SaverSignals):
                     result = replace(result, changed=self.writer.count_changed())
             return result
 
-    def _save_layer(self, layer: SavedLayer, run: RunningSave) -> SaveOutcome:
+    def _save_layer(self, layer: Any, run: RunningSave) -> SaveOutcome:
         if self.writer is None:
-            self._resolve_waiting(self._create_labels(layer))
+            if self._create is None:
+                raise UnsupportedError(COPY.format(layer.name))
+            writer, self._finish = self._create(layer)
+            self._resolve_waiting(writer)
         assert self.writer is not None
         self.partial = True
         self.writer.follow_canvas(layer.canvas)
@@ -482,7 +472,7 @@ class LayerSaver(SaverSignals):
             return None
         return run.described.join_with(self.description.info)
 
-    def _put_description(self, layer: SavedLayer) -> None:
+    def _put_description(self, layer: Any) -> None:
         """Put colours and properties into the transaction of the voxels.
 
         An error is reported by `_write_description`; the voxels are saved anyway.
@@ -491,7 +481,7 @@ class LayerSaver(SaverSignals):
             self._describe_labels(layer)
 
     def _write_description(
-        self, layer: SavedLayer, outcome: SaveOutcome, run: RunningSave
+        self, layer: Any, outcome: SaveOutcome, run: RunningSave
     ) -> SaveResult:
         """Write colours and properties, if they differ from those in the file."""
         assert self.writer is not None
@@ -505,7 +495,7 @@ class LayerSaver(SaverSignals):
         left = run.described.unsaved_features if run.described and changed else ()
         return SaveResult(outcome, info=info, before=before, left_out=left)
 
-    def _describe_labels(self, layer: SavedLayer) -> LabelInfo | None:
+    def _describe_labels(self, layer: Any) -> LabelInfo | None:
         """Put colours and properties into the transaction; None where there is none."""
         origin, info, run = origin_of(layer), self.info_to_write, self._current
         # Without an origin the labels are new, and not registered yet.
@@ -517,12 +507,6 @@ class LayerSaver(SaverSignals):
             return info
         assert self.writer is not None
         return run.put_info(info, before, origin.node, self.writer.transaction)
-
-    def _create_labels(self, layer: SavedLayer) -> LabelWriter:
-        if self._create is None:
-            raise UnsupportedError(COPY.format(layer.name))
-        writer, self._finish = self._create(layer)
-        return writer
 
     def _report_progress(self, level: int, done: int, total: int) -> None:
         """Compute and emit the progress."""
@@ -561,13 +545,11 @@ class LayerSaver(SaverSignals):
         with going_on():
             self.check_dirty()
         if result.changed:
-            owner_signals.first_saved.emit(layer, result.changed)
+            first_saved.emit(layer, result.changed)
         if not chosen:
             (self.saved if result.is_complete else self.failed).emit(result)
 
-    def _ask_name(
-        self, layer: SavedLayer, result: SaveResult, run: RunningSave
-    ) -> str | None:
+    def _ask_name(self, layer: Any, result: SaveResult, run: RunningSave) -> str | None:
         """Ask for a name if it is taken; None if nobody can be asked, "" for none."""
         if not (isinstance(result.error, NameTakenError) and run.asks):
             return None
@@ -578,9 +560,7 @@ class LayerSaver(SaverSignals):
                 layer.name = chosen or layer.name
         return chosen
 
-    def _take_note(
-        self, layer: SavedLayer, result: SaveResult, run: RunningSave
-    ) -> None:
+    def _take_note(self, layer: Any, result: SaveResult, run: RunningSave) -> None:
         """Update description and display of the layer to what is in the file now."""
         if result.info is not None and self.description is not None:
             if run.conflicts:

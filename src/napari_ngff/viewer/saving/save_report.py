@@ -5,31 +5,18 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 from napari.utils.notifications import show_error, show_warning
 
 from napari_ngff.errors import NameTakenError, UnsupportedError, error_text
 from napari_ngff.labels.journal import Journal, journal_home
-from napari_ngff.viewer.services.notices import shorten_name
+from napari_ngff.viewer.services.notices import count_noun, shorten_name
 from napari_ngff.viewer.services.unexpected import Signal
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from napari_ngff.labels.canvas import Canvas
-    from napari_ngff.labels.edits import Edit
     from napari_ngff.labels.saving.save_run import SaveOutcome
     from napari_ngff.metadata.model import LabelInfo, Problem
-
-__all__ = [
-    "SaveNote",
-    "SaveReporter",
-    "SaveResult",
-    "SaverSignals",
-    "report_not_kept",
-    "reported_journal",
-]
 
 KEPT = "Your edits are kept."
 AGAIN = f"{KEPT} Fix the problem and save again."
@@ -125,34 +112,11 @@ class SaveResult:
         return " and ".join(name for name, differs in changed.items() if differs)
 
     @property
-    def had_nothing(self) -> bool:
-        """Return whether there was nothing to save."""
-        return self.outcome is not None and self.outcome.idle and not self.written_text
-
-    @property
     def is_complete(self) -> bool:
         """Return whether all that was to be saved is in the file."""
         done = self.outcome
         whole = done is not None and not (done.refused or done.cancelled)
         return whole and self.unsaid is None
-
-
-class SavedLayer(Protocol):
-    """A layer of painted labels, as far as its saver knows it."""
-
-    canvas: Canvas
-    name: str
-
-    @property
-    def metadata(self) -> dict[str, Any]: ...
-
-    def restore_edits(
-        self, edits: Sequence[Edit], drawn: Canvas | None, lasting: int
-    ) -> None: ...
-
-    def show_saved(self) -> None: ...
-
-    def refresh(self) -> None: ...
 
 
 class SaverSignals:
@@ -256,7 +220,7 @@ class SaveReporter:
         for text in troubles:
             self._show_text(text, quiet)
         if outcome.refused:
-            refused = _count_chunks(len(outcome.refused))
+            refused = count_noun(len(outcome.refused), "chunk")
             some = outcome.blocks or result.written_text
             text = f"Saved {now} except {refused}" if some else f"Not saved {now}"
             return SaveNote(text, troubles[0])
@@ -273,9 +237,11 @@ class SaveReporter:
     def _make_note(
         self, result: SaveResult, outcome: SaveOutcome, now: str
     ) -> SaveNote:
-        if result.had_nothing and not outcome.cancelled:
+        if outcome.idle and not (result.written_text or outcome.cancelled):
             return self._saved
-        what = _count_chunks(outcome.blocks) if outcome.blocks else result.written_text
+        what = result.written_text
+        if outcome.blocks:
+            what = count_noun(outcome.blocks, "chunk")
         written = f"{what[:1].upper()}{what[1:]} written." if what else ""
         if outcome.cancelled:
             return SaveNote(f"Cancelled {now}", f"{written} {GOES_ON}".lstrip())
@@ -295,10 +261,6 @@ def _error_sentence(error: Exception | None) -> str:
     return text if text.endswith((".", "!", "?")) else f"{text}."
 
 
-def _count_chunks(count: int) -> str:
-    return f"{count} chunk{'s' * (count != 1)}"
-
-
 def _refusal_text(name: str, outcome: SaveOutcome) -> list[str]:
     count = len(outcome.refused)
     if not count:
@@ -311,7 +273,7 @@ def _refusal_text(name: str, outcome: SaveOutcome) -> list[str]:
         )
     more = "\n".join(outcome.refused[:LISTED])
     rest = f" All others of '{name}' were saved." if outcome.blocks else ""
-    return [f"Not saved: {_count_chunks(count)}.\n{hint}{rest}\n{more}"]
+    return [f"Not saved: {count_noun(count, 'chunk')}.\n{hint}{rest}\n{more}"]
 
 
 def _problem_text(name: str, problems: tuple[Problem, ...]) -> list[str]:

@@ -89,10 +89,6 @@ class LatestTask:
         self._counter.newest += 1
         self._answers = None
 
-    def current_turn(self) -> TaskTurn:
-        """Return a turn that is the newest until the next start or cancel."""
-        return TaskTurn(self._counter, self._counter.newest, weakref.ref(self))
-
     def start(
         self,
         work: Callable[[TaskTurn], Any],
@@ -113,41 +109,33 @@ class LatestTask:
         self._counter.newest += 1
         # The worker may outlive a widget, and must not be the last to let go of it.
         self._answers = done, failed
-        turn = self.current_turn()
+        turn = TaskTurn(self._counter, self._counter.newest, weakref.ref(self))
 
-        def attempt() -> tuple[Any, str | None]:
-            return _attempt_work(work, turn) if turn.is_newest() else (None, None)
+        def attempt() -> tuple[Any, Exception | None]:
+            return (
+                catch_error(partial(work, turn)) if turn.is_newest() else (None, None)
+            )
 
-        def answer(outcome: tuple[Any, str | None]) -> None:
+        def answer(outcome: tuple[Any, Exception | None]) -> None:
             task = turn.task()
             if task is not None and turn.is_newest():
                 task._answer(*outcome)
 
         Window.current.run_work(attempt, answer)
 
-    def _answer(self, result: Any, reason: str | None) -> None:
+    def _answer(self, result: Any, error: Exception | None) -> None:
         answers = self._answers
         self.cancel()  # progress may arrive after the result
         if answers is None or not self._is_alive():
             return
         done, failed = answers
         try:
-            if reason is None:
+            if error is None:
                 done(result)
                 return
-        except Exception as error:  # noqa: BLE001  somebody waits for the end
-            reason = error_text(error)
-        failed(reason)
-
-
-def _attempt_work(
-    work: Callable[[TaskTurn], Any], turn: TaskTurn
-) -> tuple[Any, str | None]:
-    try:
-        return work(turn), None
-    except Exception as error:  # noqa: BLE001
-        # Codecs raise whatever they like, and somebody waits for the end.
-        return None, error_text(error)
+        except Exception as raised:  # noqa: BLE001  somebody waits for the end
+            error = raised
+        failed(error_text(error))
 
 
 class LayerTask:

@@ -111,11 +111,9 @@ def note_address(address: str) -> None:
     public = public_address(address).rstrip("/")
     if MARK not in public:
         return
-
-    def put_first(content: Any) -> list[str]:
-        return _list_addresses([public, *_list_addresses(content)])
-
-    _change_note(ADDRESSES, put_first)
+    _change_note(
+        ADDRESSES, lambda known: _list_addresses([public, *_list_addresses(known)])
+    )
 
 
 def forget_addresses() -> None:
@@ -198,21 +196,6 @@ def letter_event() -> Any:
 def _get_setting(name: str) -> Any:
     group = _settings_group(name)
     return DEFAULTS[name] if group is None else getattr(group, name)
-
-
-def set_preference(name: str, value: Any) -> None:
-    """Set a preference by its name, a key of `DEFAULTS`, as the dialog does.
-
-    Raises
-    ------
-    ValueError
-        Where the manifest does not allow the value, or the plugin is disabled.
-    """
-    group = _settings_group(name)
-    if group is None:
-        msg = f"{PLUGIN} is disabled in napari: its preferences cannot be changed."
-        raise ValueError(msg)
-    setattr(group, name, value)
 
 
 def _settings_group(name: str) -> Any:

@@ -62,7 +62,7 @@ class WindowGuard(EventWatcher):
     def __init__(self, viewer: Any) -> None:
         window = qt_window_of(viewer)
         super().__init__(window)
-        self._viewer = weakref.ref(viewer)
+        self.viewer = viewer
         window.installEventFilter(self)
         # napari has no event before it closes a window or removes layers. A proxy, as
         # the guard belongs to the window: neither shall keep the other alive.
@@ -76,11 +76,6 @@ class WindowGuard(EventWatcher):
         self._timer = QTimer(self)
         self._timer.timeout.connect(self._on_time)
         self._timer.start(AUTOSAVE)
-
-    @property
-    def viewer(self) -> Any:
-        """The viewer; None if it is gone."""
-        return self._viewer()
 
     def _on_time(self) -> None:
         self._autosave.save_due(time.monotonic())
@@ -120,10 +115,9 @@ class WindowGuard(EventWatcher):
 
     def remove_layers(self) -> None:
         """Remove the selected layers, as the button does; ask first."""
-        viewer = self._viewer()
-        layers = [] if viewer is None else list(viewer.layers.selection)
+        viewer, layers = self.viewer, list(self.viewer.layers.selection)
         leave = self.resolve_unsaved(layers)
-        if viewer is None or leave is None:
+        if leave is None:
             return
         leave()
         # An image that was opened meanwhile has selected its own layers.
@@ -142,8 +136,8 @@ class WindowGuard(EventWatcher):
             return True
         if kind != QEvent.Type.ShortcutOverride:
             return False
-        viewer, is_save = self._viewer(), (event.key(), event.modifiers()) == SAVE_KEY
-        active = viewer.layers.selection.active if viewer is not None else None
+        is_save = (event.key(), event.modifiers()) == SAVE_KEY
+        active = self.viewer.layers.selection.active
         chosen = self._annotations.choose_to_save(active) if is_save else None
         if chosen is None:
             return False
@@ -251,9 +245,8 @@ class WindowGuard(EventWatcher):
 
     def name_for(self, layer: Any, error: NameTakenError) -> str:
         """Ask for another name of new labels, as their name is taken."""
-        viewer = self._viewer()
         source, path = layer.saver.journal.place
-        others = [] if viewer is None else [x for x in viewer.layers if x is not layer]
+        others = [x for x in self.viewer.layers if x is not layer]
         older = source, f"{path.rpartition('/')[0]}/{error.name}".lstrip("/")
         return dialogs.ask_name(
             self.parent(), error.name, error.free, shown=is_shown(others, older)
