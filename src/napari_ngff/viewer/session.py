@@ -125,9 +125,9 @@ class Session:
         self._viewer = viewer
         self.browser: Browser | None = None
         self.annotation_round: AnnotationRound | None = None
-        self.recovery = EditRecovery(viewer)
         self._is_hinted = False
         self.annotations = Annotations(viewer, KINDS)
+        self.recovery = EditRecovery(self.annotations)
         self.annotations.title_of = self._title_of
         self.annotations.removed.connect(self.recovery.notice_removed)
         for layer in viewer.layers:
@@ -265,7 +265,7 @@ class Session:
         if is_other:
             if older is not None:
                 older.close()
-            self.browser = Browser(viewer, node)
+            self.browser = Browser(self.annotations, node)
             NavigationKeys(self.browser)  # the viewer has it, until the browser closes
         assert self.browser is not None
         self.recovery.watch_browser(self.browser)

@@ -46,7 +46,7 @@ def plate(original, tmp_path):
 
 def browse(plate):
     viewer = ViewerModel()
-    tables = PlateTables(viewer, session_of(viewer).browse(open_node(str(plate))))
+    tables = PlateTables(session_of(viewer).browse(open_node(str(plate))))
     tables.viewer = viewer
     return tables
 

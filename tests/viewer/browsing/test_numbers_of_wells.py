@@ -118,7 +118,7 @@ def walk(plate, truth, tmp_path_factory):
     folder = tmp_path_factory.mktemp("files")
     viewer = ViewerModel()
     browser = session_of(viewer).browse(open_node(str(plate)))
-    tables = PlateTables(viewer, browser)
+    tables = PlateTables(browser)
     said = []
     tables.message_sent.connect(said.append)
     load(tables, CONDITIONS, folder / "conditions.csv")

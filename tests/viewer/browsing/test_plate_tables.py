@@ -48,7 +48,7 @@ def plate(tmp_path_factory):
 @pytest.fixture
 def tables(plate):
     viewer = ViewerModel()
-    made = PlateTables(viewer, session_of(viewer).browse(open_node(str(plate))))
+    made = PlateTables(session_of(viewer).browse(open_node(str(plate))))
     made.viewer = viewer
     made.said = []
     made.message_sent.connect(made.said.append)
@@ -341,7 +341,7 @@ def test_tables_that_ngio_left_in_images(plate, tmp_path):
             image = ngio.open_ome_zarr_container(str(where / path))
             image.add_table("regionprops", table, backend="csv")
     viewer = ViewerModel()
-    tables = PlateTables(viewer, session_of(viewer).browse(open_node(str(where))))
+    tables = PlateTables(session_of(viewer).browse(open_node(str(where))))
     tables.viewer = viewer
     said = []
     tables.message_sent.connect(said.append)
@@ -365,7 +365,7 @@ def test_a_collection_has_no_map_but_objects(tmp_path):
     for name in "012":
         write_image(where / name, data, 3, labels=["cells"])
     viewer = ViewerModel()
-    tables = PlateTables(viewer, session_of(viewer).browse(open_node(str(where))))
+    tables = PlateTables(session_of(viewer).browse(open_node(str(where))))
     tables.viewer = viewer
     tables.find_tables()
     assert tables.labels == ("cells",)
@@ -392,7 +392,7 @@ def test_the_next_field_keeps_properties_of_its_own(plate, tmp_path):
     cells = np.full((16, 16), 3, "u4")
     write_image(folder, cells, 3, "yx", corner=(0, 16), label=label)
     viewer = ViewerModel()
-    tables = PlateTables(viewer, session_of(viewer).browse(open_node(str(where))))
+    tables = PlateTables(session_of(viewer).browse(open_node(str(where))))
     tables.viewer = viewer
     tables.browser.show_field("A/1", "0")
     tables.measure_labels("nuclei", MeasureScope.ALL)
@@ -416,7 +416,7 @@ def test_the_states_of_annotation_are_a_table(plate, tmp_path):
         states.set_state(field, "done")
     states.set_state("B/3/1", "flagged")
     viewer = ViewerModel()
-    tables = PlateTables(viewer, session_of(viewer).browse(node))
+    tables = PlateTables(session_of(viewer).browse(node))
     tables.find_tables()
     assert offer in tables.offers
     tables.choose_table(offer)
@@ -451,7 +451,7 @@ def test_each_acquisition_gets_the_features_of_its_own_field(tmp_path):
         write_image(folder, data, 3, "yx", label={})
     viewer = ViewerModel()
     browser = session_of(viewer).browse(open_node(str(where)))
-    tables = PlateTables(viewer, browser)
+    tables = PlateTables(browser)
     browser.choose_acquisitions((0, 1))
     browser.show_field("A/2", "0")
     tables.measure_labels("nuclei", MeasureScope.ALL)
@@ -632,7 +632,7 @@ def test_a_column_of_two_other_tables_is_not_taken_from_either(loaded, tmp_path)
 def test_labels_are_counted_anew_when_chosen_again(plate, tmp_path):
     where = shutil.copytree(plate, tmp_path / "p.ome.zarr")
     viewer = ViewerModel()
-    tables = PlateTables(viewer, session_of(viewer).browse(open_node(str(where))))
+    tables = PlateTables(session_of(viewer).browse(open_node(str(where))))
     offer = TableOffer(TableOrigin.COUNT, "nuclei")
     tables.choose_table(offer)
     for field in "01":
@@ -655,7 +655,7 @@ def test_labels_of_few_wells_are_offered_when_they_are_seen(tmp_path):
         labelled=lambda well: ("cells",) if well == "B/3" else (),
     )
     viewer = ViewerModel()
-    tables = PlateTables(viewer, session_of(viewer).browse(open_node(str(where))))
+    tables = PlateTables(session_of(viewer).browse(open_node(str(where))))
     tables.find_tables()
     assert tables.labels == ()
     tables.browser.show_field("B/3", "0")
@@ -671,7 +671,7 @@ def test_what_is_left_out_is_counted_and_named(plate, tmp_path, monkeypatch):
     shown = []
     monkeypatch.setattr("napari.utils.notifications.show_warning", shown.append)
     viewer = ViewerModel()
-    tables = PlateTables(viewer, session_of(viewer).browse(open_node(str(where))))
+    tables = PlateTables(session_of(viewer).browse(open_node(str(where))))
     said = []
     tables.message_sent.connect(said.append)
     tables.measure_labels("nuclei", MeasureScope.ALL)

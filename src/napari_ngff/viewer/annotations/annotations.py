@@ -242,14 +242,11 @@ class Annotations:
     removed = Signal(object)
     """Emitted with a layer that is removed with unsaved work, which is kept."""
 
-    def __init__(
-        self, viewer: ViewerModel, kinds: Sequence[type[Annotation]] = ()
-    ) -> None:
+    def __init__(self, viewer: ViewerModel, kinds: Sequence[type[Annotation]]) -> None:
         self.viewer, self.kinds = viewer, kinds
         self._all: list[Annotation] = []
         self.has_images, self.selected_before = False, None
         self.title_of: Callable[[Any], str] = lambda _: ""
-        setattr(viewer.layers, KEPT, self)
 
     def follow_fields(self) -> None:
         """Follow what all layers show now, as other fields are on screen."""
@@ -324,12 +321,3 @@ class Annotations:
             x for x, s in states.items() if s.restored or (alike and s.with_image)
         ]
         return [chosen, *others]
-
-
-KEPT = "ome_zarr_annotations"
-"""Attribute of a viewer's layers, since the viewer owns its annotations."""
-
-
-def annotations_of(viewer: ViewerModel) -> Annotations:
-    """Return the annotations of a viewer; none are known before it has a session."""
-    return getattr(viewer.layers, KEPT, None) or Annotations(viewer)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from napari_ngff.viewer.annotations.annotations import annotations_of
 from napari_ngff.viewer.services import settings
 from napari_ngff.viewer.services.unexpected import call_or
 from napari_ngff.viewer.services.window import Window
@@ -13,14 +12,13 @@ from napari_ngff.viewer.services.window import Window
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from napari.components import ViewerModel
     from napari.layers import Layer
 
-    from napari_ngff.viewer.annotations.annotations import Annotation
+    from napari_ngff.viewer.annotations.annotations import Annotation, Annotations
 
 
 def save_before_leaving(
-    viewer: ViewerModel, layers: Sequence[Layer], answer: Callable[..., None]
+    annotations: Annotations, layers: Sequence[Layer], answer: Callable[..., None]
 ) -> None:
     """Save annotations, or ask what to do with them, before another field is shown.
 
@@ -29,17 +27,17 @@ def save_before_leaving(
 
     Parameters
     ----------
-    viewer
-        Viewer of the layers.
+    annotations
+        Of the viewer of the layers.
     layers
         What is shown of the field.
     answer
         Called in the main thread, at once or later: see `Window.resolve_unsaved`.
     """
-    annotations = annotations_of(viewer)
+    viewer = annotations.viewer
     present = {x: x.state for x in annotations if x.goes_with(layers)}
     stay = partial(answer, None)
-    again = partial(save_before_leaving, viewer, layers, answer)
+    again = partial(save_before_leaving, annotations, layers, answer)
     drawn = next((x for x, state in present.items() if state.drawn), None)
     if drawn is not None and Window.current.can_ask(viewer):
         # The stroke that is being drawn belongs to the image on screen, to its end.

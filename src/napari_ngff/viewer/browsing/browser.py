@@ -45,10 +45,10 @@ from napari_ngff.viewer.streaming.well_stream import WellStream
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from napari.components import ViewerModel
     from napari.layers import Layer
 
     from napari_ngff.store.hierarchy.node import Node
+    from napari_ngff.viewer.annotations.annotations import Annotations
     from napari_ngff.viewer.browsing.preparation import PreparedFields
     from napari_ngff.viewer.browsing.shown_fields import FieldMove
     from napari_ngff.viewer.layers.layer_groups import LayerGroup
@@ -85,7 +85,7 @@ class Browser(BrowsedNode):
     closed = Signal()
     """Emitted when another plate or collection is browsed in the viewer."""
 
-    def __init__(self, viewer: ViewerModel, node: Node) -> None:
+    def __init__(self, annotations: Annotations, node: Node) -> None:
         super().__init__(node)
         self.state = BrowsingState()
         # Fields of several acquisitions lie over each other: at first one of them is
@@ -93,7 +93,7 @@ class Browser(BrowsedNode):
         if len(self.acquisitions) > 1:
             self.state.acquisitions = (self.acquisitions[0].id,)
         self.layers = ShownLayers(
-            viewer, self.state, self._follow_eye, self._on_labels_saved
+            annotations, self.state, self._follow_eye, self._on_labels_saved
         )
         self._is_closed = False
         self._task = LayerTask(
@@ -111,7 +111,7 @@ class Browser(BrowsedNode):
         self._was_chosen = False
         self._clicked_well: str | None = None
         self.clicked.connect(self._note_click)
-        viewer.layers.events.inserted.connect(self._on_inserted)
+        self.layers.viewer.layers.events.inserted.connect(self._on_inserted)
         login_signals.logged_in.connect(self.follow_login)
 
     def close(self) -> None:
@@ -364,7 +364,9 @@ class Browser(BrowsedNode):
         """
         while True:
             release = yield partial(
-                save_before_leaving, self.layers.viewer, self.layers.layers_to_leave()
+                save_before_leaving,
+                self.layers.annotations,
+                self.layers.layers_to_leave(),
             )
             if release is None:  # the user stays
                 if self.state.cancel_wanted(wanted):

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from napari_ngff.labels.kept_edits import address_text
 from napari_ngff.plate.tables.files import write_frame
 from napari_ngff.plate.tables.measure_labels import FieldPath
-from napari_ngff.viewer.annotations.annotations import annotations_of
 from napari_ngff.viewer.annotations.table_annotation import (
     MeasuredLabels,
     TableAnnotation,
@@ -50,7 +49,6 @@ from napari_ngff.viewer.services.window import Window
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from napari.components import ViewerModel
     from napari.layers import Labels
 
     from napari_ngff.plate.tables.table import WellTable
@@ -86,8 +84,7 @@ class PlateTables:
     """Emitted with how many of how many fields are done; the same number twice at the
     end."""
 
-    def __init__(self, viewer: ViewerModel, browser: Browser) -> None:
-        self._viewer = viewer
+    def __init__(self, browser: Browser) -> None:
         self.browser = browser
         self.offers: tuple[TableOffer, ...] = ()
         self.joined = JoinedTables(browser.map)
@@ -96,7 +93,7 @@ class PlateTables:
         self._measured: dict[TableOffer | None, MeasuredLabels] = {}
         self._task = LatestTask(on_progress=self.progressed.emit)
         self._search, self._viewing = LatestTask(), LatestTask()
-        self._annotations = annotations_of(viewer)
+        self._annotations = browser.layers.annotations
         browser.layers_changed.connect(self._follow_layers)
         browser.labels_offered.connect(self._offer_counts)
         self._annotations.changed.connect(self._check_strokes)
@@ -415,7 +412,7 @@ class PlateTables:
         if position is None:
             return []
         root = self.browser.node.location.join_path(position.well or "").path
-        for layer in self._viewer.layers:
+        for layer in self.browser.layers.viewer.layers:
             origin: Any = origin_of(layer)
             is_label = layer_kind(layer) == "labels" and origin is not None
             if is_label and self.browser.layers.owns_layer(layer):

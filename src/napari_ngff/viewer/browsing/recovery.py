@@ -17,7 +17,6 @@ from napari_ngff.labels.kept_edits import (
     find_kept_edits,
     place_text,
 )
-from napari_ngff.viewer.annotations.annotations import annotations_of
 from napari_ngff.viewer.annotations.file_journal import (
     KeptFile,
     delete_kept_file,
@@ -60,12 +59,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-    from napari.components import ViewerModel
     from napari.layers import Image, Layer
 
     from napari_ngff.labels.canvas import Canvas
     from napari_ngff.labels.journal import Journal
     from napari_ngff.store.hierarchy.node import Node
+    from napari_ngff.viewer.annotations.annotations import Annotations
     from napari_ngff.viewer.browsing.browser import Browser
     from napari_ngff.viewer.saving.layer_saver import LayerSaver
 
@@ -119,15 +118,15 @@ class EditRecovery:
 
     Parameters
     ----------
-    viewer
-        Where layers are added.
+    annotations
+        Of the viewer where layers are added.
     """
 
     places_changed = Signal()
     """Emitted when `waiting_places` has changed."""
 
-    def __init__(self, viewer: ViewerModel) -> None:
-        self._viewer = viewer
+    def __init__(self, annotations: Annotations) -> None:
+        self._annotations, self._viewer = annotations, annotations.viewer
         self._nodes: dict[str, Node] = {}
         self._removed: list[weakref.ref[OMEZarrLabels]] = []
         self._places: set[str] = set()
@@ -399,10 +398,9 @@ class EditRecovery:
 
     def _restore_file(self, image: Image, kept: KeptFile) -> None:
         """Restore an annotation that has a file of its own."""
-        annotations = annotations_of(self._viewer)
         try:
-            kinds = {kind.__name__: kind for kind in annotations.kinds}
-            kinds[kept.kind].restore(annotations, image, kept)
+            kinds = {kind.__name__: kind for kind in self._annotations.kinds}
+            kinds[kept.kind].restore(self._annotations, image, kept)
         except (BlockingIOError, FileNotFoundError):
             show_warning(TAKEN.format(kept.name))
         except Exception as error:  # noqa: BLE001  whatever the text makes of it

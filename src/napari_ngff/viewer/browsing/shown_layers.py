@@ -6,7 +6,6 @@ import weakref
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from napari_ngff.viewer.annotations.annotations import annotations_of
 from napari_ngff.viewer.browsing.camera import (
     MARGIN,
     OVERVIEW_MARGIN,
@@ -30,11 +29,11 @@ from napari_ngff.viewer.streaming.well_stream import reread_layer
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from napari.components import ViewerModel
     from napari.layers import Layer
 
     from napari_ngff.metadata.model import WellField
     from napari_ngff.plate.well_cells import WellCells
+    from napari_ngff.viewer.annotations.annotations import Annotations
     from napari_ngff.viewer.browsing.camera import Corners
     from napari_ngff.viewer.browsing.field_labels import LabelsInUse
     from napari_ngff.viewer.browsing.positions import Position
@@ -53,8 +52,8 @@ class ShownLayers:
 
     Parameters
     ----------
-    viewer
-        Where the layers are.
+    annotations
+        Of the viewer where the layers are.
     state
         Which fields are shown.
     follow_eye
@@ -65,7 +64,7 @@ class ShownLayers:
 
     Attributes
     ----------
-    viewer
+    annotations, viewer
         See above.
     slots
         The layers that stay while fields are exchanged in them.
@@ -75,12 +74,12 @@ class ShownLayers:
 
     def __init__(
         self,
-        viewer: ViewerModel,
+        annotations: Annotations,
         state: BrowsingState,
         follow_eye: Callable[[Any], None],
         note_saved: Callable[[str, str, bool], None],
     ) -> None:
-        self.viewer = viewer
+        self.annotations, self.viewer = annotations, annotations.viewer
         self._state = state
         self._follow_eye, self._note_saved = follow_eye, note_saved
         self.slots = LayerSlots()
@@ -151,8 +150,8 @@ class ShownLayers:
 
     def note_work(self) -> object:
         """Note how far the work on the field is, to find later whether it went on."""
-        annotations, left = annotations_of(self.viewer), self.layers_to_leave()
-        states = [x.state for x in annotations if x.goes_with(left)]
+        left = self.layers_to_leave()
+        states = [x.state for x in self.annotations if x.goes_with(left)]
         return [(x.subject, x.version, x.unsaved, x.drawn) for x in states]
 
     def follow_layers(self) -> None:
@@ -171,7 +170,7 @@ class ShownLayers:
 
         Those that have a file of their own go and come with their field.
         """
-        annotations_of(self.viewer).follow_fields()
+        self.annotations.follow_fields()
         viewer, shown = self.viewer, self._state.shown.position
         for layer, position in list(self._extras.items()):
             if layer not in viewer.layers:

@@ -137,7 +137,7 @@ class BrowserDock(BrowserPanel):
         kind = "images" if node.kind is GroupKind.SERIES else node.kind
         self.title.setText(f"{name} ({kind})")
         self.map.setMap(browser.map)
-        self.tables.setBrowser(self._viewer, browser)
+        self.tables.setBrowser(browser)
         self._show_problems()
         self.showPages(node.kind)
         self._on_labels_offered()
@@ -164,7 +164,7 @@ class BrowserDock(BrowserPanel):
             # Else both would be called until Python's garbage is collected, and once
             # that has begun, in a worker, a call fails.
             self._disconnect_browser()
-            self.tables.setBrowser(self._viewer, None)
+            self.tables.setBrowser(None)
         return bool(super().event(event))
 
     def _disconnect_browser(self) -> None:
@@ -178,7 +178,7 @@ class BrowserDock(BrowserPanel):
         self._click.stop()
         self._tasks.cancel_others("opened")  # that task may be opening the next one
         self._tasks.cancel_others("states")
-        self.tables.setBrowser(self._viewer, None)
+        self.tables.setBrowser(None)
         self.clear()
 
     def _follow_viewer(self) -> None:

@@ -33,7 +33,6 @@ from napari_ngff.widgets.narrow_controls import choice_box
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from napari.components import ViewerModel
     from qtpy.QtGui import QAction, QDropEvent  # type: ignore[attr-defined]
 
     from napari_ngff.viewer.browsing.browser import Browser
@@ -157,7 +156,7 @@ class TableBar(QWidget):
         """Return the tables of the plate that is browsed; None for none."""
         return self._tables
 
-    def setBrowser(self, viewer: ViewerModel, browser: Browser | None) -> None:
+    def setBrowser(self, browser: Browser | None) -> None:
         """Show the tables of a browser; None for none."""
         tables, self._tables = self._tables, None
         if tables is not None:
@@ -165,7 +164,7 @@ class TableBar(QWidget):
             self._following.end()
             tables.close()
         if browser is not None:
-            self._tables = tables = PlateTables(viewer, browser)
+            self._tables = tables = PlateTables(browser)
             self._following.connect(tables.changed, self._show_tables)
             self._following.connect(tables.message_sent, self._show_note)
             self._following.connect(tables.progressed, self._on_progress)
