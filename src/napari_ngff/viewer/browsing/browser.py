@@ -97,7 +97,9 @@ class Browser(BrowsedNode):
         )
         self._is_closed = False
         self._task = LayerTask(
-            partial(self._on_busy, "shown"), self._hold_drawing, self._is_open
+            partial(self._on_busy, "shown"),
+            lambda: Window.current.hold_drawing(annotations.viewer),
+            self._is_open,
         )
         self._sliders = KeptSliders()
         self._stream = WellStream(self._redraw_wells, self._make_room)
@@ -126,9 +128,6 @@ class Browser(BrowsedNode):
 
     def _is_open(self) -> bool:
         return Window.current.is_open(self.layers.viewer)
-
-    def _hold_drawing(self) -> Callable[[], None]:
-        return Window.current.hold_drawing(self.layers.viewer)
 
     # What is shown.
 

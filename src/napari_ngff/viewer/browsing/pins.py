@@ -161,7 +161,7 @@ class PinnedFields:
             return None
         # Pins that were asked for meanwhile wait for the next task.
         del self._wanted[: len(wanted)]
-        return self._show_pins(*found, is_beside_field=not shown.is_overview)
+        return self._show_pins(*found, is_beside_field=shown.position is not None)
 
     def _prepare_pins(
         self, wanted: Sequence[Wanted], shown: ShownFields, _: Any

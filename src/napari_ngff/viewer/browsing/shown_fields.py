@@ -113,11 +113,6 @@ class ShownFields:
     zoom_well: str | None = None
 
     @property
-    def is_overview(self) -> bool:
-        """Whether many fields are shown as one picture."""
-        return self.position is None
-
-    @property
     def last_move(self) -> FieldMove | None:
         """The last of the moves; None where there are none."""
         return self.moves[-1] if self.moves else None
