@@ -13,16 +13,15 @@ OURS = (
     "contextlib",
     "functools",
     "pathlib",
+    "threading",
+    "_weakrefset",
     "typing",
     "napari_ngff.viewer.services.unexpected",
 )
 """What lets work go on, and what Python itself calls."""
 
-RUNNERS = tuple(
-    f"napari_ngff.viewer.services.window:Window.{name}"
-    for name in ("run_work", "run_in_main")
-)
-"""They only pass a call on: by Qt, which does not fail."""
+RUNNERS = "run_work", "run_in_main", "run_after", "report_to_main"
+"""They only pass a call of a `Window` on: by Qt, which does not fail."""
 
 SOURCE = os.path.dirname(napari_ngff.__file__)
 
@@ -60,7 +59,7 @@ class CallTrace:
         if module in OURS or code.co_name == "__del__":
             return
         callee = f"{module}:{code.co_qualname}"
-        if callee in RUNNERS:
+        if code.co_name in RUNNERS:
             return
         call = caller.f_code.co_qualname, callee
         if self._chosen is None:

@@ -6,12 +6,14 @@ for, and what no stream watches: chunks of volumes in 3D.
 
 from __future__ import annotations
 
+import weakref
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.store.pyramids.pyramid import LevelSource
 from napari_ngff.store.threads import share_work
 from napari_ngff.viewer.services.notices import FailureKind, kind_of
+from napari_ngff.viewer.services.unexpected import going_on
 from napari_ngff.viewer.services.window import Window
 from napari_ngff.viewer.streaming.missing_parts import is_volume_shown, list_lost
 from napari_ngff.viewer.streaming.outage_watch import OutageWatch
@@ -45,6 +47,8 @@ class MissingRetry:
         self._viewer = viewer
         self._lost: list[LostChunk] = []
         self._watch = OutageWatch(self)
+        # Layers whose chunks have come, until they are drawn.
+        self._stale: weakref.WeakSet[Layer] = weakref.WeakSet()
 
     def ask_sometimes(self) -> None:
         """Ask for one chunk of a volume if it is time; to be called again and again."""
@@ -66,6 +70,7 @@ class MissingRetry:
 
     def ask_now(self) -> None:
         """Ask for all chunks that are listed, except damaged ones."""
+        self._draw_stale()
         lost = [
             one
             for one in list_lost(self._viewer)
@@ -83,14 +88,19 @@ class MissingRetry:
         """Have those read that nobody read meanwhile, and draw what has come."""
 
         def end(_: Any) -> None:
-            layers = {id(one.layer): one.layer for one in lost if not is_lost(one)}
-            for layer in layers.values():
-                self._draw_again(layer)
+            self._stale.update(one.layer for one in lost if not is_lost(one))
+            self._draw_stale()
 
         # Layers of one image share arrays.
         parts = {(id(one.array), one.box): one for one in lost if is_lost(one)}
         work = partial(read_chunks, list(parts.values()))
         Window.current.run_work(work, end, end)
+
+    def _draw_stale(self) -> None:
+        for layer in tuple(self._stale):
+            with going_on():
+                self._draw_again(layer)
+                self._stale.discard(layer)
 
     def _draw_again(self, layer: Layer) -> None:
         viewer = self._viewer

@@ -73,6 +73,7 @@ class OutageWatch:
 
     def ask_again(self) -> None:
         """Ask for one of the failed chunks, in a worker."""
+        self._is_waiting = False
         pixels = self._pixels()
         failed = pixels.list_failed() if pixels is not None else ()
         if not failed:
@@ -80,6 +81,7 @@ class OutageWatch:
             return
         # Another one each time: a single one may be damaged for good.
         level, box = failed[self._count % len(failed)]
+        self._is_waiting = True
         Window.current.run_work(
             partial(level.try_reading, box),
             self._end_asking,

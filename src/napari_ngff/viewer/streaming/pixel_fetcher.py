@@ -99,6 +99,8 @@ class PixelFetcher:
         # Streams of which pixels came that are not drawn yet.
         self._late: dict[int, PixelStream] = {}
         self._shown = 0.0
+        # Kinds of errors that were shown since nothing was read.
+        self._told: set[type[Exception]] = set()
         self.is_showing = False
 
     @property
@@ -132,13 +134,26 @@ class PixelFetcher:
             count = max(0, min(free, sum(len(view.todo) for view in views)))
             self._readers += count
         if count:
-            self._starter.submit(self._begin_reading, count)
+            self._start(self._starter, count, self._begin_reading, count)
+
+    def _start(
+        self, threads: ThreadPoolExecutor, readers: int, work: Any, *arguments: Any
+    ) -> None:
+        """Have work done in a thread; if there is none for it, its readers are none."""
+        with going_on():
+            try:
+                threads.submit(work, *arguments)
+            except BaseException:
+                with self._lock:
+                    self._readers -= readers
+                Window.current.run_in_main(self._show_late)
+                raise
 
     def _begin_reading(self, readers: int) -> None:
         # In a thread, one after the other: making a request takes Python's lock for a
         # while, and of many threads that want it the main thread would be one.
         for _ in range(readers):
-            self._threads.submit(self._read_on)
+            self._start(self._threads, 1, self._read_on)
             time.sleep(APART)
 
     def _read_on(self) -> None:
@@ -194,6 +209,9 @@ class PixelFetcher:
     def _show_failure(self, view: StreamedView, cell: Cell, error: Exception) -> None:
         # Reported once; asked for at once it would be asked for without an end.
         view.give_up(cell, until_login=remedy_of(error) == LOG_IN)
+        if type(error) in self._told:
+            return  # of another chunk
+        self._told.add(type(error))
         text = error_text(error)
         Window.current.run_in_main(
             lambda: Window.current.show_messages((text,), "Not all pixels are shown.")
@@ -234,6 +252,7 @@ class PixelFetcher:
         with self._lock:
             if not self._readers:
                 self._wanted.clear()
+                self._told.clear()
         for stream in tuple(self._late.values()):
             self._show_pixels(stream)
 

@@ -19,7 +19,7 @@ from napari_ngff.viewer.plans.layer_plan import KEY, layer_kind
 from napari_ngff.viewer.private.napari_layers import slicing_of
 from napari_ngff.viewer.private.slicing import is_slicing
 from napari_ngff.viewer.services import settings
-from napari_ngff.viewer.services.unexpected import attempt_work
+from napari_ngff.viewer.services.unexpected import attempt_work, going_on
 from napari_ngff.viewer.services.window import Window
 from napari_ngff.viewer.streaming.level_mark import level_text
 from napari_ngff.viewer.streaming.prepared_volume import (
@@ -325,7 +325,8 @@ def fit_volumes(viewer: ViewerModel) -> None:
     attended = [layer for layer in viewer.layers if layer in _attended]
     if viewer.dims.ndisplay != 3:
         for layer in attended:
-            leave_volume(layer)
+            with going_on():
+                leave_volume(layer)
         return
     shown = []
     for layer in attended:
@@ -345,7 +346,8 @@ def fit_volumes(viewer: ViewerModel) -> None:
     ]
     shares = share_budget(wanted, budget.memory)
     for (layer, _), share in zip(shown, shares, strict=True):
-        show_finest(viewer, layer, TextureBudget(share, budget.side))
+        with going_on():
+            show_finest(viewer, layer, TextureBudget(share, budget.side))
 
 
 def leave_volume(layer: Layer) -> None:

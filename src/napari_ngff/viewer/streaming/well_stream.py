@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from napari_ngff.store.arrays.boxes import enclose_boxes, intersect_boxes
 from napari_ngff.viewer.private.napari_layers import forget_thumbnail
 from napari_ngff.viewer.private.slicing import is_slicing
-from napari_ngff.viewer.services.unexpected import attempt_work
+from napari_ngff.viewer.services.unexpected import attempt_work, going_on
 from napari_ngff.viewer.services.window import Window
 
 if TYPE_CHECKING:
@@ -119,7 +119,8 @@ class WellStream:
             # Drawn again at once, it would fail again, without an end.
             self._running = False
             self._wanted.clear()
-            Window.current.show_messages((failed,), "The overview is not complete.")
+            with going_on():
+                Window.current.show_messages((failed,), "The overview is not complete.")
             self._finished()
             return
         if self._wanted and time.monotonic() < self._end:
@@ -129,7 +130,8 @@ class WellStream:
         self._running = False
         # What of it is still in view is asked for again.
         self._wanted.clear()
-        self._redraw()
+        with going_on():
+            self._redraw()
         if not self._running:
             self._drawn_once.clear()
             self._finished()
