@@ -3,23 +3,44 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
+import numpy as np
 from keyring.backend import KeyringBackend
 from keyring.errors import PasswordDeleteError
 
+from napari_ngff.errors import ConflictError
+from napari_ngff.labels.canvas import Canvas
+from napari_ngff.labels.edits import Edit
 from napari_ngff.labels.field_states import FieldStates
+from napari_ngff.labels.journal import Journal, find_journals
+from napari_ngff.labels.places.label_list import change_list
 from napari_ngff.labels.places.sidecar import (
     address_of,
+    choose_location,
     remember_sidecar,
     sidecar_candidates,
     sidecar_location,
 )
+from napari_ngff.labels.runs import mask_runs
+from napari_ngff.labels.saving.journal_records import JournalSubject, read_head
+from napari_ngff.labels.shapes import Mask
+from napari_ngff.store.arrays.lazy_array import BlankArray
 from napari_ngff.store.disk_cache import DiskCache
 from napari_ngff.store.hierarchy.node import open_node
+from napari_ngff.store.sources.revision import Revision
 from napari_ngff.store.sources.server_logins import keep_login, kept_login, make_login
 from napari_ngff.store.write import file_lock
+from napari_ngff.store.write.begin import begin_transaction
+from napari_ngff.viewer.annotations.file_annotation import _write_file as write_file
+from napari_ngff.viewer.annotations.file_journal import (
+    FileJournal,
+    KeptContent,
+    find_kept_files,
+)
 from napari_ngff.viewer.samples import write_image, write_plate
 from napari_ngff.viewer.services.settings import (
     last_tool,
@@ -142,6 +163,83 @@ class Cache(SharedFile):
         found = {name: self._open().load(name) for name in names}
         assert set(found.values()) <= {None, self.DATA}
         return [name for name, data in found.items() if data]
+
+
+class Lists(SharedFile):
+    """The list of labels of an image, which is beside the data."""
+
+    def prepare(self):
+        write_image(self.folder / "image.zarr", shape=(32, 32))
+
+    def change(self, name):
+        home = choose_location(open_node(self.folder / "image.zarr"), None)
+        transaction = begin_transaction(home.source)
+        change_list(transaction, home, lambda listed: join_names(listed, name))
+        transaction.commit()
+
+    def read(self):
+        text = (self.folder / "image.zarr/labels/zarr.json").read_text()
+        listed = json.loads(text)["attributes"]["ome"]["labels"]
+        return [name for name in listed if name not in ("nuclei", "cells")]
+
+
+def join_names(listed, name):
+    return [*listed, *({name} - set(listed))]
+
+
+class Journals(SharedFile):
+    """Journals of one label image: a folder for each, beside each other."""
+
+    PLACE = "/nowhere/image.zarr", "labels/cells"
+
+    def change(self, name):
+        canvas = Canvas([BlankArray((8, 8), (8, 8), np.dtype("u2"))])
+        canvas.add_edit(
+            Edit(Mask(mask_runs(np.ones((2, 2), bool), (0, 0))), (0, 1), (), 7)
+        )
+        journal = Journal(*self.PLACE, canvas, subject=JournalSubject(name=name))
+        journal.close()
+        assert journal.trouble is None, journal.trouble
+
+    def read(self):
+        heads = map(read_head, find_journals(*self.PLACE))
+        return [head.subject.name for head in heads]
+
+
+class FileJournals(SharedFile):
+    """Journals of points and the like."""
+
+    def change(self, name):
+        journal = FileJournal()
+        journal.write(
+            KeptContent("points", name, "/nowhere", "a.csv", (), 1, "point", name)
+        )
+        journal.close()
+
+    def read(self):
+        unreadable = []
+        found = find_kept_files(["/nowhere"], unreadable)
+        assert unreadable == []
+        return [one.content.name for one in found]
+
+
+class PointsFile(SharedFile):
+    """A file beside an image that a window replaces as a whole, if it is as it was."""
+
+    def change(self, name):
+        path = str(self.folder / "points.csv")
+        while True:
+            revision, lines = Revision.of_file(path), list(self.read())
+            if name in lines:
+                return
+            with suppress(ConflictError):
+                text = "\n".join([*lines, name])
+                write_file(path, lambda text=text: text, (path, revision))
+
+    def read(self):
+        with suppress(FileNotFoundError):
+            return (self.folder / "points.csv").read_text().split("\n")
+        return []
 
 
 KINDS = {kind.__name__: kind for kind in SharedFile.__subclasses__()}
