@@ -11,6 +11,7 @@ import threading
 import time
 import weakref
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -282,7 +283,11 @@ def fit_at_rest(viewer: ViewerModel) -> None:
         while is_moving():
             time.sleep(CAMERA_REST / 4)
 
-    Window.current.run_work(wait, fit_answer(viewer))
+    def done(_: Any) -> None:
+        _followed.discard(viewer)
+        fit_if_open(viewer)
+
+    Window.current.run_work(wait, done)
 
 
 def fit_soon(viewer: ViewerModel) -> None:
@@ -290,7 +295,7 @@ def fit_soon(viewer: ViewerModel) -> None:
     if not is_slicing():
         fit_volumes(viewer)
     elif Window.current.has_workers:
-        Window.current.run_work(lambda: None, fit_answer(viewer))
+        Window.current.run_work(lambda: None, lambda _: fit_if_open(viewer))
 
 
 def fit_when_calm(viewer: ViewerModel) -> None:
@@ -298,22 +303,16 @@ def fit_when_calm(viewer: ViewerModel) -> None:
     if not Window.current.has_workers or viewer.dims.ndisplay != 3:
         fit_volumes(viewer)
         return
-    _readings.append((lambda: wait_for_calm(lambda: False), fit_answer(viewer)))
+    reference = weakref.ref(viewer)
+    wait = partial(wait_for_calm, lambda: False)
+    _readings.append((wait, lambda _: fit_if_open(reference())))
     read_next()
 
 
-def fit_answer(viewer: ViewerModel) -> Callable[[Any], None]:
-    """Give what calls `fit_volumes` after a wait, unless the window was closed."""
-    reference = weakref.ref(viewer)
-
-    def answer(_: Any) -> None:
-        viewer = reference()
-        if viewer is not None:
-            _followed.discard(viewer)
-            if Window.current.is_open(viewer):
-                fit_volumes(viewer)
-
-    return answer
+def fit_if_open(viewer: ViewerModel | None) -> None:
+    """Call `fit_volumes` after a wait, unless the window was closed."""
+    if viewer is not None and Window.current.is_open(viewer):
+        fit_volumes(viewer)
 
 
 def fit_volumes(viewer: ViewerModel) -> None:
