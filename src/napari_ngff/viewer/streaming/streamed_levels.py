@@ -272,12 +272,6 @@ class StreamedLevel(LevelSource):
             return self.stream.get_view(self, self.number, box)
         return self.array.read(box, self.on_error)
 
-    def read_joined(self, box: Box, join: SectionJoin) -> Pixels | None:
-        """Read sections as one, if napari draws them; what is there of them."""
-        if self.stream is not None and is_drawn(box):
-            return self.stream.get_view(self, self.number, box, join)
-        return None
-
     def __reduce__(self) -> tuple[Any, ...]:
         return LevelSource, (self.array,)
 

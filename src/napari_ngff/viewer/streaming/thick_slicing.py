@@ -15,7 +15,7 @@ from napari_ngff.store.arrays.drawable_pixels import DrawablePixels
 from napari_ngff.viewer.private.lost import relies_on
 from napari_ngff.viewer.private.slicing import ImageRequest
 from napari_ngff.viewer.streaming.joined_sections import FUNCTIONS, SectionJoin
-from napari_ngff.viewer.streaming.streamed_levels import StreamedLevel
+from napari_ngff.viewer.streaming.streamed_levels import StreamedLevel, is_drawn
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,8 +72,9 @@ def read_joined(array: Any, axes: Sequence[int], mode: str) -> Pixels | None:
     if not thick:
         return None
     join = SectionJoin(mode, tuple(sorted(thick)), level is not source)
-    pixels = level.read_joined(window.box_below(whole_box(window.shape)), join)
-    if pixels is None:
+    box = window.box_below(whole_box(window.shape))
+    if level.stream is None or not is_drawn(box):
         return None
+    pixels = level.stream.get_view(level, level.number, box, join)
     block = order_block(pixels, window.order)
     return block[tuple(0 if i in axes else slice(None) for i in range(block.ndim))]
