@@ -197,6 +197,9 @@ _followed: weakref.WeakSet[Any] = weakref.WeakSet()
 
 _attended: weakref.WeakSet[Any] = weakref.WeakSet()
 
+_marks: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
+"""What is written on the canvas: to look for the label takes Qt some milliseconds."""
+
 
 def attend_volumes(viewer: ViewerModel, layer: Layer) -> None:
     """Show a layer of ours in 3D from now on without holding the window."""
@@ -246,7 +249,9 @@ def mark_levels(viewer: ViewerModel) -> None:
     """Write on the canvas which levels are seen in 3D."""
     shown = [layer for layer in viewer.layers if layer in _attended and layer.visible]
     text = level_text(shown) if viewer.dims.ndisplay == 3 else ""
-    Window.current.show_mark(viewer, text)
+    if text != _marks.get(viewer, ""):
+        _marks[viewer] = text
+        Window.current.show_mark(viewer, text)
 
 
 def note_camera() -> None:
