@@ -250,7 +250,8 @@ def test_the_user_is_asked_where_that_is_chosen(viewer, root, browser, monkeypat
     asked, answers = [], [None, lambda: None]
 
     def settle(_, layers):
-        asked.append([layer.name for layer in layers])
+        # The images go away, too, with what belongs to them.
+        asked.append([x.name for x in layers if x in painted_layers(viewer)])
         return answers.pop(0)
 
     monkeypatch.setattr(Window.current, "resolve_unsaved", settle)

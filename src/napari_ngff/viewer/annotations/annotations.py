@@ -285,6 +285,8 @@ class Annotations:
             if each.layer is layer:
                 self.remove(each)
                 each.note_removed()
+            elif each.layer is None:
+                each.follow_field()
 
     def of_layer(self, layer: Any) -> Annotation | None:
         """Return the annotation that a layer shows; None for none."""
@@ -306,8 +308,8 @@ class Annotations:
     def choose_to_save(self, layer: Any) -> list[Annotation] | None:
         """List what Ctrl+S saves while a layer is selected; None to leave it to napari.
 
-        The annotation of that layer and what was restored, or all if it has none. With
-        one that needs a file together with its image, all that do.
+        The annotation of that layer, what was restored and what is in no layer; or all
+        if it has none. With one that needs a file together with its image, all that do.
         """
         chosen, unsaved = self.of_layer(layer), self.list_savable()
         if chosen is None or chosen.asks_for_file:
@@ -318,6 +320,8 @@ class Annotations:
         alike = state.unsaved and state.with_image
         states = {x: x.state for x in unsaved if x is not chosen}
         others = [
-            x for x, s in states.items() if s.restored or (alike and s.with_image)
+            x
+            for x, s in states.items()
+            if s.restored or x.layer is None or (alike and s.with_image)
         ]
         return [chosen, *others]

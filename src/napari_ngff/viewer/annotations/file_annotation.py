@@ -30,7 +30,7 @@ from napari_ngff.viewer.services.unexpected import Signal
 from napari_ngff.viewer.services.window import Window
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from psygnal import SignalInstance
 
@@ -194,7 +194,8 @@ class FileAnnotation(Annotation):
         assert content is not None
         with hold_if_possible(kept.folder / LOCK):
             for shown in () if node is None else cls.of_image(owner, node):
-                if shown._path and shown._path == content.path:
+                # An image has one without a layer.
+                if shown.layer is None or shown._path == content.path != "":
                     shown.remove_shown()
             made = cls.make(owner, image, content.name, content.text)
             # Of before the crash: what others saved since is a conflict of the next
@@ -299,10 +300,22 @@ class FileAnnotation(Annotation):
         """Note that a file has it as it is now."""
         self._saved_changes = self._changes
 
+    def _list_channels(self) -> list[Any]:
+        """List the layers that show its image."""
+        address, layers = str(self.node), self.owner.viewer.layers
+        return [layer for layer in layers if str(image_node(layer)) == address]
+
+    @override
+    def goes_with(self, layers: Iterable[Any]) -> bool:
+        if self.layer is not None:
+            return super().goes_with(layers)
+        # With the last channel of its image.
+        channels, leaving = self._list_channels(), list(layers)
+        return bool(channels) and all(layer in leaving for layer in channels)
+
     @override
     def follow_field(self) -> None:
-        address, layers = str(self.node), self.owner.viewer.layers
-        if not any(str(image_node(layer)) == address for layer in layers):
+        if not self._list_channels():
             self.remove_shown()
 
     def remove_shown(self) -> None:

@@ -100,9 +100,10 @@ class ShownLayers:
         return [layer for slot, layer in self.by_slot().items() if slot[1] == "labels"]
 
     def layers_to_leave(self) -> list[Any]:
-        """List the labels, and what the user made on the field on screen."""
+        """List the labels, the field on screen, and what the user made on it."""
         shown = self._state.shown.position
-        return [*self.labels(), *(x for x, at in self._extras.items() if at == shown)]
+        extras = [layer for layer, at in self._extras.items() if at == shown]
+        return [*self.labels(), *self.field_layers(), *extras]
 
     def owns_layer(self, layer: Layer) -> bool:
         """Return whether a layer is one of the browser."""
