@@ -272,8 +272,12 @@ def test_every_module_has_a_layer() -> None:
 
 def test_everything_in_the_viewer_has_a_layer() -> None:
     """Also in the table of docs/contributing.md, in the same order."""
-    names = {path.stem for path in (SOURCE / "napari_ngff/viewer").iterdir()}
-    assert names - {"__init__", "__pycache__"} == set(VIEWER_RANK)
+    viewer = SOURCE / "napari_ngff/viewer"
+    # A folder that was moved may be left with compiled modules alone.
+    names = {path.relative_to(viewer).parts[0] for path in viewer.rglob("*.py")}
+    assert {name.removesuffix(".py") for name in names} - {"__init__"} == set(
+        VIEWER_RANK
+    )
     guide = (TESTS.parent / "docs/contributing.md").read_text(encoding="utf-8")
     _, _, section = guide.partition("### Folders of `viewer/`")
     rows = re.findall(r"^\| (`.+?`) \| .+ \|$", section.partition("\n### ")[0], re.M)
