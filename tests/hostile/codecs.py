@@ -40,6 +40,21 @@ OTHERS = {
     "bitround": {"keepbits": 5},
     "packbits": {},
 }
+CHECKSUMS = "crc32", "crc32c", "adler32", "fletcher32", "jenkins_lookup3"
+OF_ZARR = {
+    "gzip": {"level": 1},
+    "zstd": {"level": 1, "checksum": False},
+    "blosc": {
+        "cname": "zstd",
+        "clevel": 1,
+        "shuffle": "noshuffle",
+        "blocksize": 0,
+        "typesize": 1,
+    },
+    "crc32c": {},
+}
+"""Codecs of Zarr v3 that have names of their own."""
+
 NUMBERS = "delta", "astype", "fixedscaleoffset", "quantize", "bitround", "packbits"
 QUICK = "zstd", "blosc", "packbits", "delta"
 LITTLE = {"name": "bytes", "configuration": {"endian": "little"}}
@@ -106,6 +121,11 @@ def v3_codecs(*names, first=()):
     return [*first, *numbers, LITTLE, *rest]
 
 
+def v3_own_codecs(*names):
+    """List codecs by the names of Zarr v3."""
+    return [LITTLE, *({"name": n, "configuration": OF_ZARR[n]} for n in names)]
+
+
 def shard(codecs, index=(LITTLE,)):
     configuration = {
         "chunk_shape": SHAPE,
@@ -121,6 +141,12 @@ def indexed(chunk):
 
 
 TRANSPOSE = {"name": "transpose", "configuration": {"order": [1, 0]}}
+
+OWN_POSITIONS = {
+    "own chain": lambda names, raw: (v3_own_codecs(*names), raw),
+    "own in a shard": lambda names, raw: ([shard(v3_own_codecs(*names))], indexed(raw)),
+}
+"""The same by the names of Zarr v3."""
 
 V3_POSITIONS = {
     "chain": lambda names, raw: (v3_codecs(*names), raw),
@@ -180,16 +206,29 @@ def write_table(folder, document, stored):
 
 
 def pairs(names):
-    """List each codec alone, and each behind a compressor."""
+    """List each codec alone, each behind a compressor, and sums behind these."""
     return [(name,) for name in names] + [
-        (inner, outer) for inner in names for outer in names if outer in COMPRESSORS
+        (inner, outer)
+        for inner in names
+        for outer in names
+        if outer in COMPRESSORS
+        or (inner in COMPRESSORS and outer in (*CHECKSUMS, "base64", "shuffle"))
     ]
 
 
-def write_all(folder, names, by_zarr):
+def pack(unpacked, place):
+    """Put an image into an archive, which inflates its entries."""
+    with zipfile.ZipFile(place, "w", zipfile.ZIP_DEFLATED) as packed:
+        for path in sorted(unpacked.rglob("*")):
+            if path.is_file():
+                packed.write(path, str(path.relative_to(unpacked)))
+
+
+def write_all(folder, names, by_zarr, alone=()):
     """Write an image for each codec and pair of codecs in each position.
 
-    `by_zarr` are those that stand alone where zarr-python decodes.
+    `by_zarr` are those that stand where zarr-python decodes, in pairs as well;
+    `alone` stand there alone.
     """
     places = []
 
@@ -200,21 +239,23 @@ def write_all(folder, names, by_zarr):
 
     for chain in pairs(names):
         stored = chain_bomb(*chain, *[None] * (2 - len(chain)))
-        write_v2(new_place("v2", *chain), v2_document(chain), stored)
-        positions = V3_POSITIONS | (BY_ZARR if chain[0] in by_zarr else {})
+        first = new_place("v2", *chain)
+        write_v2(first, v2_document(chain), stored)
+        is_by_zarr = chain[0] in by_zarr or (len(chain) == 1 and chain[0] in alone)
+        positions = V3_POSITIONS | (BY_ZARR if is_by_zarr else {})
+        positions |= OWN_POSITIONS if OF_ZARR.keys() >= {*chain} else {}
         if "base64" not in chain:  # zarr-python has it in Zarr v2 alone
             for position, make in positions.items():
                 write_v3(new_place(position, *chain), *make(chain, stored))
-    for name in names:
-        place = folder / f"{name}.ozx"
-        with zipfile.ZipFile(place, "w", zipfile.ZIP_DEFLATED) as packed:
-            chunk = v2_document((name,), chunks=SHAPE)
-            write_v2(folder / f"{name}-unpacked", chunk, bomb(name))
-            for path in sorted((folder / f"{name}-unpacked").rglob("*")):
-                if path.is_file():
-                    relative = path.relative_to(folder / f"{name}-unpacked")
-                    packed.write(path, str(relative))
-        places.append(place)
-    for name in by_zarr:
-        write_table(new_place("table", name), v2_document((name,)), bomb(name))
+        for unpacked in {first, places[-1]}:
+            places.append(folder / f"packed-{unpacked.name}.ozx")
+            pack(unpacked, places[-1])
+        if is_by_zarr:
+            write_table(new_place("table", *chain), v2_document(chain), stored)
+    for name in set(names) & COMPRESSORS.keys():
+        document = v2_document((name,))
+        document |= {"compressor": document["filters"][0], "filters": None}
+        write_v2(new_place("v2 compressor", name), document, bomb(name))
+        if name in by_zarr:
+            write_table(new_place("table compressor", name), document, bomb(name))
     return places

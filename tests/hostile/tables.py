@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 
 import numpy as np
 
@@ -96,6 +97,16 @@ def parquet_of_very_many_columns(folder):
     write_parquet(list_table(folder, "parquet") / "table.parquet", columns)
 
 
+@table
+def parquet_of_20_gigabytes(folder):
+    sparse(list_table(folder, "parquet") / "table.parquet")
+
+
+@table
+def parquet_that_is_a_pipe(folder):
+    os.mkfifo(list_table(folder, "parquet") / "table.parquet")
+
+
 def anndata(folder, x=None, obs=None, columns=("area",), x_shape=None):
     """Write a table of AnnData; `x` and `obs` change the documents of its arrays."""
     place = list_table(folder, "anndata")
@@ -115,9 +126,15 @@ def anndata(folder, x=None, obs=None, columns=("area",), x_shape=None):
     if x_shape is None:
         write_zeros(place / "X", {"shape": [rows, 1], "chunks": [4, 1], **(x or {})})
         return
-    kind = {"encoding-type": "csr_matrix", "encoding-version": "0.1.0"}
-    group_v2(place / "X", kind | {"shape": x_shape})
-    for name, length in (("data", 0), ("indices", 0), ("indptr", x_shape[0] + 1)):
+    write_sparse(place, x_shape)
+
+
+def write_sparse(place, x_shape, kind="csr_matrix", count=0):
+    """Write a sparse matrix of so many numbers, without chunks."""
+    encoding = {"encoding-type": kind, "encoding-version": "0.1.0"}
+    group_v2(place / "X", encoding | {"shape": x_shape})
+    ends = x_shape[0 if kind == "csr_matrix" else 1] + 1
+    for name, length in (("data", count), ("indices", count), ("indptr", ends)):
         write_zeros(place / "X" / name, {"shape": [length], "chunks": [1 << 20]})
 
 
@@ -165,6 +182,44 @@ def anndata_of_chunks_of_one_number(folder):
 @table
 def anndata_that_is_sparse(folder):
     anndata(folder, x_shape=[10**5, 10**5])
+
+
+@table
+def anndata_that_is_sparse_by_columns(folder):
+    anndata(folder)
+    shutil.rmtree(folder / "tables/objects/X")
+    write_sparse(folder / "tables/objects", [10**5, 10**5], "csc_matrix")
+
+
+@table
+def anndata_that_is_sparse_with_very_many_numbers(folder):
+    anndata(folder)
+    shutil.rmtree(folder / "tables/objects/X")
+    write_sparse(folder / "tables/objects", [4, 1], "csr_matrix", 10**9)
+
+
+@table
+def anndata_of_very_many_categories(folder):
+    anndata(folder)
+    column = folder / "tables/objects/obs/area"
+    shutil.rmtree(column)
+    kind = {"encoding-type": "categorical", "encoding-version": "0.2.0"}
+    group_v2(column, kind | {"ordered": False})
+    write_zeros(column / "codes", {"shape": [4], "chunks": [4]})
+    write_zeros(column / "categories", {"shape": [10**9], "chunks": [1 << 20]})
+
+
+@table
+def anndata_with_a_chunk_of_20_gigabytes(folder):
+    anndata(folder)
+    sparse(folder / "tables/objects/obs/area/0")
+
+
+@table
+def anndata_with_a_document_of_20_gigabytes(folder):
+    anndata(folder)
+    (folder / "tables/objects/obs/area/.zarray").unlink()
+    sparse(folder / "tables/objects/obs/area/.zarray")
 
 
 @table
