@@ -57,6 +57,15 @@ def test_removal_waits_too(folder, transaction):
     assert names(folder) == []
 
 
+def test_nothing_is_expected_of_what_was_not_there_to_be_removed(folder, transaction):
+    transaction.expect_revision("a/new", None)
+    transaction.delete("a/new")
+    (folder / "a/new").write_bytes(b"theirs")
+    transaction.put("a/new", b"mine")
+    assert transaction.commit()
+    assert (folder / "a/new").read_bytes() == b"mine"
+
+
 def test_the_last_word_counts(folder, transaction):
     transaction.delete("a/old")
     transaction.put("a/old", b"one")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from napari_ngff.metadata.dump import ALPHANUMERIC, NODE_NAME
 from napari_ngff.metadata.rules.rule import (
     MUST,
     SHOULD,
@@ -23,9 +24,9 @@ if TYPE_CHECKING:
 
     from napari_ngff.metadata.cursor import Cursor
 
-ALPHANUMERIC = match_pattern("[A-Za-z0-9]+")
+IS_ALPHANUMERIC = match_pattern(ALPHANUMERIC)
 # 0.6 allows what Zarr v3 allows as the name of a node.
-NODE_NAME = match_pattern(r"(?!__)(?!\.+$)[A-Za-z0-9_.-]+")
+IS_NODE_NAME = match_pattern(NODE_NAME)
 
 
 def list_names(place: Cursor) -> Iterator[Cursor]:
@@ -113,7 +114,7 @@ PLATE = (
         "plate-name-characters",
         MUST,
         "The name MUST contain only alphanumeric characters.",
-        lambda plate: (n for n in list_names(plate) if not ALPHANUMERIC(n.value)),
+        lambda plate: (n for n in list_names(plate) if not IS_ALPHANUMERIC(n.value)),
         since=4,
     ),
     FormatRule(
@@ -202,7 +203,7 @@ WELL = (
         "field-path-characters",
         MUST,
         "The path MUST contain only alphanumeric characters.",
-        search_entries("images", find_other_values(ALPHANUMERIC, "path")),
+        search_entries("images", find_other_values(IS_ALPHANUMERIC, "path")),
         until=5,
     ),
     FormatRule(
@@ -210,7 +211,7 @@ WELL = (
         MUST,
         "The path MUST only use characters in the sets a-z, A-Z, 0-9, -, _, . and MUST "
         "NOT consist only of periods or start with the reserved prefix __.",
-        search_entries("images", find_other_values(NODE_NAME, "path")),
+        search_entries("images", find_other_values(IS_NODE_NAME, "path")),
         since=6,
     ),
 )

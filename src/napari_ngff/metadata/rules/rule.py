@@ -6,7 +6,6 @@ and yields the places that break the rule.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -14,6 +13,8 @@ from typing import TYPE_CHECKING
 from napari_ngff.metadata.model import Severity
 
 if TYPE_CHECKING:
+    import re
+
     from napari_ngff.metadata.cursor import Cursor
 
 MUST, SHOULD = Severity.ERROR, Severity.WARNING
@@ -143,7 +144,6 @@ def is_count(value: object) -> bool:
     return is_integer(value) and value >= 1  # type: ignore[operator]
 
 
-def match_pattern(pattern: str) -> Callable[[object], bool]:
+def match_pattern(pattern: re.Pattern[str]) -> Callable[[object], bool]:
     """Make a test of strings by a pattern; values of other types pass."""
-    compiled = re.compile(pattern)
-    return lambda value: not isinstance(value, str) or bool(compiled.fullmatch(value))
+    return lambda value: not isinstance(value, str) or bool(pattern.fullmatch(value))

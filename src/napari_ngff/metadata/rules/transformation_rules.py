@@ -19,6 +19,7 @@ from napari_ngff.metadata.rules.rule import (
     is_text,
 )
 from napari_ngff.metadata.transform_parse import MAX_NESTING
+from napari_ngff.metadata.vector_field import INTERPOLATIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,7 +46,6 @@ KEYS: dict[str, tuple[str, ...]] = {
 """Type of a transformation -> the fields it must have."""
 
 MATRICES = ("affine", "rotation")
-INTERPOLATIONS = ("nearest", "linear", "cubic")
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,7 +290,7 @@ TRANSFORMATION = (
         SHOULD,
         "interpolation: one of nearest, linear, cubic (the schema; the text has "
         "bspline-cubic).",
-        find_other_values(lambda value: value in INTERPOLATIONS, "interpolation"),
+        find_other_values(lambda value: value in [*INTERPOLATIONS], "interpolation"),
         since=6,
         consequence="Linear is used.",
     ),

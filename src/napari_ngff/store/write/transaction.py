@@ -203,6 +203,8 @@ class Transaction(ABC):
         before = self._revision_before(key)
         if before is not None or key in self._waiting:
             self._add_waiting(key, WaitingObject(None, before, secure))
+        else:
+            self._expected.pop(key, None)
 
     def _revision_before(self, key: str) -> Revision | None:
         """Return the revision of the object that a `put` replaces."""
