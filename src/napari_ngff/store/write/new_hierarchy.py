@@ -59,6 +59,7 @@ class NewHierarchy:
     def __init__(self, target: str | Path, *, overwrite: bool = False) -> None:
         self.target = Path(os.path.realpath(target))
         self.overwrite = overwrite
+        self._is_single = self.target.suffix.lower() == SINGLE
         self.root = ""
         self._folders: set[str] = set()
         self._tree: NewTree | None = None
@@ -133,10 +134,6 @@ class NewHierarchy:
         require_room(self.target, self.overwrite)
         if self._tree is not None:
             self._tree.commit()
-
-    @property
-    def _is_single(self) -> bool:
-        return self.target.suffix.lower() == SINGLE
 
 
 def require_room(target: Path, overwrite: bool) -> None:

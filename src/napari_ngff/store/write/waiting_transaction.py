@@ -38,15 +38,20 @@ class StoredObjects(Source, Protocol):
 class _WaitingSource(WrappedSource):
     """A hierarchy, with the objects that wait."""
 
-    def __init__(self, transaction: WaitingTransaction) -> None:
+    def __init__(
+        self,
+        transaction: WaitingTransaction,
+        waiting: dict[str, WaitingObject[StagedObject]],
+    ) -> None:
         super().__init__(transaction.stored)
         self.transaction = transaction
+        self._waiting = waiting
 
     @override
     def get(
         self, key: str, start: int | None = None, length: int | None = None
     ) -> bytes | None:
-        waiting = self.transaction.waiting_at(key)
+        waiting = self._waiting.get(key)
         if waiting is None:
             return super().get(key, start, length)
         staged = waiting.content
@@ -58,7 +63,7 @@ class _WaitingSource(WrappedSource):
 
     @override
     def find_revision(self, key: str) -> Revision | None:
-        waiting = self.transaction.waiting_at(key)
+        waiting = self._waiting.get(key)
         if waiting is None:
             return super().find_revision(key)
         staged = waiting.content
@@ -147,7 +152,7 @@ class WaitingTransaction(Transaction):
     @property
     @override
     def source(self) -> _WaitingSource:
-        return _WaitingSource(self)
+        return _WaitingSource(self, self._waiting)
 
     def list_keys(self, prefix: str) -> list[str]:
         """Keys of all objects below a folder."""
@@ -156,10 +161,6 @@ class WaitingTransaction(Transaction):
             waiting = {k: v for k, v in self._waiting.items() if k.startswith(base)}
         stored = {key for key in self.stored.list_keys(prefix) if key not in waiting}
         return [*stored, *(k for k, one in waiting.items() if one.content is not None)]
-
-    def waiting_at(self, key: str) -> WaitingObject[StagedObject] | None:
-        """Return what waits for an object, or for its removal; None for nothing."""
-        return self._waiting.get(key)
 
     def revision_of(self, staged: StagedObject) -> Revision:
         """Return the revision that an object will have once it is saved."""
