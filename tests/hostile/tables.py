@@ -86,6 +86,12 @@ def parquet_of_one_text_in_each_row(folder):
 
 
 @table
+def parquet_of_one_long_text(folder):
+    columns = {"label": [1], "text": ["x" * (400 << 20)]}
+    write_parquet(list_table(folder, "parquet") / "table.parquet", columns)
+
+
+@table
 def parquet_of_very_many_rows(folder):
     columns = {"label": np.zeros(10**7, "i4")}
     write_parquet(list_table(folder, "parquet") / "table.parquet", columns, 20)

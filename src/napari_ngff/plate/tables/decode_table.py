@@ -26,6 +26,12 @@ MOST_CHUNKS = 100_000
 NUMBER, TEXT = 8, 64
 """Bytes that a value takes, about."""
 
+MOST_PACKED = 200
+"""Times that a file of Parquet may become larger; one of zeros does by some 1,000."""
+
+FREE = 64 << 20
+"""Bytes that a table of any size of file may take."""
+
 COPIES = 4
 """Of all values, that libraries have in memory."""
 
@@ -65,6 +71,10 @@ def decode_parquet(source: Source, raw: bytes, where: str) -> Any:
     check_columns(stated.num_columns, where)
     groups = map(stated.row_group, range(stated.num_row_groups))
     size = sum(group.total_byte_size for group in groups)
+    # Repeated values are stored once: only what is made to fill memory gets so large.
+    if size > max(FREE, MOST_PACKED * len(raw)):
+        msg = f"{where} has {size >> 20:,} MB in a file of {len(raw):,} bytes."
+        raise UnsupportedError(msg, remedy="Write the table again by another program.")
     size += NUMBER * stated.num_rows * stated.num_columns
     check_table(size, where)
     columns = map(stated.schema.column, range(stated.num_columns))
