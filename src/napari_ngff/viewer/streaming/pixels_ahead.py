@@ -68,18 +68,18 @@ class AheadReader:
     ----------
     is_busy
         Whether pixels are missing on screen: nothing is read ahead then.
+
+    Attributes
+    ----------
+    is_running
+        Whether a worker reads ahead.
     """
 
     def __init__(self, is_busy: Callable[[], bool]) -> None:
         self._is_busy = is_busy
         self._waiting: dict[int, weakref.ref[PixelStream]] = {}
-        self._is_running = False
+        self.is_running = False
         self._tried: dict[tuple[object, Cell], None] = {}
-
-    @property
-    def is_running(self) -> bool:
-        """Return whether a worker reads ahead."""
-        return self._is_running
 
     def read_around(self, stream: PixelStream) -> None:
         """Read what is beside the views of a stream, of which nothing is missing."""
@@ -87,7 +87,7 @@ class AheadReader:
         self._start()
 
     def _start(self) -> None:
-        if self._is_running or not self._waiting or self._is_busy():
+        if self.is_running or not self._waiting or self._is_busy():
             return
         streams = [reference() for reference in self._waiting.values()]
         self._waiting = {}
@@ -96,13 +96,13 @@ class AheadReader:
             for stream in streams
             if stream is not None
         ]
-        self._is_running = True
+        self.is_running = True
         work = partial(self._read_chunks, beside)
         Window.current.run_work(partial(attempt_work, work), self._end)
 
     def _end(self, _: str | None) -> None:
         # A failure is not reported: whoever looks at the chunk meets it again.
-        self._is_running = False
+        self.is_running = False
         self._start()
 
     def _read_chunks(self, beside: Sequence[ViewsAtRest]) -> None:

@@ -39,6 +39,11 @@ class WellStream:
         asks again.
     finished
         Called in the main thread when nothing is left to do.
+
+    Attributes
+    ----------
+    is_busy
+        Whether something is still to be drawn.
     """
 
     def __init__(
@@ -49,15 +54,10 @@ class WellStream:
         # By level and plane: of each, what was asked for last, see `_join_boxes`.
         self._wanted: dict[Asked, tuple[MosaicLevel, Box]] = {}
         self._tiles: weakref.WeakSet[WellCells] = weakref.WeakSet()
-        self._running = False
+        self.is_busy = False
         self._end = 0.0
         # What was drawn since nothing was left to do.
         self._drawn_once: dict[int, list[Box]] = {}
-
-    @property
-    def is_busy(self) -> bool:
-        """Return whether something is still to be drawn."""
-        return self._running
 
     def connect_wells(self, tiles: Iterable[WellCells]) -> None:
         """Draw these wells from now on, and no others."""
@@ -89,8 +89,8 @@ class WellStream:
             joined = _join_boxes(self._wanted[key][1], box)
             box = joined if level.planes.is_small_enough(joined[-2:]) else box
         self._wanted[key] = level, box
-        if not self._running:
-            self._running = True
+        if not self.is_busy:
+            self.is_busy = True
             self._end = time.monotonic() + TURN
             self._start_drawing()
         return True
@@ -117,7 +117,7 @@ class WellStream:
     def _on_drawn(self, failed: str | None) -> None:
         if failed is not None:
             # Drawn again at once, it would fail again, without an end.
-            self._running = False
+            self.is_busy = False
             self._wanted.clear()
             with going_on():
                 Window.current.show_messages((failed,), "The overview is not complete.")
@@ -127,12 +127,12 @@ class WellStream:
             # Another channel was asked for just now: one picture shows both.
             self._start_drawing()
             return
-        self._running = False
+        self.is_busy = False
         # What of it is still in view is asked for again.
         self._wanted.clear()
         with going_on():
             self._redraw()
-        if not self._running:
+        if not self.is_busy:
             self._drawn_once.clear()
             self._finished()
 
