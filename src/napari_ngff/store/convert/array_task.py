@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from napari_ngff.store.arrays.boxes import box_of, box_shape, cell_at
+from napari_ngff.store.arrays.boxes import box_of, box_shape
 from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.arrays.encoding import ChunkEncoder
 from napari_ngff.store.arrays.stored_objects import DOCUMENTS, join_key
@@ -241,9 +241,15 @@ class OpenedTask:
         """Return the key in the source of what is cell of the new array: a stored
         object, or a chunk where these get into shards.
         """
+        region = self.task.region
         unit = self.source.shards or self.source.chunks
-        _, box = next(self.source_boxes(box_of(cell, unit, self.target.shape)))
-        return self.source_key(cell_at(box, unit))
+        there = [
+            i + start // n
+            for i, (start, _), n in zip(cell, region.spans, unit, strict=True)
+        ]
+        if region.picked is not None:
+            there[region.picked] = region.indices[cell[region.picked]]
+        return self.source_key(tuple(there))
 
     def source_key(self, cell: Shape) -> str:
         """Return the key of a stored object of the source."""

@@ -12,7 +12,6 @@ import pickle
 import struct
 import zlib
 from array import array
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -297,30 +296,29 @@ def _copy_objects(
         if in_bucket and written.copy_in_bucket(source, target):
             return
         data = None
-        with _skipping_unreadable(unit, source, written):
+        try:
             revision = unit.source.find_revision(source)
             if revision is not None and revision.size > LARGE:
                 written.put(target, _read_parts(unit.source, source, revision.size))
                 return
             data = unit.source.get(source)
+        except (OMEZarrError, OSError) as error:
+            _note_unreadable(error, source, unit, written)
         if data is not None:
             written.put(target, (data,))
 
     call_at_once(unit.source, [partial(copy_object, pair) for pair in pairs])
 
 
-@contextmanager
-def _skipping_unreadable(unit: WorkUnit, key: str, written: _Written) -> Iterator[None]:
-    """Note an error of the source, where these are to be skipped."""
-    try:
-        yield
-    except (OMEZarrError, OSError) as error:
-        full = getattr(error, "filename", None)
-        ours = isinstance(full, str) and full.startswith(unit.target)
-        changed = isinstance(error, ConflictError | FileChangedError)
-        if not unit.skips or ours or changed:
-            raise
-        written.problems.append(f"{key}: {error_text(error)}")
+def _note_unreadable(
+    error: Exception, key: str, unit: WorkUnit, written: _Written
+) -> None:
+    """Note the error that is handled, if it is one of the source that is skipped."""
+    full = getattr(error, "filename", None)
+    ours = isinstance(full, str) and full.startswith(unit.target)
+    if not unit.skips or ours or isinstance(error, ConflictError | FileChangedError):
+        raise error
+    written.problems.append(f"{key}: {error_text(error)}")
 
 
 def _read_parts(source: Source, key: str, size: int) -> Iterator[bytes]:
@@ -367,8 +365,10 @@ def _join_chunks(opened: OpenedTask, unit: WorkUnit, written: _Written) -> None:
 
     def read_chunk(cell: Shape) -> None:
         data, key = None, opened.stored_key(cell)
-        with _skipping_unreadable(unit, key, written):
+        try:
             data = unit.source.get(key)
+        except (OMEZarrError, OSError) as error:
+            _note_unreadable(error, key, unit, written)
         joiner.add_chunk(cell, data)
 
     cells = (
