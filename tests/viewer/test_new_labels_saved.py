@@ -231,7 +231,7 @@ def test_an_interrupted_creation_is_no_label_and_does_not_hinder(
     path = copy("0.5.ome.zarr")
 
     def fail(self, _info):
-        self.tree._tree._lock.close()  # as the system does for a process that ends
+        self.tree._lock.close()  # as the system does for a process that ends
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(create_labels.NewLabels, "register", fail)
