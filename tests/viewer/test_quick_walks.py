@@ -19,6 +19,7 @@ from napari_ngff.store.lru_cache import ByteCache
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.viewer.browsing.positions import Position
 from napari_ngff.viewer.painting.new_labels import new_labels
+from napari_ngff.viewer.plans.layer_plan import layer_kind
 from napari_ngff.viewer.saving.layer_saver import LayerSaver
 from napari_ngff.viewer.services import settings
 from napari_ngff.viewer.services.window import Window
@@ -524,7 +525,8 @@ def test_what_is_painted_while_the_next_field_is_read_is_left_as_well(
     def save_all(_, layers):
         asked.append(browser.position)
         for each in layers:
-            each.saver.save_now()
+            if layer_kind(each) == "labels":
+                each.saver.save_now()
         return lambda: None
 
     monkeypatch.setattr(settings, "saves_when_moving_on", lambda: not asks)

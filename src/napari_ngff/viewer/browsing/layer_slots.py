@@ -280,11 +280,12 @@ class LayerSlots:
             yield
         for slot, data in wanted.items():
             layer = current.get(slot)
-            saver = layer.saver if isinstance(layer, OMEZarrLabels) else None
-            goes_on = slot in self._in_use and not is_overview(data[1]["metadata"])
-            # The journal of new labels without a stroke: their classes go along.
-            if goes_on and saver is not None and saver.is_unpainted:
-                saver.wanted = False
+            with going_on():
+                saver = layer.saver if isinstance(layer, OMEZarrLabels) else None
+                goes_on = slot in self._in_use and not is_overview(data[1]["metadata"])
+                # The journal of new labels without a stroke: their classes go along.
+                if goes_on and saver is not None and saver.is_unpainted:
+                    saver.wanted = False
             show = partial(self._show_one, viewer, slot)
             if not self._show_or_remove(viewer, slot, partial(show, layer, data)):
                 self._show_or_remove(viewer, slot, partial(show, None, data))
