@@ -402,7 +402,7 @@ def test_a_whole_session(viewer, kind, home, tmp_path, keychain, monkeypatch, re
     loop.set_debug(True)
     with all_logs() as logs, shown_texts(viewer) as shown:
         log_in(viewer, place, shown)
-        until(lambda: len(keychain) == 2)
+        until(lambda: len(keychain) == 1)
         assert search.in_texts([str(keychain)]), "the search finds nothing"
         paint_and_save(viewer, home, shown, search)
         walk_plate(viewer, place, shown, tmp_path)
