@@ -101,6 +101,12 @@ def test_a_round_counts_the_fields_that_it_goes_through(viewer, tmp_path, chosen
         browser.choose_acquisitions((1 - chosen[0],))
         assert found.progress["to do"] == len(found.fields) == 4
         assert set(found.fields).isdisjoint(seen)
+        # The map counts the same fields.
+        assert browser.count_states(browser.chosen_acquisitions) == {}
+        browser.choose_acquisitions(chosen)
+    counted = browser.count_states(browser.chosen_acquisitions)
+    numbers = {(states.counts["done"], states.total) for states in counted.values()}
+    assert numbers == {(2, 2 * len(chosen)) if chosen else (4, 4)}
 
 
 @pytest.mark.parametrize("saves", [True, False])
@@ -515,7 +521,7 @@ def test_a_correction_in_labels_of_others_annotates_no_field(tmp_path):
     viewer.layers["nuclei"].paint((4, 4), 9)
     viewer.layers["nuclei"].saver.save_now()
     assert browser.states.shown_labels == "mine"
-    assert list(browser.states.count_by_well()) == ["A/1"]
+    assert list(browser.states.list_begun()) == ["A/1"]
 
 
 def test_a_tool_in_hand_on_other_labels_stays_there_from_field_to_field(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
@@ -26,6 +27,7 @@ from napari_ngff.viewer.browsing.positions import (
     FieldPlace,
     Position,
     WellFields,
+    key_of,
     placed_of,
     runs_of,
 )
@@ -250,10 +252,15 @@ class BrowsedNode:
         last = self.states.shown_labels
         return find_annotated(self.resolver.arrangements, places, name, last)
 
-    def count_states(self) -> dict[str, WellStates]:
+    def count_states(self, runs: tuple[int, ...] = ()) -> dict[str, WellStates]:
         """Read how many fields of each well are annotated, in progress, or flagged.
 
         Wells of which all fields are to do are left out, and not read.
+
+        Parameters
+        ----------
+        runs
+            Acquisitions whose fields count; () for all.
 
         Raises
         ------
@@ -261,15 +268,20 @@ class BrowsedNode:
             Where the states cannot be read.
         """
         well_states = {}
-        for path, counts in self.states.count_by_well().items():
+        for path, begun in self.states.list_begun().items():
             if self.well_at(path) is None:
                 continue
             try:
-                total = len(self.positions_of(path))
+                places = self.positions_of(path)
             except (OMEZarrError, OSError):
                 # The document of the well cannot be read: at least these fields exist.
-                total = sum(counts.values())
-            well_states[path] = WellStates(counts, total)
+                keys = list(begun)
+            else:
+                known = {None, *runs} if runs else {at.acquisition for at in places}
+                keys = [key_of(at) for at in places if at.acquisition in known]
+            counts = Counter(begun[key] for key in keys if key in begun)
+            if counts:
+                well_states[path] = WellStates(counts, len(keys))
         return well_states
 
     @property

@@ -226,22 +226,21 @@ class AnnotationStates:
             return dict.fromkeys(STATES, 0) | {TODO: len(keys)}
         return self._states.count_states(keys, self.shown_labels)
 
-    def count_by_well(self) -> dict[str, dict[str, int]]:
-        """Read the number of fields by state, of each well that is begun.
+    def list_begun(self) -> dict[str, dict[str, str]]:
+        """Read the states of the fields that are begun: by well, and by their keys.
 
         Raises
         ------
         CorruptDataError, OSError
             Where the states cannot be read.
         """
-        counts: dict[str, dict[str, int]] = {}
+        begun: dict[str, dict[str, str]] = {}
         states = self.read_states()
         for key, state in states.all_states(self.shown_labels).items():
             well, _, field = key.rpartition("/")
             if field and state != TODO:
-                of_well = counts.setdefault(well, {})
-                of_well[state] = of_well.get(state, 0) + 1
-        return counts
+                begun.setdefault(well, {})[key] = state
+        return begun
 
     def next_to_do(self, keys: Sequence[str], after: str = "") -> str | None:
         """Find the next field that nobody has begun; after the last comes the first."""

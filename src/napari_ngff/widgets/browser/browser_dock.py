@@ -63,6 +63,7 @@ class BrowserDock(BrowserPanel):
         self._listed: str | None = None  # the well whose fields are listed
         self._positions: tuple[Position, ...] = ()  # of the listed fields
         self._failures: dict[str, str] = {}
+        self._counted_runs: tuple[int, ...] = ()  # acquisitions, for the map
         self._tasks = WidgetTasks(self)
         self._following = Connections(self)
         # Runs while a second click of a double-click can follow.
@@ -351,6 +352,8 @@ class BrowserDock(BrowserPanel):
         self.controls.setAcquisitions(browser.acquisitions, browser.chosen_acquisitions)
         self.controls.showLabels(browser.labels)
         self.well.setRuns(browser.chosen_acquisitions)
+        if self._counted_runs != browser.chosen_acquisitions:
+            self._want_states()
         chosen = browser.chosen_acquisitions if len(browser.acquisitions) > 1 else ()
         self.feed.setAcquisition(next(iter(chosen), None))
         self._show_mode()
@@ -403,7 +406,9 @@ class BrowserDock(BrowserPanel):
         """Count the states of annotation in a worker, and show them on the map."""
         browser = self._browser
         if browser is not None:
-            self._tasks.start_task("states", browser.count_states, self._on_states)
+            self._counted_runs = browser.chosen_acquisitions
+            count = partial(browser.count_states, self._counted_runs)
+            self._tasks.start_task("states", count, self._on_states)
 
     def _on_states(self, states: dict[str, WellStates] | str) -> None:
         self.map.change_state(states={} if isinstance(states, str) else states)
