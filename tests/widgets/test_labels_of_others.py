@@ -288,7 +288,7 @@ def test_the_first_save_is_reported_with_its_voxels_and_undone(
     assert count > 5
     assert voxels_changed(plate, FIELDS[1], before[FIELDS[1]]) > 5
     lines = str(offers()[0].message).splitlines()
-    assert lines[0] == f"{count} voxels of others' labels saved."
+    assert lines[0] == f"{count} voxels of 'nuclei' changed."
     assert "'nuclei' of A1 - field 0" in lines[1]
     shown = viewer.window._qt_window.findChildren(NapariQtNotification)
     (button,) = [b for one in shown for b in buttons_of(one) if b.text() == "Undo"]

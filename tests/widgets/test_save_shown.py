@@ -82,7 +82,7 @@ def test_the_button_saves_and_the_state_is_reported(viewer, layer, folder):
     count = int((stored(folder) != before).sum())
     assert count > 500
     # Once, since another program made these labels; later saves show no message.
-    assert messages() == [f"{count} voxels of others' labels saved."]
+    assert messages() == [f"{count} voxels of 'nuclei' changed."]
     paint(viewer, layer, ((700, 300), (730, 420)))
     until(lambda: row.save.isEnabled())
     QTest.mouseClick(row.save, LEFT)

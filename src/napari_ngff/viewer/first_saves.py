@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from napari.utils.notifications import Notification, show_warning
 
 from napari_ngff.viewer.layers.label_owners import forget_save, note_save
-from napari_ngff.viewer.services.notices import count_noun, last_part
+from napari_ngff.viewer.services.notices import count_noun, last_part, shorten_name
 from napari_ngff.viewer.services.settings import PLUGIN
 from napari_ngff.viewer.services.window import Window
 from napari_ngff.viewer.session import session_of, viewer_of
@@ -55,9 +55,10 @@ def offer_undo(layer: OMEZarrLabels, count: int) -> None:
         str(browser.node) if browser is not None else "",
         position,
     )
+    changed = count_noun(count, "voxel")
     save.offer_undo(
-        f"{count_noun(count, 'voxel')} of others' labels saved.\nAnother program made"
-        f" {name}. Undo takes back all strokes there, and saves that."
+        f"{changed} of '{shorten_name(layer.name)}' changed.\n"
+        f"Another program made {name}."
     )
 
 
@@ -125,5 +126,8 @@ class FirstSave:
         elif layer.undo_all():
             forget_save(layer)
             layer.saver.save()
+            Window.current.show_passing(
+                f"Undone.\nThe strokes in {self.name} are gone."
+            )
         elif not layer.canvas.log.can_undo:  # else a notice has the reason
             show_warning("Not undone.\nThe strokes are not kept any more. Erase them.")

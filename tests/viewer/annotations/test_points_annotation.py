@@ -13,10 +13,11 @@ import pandas as pd
 import pytest
 
 import points_process
+from napari_ngff import convert
 from napari_ngff.store.data_folder import data_folder
 from napari_ngff.store.write.zip_packing import pack_hierarchy
 from napari_ngff.viewer.annotations.file_journal import find_kept_files
-from napari_ngff.viewer.samples import write_image
+from napari_ngff.viewer.samples import write_image, write_stack
 from napari_ngff.viewer.services import settings
 from napari_ngff.viewer.services.window import DISCARD, RESTORE, Window
 from napari_ngff.viewer.session import session_of
@@ -110,6 +111,37 @@ def test_points_are_saved_beside_and_come_with_their_image(
     assert find_kept_files([str(path)], []) == []
 
 
+def test_points_that_come_again_leave_the_sliders_and_their_name(
+    user, tmp_path, monkeypatch
+):
+    """A name may have characters that no file can have."""
+    path = write_stack(tmp_path / "a.ome.zarr", shape=(4, 32, 32))
+    viewer = opened(path, monkeypatch)
+    steps, image = viewer.dims.nsteps, viewer.layers[0]
+    name = f"{image.name}: 50% - Points"
+    place = image.data_to_world((2,) + (5,) * (image.ndim - 1))
+    layer = draw(
+        viewer, name, [[*image.world_to_data(place)]], translate=image.translate
+    )
+    drawn = world(layer)
+    save(viewer)
+    close(viewer)
+    viewer = opened(path, monkeypatch)
+    again = viewer.layers[name]
+    assert viewer.dims.nsteps == steps
+    np.testing.assert_allclose(world(again), drawn)
+    np.testing.assert_allclose(again.scale, viewer.layers[0].scale)
+    again.add(viewer.layers[0].world_to_data(place))
+    save(viewer)
+    assert unsaved_of(viewer) == []
+    assert not any(text.startswith("Not saved") for text in user.told)
+    (file,) = (tmp_path / "a.points").iterdir()
+    assert len(pd.read_csv(file)) == 2
+    assert not set(':*?"<>|') & set(file.name)
+    result = convert(path, tmp_path / "b.ome.zarr")
+    assert any("a.points" in note for note in result.notes)
+
+
 def test_what_another_program_changed_is_not_overwritten(user, path, monkeypatch):
     viewer = opened(path, monkeypatch)
     layer, file = draw(viewer), path.parent / "cells.points/spots.csv"
@@ -156,7 +188,7 @@ def test_a_renamed_layer_moves_its_file_and_an_empty_one_has_none(
     assert len(unsaved_of(viewer)) == 1
     layer.name = "Cells: DNA/2 - Points"
     save(viewer)
-    assert [x.name for x in folder.iterdir()] == ["Cells_ DNA_2 - Points.csv"]
+    assert [x.name for x in folder.iterdir()] == ["Cells%3A DNA%2F2 - Points.csv"]
 
 
 @pytest.mark.parametrize("answer", [RESTORE, DISCARD])

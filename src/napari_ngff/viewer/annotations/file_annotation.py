@@ -10,6 +10,7 @@ from abc import abstractmethod
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
+from urllib.parse import unquote
 
 from typing_extensions import override
 
@@ -38,8 +39,9 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.annotations.annotations import Annotations
     from napari_ngff.viewer.annotations.file_journal import KeptFile
 
-NO_FILE_NAME = re.compile(r'[/\\:*?"<>|\x00-\x1f]')
-"""Characters that no file can have in its name on some system."""
+NO_FILE_NAME = re.compile(r'[%/\\:*?"<>|\x00-\x1f]')
+"""Characters that no file can have in its name on some system; they are quoted as in
+an address, and "%" is, too."""
 
 StoredFile = tuple[str, bytes, "Revision | None"]
 """Path of a file, its bytes and its revision."""
@@ -177,7 +179,7 @@ class FileAnnotation(Annotation):
     def _open_file(cls, owner: Annotations, image: Any, file: StoredFile) -> Any:
         path, data, revision = file
         try:
-            name = os.path.basename(path).removesuffix(cls.file_ending)
+            name = unquote(os.path.basename(path).removesuffix(cls.file_ending))
             made = cls.make(owner, image, name, data.decode())
         except (ValueError, KeyError) as error:
             text = f"{path}: {error_text(error)}"
@@ -342,7 +344,7 @@ class FileAnnotation(Annotation):
         ValueError
             Where no file can have the name.
         """
-        stem = NO_FILE_NAME.sub("_", self.name)
+        stem = NO_FILE_NAME.sub(lambda found: f"%{ord(found[0]):02X}", self.name)
         problem = name_problem(stem)
         if problem:
             raise ValueError(f"{problem} Rename the layer.")
@@ -440,6 +442,8 @@ def _write_file(
     if not is_written or (after and Path(path).read_bytes() != data):
         msg = f"Another window or program has changed {path}."
         remedy = "Rename the layer to save it beside, or open the image again."
+        if before is None:
+            msg, remedy = f"There is {path} already.", "Rename the layer."
         raise ConflictError(msg, remedy=remedy)
     if older[0] and before is None and Revision.of_file(older[0]) == older[1]:
         remove_file(older[0])  # of the name before

@@ -17,6 +17,7 @@ from napari.layers import Points
 from typing_extensions import override
 
 from napari_ngff.metadata.units import unit_name
+from napari_ngff.store.hierarchy.location import POINTS_END
 from napari_ngff.viewer.annotations.file_annotation import (
     FileAnnotation,
     find_image_shown,
@@ -42,7 +43,7 @@ OPENED = f"{KEY}-points"
 class PointsAnnotation(FileAnnotation):
     """One layer of points on an image of ours."""
 
-    folder_ending, file_ending, noun = ".points", ".csv", "point"
+    folder_ending, file_ending, noun = POINTS_END, ".csv", "point"
 
     def __init__(
         self, owner: Annotations, node: Node, layer: Layer, image: Layer
@@ -90,16 +91,18 @@ class PointsAnnotation(FileAnnotation):
         count = points.shape[1]
         viewer = owner.viewer
         active = viewer.layers.selection.active
+        # Of the voxels of the image, so that sliders go on by its planes.
+        scale, translate = image.scale[-count:], image.translate[-count:]
         layer = Points(
-            points,
+            (points - translate) / scale,
             features=features,
             name=name,
+            scale=scale,
+            translate=translate,
             affine=_common(image.affine.affine_matrix, count),
             units=image.units[-count:],
             axis_labels=image.axis_labels[-count:],
             metadata={OPENED: name},
-            # As napari's button: ten pixels.
-            size=10 * image.scale[-1],
         )
         node = image_node(image)
         assert node is not None
