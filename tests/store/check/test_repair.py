@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -278,6 +279,23 @@ def test_interpolated_labels_are_made_again(sample, version):
         replaced.delete_old()
     names = {f.name for f in (path / "labels/cells").iterdir() if f.is_dir()}
     assert names == {"0", "1", "2"}
+
+
+@pytest.mark.parametrize("version", ["0.4", "0.5"])
+def test_documents_are_on_the_disk_before_the_old_level_goes(
+    sample, version, monkeypatch
+):
+    path, flushed, fsync = sample("image", version), set(), os.fsync
+    interpolate(path)
+
+    def note_file(handle):
+        flushed.add(os.fstat(handle).st_ino)
+        fsync(handle)
+
+    monkeypatch.setattr("napari_ngff.store.write.fsync.os.fsync", note_file)
+    for done in repair_problems(open_node(path), "label-levels-interpolated"):
+        files = [file for file in Path(done.path).rglob("*") if file.is_file()]
+        assert [f.name for f in files if f.stat().st_ino not in flushed] == []
 
 
 def corners_of(path):

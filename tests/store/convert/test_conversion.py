@@ -125,6 +125,7 @@ def test_what_is_unknown_is_kept(sources, tmp_path) -> None:
     document["multiscales"][0]["datasets"][0]["hers"] = True
     document["omero"]["channels"][0]["lamp"] = {"power": 3}
     (source / ".zattrs").write_text(json.dumps(document))
+    (source / "0" / ".zattrs").touch()
     tables = source / "tables" / "rois"
     tables.mkdir(parents=True)
     (tables / ".zgroup").write_text('{"zarr_format": 2}')

@@ -97,6 +97,7 @@ def test_what_is_there_is_not_replaced_unasked(tmp_path):
 def test_a_folder_that_is_no_zarr_is_never_replaced(tmp_path):
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / "thesis.txt").write_text("years")
+    (tmp_path / "work" / ".zattrs").write_text("{}")
     with pytest.raises(FileExistsError, match="not a zarr"):
         write(tmp_path / "work", overwrite=True)
     assert (tmp_path / "work" / "thesis.txt").read_text() == "years"

@@ -234,7 +234,7 @@ def convert_array(
     )
     name, text = new.make_document(V0_4 if zarr_format == 2 else V0_5)
     made = {name: text}
-    extra = document.get("attributes") or parse_json(documents.get(".zattrs", b"{}"))
+    extra = document.get("attributes") or parse_json(documents.get(".zattrs") or b"{}")
     if zarr_format == 3:
         made[name] = dump_document(parse_json(text) | {"attributes": extra})
     elif extra:

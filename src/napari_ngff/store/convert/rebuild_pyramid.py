@@ -43,7 +43,7 @@ from napari_ngff.store.pyramids.level_reduction import method_named
 from napari_ngff.store.pyramids.pyramid_writer import PyramidPlan, place_coarse_level
 from napari_ngff.store.sources.folder_source import FolderSource, local_folder
 from napari_ngff.store.write.begin import begin_transaction
-from napari_ngff.store.write.new_objects import put_object
+from napari_ngff.store.write.new_objects import flush_objects, put_object
 from napari_ngff.store.write.transaction import replace_unchanged
 
 if TYPE_CHECKING:
@@ -163,8 +163,11 @@ class ReplacedLevel:
             for path in self.shared:
                 array = open_array(self.transaction.source, path, zarr_format)
                 revisions |= ArrayWriter(array, self.transaction).list_revisions()
-            for name, data in self.documents.items():
-                put_object(folder.root, join_key(tree.key, name), (data,))
+            made = {join_key(tree.key, name): d for name, d in self.documents.items()}
+            for key, data in made.items():
+                put_object(folder.root, key, (data,))
+            # As the chunks: the old level goes once the new one is in its place.
+            flush_objects(folder.root, [*made])
             new = open_array(folder, tree.key, zarr_format)
             if not new.direct:
                 raise UnsupportedError(

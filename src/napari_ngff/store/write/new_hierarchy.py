@@ -148,7 +148,9 @@ def require_room(target: Path, overwrite: bool) -> None:
         return
     if not overwrite:
         raise TargetExistsError(target)
-    # A folder of other files is never replaced, whatever the caller allows.
-    if target.is_dir() and not any((target / name).exists() for name in NODE_DOCUMENTS):
+    # A folder of other files is never replaced, whatever the caller allows. Attributes
+    # alone make no zarr.
+    documents = (target / name for name in NODE_DOCUMENTS if name != ".zattrs")
+    if target.is_dir() and not any(document.exists() for document in documents):
         msg = f"{target} is a folder, but not a zarr: it stays unchanged."
         raise FileExistsError(msg)
