@@ -9,8 +9,13 @@ import zarr
 from napari_ngff.labels.edits import Edit
 from napari_ngff.labels.shapes import Stroke
 from napari_ngff.store.arrays.boxes import box_of, cells_in, whole_box
-from napari_ngff.viewer.streaming.label_stream import LabelStream, drawn_box
-from napari_ngff.viewer.streaming.missing_parts import stored_parts
+from napari_ngff.viewer.painting.paint import OMEZarrLabels
+from napari_ngff.viewer.streaming.label_stream import (
+    LabelStream,
+    drawn_box,
+    stream_canvas,
+)
+from napari_ngff.viewer.streaming.missing_parts import drawn_parts, stored_parts
 from napari_ngff.viewer.streaming.streamed_view import StreamedView
 from saving import open_canvas, open_writer
 
@@ -63,6 +68,18 @@ def test_a_lost_chunk_is_found_where_it_is_drawn(canvas):
         ((array, stored),) = stored_parts(level.below, area)
         assert array is level.array
         assert drawn_box(level, stored) == area
+
+
+def test_lost_chunks_are_those_of_what_is_drawn(canvas):
+    stream_canvas(canvas)
+    stream, layer = canvas.drawn, OMEZarrLabels(canvas)
+    level = stream._level_of(0)
+    box = tuple((size // 2, size) for size in level.shape)
+    stream.get_view(level, 0, box)
+    ((array, part),) = drawn_parts(layer)
+    # Each voxel has another value.
+    drawn = level.read_stored(box, pytest.fail)
+    assert np.array_equal(np.unique(array.read(part)), np.unique(drawn))
 
 
 def test_below_saved_edits_are_the_labels_of_the_file_or_of_before(tmp_path):

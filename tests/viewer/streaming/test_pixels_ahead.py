@@ -1,5 +1,8 @@
 """Which chunks are read before they are looked at."""
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 import zarr
@@ -7,8 +10,10 @@ import zarr
 from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.pyramids.pyramid import LevelSource
 from napari_ngff.store.sources.folder_source import FolderSource
+from napari_ngff.viewer.streaming.label_stream import LabelStream
 from napari_ngff.viewer.streaming.pixels_ahead import AheadReader, list_chunks_ahead
 from napari_ngff.viewer.streaming.streamed_view import StreamedView
+from saving import open_canvas
 
 PLANES = frozenset({0, 1})
 """Time and depth; not channels."""
@@ -80,6 +85,22 @@ def test_no_chunk_is_asked_for_twice_and_none_while_the_screen_waits(
     assert len(asked) == len(set(asked)) == 3 * 16
     reader.read_around(resting)
     assert len(asked) == 3 * 16
+
+
+def test_what_was_read_ahead_is_not_kept(tmp_path):
+    zarr.create_array(tmp_path / "0", data=np.ones((20, 30), "uint32"), chunks=(8, 8))
+    reader = AheadReader(lambda: False)
+
+    def read_around_labels():
+        canvas = open_canvas(tmp_path, 1, (0, 1))
+        level = LabelStream(canvas)._level_of(0)
+        reader.read_around(Resting(StreamedView(level, 0, ((0, 8), (0, 8)))))
+        assert level.cached_chunk((0, 1)) is not None
+        return weakref.ref(level.array)
+
+    array = read_around_labels()
+    gc.collect()
+    assert array() is None
 
 
 def test_where_chunks_hold_several_planes_the_next_chunk_is_read(tmp_path):

@@ -178,7 +178,9 @@ def drawn_parts(layer: Layer) -> Iterator[ArrayPart]:
         yield from stored_parts(source_of(layer, place.level), place.box)
     elif stream is not None:
         for view in screen_views(layer, stream):
-            yield view.level.array, view.box
+            # Labels are drawn in other axes than those of their array.
+            below = getattr(view.level, "below", view.level)
+            yield from stored_parts(below, view.box)
     elif canvas is not None:
         part = slicing_of(layer).screen_part()
         if part is not None:

@@ -119,7 +119,8 @@ class AheadReader:
             if self._is_busy() or self._waiting:
                 return
             level = chunk.level
-            key = level.token, chunk.cell
+            # Not the token of the level, which may hold the level itself.
+            key = level.array.token, chunk.cell
             if key in self._tried or level.cached_chunk(chunk.cell) is not None:
                 continue
             left -= math.prod(level.chunks) * level.dtype.itemsize
