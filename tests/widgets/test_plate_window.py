@@ -46,7 +46,7 @@ def browser(viewer, root):
 def settled(viewer, browser):
     """Wait until all that is in view has arrived."""
     stream = browser._stream
-    until(lambda: not stream._running and not stream._wanted)
+    until(lambda: not stream.is_busy and not stream._wanted)
 
 
 def go(browser, action):
@@ -144,7 +144,7 @@ def test_code_gets_whole_wells_while_they_come_in(viewer, root, monkeypatch):
     browser = session_of(viewer).browser
     stream = browser._stream
     layer, labels = viewer.layers[0], viewer.layers[-1]
-    assert stream._running  # nothing was drawn yet
+    assert stream.is_busy  # nothing was drawn yet
     at_once = [np.asarray(one.data[-1]) for one in (layer, labels)]
     assert np.count_nonzero(at_once[0]) > 0.99 * at_once[0].size
     assert np.count_nonzero(np.asarray(layer.data[0])) > 0.99 * layer.data[0].size

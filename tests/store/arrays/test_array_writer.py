@@ -22,6 +22,7 @@ from napari_ngff.errors import (
 from napari_ngff.store.arrays.array_writer import ArrayWriter
 from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.sources.folder_source import FolderSource
+from napari_ngff.store.write import replace_file
 from napari_ngff.store.write.begin import begin_transaction
 from napari_ngff.store.write.folder_transaction import FolderTransaction
 from napari_ngff.store.write.replace_file import write_aside
@@ -277,7 +278,7 @@ def test_failure_leaves_the_old_object_and_can_be_made_good(tmp_path, monkeypatc
     transaction.remove_below("nothing")
     monkeypatch.undo()
     assert (tmp_path / "deep/er/object").read_bytes() == b"old"
-    monkeypatch.setattr(os, "write", full)
+    monkeypatch.setattr(replace_file, "write_whole", full)
     with pytest.raises(OSError, match="No space left"):
         transaction.put("deep/er/other", b"new")
     monkeypatch.undo()
