@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pandas as pd
 import pytest
 import zarr
@@ -22,7 +24,8 @@ from napari_ngff.viewer.annotations.table_annotation import list_tables
 from napari_ngff.viewer.browsing.table_offers import MeasureScope
 from napari_ngff.viewer.samples import write_image
 from napari_ngff.viewer.session import session_of
-from napari_ngff.widgets.annotate.measure_form import KEPT, TITLE
+from napari_ngff.widgets.annotate import measure_form
+from napari_ngff.widgets.annotate.measure_form import KEPT, LEFT, TITLE
 from napari_ngff.widgets.browser.host import browser_of
 from napari_ngff.widgets.dialogs import CANCEL, DISCARD, KEEP, SAVE
 from napari_ngff.widgets.form_dialog import shown_form
@@ -303,6 +306,45 @@ def plate(viewer, tmp_path):
     dock = browser_of(viewer)
     until(lambda: bool(dock.tables.tables().labels))
     return dock
+
+
+def show_labels(viewer, well):
+    """Show a field, and select its labels."""
+    browser = session_of(viewer).browser
+    browser.show_field(well, "0")
+    until(lambda: browser.position is not None and browser.position.well == well)
+    viewer.layers.selection.active = viewer.layers["nuclei"]
+    pump(100)
+    return viewer.layers["nuclei"]
+
+
+def test_what_was_measured_is_not_given_to_the_next_field(
+    viewer, plate, monkeypatch, tmp_path
+):
+    gate = threading.Event()
+    begin = measure_form.measure_saved
+    monkeypatch.setattr(
+        measure_form, "measure_saved", lambda *asked: gate.wait(9) and begin(*asked)
+    )
+    layer = show_labels(viewer, "A/1")
+    measure_labels(viewer)
+    form = shown_form(viewer, TITLE)
+    form.button.native.click()
+    assert show_labels(viewer, "A/2") is layer
+    gate.set()
+    until(lambda: not form.progress.visible)
+    assert form.status.value == LEFT
+    assert "voxels" not in layer.features
+    assert not list_tables(session_of(viewer).annotations)
+    form.button.native.click()
+    until(lambda: form.save_button.enabled and not form.progress.visible)
+    form.save_table(str(tmp_path / "A2.csv"))
+    until(lambda: form.status.value.startswith("Saved in"))
+    assert form.save_button.enabled, "it may be saved once more"
+    assert show_labels(viewer, "A/1") is layer
+    assert not form.save_button.enabled
+    assert form.status.value == ""
+    form.native.window().close()
 
 
 def test_a_field_is_left_with_its_table_after_a_question(viewer, plate):

@@ -16,6 +16,7 @@ from napari_ngff.viewer.annotations.table_annotation import (
     list_tables,
     outdated_note,
 )
+from napari_ngff.viewer.layers.label_owners import image_address
 from napari_ngff.viewer.painting.layer_measuring import (
     is_measurable,
     join_features,
@@ -32,15 +33,19 @@ from napari_ngff.widgets.form_dialog import FormDialog, shown_form
 from napari_ngff.widgets.theme_look import ThemeFollower, wrap_label
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from napari.components import ViewerModel
     from napari.layers import Labels
     from napari.viewer import Viewer
 
     from napari_ngff.plate.tables.measure_labels import MeasureResult
     from napari_ngff.plate.tables.table import WellTable
+    from napari_ngff.viewer.services.latest_task import TaskTurn
 
 TITLE = "Measure labels"
 NO_LABELS = "There are no labels of an OME-Zarr."
+LEFT = "Nothing is kept: the labels were left meanwhile."
 KEPT = "Save table… keeps them; Ctrl+S does not."
 
 
@@ -51,8 +56,9 @@ class MeasureForm(Container):  # type: ignore[type-arg]
         self._viewer = viewer
         self._annotations = session_of(viewer).annotations
         self._task = LatestTask(self._is_alive, self._show_progress)
-        self._last: list[TableAnnotation] = []
-        self._note = ""
+        # The address of the image that was measured last, and its table.
+        self._last: tuple[str, TableAnnotation] | None = None
+        self._note = self._image = ""
         self.layer = ComboBox(label="Labels", choices=self._list_layers)
         self.button = PushButton(text="Measure")
         self.progress = ProgressBar(visible=False)
@@ -99,8 +105,10 @@ class MeasureForm(Container):  # type: ignore[type-arg]
             )
 
     def _on_painted(self) -> None:
-        # The result of measuring stays as long as it is that of all strokes.
-        if self._age() or self.status.value == self._note:
+        # The result of measuring stays as long as it is that of all strokes in what
+        # the labels show.
+        is_left = self._image != _shown_image(self.layer.value)
+        if is_left or self._age() or self.status.value == self._note:
             self._show_note()
 
     def _age(self) -> str:
@@ -110,6 +118,7 @@ class MeasureForm(Container):  # type: ignore[type-arg]
 
     def _show_note(self, _: Any = None) -> None:
         layer = self.layer.value
+        self._image = _shown_image(layer)
         self._note = unsaved_note(layer) if layer is not None else ""
         self._note = outdated_note(self._age()) or self._note
         self.status.value = self._note
@@ -129,18 +138,34 @@ class MeasureForm(Container):  # type: ignore[type-arg]
         if saver is not None:
             labels, owner = saver.journal.subject, self._annotations
             measured = MeasuredLabels(owner, labels.name, [labels.image])
-        self._show_busy(True)
-        self._task.start(
+        self._start(
             lambda turn: measure_saved(nodes, turn.report_progress),
+            layer,
             partial(self._on_measured, layer, measured, self._note),
-            self._end_task,
         )
+
+    def _start(
+        self, work: Callable[[TaskTurn], Any], layer: Labels, done: Callable[[Any], Any]
+    ) -> None:
+        """Do work for what a layer shows; its result is not for another field."""
+        image = _shown_image(layer)
+
+        def take(result: Any) -> None:
+            if layer in self._viewer.layers and _shown_image(layer) == image:
+                done(result)
+            else:
+                self._end_task(LEFT)
+
+        self._show_busy(True)
+        self._task.start(work, take, self._end_task)
 
     def measured_table(self) -> TableAnnotation | None:
         """Return the table of the chosen labels; None before there is one."""
         layer = self.layer.value
         # Another form may have measured it; this one may have saved it already.
-        kept = [*list_tables(self._annotations), *self._last]
+        kept = list_tables(self._annotations)
+        if self._last is not None and self._last[0] == _shown_image(layer):
+            kept.append(self._last[1])
         shown = [] if layer is None else [layer]
         return next((table for table in kept if table.goes_with(shown)), None)
 
@@ -152,14 +177,13 @@ class MeasureForm(Container):  # type: ignore[type-arg]
         result: MeasureResult,
     ) -> None:
         """Show the result, with what was not measured."""
-        if layer in self._viewer.layers:
-            place = image_title(self._annotations, layer)
-            table = make_table(result.frame, "measured", {WELL: ""})
-            join_features(layer, table)
-            # The window asks about the table before its labels go away.
-            owner, name = self._annotations, layer.name
-            kept = TableAnnotation(owner, name, place, table, measured, layer=layer)
-            self._last = [kept]
+        place = image_title(self._annotations, layer)
+        table = make_table(result.frame, "measured", {WELL: ""})
+        join_features(layer, table)
+        # The window asks about the table before its labels go away.
+        owner, name = self._annotations, layer.name
+        kept = TableAnnotation(owner, name, place, table, measured, layer=layer)
+        self._last = _shown_image(layer), kept
         text = f"Measured {result.rows_text}, as features of the layer."
         self._end_task(" ".join(filter(None, (text, result.size_note, KEPT, note))))
         # Enter now saves the table instead of measuring again.
@@ -197,9 +221,9 @@ class MeasureForm(Container):  # type: ignore[type-arg]
         if self.layer.value is None:
             self.status.value = NO_LABELS
         elif path := ask_table_to_load(self.native):
-            self._show_busy(True)
-            done = partial(self._on_loaded, self.layer.value)
-            self._task.start(lambda _: read_objects(path), done, self._end_task)
+            layer = self.layer.value
+            done = partial(self._on_loaded, layer)
+            self._start(lambda _: read_objects(path), layer, done)
 
     def _on_loaded(self, layer: Labels, table: WellTable) -> None:
         join_features(layer, table)
@@ -226,6 +250,11 @@ class MeasureForm(Container):  # type: ignore[type-arg]
 
     def _is_alive(self) -> bool:
         return bool(isalive(self.native))  # type: ignore[no-untyped-call]
+
+
+def _shown_image(layer: Labels | None) -> str:
+    """Return the address of the image of the labels that a layer shows now."""
+    return "" if layer is None else image_address(layer)
 
 
 def show_measure_form(viewer: Viewer) -> MeasureForm:
