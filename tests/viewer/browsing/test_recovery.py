@@ -665,6 +665,52 @@ def test_of_several_fields_one_is_restored_and_the_rest_when_one_comes_there(
     leave(viewer)
 
 
+@pytest.mark.parametrize("saved", [False, True])
+@pytest.mark.parametrize("step", ["open_saved", "_try_to_open"])
+def test_edits_whose_field_is_left_while_they_are_read_go_into_no_other(
+    plate, user, reported, monkeypatch, step, saved
+):
+    pixels = painted_new(opened(plate / "A/1/0", monkeypatch))
+    if saved:
+        user.answer = RESTORE
+        viewer = opened(plate / "A/1/0", monkeypatch)
+        assert viewer.layers["mitosis"].saver.save_now()
+        pixels = paint(viewer.layers["mitosis"], 5)
+        leave(viewer)
+        user.answer = LATER
+    viewer = opened(plate, monkeypatch)
+    browser = session_of(viewer).browser
+    browser.show_field("A/1", "0")
+    idle()
+    if saved and step == "open_saved":
+        viewer.layers.remove(viewer.layers["mitosis"])
+    reported.clear()
+    read = getattr(recovery, step)
+
+    def read_and_leave(*asked):
+        monkeypatch.setattr(recovery, step, read)
+        found = read(*asked)
+        browser.show_field("A/2", "0")
+        idle()
+        return found
+
+    monkeypatch.setattr(recovery, step, read_and_leave)
+    user.answer = RESTORE
+    session_of(viewer).recovery.offer_again()
+    idle()
+    assert browser.position.well == "A/2"
+    for layer in viewer.layers:
+        assert "A/1/0" not in str(layer.metadata)
+        assert not getattr(layer, "unsaved", False)
+    (text,) = reported
+    assert text.startswith("Not restored: mitosis.\nKept: 2 edits of 'mitosis'.")
+    assert text.endswith(recovery.GONE)
+    browser.show_field("A/1", "0")
+    idle()
+    assert (np.asarray(viewer.layers["mitosis"].data[0]) == pixels).all()
+    leave(viewer)
+
+
 def older(folder, shape=None):
     """Make a journal as older versions wrote them."""
     path = folder / "edits.jsonl"

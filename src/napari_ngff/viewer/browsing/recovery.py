@@ -69,6 +69,8 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.saving.layer_saver import LayerSaver
 
 
+GONE = "Its image was left meanwhile."
+
 LAST_BLOCK = 5.0
 """Seconds in which a save that was stopped can write its last block."""
 
@@ -383,7 +385,7 @@ class EditRecovery:
         # Their layer may have been removed: they are still in the file then.
         Window.current.run_work(
             partial(open_saved, origin_of(image), kept),
-            lambda opened: self._restore_opened(image, kept, opened),
+            partial(self._restore_opened, kept),
             partial(self._report_failure, kept),
         )
         return True
@@ -414,9 +416,18 @@ class EditRecovery:
             f"{count_edits(kept)}. Press Ctrl+S to save."
         )
 
-    def _restore_opened(self, image: Image, kept: KeptEdits, opened: Any) -> None:
+    def _is_left(self, kept: KeptEdits) -> bool:
+        """Return whether another image is shown since edits were to be restored."""
+        if find_labels(self._viewer, kept) is not None:
+            return False
+        return find_image(self._viewer, kept) is None or self._is_beside(kept)
+
+    def _restore_opened(self, kept: KeptEdits, opened: Any) -> None:
         """Restore edits into labels that were read from the file, or into new ones."""
         self._restoring.discard(kept.folder)
+        image = find_image(self._viewer, kept)
+        if image is None or self._is_left(kept):
+            opened = ValueError(GONE)
         if isinstance(opened, Exception):
             self._report_failure(kept, opened)
             return
@@ -470,6 +481,10 @@ class EditRecovery:
             show_warning(TAKEN.format(kept.name))
             return
         journal, drawn = opened
+        if self._is_left(kept):
+            journal.close()
+            self._report_failure(kept, ValueError(GONE))
+            return
         try:
             with calling_all_listeners(call_guarded):
                 target.saver.take_over(journal, drawn)
