@@ -189,6 +189,16 @@ def test_dates_have_an_order(test, wells, zone, fraction):
     assert "".join(well[-1] for well in kept) == wells
 
 
+@pytest.mark.parametrize("zones", [("Z", "+00:00", "+00"), ("+01", "+01:00", "+0100")])
+@pytest.mark.parametrize("test", ["= 2026-11-22T10:00", "<= 2026-11-22T10:00{}"])
+def test_time_zones_are_one_however_they_are_written(zones, test):
+    days = [f"2026-11-22T10:00{zone}" for zone in zones]
+    found = table(well=["A1", "A2", "A3"], day=days)
+    for zone in zones:
+        _, conditions = parse_filter(f"day {test.format(zone)}", found.columns)
+        assert len(found.rows_where(conditions)) == 3
+
+
 def test_days_of_files(tmp_path):
     frame = pd.DataFrame(
         {"well": ["A1", "A2", "A3"], "day": ["2026-11-21", "2026-11-22", "2026-12-01"]}

@@ -203,10 +203,12 @@ def _read_dates(texts: Any, value: str) -> Any:
     if not all(matches):
         return None
     *zones, zone = (match[4] for match in matches if match)
-    # A value without a time zone is in that of the column.
-    if len({*zones, zone} if zone else {*zones}) > 1:
-        return None
     try:
+        # A value without a time zone is in that of the column. "Z" is "+00:00".
+        stated = {*zones, zone} if zone else {*zones}
+        times = [f"1970-01-01T00:00{text or ''}" for text in stated]
+        if len({pd.Timestamp(time.upper()).utcoffset() for time in times}) > 1:
+            return None
         dates = pd.to_datetime(texts.str.upper(), format="ISO8601").dt.tz_localize(None)
         date = pd.Timestamp(value.upper()).tz_localize(None)
     except ValueError:  # such as the 30th of February
