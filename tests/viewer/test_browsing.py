@@ -396,7 +396,7 @@ def test_edits_are_settled_before_their_field_goes(root, viewer, monkeypatch):
     browser.show_field("A/1")
     labels = viewer.layers["cells"]
     labels.selected_label, labels.brush_size, labels.opacity = 77, 5, 0.3
-    labels.mode = "paint"
+    viewer.layers.selection.active, labels.mode = labels, "paint"
     labels.paint((4, 4), 77)
     asked = []
     monkeypatch.setattr(settings, "saves_when_moving_on", lambda: False)

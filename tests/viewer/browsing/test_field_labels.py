@@ -18,7 +18,7 @@ from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.painting.paint import OMEZarrLabels, save_labels
 from napari_ngff.viewer.services import settings
 from napari_ngff.viewer.services.window import Window
-from napari_ngff.viewer.session import session_of
+from napari_ngff.viewer.session import begin_annotation, session_of
 from plates import write_plate
 
 WELLS = ["A/1", "A/2", "B/1"]
@@ -410,3 +410,42 @@ def test_locked_labels_are_locked_in_all_fields(viewer, root, name, wells):
     found = {str(r.message).partition("\n")[0] for r in notification_manager.records}
     assert "Not painted: the labels are locked." in found
     notification_manager.records.clear()
+
+
+def is_armed(viewer):
+    """Return whether a click on the canvas would paint labels."""
+    active = viewer.layers.selection.active
+    return isinstance(active, OMEZarrLabels) and active.mode == "paint"
+
+
+@pytest.mark.parametrize("is_round", [False, True])
+@pytest.mark.parametrize("in_file", [False, True])
+@pytest.mark.parametrize("kind", ["empty points", "points", "shapes", "image"])
+def test_labels_that_nobody_selected_have_no_brush(
+    viewer, root, browser, kind, in_file, is_round
+):
+    annotation = begin_annotation(viewer, "nuclei") if is_round else None
+    layer = viewer.layers["nuclei"] if is_round else add_labels(viewer)
+    paint(layer, 5)
+    for field in ("1", "0") if in_file else ():
+        browser.show_field("A/1", field)
+        paint(layer, 5)
+        layer.saver.save_now()
+    assert is_armed(viewer)
+    if kind == "image":
+        viewer.layers.selection.active = viewer.layers[0]
+    else:
+        data = [[0] * (layer.ndim - 2) + [y, 9] for y in (9, 12)]
+        add = viewer.add_shapes if kind == "shapes" else viewer.add_points
+        extra = add(None if kind == "empty points" else data, ndim=layer.ndim)
+        viewer.layers.selection.active = extra
+    for field in "1", "0", "1":
+        browser.show_field("A/1", field)
+        assert viewer.layers.selection.active is not None
+        assert not is_armed(viewer)
+    layer = viewer.layers["nuclei"]
+    viewer.layers.selection.active, layer.mode = layer, "paint"
+    browser.show_field("A/1", "0")
+    assert is_armed(viewer)
+    if annotation is not None:
+        annotation.close()

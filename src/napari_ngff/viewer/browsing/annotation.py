@@ -72,6 +72,7 @@ class AnnotationRound:
         self.states.read_states()
         self.states.show_labels(name)
         self._closed = False
+        self._has_begun = False  # on a field, since the last overview
         self.states.changed.connect(self.changed.emit)
         browser.position_changed.connect(self._arrive_at_field)
         for key, state in STATE_KEYS.items():
@@ -214,24 +215,34 @@ class AnnotationRound:
         self.browser.show_field(position.well, position.field)
 
     def _arrive_at_field(self, position: Position | None) -> None:
-        """Select the labels of the field, or make them, and take the brush."""
-        viewer = self.browser.layers.viewer
+        """Find the labels of the field, or make them, select them and take the brush.
+
+        Where the user had another layer in hand in the field before, no layer is
+        selected.
+        """
+        layers = self.browser.layers
+        selection = layers.viewer.layers.selection
         # Without a name the fields that were begun before are still being read.
         if position is None or not self.name:
+            self._has_begun = False
             self.changed.emit()
             return
+        active: Any = selection.active
+        is_other = label_name(active) not in (None, self.name)
+        # The user may correct other labels than those of the round, or add points.
+        is_elsewhere = is_other and getattr(active, "mode", None) in PAINTING
+        is_elsewhere |= self._has_begun and layers.slots.labels_left is None
+        self._has_begun = True
         # In memory: nothing is written in a field before somebody paints there.
-        layer = self.layer or self._make_labels(viewer)
+        layer = self.layer or self._make_labels(layers.viewer)
         if layer is not None:
             if not layer.visible:  # else napari would put the tool away
                 layer.visible = True
-            # Those of others stay as they are: the user may have a tool in hand there,
-            # or correct other labels than those of the round.
-            active: Any = viewer.layers.selection.active
-            is_other = label_name(active) not in (None, self.name)
-            has_tool = is_other and getattr(active, "mode", None) in PAINTING
-            if not are_of_others(layer) and not has_tool:
-                viewer.layers.selection.active = layer
+            # Those of others stay as they are: the user may have a tool in hand there.
+            if is_elsewhere:
+                selection.active = active
+            elif not are_of_others(layer):
+                selection.active = layer
                 if layer.editable and layer.mode not in PAINTING:
                     layer.mode = "paint"
             self._add_classes(layer)

@@ -12,9 +12,12 @@ from napari.utils.notifications import show_warning
 from napari_ngff.plate.mosaic_level import MosaicLevel
 from napari_ngff.viewer.browsing.field_labels import label_name, labels_in_use
 from napari_ngff.viewer.browsing.layer_swap import (
+    COVERING,
     apply_look,
+    is_overview,
     look_of,
     make_empty_channel,
+    put_away_tools,
     select_same_class,
     swap_layer,
 )
@@ -27,10 +30,8 @@ from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.painting.painted_layers import as_layer
 from napari_ngff.viewer.plans.layer_plan import (
     KEY,
-    is_joined,
     layer_kind,
     levels_in,
-    origin_in,
     origin_of,
     picture_of,
 )
@@ -70,9 +71,6 @@ OF_OTHERS = (
     " To change them, select their layer and choose a tool."
 )
 
-COVERING = ("opaque", "translucent", "translucent_no_depth")
-"""Blending of images under which others are not seen."""
-
 
 class LayerSlots:
     """The layers of one browser by slot."""
@@ -86,6 +84,9 @@ class LayerSlots:
         self._in_use: dict[Slot, LabelsInUse] = {}
         # Names of labels of others on which the user has worked, or taken a tool.
         self._chosen: set[str | None] = set()
+        # Name of those selected in the field before; None where another layer was.
+        self.labels_left: str | None = None
+        self._stands_in = False  # an image was selected in place of labels of others
         self._visible: dict[tuple[Slot, bool], bool] = {}  # also by "is an overview"
         self._groups: tuple[Position, ...] = ()
         self._order: tuple[Slot, ...] = ()  # of what is shown, from the lowest layer
@@ -234,7 +235,11 @@ class LayerSlots:
         """
         current = self.current_layers(viewer)
         others = {slot for slot, layer in current.items() if are_of_others(layer)}
-        was_active = viewer.layers.selection.active in current.values()
+        active = viewer.layers.selection.active
+        was_active = active in current.values()
+        self._stands_in &= active is not None and layer_kind(active) == "image"
+        if not self._stands_in:
+            self.labels_left = label_name(active)
         return self._hold_strokes(
             [x for x in current.values() if isinstance(x, OMEZarrLabels)],
             self._exchange_layers(viewer, prepared, current, was_active),
@@ -303,7 +308,10 @@ class LayerSlots:
         self, viewer: ViewerModel, others: Collection[Slot], was_active: bool
     ) -> None:
         """Choose the selected layer, and tools, among those of a field."""
+        in_use = self._in_use.items() if was_active else ()
+        kept = {slot for slot, labels in in_use if labels.is_active}
         call_all(
+            partial(put_away_tools, self._layers, kept),
             partial(self._put_away_others, viewer, others),
             partial(self._select_first_labels, viewer),
             partial(self._uncover_leading_image, viewer),
@@ -372,6 +380,7 @@ class LayerSlots:
             if slot not in before and viewer.layers.selection.active is layer:
                 images = (x for s, x in layers.items() if s[:2] == (0, "image"))
                 viewer.layers.selection.active = next(images, None)
+                self._stands_in = True
                 self._report_once(OF_OTHERS.format(shorten_name(layer.name)))
 
     def _select_first_labels(self, viewer: ViewerModel) -> None:
@@ -381,7 +390,9 @@ class LayerSlots:
         the user has selected instead stays.
         """
         layers = self.current_layers(viewer).values()
-        if self._has_selected or any(is_overview(x.metadata) for x in layers):
+        # Of labels in use, the user has selected the layer, or another one instead.
+        is_chosen = self._has_selected or self._in_use
+        if is_chosen or any(is_overview(x.metadata) for x in layers):
             return
         labels = [x for x in layers if isinstance(x, OMEZarrLabels) and x.visible]
         labels = [x for x in labels if not are_of_others(x)]
@@ -554,7 +565,7 @@ class LayerSlots:
             self._layers[slot] = new  # to be removed where this fails
             viewer.layers.insert(index, new)
             # As another acquisition: the user goes on with the layer in hand.
-            if active in self.current_layers(viewer).values() or are_of_others(new):
+            if active is not None or are_of_others(new):
                 viewer.layers.selection.discard(new)
                 viewer.layers.selection.active = active
         else:
@@ -586,10 +597,3 @@ class LayerSlots:
             return min(above)
         ours = [n for each, n in indices.items() if is_labels or each[1] == "image"]
         return max(ours) + 1 if ours else len(viewer.layers)
-
-
-def is_overview(metadata: Mapping[str, Any]) -> bool:
-    """Return whether a layer with these metadata shows many fields as one image."""
-    origin = origin_in(metadata)
-    image = origin.picture if origin is not None else None
-    return image is not None and is_joined(image)

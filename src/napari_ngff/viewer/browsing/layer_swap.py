@@ -7,9 +7,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from napari_ngff.store.arrays.lazy_array import ArrayWindow, BlankArray, LazyArray
+from napari_ngff.viewer.painting.brush import PAINTING
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.painting.painted_layers import exchange_labels
-from napari_ngff.viewer.plans.layer_plan import KEY, LayerOrigin, layer_kind, levels_in
+from napari_ngff.viewer.plans.layer_plan import (
+    KEY,
+    LayerOrigin,
+    is_joined,
+    layer_kind,
+    levels_in,
+    origin_in,
+)
 from napari_ngff.viewer.private.napari_layers import (
     hold_reactions,
     hold_refresh,
@@ -17,11 +25,12 @@ from napari_ngff.viewer.private.napari_layers import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from napari.layers import Layer
 
     from napari_ngff.viewer.browsing.field_labels import LabelsInUse
+    from napari_ngff.viewer.browsing.shown_fields import Slot
     from napari_ngff.viewer.painting.layer_classes import LayerClasses
     from napari_ngff.viewer.plans.layer_plan import LayerData
 
@@ -42,6 +51,9 @@ LOOK = (
 
 CONTRAST = ("contrast_limits_range", "contrast_limits", "colormap", "gamma")
 """Attributes that channels keep as well."""
+
+COVERING = ("opaque", "translucent", "translucent_no_depth")
+"""Blending of images under which others are not seen."""
 
 PLACEMENT = ("scale", "translate", "axis_labels", "units")
 
@@ -158,6 +170,18 @@ def apply_look(layer: Layer, look: dict[str, Any]) -> None:
         layer.take_brush(look["tool"])
 
 
+def put_away_tools(layers: Mapping[Slot, Layer], kept: Collection[Slot]) -> None:
+    """Take the tool off labels, except those that were selected in the field before.
+
+    Others may be selected in place of a layer that goes with that field, and the next
+    click would paint.
+    """
+    for slot, layer in layers.items():
+        armed = isinstance(layer, OMEZarrLabels) and layer.mode in PAINTING
+        if armed and slot not in kept:
+            layer.mode = "pan_zoom"
+
+
 def select_same_class(classes: LayerClasses, labels: LabelsInUse) -> None:
     """Paint with, and over, the same classes, whose labels may be others here."""
     value = labels.look.get("selected_label")
@@ -181,3 +205,10 @@ def _find_same_class(
     return [
         label_class.value for label_class in classes.items if label_class.name in names
     ]
+
+
+def is_overview(metadata: Mapping[str, Any]) -> bool:
+    """Return whether a layer with these metadata shows many fields as one image."""
+    origin = origin_in(metadata)
+    image = origin.picture if origin is not None else None
+    return image is not None and is_joined(image)

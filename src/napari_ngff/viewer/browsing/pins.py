@@ -13,7 +13,7 @@ import numpy as np
 
 from napari_ngff.errors import OMEZarrError, error_text
 from napari_ngff.viewer.browsing.camera import CameraView, fit_camera
-from napari_ngff.viewer.browsing.layer_slots import is_overview
+from napari_ngff.viewer.browsing.layer_swap import is_overview
 from napari_ngff.viewer.browsing.positions import Position
 from napari_ngff.viewer.browsing.preparation import prepare_layers
 from napari_ngff.viewer.browsing.shown_fields import ShownFields

@@ -157,14 +157,17 @@ class ShownLayers:
 
     def follow_layers(self) -> None:
         """Keep the layers of a field that is shown now, and show what lies on it."""
-        ours, viewer = self.by_slot().values(), self.viewer
+        ours, selection = self.by_slot().values(), self.viewer.layers.selection
         self.keep_layers(ours)
+        left = selection.active
         self._show_extras()
-        active = viewer.layers.selection.active
-        # Keys and tools act on the active layer, which must not be a hidden one.
+        active = selection.active
+        # Keys and tools act on the active layer, which must not be a hidden one, nor
+        # labels that nobody selected: napari selects any in place of points that go.
         visible = [x for x in ours if x.visible and not are_of_others(x)]
-        if visible and (active is None or not active.visible):
-            viewer.layers.selection.active = visible[-1]
+        visible.sort(key=lambda layer: layer_kind(layer) != "image")
+        if visible and (active is None or active is not left or not active.visible):
+            selection.active = visible[0]
 
     def _show_extras(self) -> None:
         """Show the layers of the user on the field on screen, and hide all others.
