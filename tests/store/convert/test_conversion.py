@@ -340,6 +340,19 @@ def stop_after(count: int):
     return progress
 
 
+def test_a_conversion_of_an_older_version_is_not_continued(sources, tmp_path) -> None:
+    made = tmp_path / "made.ome.zarr"
+    with pytest.raises(KeyboardInterrupt):
+        convert(sources["0.4"], made, progress=stop_after(6))
+    (partial,) = tmp_path.iterdir()
+    settings = json.loads((partial / "settings.json").read_text())
+    # Plans had other lines.
+    del settings["plan"]
+    (partial / "settings.json").write_text(json.dumps(settings))
+    with pytest.raises(ValueError, match="other settings"):
+        convert(sources["0.4"], made, resume=True)
+
+
 @pytest.mark.parametrize("asked", [{}, {"codec": "gzip"}], ids=["kept", "coded"])
 def test_a_stopped_conversion_is_continued(
     sources, tmp_path, monkeypatch, asked

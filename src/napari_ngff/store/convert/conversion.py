@@ -295,6 +295,8 @@ def convert_hierarchy(
     if not run.follows_links:
         node = without_links(node)
     settings = {
+        # Changed with the lines of plans: those of older versions are not continued.
+        "plan": 2,
         "source": str(node),
         "version": request.version,
         "storage": asdict(request.storage),
