@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from napari.components import ViewerModel
 
+    from napari_ngff.labels.canvas import Canvas
     from napari_ngff.store.arrays.boxes import Box
     from napari_ngff.viewer.painting.paint import OMEZarrLabels
 
@@ -187,13 +188,15 @@ class ObjectPage(QWidget):
         """Paint with an id that is not used."""
         layer = self._layer
         if layer is not None:
-            find = partial(find_new_id, layer, layer.canvas)
-            self._tasks.start_task("id", find, self._select_unused)
+            canvas = layer.canvas
+            find = partial(find_new_id, layer, canvas)
+            self._tasks.start_task("id", find, partial(self._select_unused, canvas))
 
-    def _select_unused(self, label: int | str) -> None:
+    def _select_unused(self, canvas: Canvas, label: int | str) -> None:
         if isinstance(label, str):
             self.reported.emit(label)
-        elif self._layer is not None:
+        # Another field may have an object with this id.
+        elif self._layer is not None and self._layer.canvas is canvas:
             self._layer.selected_label = label
 
     def goToNext(self) -> None:

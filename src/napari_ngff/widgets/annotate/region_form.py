@@ -8,6 +8,7 @@ from qtpy.QtCore import QSignalBlocker, QTimer, Signal  # type: ignore[attr-defi
 from qtpy.QtWidgets import QFormLayout, QLabel, QWidget
 
 from napari_ngff.viewer.bridge.handover import REGIONS, RegionHandover, list_sources
+from napari_ngff.viewer.layers.label_owners import image_address
 from napari_ngff.viewer.streaming.regions import level_shapes
 from napari_ngff.widgets.connections import connect_while_alive
 from napari_ngff.widgets.narrow_controls import choice_box
@@ -135,8 +136,11 @@ class RegionForm(QWidget):
         self, handover: RegionHandover, done: Callable[[Any], None]
     ) -> None:
         self.reported.emit(f"Reading {size_text(handover.nbytes)}…")
+        images = list(map(image_address, handover.layers))
 
         def hand_over(layers: Any) -> None:
+            if list(map(image_address, handover.layers)) != images:
+                layers = "another field was shown meanwhile."
             if isinstance(layers, str):
                 self.reported.emit(f"Not read: {layers}")
             else:

@@ -1,0 +1,83 @@
+"""What workers find in one field is not used in the next."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from mouse import pump, until
+from napari_ngff.plugin import use_workers
+from napari_ngff.viewer.bridge.handover import RegionHandover
+from napari_ngff.viewer.session import session_of
+from napari_ngff.widgets.annotate import object_page
+from napari_ngff.widgets.annotate.bridge_form import show_bridge_form
+from patience import PATIENCE
+from plates import write_plate
+
+
+@pytest.fixture
+def labels(viewer, tmp_path):
+    """Labels of the first of two fields, selected."""
+    use_workers()
+    path = write_plate(
+        tmp_path / "p.ome.zarr",
+        grid=(1, 2),
+        fields=1,
+        shape=(1, 32, 32),
+        labelled=lambda _: ("nuclei",),
+    )
+    viewer.open(str(path), plugin="napari-ngff")
+    show_field(viewer, "A/1")
+    viewer.layers.selection.active = viewer.layers["nuclei"]
+    pump()
+    return viewer.layers["nuclei"]
+
+
+def show_field(viewer, well):
+    browser = session_of(viewer).browser
+    browser.show_field(well, "0")
+    until(lambda: browser.position is not None and browser.position.well == well)
+
+
+@pytest.fixture
+def gate(monkeypatch):
+    """Lets workers go on that look at labels."""
+    opened = threading.Event()
+
+    def hold(owner, name):
+        work = getattr(owner, name)
+        monkeypatch.setattr(
+            owner, name, lambda *asked: opened.wait(PATIENCE) and work(*asked)
+        )
+
+    hold(RegionHandover, "read_region")
+    hold(object_page, "find_new_id")
+    return opened
+
+
+def test_a_region_is_of_one_field(viewer, labels, gate):
+    form, count = show_bridge_form(viewer), len(viewer.layers)
+    form.extractRegion()
+    show_field(viewer, "A/2")
+    gate.set()
+    until(lambda: form.status.text().startswith("Not read"))
+    assert len(viewer.layers) == count
+    form.extractRegion()
+    until(lambda: len(viewer.layers) > count)
+    form.window().close()
+
+
+def test_an_id_that_is_unused_in_one_field_is_not_chosen_in_the_next(
+    viewer, labels, gate
+):
+    _, dock = viewer.window.add_plugin_dock_widget("napari-ngff", "Annotate")
+    pump()
+    dock.objects.useUnusedId()
+    show_field(viewer, "A/2")
+    labels.selected_label = 2
+    gate.set()
+    pump(300)
+    assert labels.selected_label == 2
+    dock.objects.useUnusedId()
+    until(lambda: labels.selected_label > 2)
