@@ -256,11 +256,11 @@ class PreviewReader:
         node = read_node(Location(source, place.path), self._zarr_format)
         fields = node.metadata.well.fields if node.metadata.well else ()
         if not fields:
-            raise UnsupportedError(f"{node} lists no fields.")
+            raise NodeNotFoundError(f"{node} lists no fields.")
         run = place.acquisition
         paths = [f.path for f in fields if run is None or f.acquisition == run]
         if not paths:
-            raise UnsupportedError(f"{node} has no field of this acquisition.")
+            raise NodeNotFoundError(f"{node} has no field of this acquisition.")
         return paths[0]
 
     def _read_pixels(
