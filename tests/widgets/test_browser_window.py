@@ -29,6 +29,7 @@ pytestmark = pytest.mark.slow
 
 LEFT = Qt.MouseButton.LeftButton
 SHIFT = Qt.KeyboardModifier.ShiftModifier
+CTRL = Qt.KeyboardModifier.ControlModifier
 PLAIN = Qt.KeyboardModifier.NoModifier
 
 
@@ -243,7 +244,15 @@ def test_shift_pins(viewer, dock):
     until(lambda: len(viewer.layers) == count)
 
 
-@pytest.mark.long
+def choose_acquisition(controls, number, modifiers=PLAIN):
+    """Click a row of the menu of acquisitions."""
+    menu = controls.menu
+    menu.popup(controls.acquisitions.mapToGlobal(controls.acquisitions.rect().center()))
+    until(menu.isVisible)
+    where = menu.actionGeometry(menu.actions()[number]).center()
+    QTest.mouseClick(menu, LEFT, modifiers, where)
+
+
 def test_acquisitions_are_chosen(viewer, tmp_path):
     where = write_plate(
         tmp_path / "runs.ome.zarr", grid=(2, 2), fields=2, acquisitions=2
@@ -254,14 +263,22 @@ def test_acquisitions_are_chosen(viewer, tmp_path):
     controls = dock.controls
     until(lambda: len(controls.menu.actions()) == 3)
     until(controls.acquisitions.isVisible)
-    for number, ids, text in (
-        (2, (0, 1), "round 0, round 1"),
-        (1, (1,), "round 1"),
-        (0, (), "all"),
+    for number, modifiers, ids, text in (
+        (2, PLAIN, (1,), "round 1"),
+        (1, CTRL, (0, 1), "round 0, round 1"),
+        (2, CTRL, (0,), "round 0"),
+        (2, CTRL, (0, 1), "round 0, round 1"),
+        (2, PLAIN, (1,), "round 1"),
+        (2, PLAIN, (1,), "round 1"),
+        (0, CTRL, (), "all"),
+        (1, PLAIN, (0,), "round 0"),
+        (0, PLAIN, (), "all"),
     ):
-        controls.menu.actions()[number].trigger()
+        choose_acquisition(controls, number, modifiers)
         until(lambda ids=ids: dock.browser().chosen_acquisitions == ids)
         until(lambda text=text: controls.acquisitions.text() == text)
+        ticked = [a.data() for a in controls.menu.actions() if a.isChecked()]
+        assert ticked == [*(ids or (None,))]
 
 
 @pytest.mark.long
@@ -283,13 +300,12 @@ def test_thumbnails_of_wells_are_of_the_chosen_acquisition(viewer, tmp_path):
     until(picture)
     pump(300)
     first = picture()
-    actions = dock.controls.menu.actions
-    until(lambda: len(actions()) == 3)
-    actions()[2].trigger()
+    until(lambda: len(dock.controls.menu.actions()) == 3)
+    choose_acquisition(dock.controls, 2, CTRL)
     until(lambda: dock.browser().chosen_acquisitions == (0, 1))
     pump(300)
     assert picture() == first, "the first of the chosen ones"
-    actions()[1].trigger()
+    choose_acquisition(dock.controls, 2)
     until(lambda: dock.browser().chosen_acquisitions == (1,))
     until(lambda: picture() not in (None, first))
 

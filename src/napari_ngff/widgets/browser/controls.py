@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from qtpy.QtCore import Qt, Signal  # type: ignore[attr-defined]
 from qtpy.QtGui import QAction  # type: ignore[attr-defined]
 from qtpy.QtWidgets import (
+    QApplication,
     QButtonGroup,
     QComboBox,
     QHBoxLayout,
@@ -110,8 +111,9 @@ class BrowserControls(QWidget):
         self.geometry_box.activated.connect(self._on_geometry)
         self.acquisitions = QPushButton(self)
         self.acquisitions.setAccessibleName("Acquisition")
-        self.acquisitions.setToolTip("Several are shown as layers of their own.")
+        self.acquisitions.setToolTip("Ctrl-click adds another, as layers of its own.")
         self.menu = QMenu(self.acquisitions)
+        self.menu.triggered.connect(self._on_acquisition)
         self.acquisitions.setMenu(self.menu)
         self.labels = choice_box(self, "Labels", "Labels shown on overviews")
         self.labels.activated.connect(self._on_labels)
@@ -189,7 +191,6 @@ class BrowserControls(QWidget):
         together = QAction("All fields together", self.menu)
         together.setCheckable(True)
         together.setChecked(not chosen)
-        together.triggered.connect(self._on_together)
         self.menu.addAction(together)
         titles = []
         for each in acquisitions:
@@ -197,7 +198,6 @@ class BrowserControls(QWidget):
             action.setCheckable(True)
             action.setChecked(each.id in chosen)
             action.setData(each.id)
-            action.triggered.connect(self._on_acquisition)
             self.menu.addAction(action)
             if each.id in chosen:
                 titles.append(each.title)
@@ -214,10 +214,10 @@ class BrowserControls(QWidget):
     def _on_labels(self, row: int) -> None:
         self.labels_chosen.emit(self.labels.itemData(row))
 
-    def _on_together(self) -> None:
-        self.acquisitions_chosen.emit(())
-
-    def _on_acquisition(self) -> None:
+    def _on_acquisition(self, action: QAction) -> None:
         # The first action, for all fields together, has no id.
-        ids = [a.data() for a in self.menu.actions() if a.isChecked()]
+        ids = [action.data()]
+        ctrl = Qt.KeyboardModifier.ControlModifier
+        if ids != [None] and QApplication.keyboardModifiers() & ctrl:
+            ids = [a.data() for a in self.menu.actions() if a.isChecked()]
         self.acquisitions_chosen.emit(tuple(i for i in ids if i is not None))
