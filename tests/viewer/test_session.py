@@ -311,6 +311,14 @@ def test_a_viewer_goes_with_all_that_its_session_owns(tmp_path):
     assert [reference() for reference in gone] == [None] * len(gone)
 
 
+def test_number_keys_are_taken_once_however_often_a_dock_is_opened(viewer):
+    inserted = viewer.layers.events.inserted
+    session_of(viewer).take_number_keys()
+    count = len(inserted.callbacks)
+    session_of(viewer).take_number_keys()
+    assert len(inserted.callbacks) == count
+
+
 def test_an_older_browser_goes(tmp_path):
     viewer = ViewerModel()
     for name in ("a.zarr", "b.zarr"):

@@ -276,9 +276,13 @@ class Session:
     def take_number_keys(self) -> None:
         """Let number keys choose classes in all layers, while they are annotated."""
         layers = self._viewer.layers
-        layers.events.inserted.connect(lambda event: bind_class_keys(event.value))
+        # A method, which counts once, however often a dock is opened.
+        layers.events.inserted.connect(self._on_keys_taken)
         for layer in layers:
             bind_class_keys(layer)
+
+    def _on_keys_taken(self, event: Any) -> None:
+        bind_class_keys(event.value)
 
     def systems(self) -> dict[Reference, tuple[str, ...]]:
         """List the coordinate systems in which layers of the viewer can be shown.
