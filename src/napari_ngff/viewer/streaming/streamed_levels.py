@@ -22,6 +22,7 @@ from napari_ngff.store.pyramids.pyramid import LevelSource, innermost_source
 from napari_ngff.store.sources.read_ahead import is_remote
 from napari_ngff.store.sources.server_logins import server_of
 from napari_ngff.viewer.private.slicing import is_slicing
+from napari_ngff.viewer.services.unexpected import call_guarded
 from napari_ngff.viewer.services.window import Window
 from napari_ngff.viewer.streaming.outage_watch import OutageWatch, login_signals
 from napari_ngff.viewer.streaming.pixel_fetcher import (
@@ -146,7 +147,8 @@ class ImageStream:
         view.absent = frozenset(view.missing) | frozenset(view.failed)
         self._asked = [*self._asked, view][-DRAWN_VIEWS:]
         if not self.is_local:
-            self._outage.watch()
+            # A picture is drawn, even if nothing can be asked for again.
+            call_guarded(self._outage.watch)
         if (
             not self.is_local
             and view.is_whole
