@@ -13,6 +13,9 @@ import pandas as pd
 import pytest
 
 from napari_ngff.errors import (
+    AGAIN,
+    LISTED,
+    RESTORE,
     AccessError,
     ChunkError,
     CorruptDataError,
@@ -59,6 +62,12 @@ def test_a_chunk_says_what_to_do_once():
         "a.zarr/0/0 cannot be read: a.zarr/0/0 is cut off."
         " Restore it from a copy; without it this part stays empty."
     )
+
+
+@pytest.mark.parametrize("remedy", [LISTED, RESTORE, AGAIN])
+def test_no_remedy_of_a_cause_is_said_twice(remedy):
+    text = str(ChunkError("a.zarr", "B/3", OMEZarrError("It is gone.", remedy=remedy)))
+    assert text.count(remedy.removesuffix(".")) == 1
 
 
 def test_a_chunk_of_a_busy_server_is_asked_for_again():

@@ -181,9 +181,10 @@ class ChunkError(CorruptDataError):
         given = remedy_of(reason) if isinstance(reason, Exception) else ""
         text = str(reason)
         # Without its remedy, else the text would end with two of them.
-        if isinstance(reason, OMEZarrError) and given in (*SERVER_REMEDIES, RESTORE):
+        lasting = *SERVER_REMEDIES, LISTED
+        if isinstance(reason, OMEZarrError) and given in (*lasting, RESTORE):
             text = reason.message
-        remedy = given if given in (*SERVER_REMEDIES, LISTED) else RESTORE_CHUNK
+        remedy = given if given in lasting else RESTORE_CHUNK
         # All arguments go to the base class: errors are pickled by them between
         # processes, and copied.
         super().__init__(source_name, key, text, group, remedy=remedy)
