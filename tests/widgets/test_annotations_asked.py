@@ -88,7 +88,7 @@ def test_points_are_asked_about_saved_by_key_and_come_again(opened, sample):
     assert len(drawn) == 2
     opened.layers.clear()
     opened.open(str(sample), plugin="napari-ngff")
-    name = layer.name.replace(":", "_")
+    name = layer.name
     until(lambda: name in opened.layers)
     again = opened.layers[name]
     found = [tuple(again.data_to_world(point)) for point in again.data]

@@ -127,6 +127,23 @@ def annotate_first_fields(desk):
     desk.go_on()
 
 
+def test_a_click_for_points_paints_no_labels_in_the_next_field(viewer, plate):
+    desk = Desk(viewer, plate)
+    annotate_first_fields(desk)
+    points = viewer.add_points(ndim=viewer.dims.ndim, name="spots")
+    points.mode = "add"
+    middle = canvas(viewer).native.rect().center()
+    QTest.mouseClick(canvas(viewer).native, LEFT, pos=middle)
+    until(lambda: len(points.data) == 1)
+    field = desk.go_on()
+    assert points not in viewer.layers
+    assert not isinstance(desk.active, OMEZarrLabels)
+    QTest.mouseClick(canvas(viewer).native, LEFT, pos=middle)
+    desk.stroke()
+    desk.go_on()
+    assert not (plate / field / "labels" / "pheno").exists()
+
+
 NUMBERS = [getattr(Qt.Key, f"Key_{number}") for number in range(1, 10)]
 
 
