@@ -116,12 +116,14 @@ def test_labels_under_the_mouse_in_3d(tmp_path):
 @pytest.fixture
 def told():
     """Give the texts of all notifications; what was lost is forgotten at the end."""
+    lost.find_lost.cache_clear()
     with notification_manager:
         before = len(notification_manager.records)
         yield lambda: [
             str(record.message) for record in notification_manager.records[before:]
         ]
     lost.lost.clear()
+    lost.find_lost.cache_clear()
 
 
 class Changed:
