@@ -108,7 +108,7 @@ def relies_on(*names: str) -> Callable[[Own], Own]:
     return decorate
 
 
-def tells_missing(what: str, *kinds: type[Any]) -> bool:
+def tells_missing(what: str, *kinds: Any) -> bool:
     """Return whether napari lacks names that classes of ours rely on, and tell that."""
     missing = [name for kind in kinds for name in find_lost(kind)]
     if missing:

@@ -111,7 +111,6 @@ class ImageStream:
         # When reading at once took too long last; zarr cannot be stopped.
         self._late = -LATE_FOR
         self._outage = OutageWatch(self)
-        login_signals.logged_in.connect(self.follow_login)
         self._is_begun = False
 
     def get_view(
@@ -122,7 +121,11 @@ class ImageStream:
         join: SectionJoin | None = None,
     ) -> Pixels:
         """Give what can be shown of a rectangle now, and have the rest read."""
-        self.is_local = not is_remote(level.array.source)
+        is_local = not is_remote(level.array.source)
+        if self.is_local and not is_local:
+            # Only what is read of a server waits for a login.
+            login_signals.logged_in.connect(self.follow_login, unique=True)
+        self.is_local = is_local
         key = number, box, join
         if not self._is_begun and number < self.coarsest:
             if camera_wait.is_on:
