@@ -80,7 +80,9 @@ class GuardedSignal(psygnal.SignalInstance):
     def _run_emit_loop_immediate(self) -> None:
         values = self._emit_queue.popleft()
         for listener in tuple(self._slots):
-            call_guarded(listener.cb, values)
+            # What it belongs to may be gone, and its place in the list not yet.
+            if listener.dereference() is not None:
+                call_guarded(listener.cb, values)
 
 
 Signal = partial(psygnal.Signal, signal_instance_class=GuardedSignal)
