@@ -8,11 +8,15 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+import numpy as np
 from keyring.backend import KeyringBackend
 from keyring.errors import PasswordDeleteError
 
 from napari_ngff.errors import ConflictError
+from napari_ngff.labels.canvas import Canvas
+from napari_ngff.labels.edits import Edit
 from napari_ngff.labels.field_states import FieldStates
+from napari_ngff.labels.journal import Journal, find_journals
 from napari_ngff.labels.places.label_list import change_list
 from napari_ngff.labels.places.sidecar import (
     address_of,
@@ -21,6 +25,10 @@ from napari_ngff.labels.places.sidecar import (
     sidecar_candidates,
     sidecar_location,
 )
+from napari_ngff.labels.runs import mask_runs
+from napari_ngff.labels.saving.journal_records import JournalSubject, read_head
+from napari_ngff.labels.shapes import Mask
+from napari_ngff.store.arrays.lazy_array import BlankArray
 from napari_ngff.store.disk_cache import DiskCache
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.store.sources.revision import Revision
@@ -177,6 +185,25 @@ class Lists(SharedFile):
 
 def join_names(listed, name):
     return [*listed, *({name} - set(listed))]
+
+
+class Journals(SharedFile):
+    """Journals of one label image: a folder for each, beside each other."""
+
+    PLACE = "/nowhere/image.zarr", "labels/cells"
+
+    def change(self, name):
+        canvas = Canvas([BlankArray((8, 8), (8, 8), np.dtype("u2"))])
+        canvas.add_edit(
+            Edit(Mask(mask_runs(np.ones((2, 2), bool), (0, 0))), (0, 1), (), 7)
+        )
+        journal = Journal(*self.PLACE, canvas, subject=JournalSubject(name=name))
+        journal.close()
+        assert journal.trouble is None, journal.trouble
+
+    def read(self):
+        heads = map(read_head, find_journals(*self.PLACE))
+        return [head.subject.name for head in heads]
 
 
 class FileJournals(SharedFile):

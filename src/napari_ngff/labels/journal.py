@@ -60,6 +60,9 @@ __all__ = [
     "replace_journal",
 ]
 
+MOST_TRIES = 10
+"""Attempts to make a folder whose parents another process deletes meanwhile."""
+
 INTERVAL = 0.5
 """Seconds between two looks at the log."""
 
@@ -179,7 +182,7 @@ class Journal:
 
     def _open_file(self) -> None:
         if self._file is None:
-            self.folder.mkdir(parents=True, exist_ok=True)
+            _make_folder(self.folder)
             above = folder_identity(self.place[0])
             head = JournalHead(*self.place, self.canvas.shape, self.subject, above)
             # Made before the file: a head that cannot be stated must not leave an empty
@@ -366,6 +369,23 @@ class Journal:
         self._open.close()
 
 
+def _make_folder(folder: Path) -> None:
+    """Make a folder and those above it, which other processes delete when empty.
+
+    Raises
+    ------
+    OSError
+        Where it cannot be made.
+    """
+    for left in reversed(range(MOST_TRIES)):
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            return
+        except FileNotFoundError:
+            if not left:
+                raise
+
+
 def find_journals(store: str, path: str) -> list[Path]:
     """List the free journals of a label image that hold what its file lacks.
 
@@ -378,6 +398,9 @@ def find_journals(store: str, path: str) -> list[Path]:
             # A lock that is held is one of an open window, whose journal is left alone.
             with contextlib.suppress(OSError):
                 if is_held(folder / LOCK):
+                    continue
+                # Else another process begins it: the lock comes before the file.
+                if not (folder / EDITS).exists():
                     continue
                 if read_journal(folder).is_unsaved:
                     folders.append(folder)

@@ -21,7 +21,7 @@ from napari_ngff.labels.places.label_location import name_problem
 from napari_ngff.labels.places.sidecar import address_of
 from napari_ngff.store.data_folder import data_folder
 from napari_ngff.store.sources.revision import Revision
-from napari_ngff.store.write.file_lock import hold_if_possible
+from napari_ngff.store.write.file_lock import hold_if_possible, take_turn
 from napari_ngff.store.write.replace_file import remove_file, replace_file
 from napari_ngff.viewer.annotations.annotations import Annotation, AnnotationState
 from napari_ngff.viewer.annotations.file_journal import FileJournal, KeptContent
@@ -430,12 +430,15 @@ def _write_file(
         Where it cannot be written.
     """
     before = older[1] if older[0] == path else None
-    data = encode().encode()
+    data, folder = encode().encode(), os.path.dirname(path)
     if data:
-        is_written = replace_file(path, data, before)
-    else:
+        os.makedirs(folder, exist_ok=True)
+    # Where folders cannot be locked, a file that is refused is there for a moment.
+    with take_turn(folder):
         is_written = Revision.of_file(path) == before
-        if is_written and before is not None:
+        if is_written and data:
+            is_written = replace_file(path, data, before)
+        elif is_written and before is not None:
             remove_file(path)
     # Whoever replaces it at this very moment is asked about by the next save.
     after = Revision.of_file(path)
