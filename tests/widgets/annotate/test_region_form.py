@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import threading
 
+import numpy as np
 import pytest
 
 from mouse import pump, until
 from napari_ngff.plugin import use_workers
-from napari_ngff.viewer.bridge.handover import RegionHandover
+from napari_ngff.viewer.bridge.handover import RegionHandover, list_results
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.annotate import object_page
-from napari_ngff.widgets.annotate.bridge_form import show_bridge_form
+from napari_ngff.widgets.annotate.bridge_form import ELSEWHERE, show_bridge_form
 from patience import PATIENCE
 from plates import write_plate
 
@@ -81,3 +82,26 @@ def test_an_id_that_is_unused_in_one_field_is_not_chosen_in_the_next(
     assert labels.selected_label == 2
     dock.objects.useUnusedId()
     until(lambda: labels.selected_label > 2)
+
+
+def test_what_was_made_in_one_field_is_not_merged_into_the_next(viewer, labels):
+    form = show_bridge_form(viewer)
+    form.extractRegion()
+    until(lambda: form.result.count() == 1)
+    shapes = viewer.add_shapes([[[2, 2], [2, 20], [20, 20], [20, 2]]], name="outline")
+    viewer.layers.selection.active = labels
+    show_field(viewer, "A/2")
+    before = np.asarray(labels.data[0])
+    viewer.layers.selection = [labels, shapes]
+    for act in (form.mergeResult, form.paintShapes):
+        act()
+        pump(50)
+        assert form.status.text() in (ELSEWHERE, "Add a shapes layer, and draw.")
+    assert list_results(viewer) == []
+    np.testing.assert_array_equal(np.asarray(labels.data[0]), before)
+    show_field(viewer, "A/1")
+    viewer.layers.selection.active = labels
+    form.paintShapes()
+    assert form.status.text().startswith("Painted 1 shape")
+    assert len(list_results(viewer)) == 1
+    form.window().close()

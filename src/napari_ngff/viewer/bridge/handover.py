@@ -13,6 +13,7 @@ from napari_ngff.viewer.layers.volume_layers import is_volume
 from napari_ngff.viewer.painting.canvas_labels import CanvasLabels
 from napari_ngff.viewer.painting.object_edits import label_region
 from napari_ngff.viewer.plans.layer_plan import KEY
+from napari_ngff.viewer.session import session_of
 from napari_ngff.viewer.streaming.regions import (
     level_shapes,
     rectangle_region,
@@ -81,11 +82,20 @@ def list_sources(viewer: ViewerModel) -> list[Layer]:
     return [*images, *([active] if isinstance(active, CanvasLabels) else [])]
 
 
+def list_here(viewer: ViewerModel) -> list[Layer]:
+    """List the layers of a viewer but those that belong to a field that was left."""
+    browser = session_of(viewer).browser
+    if browser is None:
+        return list(viewer.layers)
+    here, position_of = (None, browser.position), browser.layers.position_of
+    return [layer for layer in viewer.layers if position_of(layer) in here]
+
+
 def list_results(viewer: ViewerModel) -> list[Labels]:
     """List the layers that can be merged: labels of one level, the last one first."""
     labels = [
         layer
-        for layer in viewer.layers
+        for layer in list_here(viewer)
         if isinstance(layer, Labels) and not (layer.multiscale or is_volume(layer))
     ]
     # The last one is most likely the result that was just made.
@@ -149,8 +159,8 @@ def region_of(viewer: ViewerModel, layers: Sequence[Layer], kind: RegionKind) ->
             raise ValueError("Select the labels.")
         return same_region(last, label_region(last, int(last.selected_label)), first)
     # A selected layer of shapes first, else the topmost: often there is only one.
-    selected = [x for x in viewer.layers.selection if isinstance(x, Shapes)]
-    shapes = [*selected, *(x for x in viewer.layers[::-1] if isinstance(x, Shapes))]
+    drawn = [x for x in list_here(viewer)[::-1] if isinstance(x, Shapes)]
+    shapes = sorted(drawn, key=lambda x: x not in viewer.layers.selection)
     if not shapes:
         raise ValueError("Add a shapes layer, and draw a rectangle.")
     return rectangle_region(viewer, first, shapes[0])

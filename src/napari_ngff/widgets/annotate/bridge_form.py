@@ -24,7 +24,7 @@ from qtpy.QtWidgets import (
 
 from napari_ngff.viewer.annotations.drawings import shapes_to_labels
 from napari_ngff.viewer.bridge.export_labels import export_boxes, export_outlines
-from napari_ngff.viewer.bridge.handover import list_results, plan_handover
+from napari_ngff.viewer.bridge.handover import list_here, list_results, plan_handover
 from napari_ngff.viewer.bridge.merge_result import (
     HOW,
     PreparedMerge,
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 
 
 TITLE = "Work with other plugins"
+ELSEWHERE = "The result is of another field. Show that field, and select its labels."
 GEOJSON, TABLE = "GeoJSON (*.geojson)", "Table (*.csv)"
 
 
@@ -268,9 +269,12 @@ class BridgeForm(QWidget):
     def mergeResult(self) -> None:
         """Write the chosen result into the labels."""
         name, into = self.result.currentData(), self._layer
-        if into is None or name not in self._viewer.layers:
+        results = {layer.name: layer for layer in list_results(self._viewer)}
+        if into is None or name not in results:
+            self.refreshChoices()
+            self.status.setText(ELSEWHERE)
             return
-        result = self._viewer.layers[name]
+        result = results[name]
         how = self.how.currentData()
         # Read now: the user may select another label while the worker prepares.
         value, canvas = int(into.selected_label), into.canvas
@@ -314,7 +318,9 @@ class BridgeForm(QWidget):
 
     def paintShapes(self) -> None:
         """Paint the shapes of the selected layer, or of the last one."""
-        shapes_layers = [x for x in self._viewer.layers if layer_kind(x) == "shapes"]
+        shapes_layers = [
+            layer for layer in list_here(self._viewer) if layer_kind(layer) == "shapes"
+        ]
         chosen = [x for x in self._viewer.layers.selection if x in shapes_layers]
         into = self._layer
         if into is None or not shapes_layers:
