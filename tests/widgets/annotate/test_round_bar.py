@@ -31,7 +31,8 @@ def begin(viewer, path):
     _, dock = viewer.window.add_plugin_dock_widget("napari-ngff", "Annotate")
     browser = session_of(viewer).browser
     browser.show_field("A/1", "0")
-    until(lambda: browser.position is not None)
+    # A dock that just became a tab takes no clicks before it is in front.
+    until(lambda: browser.position is not None and dock.round.begin.isEnabled())
     QTest.mouseClick(dock.round.begin, LEFT)
     until(lambda: dock.round.annotation is not None and dock.round.annotation.fields)
     pump()
