@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from napari_ngff.store.pyramids.pyramid import LevelSource
 from napari_ngff.store.threads import share_work
 from napari_ngff.viewer.services.notices import FailureKind, kind_of
-from napari_ngff.viewer.services.unexpected import going_on
+from napari_ngff.viewer.services.unexpected import going_on, report_unexpected
 from napari_ngff.viewer.services.window import Window
 from napari_ngff.viewer.streaming.missing_parts import is_volume_shown, list_lost
 from napari_ngff.viewer.streaming.outage_watch import OutageWatch
@@ -91,10 +91,14 @@ class MissingRetry:
             self._stale.update(one.layer for one in lost if not is_lost(one))
             self._draw_stale()
 
+        def fail(error: Exception) -> None:
+            report_unexpected(error)
+            end(None)
+
         # Layers of one image share arrays.
         parts = {(id(one.array), one.box): one for one in lost if is_lost(one)}
         work = partial(read_chunks, list(parts.values()))
-        Window.current.run_work(work, end, end)
+        Window.current.run_work(work, end, fail)
 
     def _draw_stale(self) -> None:
         for layer in tuple(self._stale):

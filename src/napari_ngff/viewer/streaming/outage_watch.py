@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 from psygnal import SignalGroup
 
 from napari_ngff.store.sources.server_logins import call_after_login
-from napari_ngff.viewer.services.unexpected import Signal
+from napari_ngff.viewer.services.unexpected import Signal, report_unexpected
 from napari_ngff.viewer.services.window import Window
 
 if TYPE_CHECKING:
@@ -85,8 +85,12 @@ class OutageWatch:
         Window.current.run_work(
             partial(level.try_reading, box),
             self._end_asking,
-            lambda _: self._end_asking(False),
+            self._fail_asking,
         )
+
+    def _fail_asking(self, error: Exception) -> None:
+        report_unexpected(error)
+        self._end_asking(False)
 
     def _end_asking(self, is_read: bool) -> None:
         self._is_waiting = False
