@@ -18,13 +18,14 @@ SHOWS = {
     "Window.current.show_messages": 1,
     "Window.current.show_passing": 0,
     "reading.add_note": 0,
+    "notice_text": 1,
 }
 """Functions that show a notification, and which argument begins with its first line."""
 
 NUMBER = 6
 """Letters of a count: "12,345"."""
 
-PASSED_ON = ("text", "self._text")
+PASSED_ON = ("text", "self._text", "result")
 """Names of texts that were given to one of these functions before."""
 
 LONGER = "failure_text("

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from napari.components import ViewerModel
 from napari.layers import Labels
+from napari.utils.notifications import notification_manager
 
 from napari_ngff import open_node
 from napari_ngff.labels.field_states import FieldStates
@@ -663,24 +664,39 @@ def test_labels_of_few_wells_are_offered_when_they_are_seen(tmp_path):
     tables.close()
 
 
-def test_what_is_left_out_is_counted_and_named(plate, tmp_path, monkeypatch):
+def test_what_is_left_out_is_named_with_its_reason(plate, tmp_path):
     where = tmp_path / "p.ome.zarr"
     shutil.copytree(plate, where)
     shutil.rmtree(where / "A/2/1/labels/nuclei/0")
     (where / "B/1/zarr.json").write_text("{")
-    shown = []
-    monkeypatch.setattr("napari.utils.notifications.show_warning", shown.append)
     viewer = ViewerModel()
     tables = PlateTables(session_of(viewer).browse(open_node(str(where))))
     said = []
     tables.message_sent.connect(said.append)
     tables.measure_labels("nuclei", MeasureScope.ALL)
-    assert said == [
-        "Measured 1,280 labels in 5 of 10 images. Left out: 2. Save… keeps the table."
-    ]
-    assert shown[0].splitlines()[0] == "Left out: 2."
-    for place in ("A/2/1", "B/1"):
-        # Short beside its reason, and whole below.
-        assert f"{where.name}/{place}: " in shown[0]
-        assert str(where / place) in shown[0].splitlines()
+    (text,) = said
+    assert text.startswith("Measured 1,280 labels in 5 of 10 images.")
+    assert text.endswith(" Left out: B/1, A/2/1. Save… keeps the table.")
+    lines = notification_manager.records[-1].message.splitlines()
+    assert lines[0] == "Left out: B/1, A/2/1"
+    assert lines[1].startswith("B/1: B/1/zarr.json is not valid JSON: ")
+    assert lines[2].startswith("A/2/1: A/2/1/labels/nuclei: the finest level cannot")
+    tables.close()
+
+
+@pytest.mark.parametrize("lost", [1, 3, 4, 5])
+def test_the_first_that_are_left_out_are_named_and_the_others_counted(
+    plate, tmp_path, lost
+):
+    where = shutil.copytree(plate, tmp_path / "p.ome.zarr")
+    fields = sorted(path.parents[1] for path in where.glob("*/*/*/labels/nuclei"))
+    places = [path.relative_to(where).as_posix() for path in fields][:lost]
+    for place in places:
+        shutil.rmtree(where / place / "labels/nuclei/0")
+    viewer = ViewerModel()
+    tables = PlateTables(session_of(viewer).browse(open_node(str(where))))
+    tables.measure_labels("nuclei", MeasureScope.ALL)
+    names = ", ".join(places[:3])
+    more = f" and {lost - 3} more" if lost > 3 else ""
+    assert f" Left out: {names}{more}." in tables.message
     tables.close()

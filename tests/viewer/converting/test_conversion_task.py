@@ -106,6 +106,17 @@ def test_parts_of_a_failure_are_continued(task, tmp_path) -> None:
     assert (before.levels[0] == after.levels[0]).all().compute()
 
 
+def test_parts_that_are_left_out_are_named(task, tmp_path) -> None:
+    source = write_plate(tmp_path / "plate.ome.zarr", grid=(1, 3), shape=(32, 32))
+    lost = ["plate.ome.zarr/A/1/0/1", "plate.ome.zarr/A/3/0/1"]
+    for level in lost:
+        (tmp_path / level / "zarr.json").write_text("{")
+    task.start(str(source), str(tmp_path / "made.ome.zarr"), SMALL)
+    finish(task)
+    assert "Left out, as unreadable: 2 parts." in task.status
+    assert [level for level in lost if level not in task.status] == []
+
+
 def test_cancel_keeps_parts_which_can_be_deleted(task, tmp_path, monkeypatch) -> None:
     jobs = HeldJobs(monkeypatch, "convert")
     source = write_image(tmp_path / "cells.ome.zarr", "0.5", shape=(64, 80))

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from textwrap import wrap
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from napari_ngff.viewer.services.notices import (
     MOST_IN_LINE,
@@ -45,6 +49,23 @@ def test_the_result_is_first_and_whole_paths_are_last():
     assert lines[1] == "The well is empty. (broken.ome.zarr/0)"
     assert lines[6] == "... and 2 more"
     assert lines[7] == f"{PLACE}/0"
+
+
+@given(
+    st.lists(
+        st.text("ab /.\n", max_size=3000) | st.just(f"{PLACE}/0: Empty."),
+        min_size=1,
+        max_size=9,
+    )
+)
+def test_a_notification_fits_on_the_canvas_with_the_begin_of_each_message(messages):
+    lines = notice_text(messages, "Shown in part.").split("\n")
+    rows = [row for line in lines for row in wrap(line, MOST_IN_LINE) or [""]]
+    assert len(rows) <= 43
+    assert lines[0] == "Shown in part."
+    for message, line in zip(messages[:5], lines[1:], strict=False):
+        begin = " ".join(shorten_message(message).split())[:100]
+        assert line.startswith(begin)
 
 
 @pytest.mark.parametrize("kind", FailureKind)

@@ -10,6 +10,8 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from napari.utils.notifications import Notification
+
 from napari_ngff.labels.kept_edits import address_text
 from napari_ngff.plate.tables.files import write_frame
 from napari_ngff.plate.tables.measure_labels import FieldPath
@@ -248,9 +250,10 @@ class PlateTables:
             self._add_table(offer, found.table)
             self._choose(offer)
             self._end_task(found.note)
-            # napari shows the first line, and the rest on a click.
-            count = f"Left out: {len(found.problems):,}."
-            Window.current.show_messages(found.problems, count)
+            if found.notice:
+                # It stays: who measures a plate for hours is not there all the time.
+                notice = Notification(found.notice, "warning")
+                Window.current.show_offer(self._annotations.viewer, notice)
 
         self._say(note)
         self.progressed.emit(0, 0)

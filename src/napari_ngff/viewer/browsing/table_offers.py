@@ -22,9 +22,10 @@ from napari_ngff.plate.tables.measure_labels import (
 from napari_ngff.plate.tables.row_places import locate_rows
 from napari_ngff.plate.tables.table import FIELD, WELL, WellTable, make_table
 from napari_ngff.store.hierarchy.summary import list_tables
+from napari_ngff.viewer.services.notices import notice_text, shorten_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from napari_ngff.plate.plate_layout import PlateMap
     from napari_ngff.store.hierarchy.node import Node
@@ -33,8 +34,8 @@ if TYPE_CHECKING:
 WELLS_ASKED = 4
 """Number of wells whose first image is searched for tables."""
 
-STRANGERS = 3
-"""Wells that are not on the plate which a message names."""
+MOST_NAMED = 3
+"""Wells and images that a message names; the others are counted."""
 
 CHOSEN = ("done", "in progress", "flagged")
 """Columns of `states_table`, by the first of which a map is coloured at first."""
@@ -126,13 +127,13 @@ class TableRead:
     ----------
     note
         A sentence for the user: how much was found, or what is of no well.
-    problems
-        Why images are left out.
+    notice
+        Which images are left out, and why; "" for none.
     """
 
     table: WellTable
     note: str
-    problems: tuple[str, ...] = ()
+    notice: str = ""
 
 
 def read_offer(
@@ -168,11 +169,15 @@ def read_offer(
         table = read_listed_table(node, offer.name)
     table = table.place_on(names)
     others = table.list_others() if names else ()
-    listed = ", ".join(key.replace("/", "") for key in others[:STRANGERS])
-    if len(others) > STRANGERS:
-        listed += f" and {len(others) - STRANGERS:,} more"
+    listed = _list_some([key.replace("/", "") for key in others])
     note = f"Not on this plate, in {offer.title}: {listed}." if listed else ""
     return TableRead(locate_rows(node, table), note)
+
+
+def _list_some(names: Sequence[str]) -> str:
+    """Name the first ones, and count the others."""
+    more = len(names) - MOST_NAMED
+    return ", ".join(names[:MOST_NAMED]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def gather_offer(
@@ -208,15 +213,20 @@ def gather_offer(
     elif offer.source is TableOrigin.COUNT:
         counted = f"Labels counted: {found.frame['labels'].sum():,}"
     note = f"{counted} in {found.found:,} of {found.total:,} images."
-    if found.problems:
-        note += f" Left out: {len(found.problems):,}."
+    # Each problem begins with the address of what cannot be read.
+    problems = [problem.replace(f"{node}/", "") for problem in found.problems]
+    left_out = [problem.partition(": ")[0] for problem in problems]
+    if left_out:
+        note += f" Left out: {_list_some(left_out)}."
     if is_measured:
         note += f" {found.size_note}".rstrip() + " Save… keeps the table."
     if before is not None:
         table = join_measured(before, table)
     if len(table) > count:
         note += f" {len(table) - count:,} rows of other images stay."
-    return TableRead(table, note, found.problems)
+    heading = f"Left out: {shorten_name(', '.join(left_out))}"
+    notice = notice_text(problems, heading) if left_out else ""
+    return TableRead(table, note, notice)
 
 
 def states_table(node: Node) -> WellTable:

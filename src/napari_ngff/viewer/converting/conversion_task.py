@@ -26,6 +26,7 @@ from napari_ngff.store.sources.server_logins import server_of
 from napari_ngff.viewer.composing.write_layers import complete_path
 from napari_ngff.viewer.converting.long_job import LongJob
 from napari_ngff.viewer.services.notices import (
+    MOST_SHOWN,
     count_noun,
     last_part,
     shorten_message,
@@ -211,7 +212,7 @@ def result_text(result: ConversionResult) -> str:
     if result.problems:
         left = count_noun(len(result.problems), "part")
         notes.append(f"Left out, as unreadable: {left}.")
-        notes.append(shorten_message(result.problems[0]))
+        notes += map(shorten_message, result.problems[:MOST_SHOWN])
     return " ".join([f"Done: {last_part(str(result.target))}.", *notes])
 
 

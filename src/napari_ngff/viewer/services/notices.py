@@ -23,8 +23,13 @@ SHORT = 24
 LONG = 60
 """Most letters of the name of an image in a sentence that is wrapped."""
 
-MOST_SHOWN = 5
-"""Most messages that are written out; the others are counted."""
+MOST_SHOWN, MOST_PATHS = 5, 3
+"""Most messages that are written out, and whole paths; other messages are counted."""
+
+MOST_LETTERS, MOST_IN_PATH = 700, 240
+"""Letters of all messages together, and of a path: napari shows nothing of a
+notification that is opened and higher than the canvas, which has room for 43 lines in a
+window of 1280 x 800."""
 
 # An address, a path from the root, or one with a drive; a full stop or comma at its end
 # belongs to the sentence.
@@ -45,14 +50,25 @@ def notice_text(messages: Sequence[str], result: str) -> str:
     result
         The first line, at most `MOST_IN_LINE` letters.
     """
-    lines_shown = [shorten_message(message) for message in messages[:MOST_SHOWN]]
-    lines = [result, *lines_shown]
+    shown = messages[:MOST_SHOWN]
+    most = MOST_LETTERS // max(1, len(shown))
+    lines = [result, *(_cut_message(message, most) for message in shown)]
     if len(messages) > MOST_SHOWN:
         lines.append(f"... and {len(messages) - MOST_SHOWN} more")
-    paths = [p for text in messages[:MOST_SHOWN] for p in PATH.findall(text)]
+    paths = [p for text in shown for p in PATH.findall(text)]
     # Whole paths come last, each once, so that they can be copied.
-    whole = [p for p in dict.fromkeys(paths) if last_part(p) != p]
-    return "\n".join([*lines, *whole])
+    whole = [
+        path
+        for path in dict.fromkeys(paths)
+        if last_part(path) != path and len(path) <= MOST_IN_PATH
+    ]
+    return "\n".join([*lines, *whole[:MOST_PATHS]])
+
+
+def _cut_message(message: str, most: int) -> str:
+    """Write a message in one line of at most so many letters."""
+    text = " ".join(shorten_message(message).split())
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def shorten_message(message: str) -> str:

@@ -123,7 +123,7 @@ class Window:
         self.notify(text, is_warning=False)
 
     def show_offer(self, viewer: ViewerModel, offer: Notification) -> None:
-        """Show a notification with buttons, which stays until the user closes it."""
+        """Show a notification that stays until the user closes it."""
         notification_manager.dispatch(offer)
 
     def show_problems(
