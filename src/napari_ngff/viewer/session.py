@@ -14,6 +14,9 @@ from napari_ngff.metadata.model import Reference
 from napari_ngff.viewer.annotations.annotations import Annotations
 from napari_ngff.viewer.annotations.label_annotation import LabelAnnotation
 from napari_ngff.viewer.annotations.memory_layers import MemoryAnnotation
+from napari_ngff.viewer.annotations.object_class_annotation import (
+    ObjectClassAnnotation,
+)
 from napari_ngff.viewer.annotations.points_annotation import PointsAnnotation
 from napari_ngff.viewer.browsing.annotation import AnnotationRound
 from napari_ngff.viewer.browsing.browser import Browser
@@ -104,7 +107,12 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.plans.layer_plan import LayerData, LayerPlan
     from napari_ngff.viewer.streaming.streamed_levels import ImageStream
 
-KINDS = (LabelAnnotation, PointsAnnotation, MemoryAnnotation)
+KINDS = (
+    LabelAnnotation,
+    PointsAnnotation,
+    ObjectClassAnnotation,
+    MemoryAnnotation,
+)
 """Kinds of annotations, in the order in which they may take a layer."""
 
 

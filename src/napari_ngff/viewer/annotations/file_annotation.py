@@ -46,6 +46,9 @@ an address, and "%" is, too."""
 StoredFile = tuple[str, bytes, "Revision | None"]
 """Path of a file, its bytes and its revision."""
 
+OlderFile = tuple[str, "Revision | None"]
+"""Path of a file and its revision; "" and None where there is none."""
+
 
 def image_node(layer: Any) -> Node | None:
     """Return the image that a layer shows a channel of; None for any other layer."""
@@ -108,11 +111,14 @@ class FileAnnotation(Annotation):
         Of the folder beside the image, and of the file in it.
     noun
         What is counted, such as "point".
+    keeps_empty
+        Whether the file stays where nothing is counted.
     """
 
     folder_ending: ClassVar[str]
     file_ending: ClassVar[str]
     noun: ClassVar[str]
+    keeps_empty = False
 
     done = Signal()
     """Emitted when a save has ended."""
@@ -165,9 +171,13 @@ class FileAnnotation(Annotation):
             for file in () if cls.of_image(owner, node) else files:
                 cls._open_file(owner, image, file)
 
-        if folders := folders_of(node, cls.folder_ending):
-            read = partial(_read_files, folders, cls.file_ending)
-            Window.current.run_work(read, show_files)
+        if folders_of(node, cls.folder_ending):
+            Window.current.run_work(partial(cls.read_stored, node), show_files)
+
+    @classmethod
+    def read_stored(cls, node: Node) -> list[StoredFile]:
+        """Read the files of an image, in a worker."""
+        return _read_files(folders_of(node, cls.folder_ending), cls.file_ending)
 
     @classmethod
     def of_image(cls, owner: Annotations, node: Node) -> list[Any]:
@@ -196,8 +206,9 @@ class FileAnnotation(Annotation):
         assert content is not None
         with hold_if_possible(kept.folder / LOCK):
             for shown in () if node is None else cls.of_image(owner, node):
-                # An image has one without a layer.
-                if shown.layer is None or shown._path == content.path != "":
+                # An image has one of each name without a layer.
+                is_it = shown.layer is None and shown.name == content.name
+                if is_it or shown._path == content.path != "":
                     shown.remove_shown()
             made = cls.make(owner, image, content.name, content.text)
             # Of before the crash: what others saved since is a conflict of the next
@@ -336,7 +347,7 @@ class FileAnnotation(Annotation):
     def ended(self) -> Sequence[SignalInstance]:
         return (self.done,)
 
-    def _target(self) -> Path:
+    def find_target(self) -> str:
         """Return the file for the present name: where it was read, if that goes.
 
         Raises
@@ -352,7 +363,13 @@ class FileAnnotation(Annotation):
         if self._path:
             folders.insert(0, Path(self._path).parent)
         folder = next((x for x in folders if _can_write(x)), folders[-1])
-        return folder / f"{stem}{self.file_ending}"
+        return str(folder / f"{stem}{self.file_ending}")
+
+    def write_stored(
+        self, path: str, encode: Callable[[], str], older: OlderFile
+    ) -> OlderFile:
+        """Write what a file is to be, in a worker; see `write_file`."""
+        return write_file(path, encode, older)
 
     @override
     def save(self, *, quiet: bool = False) -> None:
@@ -361,7 +378,7 @@ class FileAnnotation(Annotation):
         self._running, changes, count = True, self._changes, self.count()
         older = self._path, self._revision
 
-        def finish(file: tuple[str, Revision | None]) -> None:
+        def finish(file: OlderFile) -> None:
             self._path, self._revision = file
             self._saved_changes, self._restored, self._failure = changes, False, ""
             if not self.unsaved:
@@ -377,8 +394,9 @@ class FileAnnotation(Annotation):
             self._end_save("")
 
         try:
-            encode = self.take_content() if count else lambda: ""
-            write = partial(_write_file, str(self._target()), encode, older)
+            keeps = count or self.keeps_empty
+            encode = self.take_content() if keeps else lambda: ""
+            write = partial(self.write_stored, self.find_target(), encode, older)
         except ValueError as error:
             fail(error)
         else:
@@ -409,9 +427,7 @@ def _read_files(folders: Sequence[Path], ending: str) -> list[StoredFile]:
     return list(found.values())
 
 
-def _write_file(
-    path: str, encode: Callable[[], str], older: tuple[str, Revision | None]
-) -> tuple[str, Revision | None]:
+def write_file(path: str, encode: Callable[[], str], older: OlderFile) -> OlderFile:
     """Replace or delete a file, if it is as it was; in a worker.
 
     Parameters

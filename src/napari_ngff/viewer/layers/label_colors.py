@@ -293,6 +293,29 @@ def recolor_labels(colormap: Any, changes: Mapping[int, Any]) -> Any:
     return made
 
 
+def color_groups(colormap: Any, labels: np.ndarray, colors: Any, rest: Any) -> Any:
+    """Make a colormap that shows labels in colours which are not their own.
+
+    Their own ones stay in its ``color_dict``, which is what a file gets.
+
+    Parameters
+    ----------
+    colormap
+        Any of a layer of labels.
+    labels, colors
+        Each label once, and red, green, blue, alpha, each 0-1, "rc".
+    rest
+        Colour of all other labels.
+    """
+    cyclic = isinstance(colormap, CyclicLabelColormap)
+    own = {0: np.zeros(4)} if cyclic else colormap.color_dict
+    usual = np.array([np.zeros(4), rest], np.float32)
+    table = ColorTable.from_colors(usual, labels, np.reshape(colors, (-1, 4)))
+    made = LabelColors.from_listed(own, usual, table)
+    made.selection, made.use_selection = colormap.selection, colormap.use_selection
+    return made
+
+
 def _texture_type(count: int) -> Any:
     """Return the type in which napari hands so many colours to the graphics card."""
     if count <= np.iinfo(np.uint8).max:

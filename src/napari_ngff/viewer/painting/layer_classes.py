@@ -449,6 +449,9 @@ def _press_number(number: int, layer: Any) -> None:
     Not while the annotate dock is there: a tool of napari, such as the eraser that has
     key 1, would change labels where a class was meant.
     """
+    take = getattr(layer, "takes_number", None)
+    if take is not None and take(number):
+        return
     # Without classes the description is not read: that takes long for many objects.
     has_classes = layer in _classes or (
         hasattr(layer, "saver") and NAME in layer.features

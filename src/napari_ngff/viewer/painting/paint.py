@@ -41,7 +41,7 @@ from napari_ngff.viewer.private.napari_layers import (
 from napari_ngff.viewer.services.window import Window
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from napari_ngff.labels.canvas import Canvas
     from napari_ngff.labels.shapes import Shape
@@ -81,7 +81,12 @@ class OMEZarrLabels(CanvasLabels):
         the eraser still erases.
     hidden_reported
         Whether the message that hidden labels take no paint was shown.
+    takes_number
+        Called with a number key first, while objects get classes; returns whether the
+        key is for it.
     """
+
+    takes_number: Callable[[int], bool] | None = None
 
     _drag_modes = handle_modes(
         "_drag_modes",

@@ -30,6 +30,7 @@ from napari_ngff.viewer.painting.object_edits import (
     neighbour_id,
     show_region,
 )
+from napari_ngff.widgets.annotate.object_class_row import ObjectClassRow
 from napari_ngff.widgets.canvas_keys import CanvasKeys
 from napari_ngff.widgets.connections import Connections, while_alive
 from napari_ngff.widgets.narrow_controls import wrapping_row
@@ -86,6 +87,7 @@ class ObjectPage(QWidget):
         )
         self.join.setCheckable(True)
         self.cut.setCheckable(True)
+        self.classes = ObjectClassRow(viewer, self)
         self.list = QListWidget(self)
         CanvasKeys(self.list)
         self.list.setAccessibleName("Objects that were chosen")
@@ -111,10 +113,12 @@ class ObjectPage(QWidget):
         layout.addLayout(row)
         layout.addLayout(wrapping_row(self.previous, self.next, self.unused))
         layout.addLayout(wrapping_row(self.join, self.cut))
+        layout.addWidget(self.classes)
         layout.addWidget(self.list, 1)
 
     def _connect_signals(self) -> None:
         self.id.valueChanged.connect(self._on_id)
+        self.classes.reported.connect(self.reported)
         self.previous.clicked.connect(self.goToPrevious)
         self.next.clicked.connect(self.goToNext)
         self.unused.clicked.connect(self.useUnusedId)
@@ -147,6 +151,7 @@ class ObjectPage(QWidget):
         for widget in self.findChildren(QWidget):
             widget.setEnabled(layer is not None)
         self._on_editable()
+        self.classes.setLayer(layer)
 
     def _on_editable(self, event: Any = None) -> None:
         editable = self._layer is not None and self._layer.editable

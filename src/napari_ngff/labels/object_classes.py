@@ -1,0 +1,179 @@
+"""Classes of the objects of a label image, each of which has its own label.
+
+Classes that are labels themselves are in `napari_ngff.labels.label_classes`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Self
+
+from napari_ngff.labels.class_colors import PALETTE, free_color
+from napari_ngff.store.limits import parse_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from napari_ngff.labels.class_colors import RGBA
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectClass:
+    """A class that objects may have.
+
+    Attributes
+    ----------
+    color
+        Red, green, blue, alpha, each 0-255.
+    """
+
+    name: str
+    color: RGBA
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectClasses:
+    """The classes of a label image, and which object has which.
+
+    Attributes
+    ----------
+    classes
+        In order; the first nine have a number key each.
+    class_of
+        Label of an object -> name of its class; objects without a class are not in it.
+    """
+
+    classes: tuple[ObjectClass, ...] = ()
+    class_of: Mapping[int, str] = field(default_factory=lambda: MappingProxyType({}))
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the classes in their order."""
+        return [item.name for item in self.classes]
+
+    def count_objects(self) -> Counter[str]:
+        """Count the objects of each class."""
+        return Counter(self.class_of.values())
+
+    def with_class(self, name: str, color: RGBA | None = None) -> Self:
+        """Add a class.
+
+        Raises
+        ------
+        ValueError
+            Where the name is empty or there is such a class.
+        """
+        if not name or name in self.names:
+            msg = f"There is a class {name} already." if name else "A class has a name."
+            raise ValueError(msg)
+        usual = PALETTE[len(self.classes) % len(PALETTE)]
+        chosen = color or free_color((item.color for item in self.classes), usual)
+        return replace(self, classes=(*self.classes, ObjectClass(name, chosen)))
+
+    def with_object(self, label: int, name: str) -> Self:
+        """Give an object a class; "" for none."""
+        class_of = dict(self.class_of)
+        class_of.pop(label, None)
+        if name:
+            class_of[label] = name
+        return replace(self, class_of=MappingProxyType(class_of))
+
+    def put_first(self, classes: Iterable[ObjectClass]) -> Self:
+        """Put classes in front, so that number keys mean the same as elsewhere."""
+        first = tuple(classes)
+        names = {item.name for item in first}
+        rest = (item for item in self.classes if item.name not in names)
+        return replace(self, classes=(*first, *rest))
+
+    def with_all_named(self) -> Self:
+        """Add the classes that objects have, and that are not in the list."""
+        whole = self
+        for name in dict.fromkeys(self.class_of.values()):
+            if name not in whole.names:
+                whole = whole.with_class(name)
+        return whole
+
+    def merge_into(self, stored: ObjectClasses, changed: Iterable[int]) -> Self:
+        """Put the classes of some objects into what a file has by now.
+
+        Parameters
+        ----------
+        changed
+            Labels of the objects; those of all others are as in the file.
+        """
+        class_of = dict(stored.class_of)
+        for label in changed:
+            class_of.pop(label, None)
+            if label in self.class_of:
+                class_of[label] = self.class_of[label]
+        others = (item for item in stored.classes if item.name not in self.names)
+        whole = (*self.classes, *others)
+        return replace(self, classes=whole, class_of=MappingProxyType(class_of))
+
+    def dump_list(self) -> list[dict[str, Any]]:
+        """Return the list of classes as JSON states it."""
+        return [{"name": x.name, "color": list(x.color)} for x in self.classes]
+
+
+@dataclass(frozen=True, slots=True)
+class ClassChanges:
+    """The classes of the objects of a label image, and what of them no file has.
+
+    Attributes
+    ----------
+    labels
+        Name of the label image.
+    changed
+        Labels of the objects whose class was changed since it was saved.
+    """
+
+    labels: str
+    classes: ObjectClasses
+    changed: frozenset[int] = frozenset()
+
+    def dump_text(self) -> str:
+        """Write it as JSON."""
+        rows = {str(label): name for label, name in self.classes.class_of.items()}
+        content = {
+            "labels": self.labels,
+            "classes": self.classes.dump_list(),
+            "objects": rows,
+            "changed": sorted(self.changed),
+        }
+        return json.dumps(content)
+
+    @classmethod
+    def parse_text(cls, text: str) -> Self:
+        """Read what `dump_text` wrote.
+
+        Raises
+        ------
+        ValueError
+            Where it is something else.
+        """
+        content = parse_json(text)
+        try:
+            rows = {int(label): str(x) for label, x in content["objects"].items()}
+            listed, changed = parse_list(content["classes"]), content["changed"]
+            classes = ObjectClasses(listed, MappingProxyType(rows)).with_all_named()
+            return cls(str(content["labels"]), classes, frozenset(map(int, changed)))
+        except (AttributeError, KeyError, TypeError) as error:
+            raise ValueError("it has no classes of objects.") from error
+
+
+def parse_list(rows: Any) -> tuple[ObjectClass, ...]:
+    """Read what `ObjectClasses.dump_list` wrote; what makes no sense is left out."""
+    found = ObjectClasses()
+    for row in rows if isinstance(rows, list) else ():
+        name = row.get("name") if isinstance(row, dict) else None
+        if not isinstance(name, str) or not name or name in found.names:
+            continue
+        color, parts = row.get("color"), None
+        if isinstance(color, list) and len(color) == 4:
+            parts = [p for p in color if isinstance(p, int) and 0 <= p <= 255]
+        is_color = parts is not None and len(parts) == 4
+        found = found.with_class(name, tuple(color) if is_color else None)
+    return found.classes

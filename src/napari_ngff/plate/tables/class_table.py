@@ -1,0 +1,248 @@
+"""Classes of objects as a feature table of their image, in the form of ngio.
+
+The table ``tables/NAME_classes`` has the columns ``label`` and ``class`` and refers to
+the label image ``labels/NAME``; its attributes have the list of the classes. It is CSV,
+which every program reads and which needs no further package. Form:
+https://biovisioncenter.github.io/ngio/stable/table_specs/table_types/feature_table/
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from napari_ngff.errors import ConflictError, CorruptDataError
+from napari_ngff.labels.object_classes import (
+    ClassChanges,
+    ObjectClasses,
+    parse_list,
+)
+from napari_ngff.plate.tables.files import find_table
+from napari_ngff.plate.tables.table import LABEL
+from napari_ngff.store.arrays.new_array import dump_document, group_documents
+from napari_ngff.store.arrays.stored_objects import join_key
+from napari_ngff.store.hierarchy.consolidated import update_copies
+from napari_ngff.store.hierarchy.summary import list_tables
+from napari_ngff.store.limits import ATTRIBUTES_IN, parse_object
+from napari_ngff.store.write.begin import begin_transaction
+from napari_ngff.store.write.transaction import TRIES
+
+if TYPE_CHECKING:
+    from napari_ngff.metadata.model import JSON
+    from napari_ngff.store.hierarchy.node import Node
+    from napari_ngff.store.sources.revision import Revision
+    from napari_ngff.store.write.transaction import Transaction
+
+ENDING = "_classes"
+CLASS = "class"
+
+OWN = "napari-ngff"
+"""Key of the attributes that has what ngio does not know: the list of classes."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClassTable:
+    """A stored table of classes.
+
+    Attributes
+    ----------
+    name
+        Of the table.
+    labels
+        Name of the label image.
+    revision
+        Of its file.
+    """
+
+    name: str
+    labels: str
+    classes: ObjectClasses
+    revision: Revision | None
+
+
+def read_class_tables(node: Node) -> list[ClassTable]:
+    """Read the tables of classes of an image.
+
+    Raises
+    ------
+    OMEZarrError
+        Where one cannot be read.
+    """
+    return [
+        _read_class_table(node, name)
+        for name in list_tables(node)
+        if name.endswith(ENDING) and OWN in node.child(f"tables/{name}").attributes
+    ]
+
+
+def _read_class_table(node: Node, name: str) -> ClassTable:
+    # First: what is saved while it is read is a conflict of the next save.
+    revision = node.location.source.find_revision(_key(node, name))
+    import pandas as pd
+
+    frame, labels = find_table(node, name)
+    if LABEL not in frame.columns or CLASS not in frame.columns:
+        where = node.location.object_key(f"tables/{name}")
+        raise CorruptDataError(f"{where} has no columns {LABEL} and {CLASS}.")
+    known = frame.loc[frame[CLASS].notna() & frame[LABEL].notna(), [LABEL, CLASS]]
+    labels_of = pd.to_numeric(known[LABEL], errors="coerce")
+    if (labels_of % 1 != 0).any() or labels_of.duplicated().any():
+        where = node.location.object_key(f"tables/{name}")
+        raise CorruptDataError(
+            f"{where} has labels that are no whole numbers, or several rows for one.",
+            remedy="Correct the table by the program that wrote it.",
+        )
+    stated = node.child(f"tables/{name}").attributes[OWN]
+    listed = parse_list(stated.get("classes") if isinstance(stated, dict) else None)
+    class_of = dict(zip(labels_of.astype(int), known[CLASS].astype(str), strict=True))
+    classes = ObjectClasses(listed, MappingProxyType(class_of)).with_all_named()
+    return ClassTable(name, labels, classes, revision)
+
+
+def _key(node: Node, name: str) -> str:
+    return node.location.object_key(f"tables/{name}/table.csv")
+
+
+def write_classes(node: Node, changes: ClassChanges) -> tuple[str, Revision | None]:
+    """Write classes of objects into the table of an image, which is made if need be.
+
+    Objects that were not changed here keep the class that the table has by now; columns
+    and attributes that another program has added to it stay.
+
+    Parameters
+    ----------
+    node
+        The image.
+
+    Returns
+    -------
+    name, revision
+        Of the table, and of its file.
+
+    Raises
+    ------
+    ConflictError
+        Where another program changes it all the time.
+    OSError
+        Where it cannot be written.
+    """
+    for number in range(TRIES):
+        tables = (x for x in read_class_tables(node) if x.labels == changes.labels)
+        table = next(tables, None) or ClassTable(
+            _free_name(node, changes.labels), changes.labels, ObjectClasses(), None
+        )
+        classes = changes.classes.merge_into(table.classes, changes.changed)
+        try:
+            return table.name, _write_table(node, replace(table, classes=classes))
+        except ConflictError:
+            if number == TRIES - 1:
+                raise
+    raise AssertionError
+
+
+def _free_name(node: Node, labels: str) -> str:
+    tables = node.location.object_key("tables")
+    taken = set(node.location.source.list_names(tables) or ())
+    names = (f"{labels}{number}{ENDING}" for number in ("", *range(2, len(taken) + 3)))
+    return next(name for name in names if name not in taken)
+
+
+def _write_table(node: Node, table: ClassTable) -> Revision | None:
+    """Write a table, if its file has the revision that was read."""
+    source, key = node.location.source, _key(node, table.name)
+    transaction = begin_transaction(source)
+    transaction.expect_revision(key, table.revision)
+    group, form = key.rpartition("/")[0], ATTRIBUTES_IN[node.zarr_format]
+    before: JSON = {}
+    if table.revision is not None:
+        before = node.child(f"tables/{table.name}").attributes
+    attributes = {**before, **_describe(table)}
+    documents = group_documents(attributes, "0.4" if node.zarr_format == 2 else "0.5")
+    transaction.put(key, merge_rows(source.get(key), table.classes).encode())
+    for name, text in documents.items():
+        transaction.put(join_key(group, name), text)
+    if not transaction.saves_together:
+        # A table is listed once it is there.
+        transaction.commit()
+    tables = node.location.object_key("tables")
+    with transaction.take_turn():
+        _add_to_list(transaction, tables, form, table.name)
+    update_copies(transaction, [tables, group])
+    transaction.commit()
+    return source.find_revision(key)
+
+
+def _describe(table: ClassTable) -> JSON:
+    return {
+        "type": "feature_table",
+        "table_version": "1",
+        "fractal_table_version": "1",
+        "backend": "csv",
+        "index_key": LABEL,
+        "index_type": "int",
+        "instance_key": LABEL,
+        "region": {"path": f"../labels/{table.labels}"},
+        "categorical_columns": [CLASS],
+        OWN: {"classes": table.classes.dump_list()},
+    }
+
+
+def _add_to_list(transaction: Transaction, group: str, form: str, name: str) -> None:
+    """Add a table to the list of tables, in which everything else stays."""
+    key = join_key(group, form)
+    raw = transaction.source.get(key)
+    if raw is None:
+        version = "0.4" if form == ATTRIBUTES_IN[2] else "0.5"
+        for end, text in group_documents({"tables": [name]}, version).items():
+            transaction.put_document(join_key(group, end), text)
+        return
+    content: Any = parse_object(raw)
+    home = content.setdefault("attributes", {}) if form == "zarr.json" else content
+    listed = home.setdefault("tables", [])
+    if not isinstance(listed, list):
+        raise CorruptDataError(f"{transaction.root}/{key} is not a list of tables.")
+    if name not in listed:
+        listed.append(name)
+        transaction.put_document(key, dump_document(content))
+
+
+def merge_rows(raw: bytes | None, classes: ObjectClasses) -> str:
+    """Write the classes of objects into the text of a table.
+
+    Parameters
+    ----------
+    raw
+        The CSV of before, whose other columns stay as they are; None for none.
+    """
+    lines = csv.reader(io.StringIO((raw or b"").decode("utf-8-sig")))
+    header = next(lines, None) or [LABEL, CLASS]
+    if LABEL not in header:
+        raise ConflictError(f"The table has no column {LABEL}.")
+    if CLASS not in header:
+        header = [*header, CLASS]
+    at, place = header.index(LABEL), header.index(CLASS)
+    blank = [""] * len(header)
+    rows = [(line + blank)[: len(header)] for line in lines if line]
+    labels = [_label_of(row[at]) for row in rows]
+    for label in sorted(set(classes.class_of).difference(labels)):
+        labels.append(label)
+        rows.append([str(label) if i == at else "" for i in range(len(header))])
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(header)
+    for label, row in zip(labels, rows, strict=True):
+        row[place] = classes.class_of.get(label, "")
+        # An object without a class has no row, unless other columns describe it.
+        if any(value for i, value in enumerate(row) if i != at):
+            writer.writerow(row)
+    return text.getvalue()
+
+
+def _label_of(text: str) -> int:
+    try:
+        return int(float(text)) if "." in text else int(text)
+    except ValueError:
+        return 0  # of no object: its row stays without a class

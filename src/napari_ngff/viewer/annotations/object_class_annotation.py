@@ -1,0 +1,218 @@
+"""Classes of the objects of a label image, as an annotation of its image.
+
+They are in a table of the image (`napari_ngff.plate.tables.class_table`). Where the
+image cannot be written, ``cells.ome.zarr`` has ``cells.classes/NAME.json`` beside it,
+or in the user's data.
+"""
+
+from __future__ import annotations
+
+import weakref
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from typing_extensions import override
+
+from napari_ngff.labels.object_classes import (
+    ClassChanges,
+    ObjectClass,
+    ObjectClasses,
+)
+from napari_ngff.plate.tables.class_table import read_class_tables, write_classes
+from napari_ngff.store.hierarchy.location import CLASSES_END
+from napari_ngff.store.write.begin import why_not_written
+from napari_ngff.viewer.annotations.file_annotation import (
+    FileAnnotation,
+    OlderFile,
+    StoredFile,
+    image_node,
+)
+from napari_ngff.viewer.layers.label_colors import as_int64, color_groups
+from napari_ngff.viewer.layers.label_owners import image_address, place_of_labels
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from napari_ngff.store.hierarchy.node import Node
+    from napari_ngff.viewer.annotations.annotations import Annotations
+
+NO_CLASS = (0.55, 0.55, 0.55, 1.0)
+"""Colour of objects without a class, while others have that of their class."""
+
+NO_IMAGE = "Open the image of these labels: classes of objects belong to it."
+
+_in_use: weakref.WeakKeyDictionary[Annotations, tuple[ObjectClass, ...]] = (
+    weakref.WeakKeyDictionary()
+)
+"""The classes that were used last: a number key means the same in the next field."""
+
+
+class ObjectClassAnnotation(FileAnnotation):
+    """The classes of the objects of one label image.
+
+    Attributes
+    ----------
+    labels
+        Name of the label image.
+    classes
+        The classes, and which object has which.
+    """
+
+    folder_ending, file_ending, noun = CLASSES_END, ".json", "object"
+
+    keeps_empty = True
+
+    def __init__(self, owner: Annotations, node: Node, changes: ClassChanges) -> None:
+        super().__init__(owner, node)
+        self.labels = changes.labels
+        self.classes = changes.classes.put_first(_in_use.get(owner, ()))
+        # Label of an object -> number of its last change.
+        self._changed = dict.fromkeys(changes.changed, 1)
+        self._undo: list[tuple[int, str]] = []
+
+    @property
+    @override
+    def name(self) -> str:
+        return self.labels
+
+    @property
+    @override
+    def title(self) -> str:
+        return f"classes of '{self.labels}' of {self.image}"
+
+    # Changes.
+
+    def add_class(self, name: str) -> None:
+        """Add a class; it is saved with the first object that has it.
+
+        Raises
+        ------
+        ValueError
+            Where the name is empty or there is such a class.
+        """
+        self.classes = self.classes.with_class(name)
+        self._note_classes()
+
+    def classify(self, label: int, name: str) -> None:
+        """Give an object a class; "" for none."""
+        self._undo.append((label, self.classes.class_of.get(label, "")))
+        self._change_object(label, name)
+
+    def undo(self) -> int:
+        """Take the last class back that an object got; 0 where none is left.
+
+        Returns
+        -------
+        int
+            Label of the object.
+        """
+        if not self._undo:
+            return 0
+        label, name = self._undo.pop()
+        self._change_object(label, name)
+        return label
+
+    def _change_object(self, label: int, name: str) -> None:
+        self.classes = self.classes.with_object(label, name)
+        self._note_classes()
+        self._changed[label] = self._changes
+
+    def _note_classes(self) -> None:
+        _in_use[self.owner] = self.classes.classes
+        self.note_change()
+
+    # The file.
+
+    @override
+    def count(self) -> int:
+        return len(self.classes.class_of)
+
+    @override
+    def take_content(self) -> Callable[[], str]:
+        saved = self._saved_changes
+        changed = frozenset(x for x, number in self._changed.items() if number > saved)
+        return ClassChanges(self.labels, self.classes, changed).dump_text
+
+    @classmethod
+    @override
+    def make(cls, owner: Annotations, image: Any, name: str, text: str) -> Any:
+        node = image_node(image)
+        assert node is not None
+        made = cls(owner, node, ClassChanges.parse_text(text))
+        owner.add(made)
+        return made
+
+    @classmethod
+    @override
+    def read_stored(cls, node: Node) -> list[StoredFile]:
+        stored = super().read_stored(node)
+        for table in read_class_tables(node):
+            text = ClassChanges(table.labels, table.classes).dump_text()
+            path = f"{node}/tables/{table.name}"
+            stored.append((path, text.encode(), table.revision))
+        return stored
+
+    @override
+    def find_target(self) -> str:
+        if self._path:
+            return self._path
+        location = self.node.location
+        if why_not_written(location.source, location.path):
+            return super().find_target()
+        return f"{self.node}/tables/"
+
+    @override
+    def write_stored(
+        self, path: str, encode: Callable[[], str], older: OlderFile
+    ) -> OlderFile:
+        top, changes = f"{self.node}/tables/", ClassChanges.parse_text(encode())
+        if path.startswith(top):
+            name, revision = write_classes(self.node, changes)
+            return f"{top}{name}", revision
+        saved = replace(changes, changed=frozenset())
+        return super().write_stored(path, saved.dump_text, older)
+
+
+def find_classes(owner: Annotations, layer: Any) -> ObjectClassAnnotation | None:
+    """Return the classes of the objects of a layer of labels; None for none yet."""
+    address, name = image_address(layer), place_of_labels(layer)[1]
+    kept = (x for x in owner if isinstance(x, ObjectClassAnnotation))
+    return next((x for x in kept if (str(x.node), x.labels) == (address, name)), None)
+
+
+def begin_classes(owner: Annotations, layer: Any) -> ObjectClassAnnotation:
+    """Return the classes of the objects of a layer of labels; new ones if need be.
+
+    Raises
+    ------
+    ValueError
+        Where the image of the labels is not on screen.
+    """
+    found = find_classes(owner, layer)
+    if found is not None:
+        return found
+    nodes = (image_node(each) for each in owner.viewer.layers)
+    address = image_address(layer)
+    node = next((x for x in nodes if x is not None and str(x) == address), None)
+    if node is None:
+        raise ValueError(NO_IMAGE)
+    nothing = ClassChanges(place_of_labels(layer)[1], ObjectClasses())
+    made = ObjectClassAnnotation(owner, node, nothing)
+    owner.add(made)
+    return made
+
+
+def color_by_class(own: Any, classes: ObjectClasses) -> Any:
+    """Make a colormap with the colours of classes, and grey for all other objects.
+
+    Parameters
+    ----------
+    own
+        The colormap of the layer of labels, whose own colours a file gets.
+    """
+    number = {name: i for i, name in enumerate(classes.names)}
+    palette = np.array([item.color for item in classes.classes]).reshape(-1, 4) / 255
+    rows = [number[name] for name in classes.class_of.values()]
+    labels, colors = as_int64(classes.class_of), palette[np.array(rows, np.intp)]
+    return color_groups(own, labels, colors, NO_CLASS)

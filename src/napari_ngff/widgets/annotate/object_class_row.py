@@ -1,0 +1,226 @@
+"""The class of the object that is chosen: by a number key or in a list."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from qtpy.QtCore import QSignalBlocker, Signal  # type: ignore[attr-defined]
+from qtpy.QtWidgets import (
+    QCheckBox,
+    QComboBox,
+    QHBoxLayout,
+    QInputDialog,
+    QLabel,
+    QPushButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from napari_ngff.labels.object_classes import ObjectClasses
+from napari_ngff.viewer.annotations.object_class_annotation import (
+    begin_classes,
+    color_by_class,
+    find_classes,
+)
+from napari_ngff.viewer.painting.layer_classes import KEYS
+from napari_ngff.viewer.services.notices import shorten_name
+from napari_ngff.viewer.session import session_of
+from napari_ngff.widgets.annotate.class_table import make_swatch
+from napari_ngff.widgets.connections import (
+    Connections,
+    connect_while_alive,
+    while_alive,
+)
+from napari_ngff.widgets.narrow_controls import wrapping_row
+
+if TYPE_CHECKING:
+    from napari.components import ViewerModel
+
+    from napari_ngff.viewer.annotations.object_class_annotation import (
+        ObjectClassAnnotation,
+    )
+    from napari_ngff.viewer.painting.paint import OMEZarrLabels
+
+HINT = (
+    "The class of the chosen object. Choose one by the colour picker (key L), then"
+    " press 1 to 9."
+)
+
+NO_OBJECT = "No object is chosen. Choose one by the colour picker (key L)."
+
+
+class ObjectClassRow(QWidget):
+    """Gives objects classes, and shows them in the colours of these."""
+
+    reported = Signal(str)
+    """Emitted with what was done, or why it was not, for the user."""
+
+    def __init__(self, viewer: ViewerModel, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._annotations = session_of(viewer).annotations
+        self._layer: OMEZarrLabels | None = None
+        self._following = Connections(self)
+        self._shown: ObjectClasses | None = None
+        # The layer's own colours, and those of classes that it has instead.
+        self._own: Any = None
+        self._made: Any = None
+        self.choice = QComboBox(self)
+        self.choice.setAccessibleName("Class of the object")
+        self.choice.setToolTip(HINT)
+        self.make = QPushButton("New cla&ss…", self)
+        self.make.setToolTip("A further class that objects may have.")
+        self.back = QPushButton("&Undo class", self)
+        self.back.setToolTip("Takes the last class back that an object got.")
+        self.colored = QCheckBox("&Colour by class", self)
+        self.colored.setToolTip("Objects without a class are grey.")
+        row, label = QHBoxLayout(), QLabel("Class", self)
+        label.setBuddy(self.choice)
+        row.addWidget(label)
+        row.addWidget(self.choice, 1)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addLayout(row)
+        layout.addLayout(wrapping_row(self.make, self.back, self.colored))
+        self.choice.activated.connect(self._on_choice)
+        self.make.clicked.connect(self.addClass)
+        self.back.clicked.connect(self.undo)
+        self.colored.toggled.connect(self._on_colored)
+        connect_while_alive(self._annotations.changed, self, self.refresh)
+
+    @property
+    def classes(self) -> ObjectClassAnnotation | None:
+        """The classes of the objects of the layer; None for none yet."""
+        layer = self._layer
+        return None if layer is None else find_classes(self._annotations, layer)
+
+    def setLayer(self, layer: OMEZarrLabels | None) -> None:
+        """Work on the objects of another layer."""
+        self._show_own_colors()
+        self._take_keys(False)
+        self._following.end()
+        self._layer, self._shown = layer, None
+        if layer is not None:
+            self._following.connect(layer.events.selected_label, self._show_class)
+            self._following.connect(layer.events.colormap, self._on_colormap)
+        self._take_keys(self.isVisible())
+        self.refresh()
+
+    # The keys are for objects while the row is in sight.
+
+    def showEvent(self, event: Any) -> None:
+        """Take the number keys."""
+        super().showEvent(event)
+        self._take_keys(True)
+
+    def hideEvent(self, event: Any) -> None:
+        """Leave the number keys to the classes that are labels."""
+        super().hideEvent(event)
+        self._take_keys(False)
+
+    def _take_keys(self, on: bool) -> None:
+        if self._layer is not None:
+            self._layer.takes_number = while_alive(self.takeNumber) if on else None
+
+    def takeNumber(self, number: int) -> bool:
+        """Give the chosen object the class of a number key; False without classes."""
+        names = self.names
+        if not names:
+            return False
+        if number > min(len(names), KEYS):
+            self.reported.emit(f"No class has key {number}. Make one by New class….")
+        else:
+            self.classify(names[number - 1])
+        return True
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the classes in their order."""
+        classes = self.classes
+        return [] if classes is None else classes.classes.names
+
+    def classify(self, name: str) -> None:
+        """Give the chosen object a class; "" for none."""
+        layer, classes = self._layer, self.classes
+        if layer is None or classes is None:
+            return
+        label, used = int(layer.selected_label), layer.canvas.used
+        if label == 0 or (used.is_known and not used.has(label)):
+            self.reported.emit(NO_OBJECT)
+            self._show_class()
+            return
+        classes.classify(label, name)
+        text = f"{shorten_name(name)}" if name else "without a class"
+        self.reported.emit(f"Object {label} is {text}.")
+
+    def _on_choice(self, index: int) -> None:
+        self.classify(str(self.choice.itemData(index)))
+
+    def addClass(self) -> None:
+        """Ask for the name of a further class."""
+        layer = self._layer
+        name, is_given = QInputDialog.getText(self, "New class", "Name of the class:")
+        if layer is None or not is_given:
+            return
+        try:
+            begin_classes(self._annotations, layer).add_class(name.strip())
+        except ValueError as error:
+            self.reported.emit(str(error))
+
+    def undo(self) -> None:
+        """Take the last class back that an object got."""
+        if self.classes is not None:
+            self.classes.undo()
+
+    # What is seen.
+
+    def _on_colormap(self, event: Any = None) -> None:
+        """Keep the colours of classes where the layer got others of its own."""
+        if self._layer is not None and self._layer.colormap is not self._made:
+            self._own = None
+            self._show_colors()
+
+    def refresh(self, _: Any = None) -> None:
+        """Show the classes as they are now."""
+        layer, classes = self._layer, self.classes
+        now = ObjectClasses() if classes is None else classes.classes
+        self.setEnabled(layer is not None)
+        if now is self._shown:
+            return
+        self._shown = now
+        with QSignalBlocker(self.choice):
+            self.choice.clear()
+            self.choice.addItem("no class", "")
+            for number, item in enumerate(now.classes, 1):
+                key = f"{number}  " if number <= KEYS else ""
+                swatch = make_swatch(item.color)
+                self.choice.addItem(swatch, f"{key}{item.name}", item.name)
+        self._show_class()
+        self._show_colors()
+
+    def _show_class(self, _: Any = None) -> None:
+        layer, now = self._layer, self._shown or ObjectClasses()
+        label = 0 if layer is None else int(layer.selected_label)
+        at = self.choice.findData(now.class_of.get(label, ""))
+        with QSignalBlocker(self.choice):
+            self.choice.setCurrentIndex(max(at, 0))
+
+    def _on_colored(self, on: bool) -> None:
+        if on:
+            self._show_colors()
+        else:
+            self._show_own_colors()
+
+    def _show_colors(self) -> None:
+        layer, now = self._layer, self._shown
+        if layer is None or now is None or not self.colored.isChecked():
+            return
+        if self._own is None:
+            self._own = layer.colormap
+        self._made = color_by_class(self._own, now)
+        layer.colormap = self._made
+
+    def _show_own_colors(self) -> None:
+        own, self._own = self._own, None
+        if self._layer is not None and own is not None:
+            self._made = own
+            self._layer.colormap = own

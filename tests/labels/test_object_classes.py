@@ -1,0 +1,82 @@
+"""Classes of objects: a list, and which object has which."""
+
+from __future__ import annotations
+
+import pytest
+
+from napari_ngff.labels.class_colors import PALETTE
+from napari_ngff.labels.object_classes import ClassChanges, ObjectClasses, parse_list
+
+
+def classes_of(*names, **objects):
+    made = ObjectClasses()
+    for name in names:
+        made = made.with_class(name)
+    for label, name in objects.items():
+        made = made.with_object(int(label.strip("o")), name)
+    return made
+
+
+def test_an_object_has_one_class_and_may_lose_it():
+    made = classes_of("round", "long", o7="round", o9="long")
+    changed = made.with_object(7, "long").with_object(9, "")
+    assert dict(made.class_of) == {7: "round", 9: "long"}
+    assert dict(changed.class_of) == {7: "long"}
+    assert changed.count_objects() == {"long": 1}
+
+
+def test_new_classes_have_the_colours_of_the_palette_in_turn():
+    made = classes_of("a", "b", "c")
+    assert tuple(item.color for item in made.classes) == PALETTE[:3]
+
+
+@pytest.mark.parametrize("name", ["", "round"])
+def test_a_class_has_a_name_of_its_own(name):
+    with pytest.raises(ValueError, match=r"name|already"):
+        classes_of("round").with_class(name)
+
+
+def test_number_keys_mean_the_same_where_another_image_has_another_order():
+    here = classes_of("long", "round", o1="round")
+    there = classes_of("round", "long", "broken")
+    assert here.put_first(there.classes).names == ["round", "long", "broken"]
+
+
+def test_text_is_read_as_it_was_written():
+    made = ClassChanges(
+        "nuclei", classes_of("mitosis, late", "ä", o7="ä"), frozenset([7, 9])
+    )
+    read = ClassChanges.parse_text(made.dump_text())
+    assert (read.labels, read.changed) == (made.labels, made.changed)
+    assert read.classes.classes == made.classes.classes
+    assert dict(read.classes.class_of) == {7: "ä"}
+
+
+def test_only_objects_that_were_changed_here_get_another_class_in_the_file():
+    stored = classes_of("round", "broken", o1="round", o2="broken", o3="round")
+    here = classes_of("long", "round", o1="long", o2="round")
+    merged = here.merge_into(stored, [1, 3])
+    assert dict(merged.class_of) == {1: "long", 2: "broken"}
+    assert merged.names == ["long", "round", "broken"]
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"labels": "a", "classes": 3}', "7"])
+def test_other_text_is_refused(text):
+    with pytest.raises(ValueError, match=r"."):
+        ClassChanges.parse_text(text)
+
+
+@pytest.mark.parametrize("rows", [None, 3, [3], [{}], [{"name": 3}], [{"name": ""}]])
+def test_a_list_that_makes_no_sense_has_no_classes(rows):
+    assert parse_list(rows) == ()
+
+
+@pytest.mark.parametrize("color", [None, "red", [1, 2], [0, 0, 0, 300], [0.5] * 4])
+def test_a_class_without_a_colour_gets_one(color):
+    (item,) = parse_list([{"name": "a", "color": color}])
+    assert item.color in PALETTE
+
+
+def test_classes_that_only_objects_have_are_listed():
+    made = ObjectClasses(class_of={3: "b", 4: "a", 5: "b"})
+    assert made.with_all_named().names == ["b", "a"]

@@ -1,0 +1,186 @@
+"""Classes of objects in a table of their image, read by ngio and pandas as well."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from napari_ngff.errors import OMEZarrError
+from napari_ngff.labels.object_classes import ClassChanges, ObjectClasses
+from napari_ngff.plate.tables.class_table import (
+    merge_rows,
+    read_class_tables,
+    write_classes,
+)
+from napari_ngff.store.hierarchy.node import open_node
+from napari_ngff.store.hierarchy.summary import list_tables
+from napari_ngff.store.write.transaction import Transaction
+from napari_ngff.store.write.zip_packing import pack_hierarchy
+from plates import write_image
+
+ROWS = {2**40: "round", 7: "long, bent", 3: "round"}
+
+
+@pytest.fixture(params=[2, 3])
+def image(request, tmp_path):
+    path = tmp_path / "cells.ome.zarr"
+    pixels = np.arange(64, dtype="uint16").reshape(8, 8)
+    write_image(path, pixels, request.param, "yx", labels=("nuclei",))
+    return path
+
+
+def classes_of(rows):
+    return ObjectClasses(class_of=rows).with_all_named()
+
+
+def write(path, rows, *, labels="nuclei", changed=None):
+    classes = ClassChanges(labels, classes_of(rows), frozenset(changed or rows))
+    return write_classes(open_node(path), classes)
+
+
+def read(path):
+    return read_class_tables(open_node(path))
+
+
+def test_classes_are_read_as_they_were_written(image):
+    assert read(image) == []
+    name, revision = write(image, ROWS)
+    (table,) = read(image)
+    assert (
+        (table.name, table.labels) == (name, "nuclei") == ("nuclei_classes", "nuclei")
+    )
+    assert dict(table.classes.class_of) == ROWS
+    assert table.classes.classes == classes_of(ROWS).classes
+    assert table.revision == revision
+
+
+def test_ngio_reads_them_as_features_of_the_labels(image):
+    ngio = pytest.importorskip("ngio")
+    write(image, {7: "long", 3: "round"})
+    container = ngio.open_ome_zarr_container(str(image))
+    assert container.list_tables() == ["nuclei_classes"]
+    table = container.get_feature_table("nuclei_classes")
+    assert table.reference_label == "nuclei"
+    assert table.dataframe["class"].to_dict() == {3: "round", 7: "long"}
+
+
+def test_a_table_of_ngio_stays_beside_them(image):
+    ngio = pytest.importorskip("ngio")
+    frame = pd.DataFrame({"label": [3, 7], "area": [1.5, 2.5]}).set_index("label")
+    features = ngio.tables.FeatureTable(frame, reference_label="nuclei")
+    container = ngio.open_ome_zarr_container(str(image))
+    container.add_table("measured", features, backend="csv")
+    before = {
+        p: p.read_bytes() for p in (image / "tables/measured").rglob("*") if p.is_file()
+    }
+    write(image, ROWS)
+    assert list_tables(open_node(image)) == ("measured", "nuclei_classes")
+    assert all(path.read_bytes() == data for path, data in before.items())
+    again = ngio.open_ome_zarr_container(str(image))
+    assert again.get_feature_table("measured").dataframe["area"].tolist() == [1.5, 2.5]
+
+
+def test_columns_and_attributes_of_another_program_stay(image):
+    write(image, {3: "round", 7: "long"})
+    file = image / "tables/nuclei_classes/table.csv"
+    file.write_text('area,label,class,note\n1.50,3,round,\n0.10,9,,"far, out"\n')
+    (name,) = {"zarr.json", ".zattrs"} & {p.name for p in file.parent.iterdir()}
+    document = json.loads((file.parent / name).read_text())
+    document.get("attributes", document)["owner"] = "somebody"
+    (file.parent / name).write_text(json.dumps(document))
+    write(image, {7: "long", 9: "far"}, changed=[3, 7, 9])
+    lines = list(csv.reader(file.read_text().splitlines()))
+    assert lines == [
+        ["area", "label", "class", "note"],
+        ["1.50", "3", "", ""],
+        ["0.10", "9", "far", "far, out"],
+        ["", "7", "long", ""],
+    ]
+    document = json.loads((file.parent / name).read_text())
+    assert document.get("attributes", document)["owner"] == "somebody"
+
+
+def test_objects_that_another_program_classified_since_keep_their_class(image):
+    write(image, {3: "round", 7: "long"})
+    write(image, {3: "flat", 7: "flat", 9: "flat"}, changed=[3, 9])
+    write(image, {}, changed=[9])
+    (table,) = read(image)
+    assert dict(table.classes.class_of) == {3: "flat", 7: "long"}
+
+
+def test_two_windows_save_at_the_same_moment(image, monkeypatch):
+    write(image, {3: "round"})
+    expect, others = Transaction.expect_revision, [{7: "flat"}, {9: "flat"}]
+
+    def be_slower(transaction, key, revision):
+        if others and key.endswith("table.csv"):
+            write(image, others.pop())
+        expect(transaction, key, revision)
+
+    monkeypatch.setattr(Transaction, "expect_revision", be_slower)
+    write(image, {11: "long"})
+    (table,) = read(image)
+    assert dict(table.classes.class_of) == {
+        3: "round",
+        7: "flat",
+        9: "flat",
+        11: "long",
+    }
+
+
+def test_a_folder_that_is_there_is_no_place_for_a_new_table(image):
+    (image / "tables/nuclei_classes").mkdir(parents=True)
+    write(image, ROWS)
+    assert [table.name for table in read(image)] == ["nuclei2_classes"]
+
+
+def test_each_label_image_has_its_own(image):
+    write(image, {1: "a"})
+    write(image, {1: "b"}, labels="cells")
+    found = {table.labels: dict(table.classes.class_of) for table in read(image)}
+    assert found == {"nuclei": {1: "a"}, "cells": {1: "b"}}
+
+
+def test_without_objects_the_table_is_empty(image):
+    write(image, ROWS)
+    write(image, {}, changed=ROWS)
+    assert [dict(table.classes.class_of) for table in read(image)] == [{}]
+
+
+def test_archives_have_them_too(tmp_path):
+    path, archive = tmp_path / "cells.ome.zarr", tmp_path / "cells.ozx"
+    write_image(path, np.zeros((8, 8), "uint16"), 3, "yx", labels=("nuclei",))
+    pack_hierarchy(path, archive)
+    _, revision = write(archive, ROWS)
+    (table,) = read(archive)
+    assert (dict(table.classes.class_of), table.revision) == (ROWS, revision)
+    write(archive, {3: "long"}, changed=ROWS)
+    assert [dict(table.classes.class_of) for table in read(archive)] == [{3: "long"}]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "a,b\n1,2\n",
+        "label,class\nx,round\n",
+        "label,class\n1.5,round\n",
+        "label,class\n1,a\n1,b\n",
+    ],
+)
+def test_a_damaged_table_is_named(image, text):
+    write(image, ROWS)
+    (image / "tables/nuclei_classes/table.csv").write_text(text)
+    with pytest.raises(OMEZarrError, match="nuclei_classes"):
+        read(image)
+
+
+def test_rows_keep_their_order():
+    classes = classes_of({1: "x", 5: "y", 2: "x"})
+    assert merge_rows(b"label,class\n5.0,x\n1,x\n", classes) == (
+        "label,class\n5.0,y\n1,x\n2,x\n"
+    )

@@ -1,0 +1,189 @@
+"""Classes of objects: saved in their image, restored, and gone with their field."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from napari_ngff.plate.tables.class_table import read_class_tables
+from napari_ngff.store.hierarchy.node import open_node
+from napari_ngff.viewer.annotations.object_class_annotation import (
+    ObjectClassAnnotation,
+    begin_classes,
+    color_by_class,
+    find_classes,
+)
+from napari_ngff.viewer.painting.paint import OMEZarrLabels
+from napari_ngff.viewer.samples import write_image, write_plate
+from napari_ngff.viewer.services.window import RESTORE, Window
+from napari_ngff.viewer.session import session_of
+from recovering import User, opened
+
+
+@pytest.fixture
+def user(tmp_path, monkeypatch):
+    person = User()
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.setattr(Window, "current", person)
+    return person
+
+
+@pytest.fixture
+def path(tmp_path):
+    where = tmp_path / "in" / "cells.ome.zarr"
+    write_image(where, shape=(32, 32))
+    return where
+
+
+def labels_in(viewer):
+    return next(x for x in viewer.layers if isinstance(x, OMEZarrLabels))
+
+
+def owner_of(viewer):
+    return session_of(viewer).annotations
+
+
+def classify(viewer, label, name, *, layer=None):
+    made = begin_classes(owner_of(viewer), layer or labels_in(viewer))
+    if name not in made.classes.names:
+        made.add_class(name)
+    made.classify(label, name)
+    return made
+
+
+def stored(path):
+    tables = read_class_tables(open_node(path))
+    return {table.labels: dict(table.classes.class_of) for table in tables}
+
+
+def files_below(path):
+    return {p: p.read_bytes() for p in Path(path).rglob("*") if p.is_file()}
+
+
+def test_a_class_alone_is_not_worth_a_question(path, monkeypatch, user):
+    viewer = opened(path, monkeypatch)
+    begin_classes(owner_of(viewer), labels_in(viewer)).add_class("round")
+    assert owner_of(viewer).list_savable() == []
+
+
+def test_classes_are_saved_in_the_image_and_shown_when_it_is_opened(
+    path, monkeypatch, user
+):
+    viewer, before = opened(path, monkeypatch), files_below(path)
+    layer = labels_in(viewer)
+    name = layer.name
+    made = classify(viewer, 3, "round")
+    classify(viewer, 5, "long")
+    assert owner_of(viewer).list_savable() == [made]
+    assert not layer.unsaved
+    made.save()
+    assert owner_of(viewer).list_savable() == []
+    assert stored(path) == {name: {3: "round", 5: "long"}}
+    after = files_below(path)
+    assert {p: after[p] for p in before} == before
+    viewer = opened(path, monkeypatch)
+    found = find_classes(owner_of(viewer), labels_in(viewer))
+    assert found is not None
+    assert found.classes.names == ["round", "long"]
+    assert dict(found.classes.class_of) == {3: "round", 5: "long"}
+    found.classify(3, "")
+    found.save()
+    assert stored(path) == {name: {5: "long"}}
+
+
+def test_each_class_of_an_object_can_be_undone(path, monkeypatch, user):
+    viewer = opened(path, monkeypatch)
+    made = classify(viewer, 3, "round")
+    classify(viewer, 3, "long")
+    made.undo()
+    assert dict(made.classes.class_of) == {3: "round"}
+    made.undo()
+    made.undo()
+    assert dict(made.classes.class_of) == {}
+
+
+def test_classes_of_a_process_that_was_killed_are_restored(path, monkeypatch, user):
+    viewer = opened(path, monkeypatch)
+    made = classify(viewer, 3, "round")
+    made.save()
+    classify(viewer, 5, "long")
+    assert made.may_keep()
+    made._journal.close()
+    user.answer = RESTORE
+    viewer = opened(path, monkeypatch)
+    assert f"2 objects of '{made.labels}'" in user.take_asked()[0][0]
+    (restored,) = owner_of(viewer).list_savable()
+    assert dict(restored.classes.class_of) == {3: "round", 5: "long"}
+    restored.save()
+    assert stored(path) == {made.labels: {3: "round", 5: "long"}}
+
+
+def test_windows_that_classify_the_same_labels_keep_the_work_of_both(
+    path, monkeypatch, user
+):
+    first, second = opened(path, monkeypatch), opened(path, monkeypatch)
+    begun, other = classify(first, 3, "round"), classify(second, 9, "flat")
+    begun.save()
+    other.save()
+    classify(first, 5, "long").save()
+    name = begun.labels
+    assert stored(path) == {name: {3: "round", 5: "long", 9: "flat"}}
+    begun.undo()
+    begun.save()
+    assert stored(path) == {name: {3: "round", 9: "flat"}}
+    assert begun.undo() == 3
+    begun.save()
+    assert stored(path) == {name: {9: "flat"}}
+
+
+def test_number_keys_mean_the_same_in_the_next_field(tmp_path, monkeypatch, user):
+    path = write_plate(tmp_path / "a.ome.zarr", grid=(1, 2), fields=1)
+    viewer = opened(path, monkeypatch)
+    browser = session_of(viewer).browser
+    browser.show_field("A/1", "0")
+    classify(viewer, 3, "round")
+    classify(viewer, 4, "long")
+    browser.show_field("A/2", "0")
+    assert [x for x in owner_of(viewer) if isinstance(x, ObjectClassAnnotation)] == []
+    assert classify(viewer, 9, "long").classes.names == ["round", "long"]
+    browser.show_field("A/1", "0")
+    found = find_classes(owner_of(viewer), labels_in(viewer))
+    assert dict(found.classes.class_of) == {3: "round", 4: "long"}
+    name = found.labels
+    assert stored(path / "A/1/0") == {name: {3: "round", 4: "long"}}
+    assert stored(path / "A/2/0") == {name: {9: "long"}}
+
+
+def test_an_image_that_cannot_be_written_has_them_beside_it(
+    path, monkeypatch, user, tmp_path
+):
+    before = files_below(path)
+    module = "napari_ngff.viewer.annotations.object_class_annotation"
+    monkeypatch.setattr(f"{module}.why_not_written", lambda *_: "read-only")
+    viewer = opened(path, monkeypatch)
+    made = classify(viewer, 3, "round")
+    made.save()
+    assert files_below(path) == before
+    assert os.listdir(path.parent / "cells.classes") == [f"{made.labels}.json"]
+    viewer = opened(path, monkeypatch)
+    found = find_classes(owner_of(viewer), labels_in(viewer))
+    assert dict(found.classes.class_of) == {3: "round"}
+
+
+def test_colours_of_classes_are_seen_and_not_saved(path, monkeypatch, user):
+    viewer = opened(path, monkeypatch)
+    layer = labels_in(viewer)
+    made = classify(viewer, 3, "round")
+    own = layer.colormap
+    layer.colormap = color_by_class(own, made.classes)
+    color = np.array(made.classes.classes[0].color) / 255
+    seen = layer.colormap.map(np.array([0, 3, 4, 70_000]))
+    np.testing.assert_allclose(seen[:2], [np.zeros(4), color], atol=1e-6)
+    assert len(set(seen[2][:3])) == 1
+    np.testing.assert_array_equal(seen[2], seen[3])
+    assert not layer.unsaved
+    layer.colormap = own
+    assert not layer.unsaved
