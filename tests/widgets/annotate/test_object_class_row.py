@@ -1,0 +1,156 @@
+"""Objects get classes by the mouse and number keys, in a window."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from qtpy.QtCore import Qt
+from qtpy.QtTest import QTest
+from qtpy.QtWidgets import QInputDialog
+
+from mouse import CONTROL, canvas, click, pump, until
+from napari_ngff.labels.object_classes import ObjectClass
+from napari_ngff.plate.tables.class_table import read_class_tables
+from napari_ngff.store.hierarchy.node import open_node
+from napari_ngff.viewer.annotations.object_class_annotation import find_classes
+from napari_ngff.viewer.samples import write_plate
+from napari_ngff.viewer.session import session_of
+from plates import write_image
+
+LEFT = Qt.MouseButton.LeftButton
+
+
+@pytest.fixture
+def path(tmp_path):
+    pixels = np.zeros((60, 90), "uint16")
+    pixels[10:25, 10:25], pixels[10:25, 60:80], pixels[40:55, 30:50] = 3, 5, 8
+    write_image(tmp_path / "cells.ome.zarr", pixels, 3, "yx", labels=("nuclei",))
+    return tmp_path / "cells.ome.zarr"
+
+
+@pytest.fixture
+def row(viewer, path):
+    """Return the row of the Objects page, for labels of another program."""
+    viewer.open(str(path), plugin="napari-ngff")
+    _, dock = viewer.window.add_plugin_dock_widget("napari-ngff", "Annotate")
+    layer = viewer.layers["nuclei"]
+    layer.visible = True
+    viewer.layers.selection.active = layer
+    dock.tabs.setCurrentIndex(1)
+    viewer.reset_view()
+    until(lambda: dock.objects.isVisible() and dock.objects.classes.isEnabled())
+    pump(100)
+    return dock.objects.classes
+
+
+def name_classes(row, monkeypatch, *names):
+    for name in names:
+        answer = name, True
+        monkeypatch.setattr(QInputDialog, "getText", lambda *_, a=answer: a)
+        QTest.mouseClick(row.make, LEFT)
+
+
+def press(viewer, key, modifier=Qt.KeyboardModifier.NoModifier):
+    viewer.window.activate()
+    canvas(viewer).native.setFocus()
+    pump()
+    QTest.keyClick(canvas(viewer).native, key, modifier)
+    pump()
+
+
+def at(layer, y, x):
+    return tuple(layer.data_to_world((y, x)))
+
+
+def stored(path):
+    tables = read_class_tables(open_node(path))
+    return {table.labels: dict(table.classes.class_of) for table in tables}
+
+
+def test_a_clicked_object_gets_the_class_of_a_key(viewer, path, row, monkeypatch):
+    layer = viewer.layers["nuclei"]
+    before = {p: p.read_bytes() for p in path.rglob("*") if p.is_file()}
+    name_classes(row, monkeypatch, "round", "long")
+    layer.mode = "pick"
+    for place, key in (((17, 17), "1"), ((17, 70), "2"), ((47, 40), "1")):
+        click(viewer, at(layer, *place))
+        press(viewer, getattr(Qt.Key, f"Key_{key}"))
+    classes = find_classes(session_of(viewer).annotations, layer)
+    assert dict(classes.classes.class_of) == {3: "round", 5: "long", 8: "round"}
+    assert (layer.mode, layer.unsaved) == ("pick", False)
+    assert row.choice.currentText() == "1  round"
+    QTest.mouseClick(row.back, LEFT)
+    assert row.choice.currentText() == "no class"
+    press(viewer, Qt.Key.Key_9)
+    assert 8 not in classes.classes.class_of
+    press(viewer, Qt.Key.Key_S, CONTROL)
+    until(lambda: not classes.unsaved)
+    assert stored(path) == {"nuclei": {3: "round", 5: "long"}}
+    after = {p: p.read_bytes() for p in before}
+    assert after == before
+
+
+def test_objects_have_the_colours_of_their_classes(viewer, path, row, monkeypatch):
+    layer = viewer.layers["nuclei"]
+    own = layer.colormap.map(np.array([3, 5, 8]))
+    name_classes(row, monkeypatch, "round")
+    layer.selected_label = 3
+    row.classify("round")
+    QTest.mouseClick(row.colored, LEFT)
+    (item,) = find_classes(session_of(viewer).annotations, layer).classes.classes
+    assert isinstance(item, ObjectClass)
+    seen = layer.colormap.map(np.array([3, 5, 8]))
+    np.testing.assert_allclose(seen[0], np.array(item.color) / 255, atol=1e-6)
+    np.testing.assert_array_equal(seen[1], seen[2])
+    layer.selected_label = 5
+    row.classify("round")
+    seen = layer.colormap.map(np.array([3, 5, 8]))
+    np.testing.assert_array_equal(seen[0], seen[1])
+    QTest.mouseClick(row.colored, LEFT)
+    np.testing.assert_array_equal(layer.colormap.map(np.array([3, 5, 8])), own)
+    assert not layer.unsaved
+
+
+def test_keys_choose_classes_that_are_labels_on_the_other_page(
+    viewer, path, row, monkeypatch
+):
+    layer = viewer.layers["nuclei"]
+    name_classes(row, monkeypatch, "round")
+    layer.selected_label = 3
+    page = row.parent()
+    while not hasattr(page, "tabs"):
+        page = page.parent()
+    page.tabs.setCurrentIndex(0)
+    pump()
+    press(viewer, Qt.Key.Key_1)
+    classes = find_classes(session_of(viewer).annotations, layer)
+    assert dict(classes.classes.class_of) == {}
+
+
+def test_colours_and_keys_go_along_to_the_next_field(viewer, tmp_path, monkeypatch):
+    root = write_plate(tmp_path / "p.ome.zarr", grid=(1, 2), fields=1, shape=(32, 32))
+    viewer.open(str(root), plugin="napari-ngff")
+    browser = session_of(viewer).browser
+    browser.show_field("A/1", "0")
+    until(lambda: browser.position is not None)
+    _, dock = viewer.window.add_plugin_dock_widget("napari-ngff", "Annotate")
+    layer = next(x for x in viewer.layers if hasattr(x, "saver"))
+    viewer.layers.selection.active = layer
+    dock.tabs.setCurrentIndex(1)
+    row = dock.objects.classes
+    until(lambda: row.isVisible() and row.isEnabled())
+    name_classes(row, monkeypatch, "round", "long")
+    layer.selected_label = int(np.max(layer.data[0]))
+    label = layer.selected_label
+    row.classify("long")
+    QTest.mouseClick(row.colored, LEFT)
+    grey = layer.colormap.map(np.array([60_000]))
+    browser.show_field("A/2", "0")
+    until(lambda: browser.position is not None and browser.position.well == "A/2")
+    until(lambda: stored(root / "A/1/0") != {})
+    pump(100)
+    np.testing.assert_array_equal(layer.colormap.map(np.array([label])), grey)
+    browser.show_field("A/1", "0")
+    until(lambda: row.names == ["round", "long"])
+    assert row.choice.findData("long") == 2
+    until(lambda: (layer.colormap.map(np.array([label])) != grey).any())
