@@ -489,6 +489,34 @@ def annotate_light(folder: Path) -> None:
     annotate(folder, "annotate-light", "light")
 
 
+def object_classes(folder: Path) -> None:
+    """Draw nuclei in the colours of their classes, with the page of objects."""
+    from napari_ngff.viewer.annotations.object_class_annotation import begin_classes
+    from napari_ngff.viewer.samples import write_image
+    from napari_ngff.viewer.session import session_of
+
+    viewer = open_sample(write_image(folder / "cells.ome.zarr"))
+    dock = open_annotate(viewer)
+    layer = viewer.layers["nuclei"]
+    viewer.layers["cells"].visible = False
+    layer.visible, layer.opacity = True, 0.8
+    viewer.layers.selection.active = layer
+    dock.tabs.setCurrentIndex(1)
+    wait(1)
+    row, names = dock.objects.classes, ("round", "long", "dividing")
+    classes = begin_classes(session_of(viewer).annotations, layer)
+    for name in names:
+        classes.add_class(name)
+    row.colored.setChecked(True)
+    for label in (*range(1, 160), 23):
+        layer.selected_label = label
+        if label % 6:
+            row.classify(names[label % 3])
+    wait(1)
+    viewer.reset_view()
+    save(viewer, "object-classes", "nuclei")
+
+
 def bridge(folder: Path) -> None:
     """Draw the form for other plugins, with labels that were found in a region."""
     from PIL import Image
@@ -596,6 +624,7 @@ PICTURES: dict[str, Callable[[Path], None]] = {
     "browser": browser,
     "annotate": annotate,
     "annotate-light": annotate_light,
+    "object-classes": object_classes,
     "bridge": bridge,
     "volume": volume,
     "session": session,

@@ -75,11 +75,7 @@ class ObjectClasses:
 
     def with_object(self, label: int, name: str) -> Self:
         """Give an object a class; "" for none."""
-        class_of = dict(self.class_of)
-        class_of.pop(label, None)
-        if name:
-            class_of[label] = name
-        return replace(self, class_of=MappingProxyType(class_of))
+        return self.with_objects({label: name})
 
     def put_first(self, classes: Iterable[ObjectClass]) -> Self:
         """Put classes in front, so that number keys mean the same as elsewhere."""
@@ -96,52 +92,41 @@ class ObjectClasses:
                 whole = whole.with_class(name)
         return whole
 
-    def merge_into(self, stored: ObjectClasses, changed: Iterable[int]) -> Self:
-        """Put the classes of some objects into what a file has by now.
-
-        Parameters
-        ----------
-        changed
-            Labels of the objects; those of all others are as in the file.
-        """
-        class_of = dict(stored.class_of)
-        for label in changed:
-            class_of.pop(label, None)
-            if label in self.class_of:
-                class_of[label] = self.class_of[label]
-        others = (item for item in stored.classes if item.name not in self.names)
-        whole = (*self.classes, *others)
-        return replace(self, classes=whole, class_of=MappingProxyType(class_of))
-
-    def dump_list(self) -> list[dict[str, Any]]:
-        """Return the list of classes as JSON states it."""
-        return [{"name": x.name, "color": list(x.color)} for x in self.classes]
+    def with_objects(self, rows: Mapping[int, str]) -> Self:
+        """Give many objects their classes; "" for none."""
+        class_of = {k: v for k, v in self.class_of.items() if k not in rows}
+        class_of.update((label, name) for label, name in rows.items() if name)
+        return replace(self, class_of=MappingProxyType(class_of))
 
 
 @dataclass(frozen=True, slots=True)
 class ClassChanges:
-    """The classes of the objects of a label image, and what of them no file has.
+    """What of the classes of a label image no file has.
 
     Attributes
     ----------
     labels
         Name of the label image.
-    changed
-        Labels of the objects whose class was changed since it was saved.
+    classes
+        All classes in their order.
+    objects
+        Label of an object -> its class, "" for none: those whose class was changed.
     """
 
     labels: str
-    classes: ObjectClasses
-    changed: frozenset[int] = frozenset()
+    classes: tuple[ObjectClass, ...]
+    objects: Mapping[int, str]
+
+    def merge_into(self, stored: ObjectClasses) -> ObjectClasses:
+        """Make the changes in what a file has; its other objects keep their class."""
+        return stored.put_first(self.classes).with_objects(self.objects)
 
     def dump_text(self) -> str:
         """Write it as JSON."""
-        rows = {str(label): name for label, name in self.classes.class_of.items()}
         content = {
             "labels": self.labels,
-            "classes": self.classes.dump_list(),
-            "objects": rows,
-            "changed": sorted(self.changed),
+            "classes": dump_list(self.classes),
+            "objects": {str(label): name for label, name in self.objects.items()},
         }
         return json.dumps(content)
 
@@ -157,15 +142,18 @@ class ClassChanges:
         content = parse_json(text)
         try:
             rows = {int(label): str(x) for label, x in content["objects"].items()}
-            listed, changed = parse_list(content["classes"]), content["changed"]
-            classes = ObjectClasses(listed, MappingProxyType(rows)).with_all_named()
-            return cls(str(content["labels"]), classes, frozenset(map(int, changed)))
+            return cls(str(content["labels"]), parse_list(content["classes"]), rows)
         except (AttributeError, KeyError, TypeError) as error:
             raise ValueError("it has no classes of objects.") from error
 
 
+def dump_list(classes: Iterable[ObjectClass]) -> list[dict[str, Any]]:
+    """Return a list of classes as JSON states it."""
+    return [{"name": x.name, "color": list(x.color)} for x in classes]
+
+
 def parse_list(rows: Any) -> tuple[ObjectClass, ...]:
-    """Read what `ObjectClasses.dump_list` wrote; what makes no sense is left out."""
+    """Read what `dump_list` wrote; what makes no sense is left out."""
     found = ObjectClasses()
     for row in rows if isinstance(rows, list) else ():
         name = row.get("name") if isinstance(row, dict) else None

@@ -38,8 +38,9 @@ def classes_of(rows):
 
 
 def write(path, rows, *, labels="nuclei", changed=None):
-    classes = ClassChanges(labels, classes_of(rows), frozenset(changed or rows))
-    return write_classes(open_node(path), classes)
+    objects = {label: rows.get(label, "") for label in changed or rows}
+    changes = ClassChanges(labels, classes_of(rows).classes, objects)
+    return write_classes(open_node(path), changes)
 
 
 def read(path):

@@ -18,6 +18,7 @@ from napari_ngff.errors import ConflictError, CorruptDataError
 from napari_ngff.labels.object_classes import (
     ClassChanges,
     ObjectClasses,
+    dump_list,
     parse_list,
 )
 from napari_ngff.plate.tables.files import find_table
@@ -134,7 +135,7 @@ def write_classes(node: Node, changes: ClassChanges) -> tuple[str, Revision | No
         table = next(tables, None) or ClassTable(
             _free_name(node, changes.labels), changes.labels, ObjectClasses(), None
         )
-        classes = changes.classes.merge_into(table.classes, changes.changed)
+        classes = changes.merge_into(table.classes).with_all_named()
         try:
             return table.name, _write_table(node, replace(table, classes=classes))
         except ConflictError:
@@ -186,7 +187,7 @@ def _describe(table: ClassTable) -> JSON:
         "instance_key": LABEL,
         "region": {"path": f"../labels/{table.labels}"},
         "categorical_columns": [CLASS],
-        OWN: {"classes": table.classes.dump_list()},
+        OWN: {"classes": dump_list(table.classes.classes)},
     }
 
 

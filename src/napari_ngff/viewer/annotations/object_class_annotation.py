@@ -7,9 +7,10 @@ or in the user's data.
 
 from __future__ import annotations
 
+import os
 import weakref
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 import numpy as np
 from typing_extensions import override
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.viewer.annotations.annotations import Annotations
+    from napari_ngff.viewer.annotations.file_journal import KeptFile
 
 NO_CLASS = (0.55, 0.55, 0.55, 1.0)
 """Colour of objects without a class, while others have that of their class."""
@@ -63,12 +65,12 @@ class ObjectClassAnnotation(FileAnnotation):
 
     keeps_empty = True
 
-    def __init__(self, owner: Annotations, node: Node, changes: ClassChanges) -> None:
+    def __init__(self, owner: Annotations, node: Node, labels: str) -> None:
         super().__init__(owner, node)
-        self.labels = changes.labels
-        self.classes = changes.classes.put_first(_in_use.get(owner, ()))
+        self.labels, self._top = labels, f"{node}/tables/"
+        self.classes = ObjectClasses(_in_use.get(owner, ()))
         # Label of an object -> number of its last change.
-        self._changed = dict.fromkeys(changes.changed, 1)
+        self._changed: dict[int, int] = {}
         self._undo: list[tuple[int, str]] = []
 
     @property
@@ -130,48 +132,71 @@ class ObjectClassAnnotation(FileAnnotation):
 
     @override
     def take_content(self) -> Callable[[], str]:
-        saved = self._saved_changes
-        changed = frozenset(x for x, number in self._changed.items() if number > saved)
-        return ClassChanges(self.labels, self.classes, changed).dump_text
+        saved, class_of = self._saved_changes, self.classes.class_of
+        changed = [x for x, number in self._changed.items() if number > saved]
+        objects = {label: class_of.get(label, "") for label in changed}
+        if not self._path.startswith(self._top):
+            objects |= class_of  # no table has any of them
+        return ClassChanges(self.labels, self.classes.classes, objects).dump_text
 
     @classmethod
     @override
     def make(cls, owner: Annotations, image: Any, name: str, text: str) -> Any:
-        node = image_node(image)
+        node, content = image_node(image), ClassChanges.parse_text(text)
         assert node is not None
-        made = cls(owner, node, ClassChanges.parse_text(text))
+        made = cls(owner, node, content.labels)
+        stored = content.merge_into(ObjectClasses())
+        made.classes = stored.put_first(made.classes.classes).with_all_named()
         owner.add(made)
         return made
 
     @classmethod
     @override
+    def restore(cls, owner: Annotations, image: Any, kept: KeptFile) -> None:
+        content, node = kept.content, image_node(image)
+        assert content is not None
+        assert node is not None
+        shown = cls.of_image(owner, node)
+        stored = next((x.classes for x in shown if x.name == content.name), None)
+        changes = ClassChanges.parse_text(content.text)
+        super().restore(owner, image, kept)
+        made = next(x for x in cls.of_image(owner, node) if x.name == content.name)
+        made.classes = changes.merge_into(stored or ObjectClasses())
+        made._changed = dict.fromkeys(changes.objects, made._changes)
+
+    @classmethod
+    @override
     def read_stored(cls, node: Node) -> list[StoredFile]:
-        stored = super().read_stored(node)
+        tables, end = {}, cls.file_ending
         for table in read_class_tables(node):
-            text = ClassChanges(table.labels, table.classes).dump_text()
-            path = f"{node}/tables/{table.name}"
-            stored.append((path, text.encode(), table.revision))
-        return stored
+            classes = table.classes
+            text = ClassChanges(table.labels, classes.classes, classes.class_of)
+            data, path = text.dump_text().encode(), f"{node}/tables/{table.name}"
+            tables[table.labels] = path, data, table.revision
+        files = super().read_stored(node)
+        beside = {unquote(os.path.basename(x[0]).removesuffix(end)): x for x in files}
+        # Those that are saved here count.
+        if _is_writable(node):
+            return [*{**beside, **tables}.values()]
+        return [*{**tables, **beside}.values()]
 
     @override
     def find_target(self) -> str:
-        if self._path:
-            return self._path
-        location = self.node.location
-        if why_not_written(location.source, location.path):
-            return super().find_target()
-        return f"{self.node}/tables/"
+        return self._top if _is_writable(self.node) else super().find_target()
 
     @override
     def write_stored(
         self, path: str, encode: Callable[[], str], older: OlderFile
     ) -> OlderFile:
-        top, changes = f"{self.node}/tables/", ClassChanges.parse_text(encode())
-        if path.startswith(top):
-            name, revision = write_classes(self.node, changes)
-            return f"{top}{name}", revision
-        saved = replace(changes, changed=frozenset())
-        return super().write_stored(path, saved.dump_text, older)
+        if path != self._top:
+            return super().write_stored(path, encode, older)
+        changes = ClassChanges.parse_text(encode())
+        name, revision = write_classes(self.node, changes)
+        return f"{self._top}{name}", revision
+
+
+def _is_writable(node: Node) -> bool:
+    return not why_not_written(node.location.source, node.location.path)
 
 
 def find_classes(owner: Annotations, layer: Any) -> ObjectClassAnnotation | None:
@@ -197,8 +222,7 @@ def begin_classes(owner: Annotations, layer: Any) -> ObjectClassAnnotation:
     node = next((x for x in nodes if x is not None and str(x) == address), None)
     if node is None:
         raise ValueError(NO_IMAGE)
-    nothing = ClassChanges(place_of_labels(layer)[1], ObjectClasses())
-    made = ObjectClassAnnotation(owner, node, nothing)
+    made = ObjectClassAnnotation(owner, node, place_of_labels(layer)[1])
     owner.add(made)
     return made
 
