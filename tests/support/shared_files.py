@@ -35,7 +35,7 @@ from napari_ngff.store.sources.revision import Revision
 from napari_ngff.store.sources.server_logins import keep_login, kept_login, make_login
 from napari_ngff.store.write import file_lock
 from napari_ngff.store.write.begin import begin_transaction
-from napari_ngff.viewer.annotations.file_annotation import _write_file as write_file
+from napari_ngff.viewer.annotations.file_annotation import write_file
 from napari_ngff.viewer.annotations.file_journal import (
     FileJournal,
     KeptContent,

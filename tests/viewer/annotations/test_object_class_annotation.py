@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from napari_ngff.plate.tables.class_table import read_class_tables
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.viewer.annotations.object_class_annotation import (
     ObjectClassAnnotation,
@@ -16,6 +15,7 @@ from napari_ngff.viewer.annotations.object_class_annotation import (
     color_by_class,
     find_classes,
 )
+from napari_ngff.viewer.annotations.object_class_table import read_class_tables
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.samples import write_image, write_plate
 from napari_ngff.viewer.services.window import RESTORE, Window

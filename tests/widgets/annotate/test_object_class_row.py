@@ -10,9 +10,9 @@ from qtpy.QtWidgets import QInputDialog
 
 from mouse import CONTROL, canvas, click, pump, until
 from napari_ngff.labels.object_classes import ObjectClass
-from napari_ngff.plate.tables.class_table import read_class_tables
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.viewer.annotations.object_class_annotation import find_classes
+from napari_ngff.viewer.annotations.object_class_table import read_class_tables
 from napari_ngff.viewer.samples import write_plate
 from napari_ngff.viewer.session import session_of
 from plates import write_image

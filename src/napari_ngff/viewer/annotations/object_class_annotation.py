@@ -1,8 +1,8 @@
 """Classes of the objects of a label image, as an annotation of its image.
 
-They are in a table of the image (`napari_ngff.plate.tables.class_table`). Where the
-image cannot be written, ``cells.ome.zarr`` has ``cells.classes/NAME.json`` beside it,
-or in the user's data.
+They are in a table of the image, see `object_class_table`. Where the image cannot be
+written, ``cells.ome.zarr`` has ``cells.classes/NAME.json`` beside it, or in the user's
+data.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from napari_ngff.labels.object_classes import (
     ObjectClass,
     ObjectClasses,
 )
-from napari_ngff.plate.tables.class_table import read_class_tables, write_classes
 from napari_ngff.store.hierarchy.location import CLASSES_END
 from napari_ngff.store.write.begin import why_not_written
 from napari_ngff.viewer.annotations.file_annotation import (
@@ -28,6 +27,10 @@ from napari_ngff.viewer.annotations.file_annotation import (
     OlderFile,
     StoredFile,
     image_node,
+)
+from napari_ngff.viewer.annotations.object_class_table import (
+    read_class_tables,
+    write_classes,
 )
 from napari_ngff.viewer.layers.label_colors import as_int64, color_groups
 from napari_ngff.viewer.layers.label_owners import image_address, place_of_labels

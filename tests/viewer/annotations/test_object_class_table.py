@@ -11,15 +11,15 @@ import pytest
 
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.labels.object_classes import ClassChanges, ObjectClasses
-from napari_ngff.plate.tables.class_table import (
-    merge_rows,
-    read_class_tables,
-    write_classes,
-)
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.store.hierarchy.summary import list_tables
 from napari_ngff.store.write.transaction import Transaction
 from napari_ngff.store.write.zip_packing import pack_hierarchy
+from napari_ngff.viewer.annotations.object_class_table import (
+    merge_rows,
+    read_class_tables,
+    write_classes,
+)
 from plates import write_image
 
 ROWS = {2**40: "round", 7: "long, bent", 3: "round"}

@@ -45,7 +45,7 @@ OWN = "napari-ngff"
 
 
 @dataclass(frozen=True, slots=True)
-class ClassTable:
+class ObjectClassTable:
     """A stored table of classes.
 
     Attributes
@@ -64,7 +64,7 @@ class ClassTable:
     revision: Revision | None
 
 
-def read_class_tables(node: Node) -> list[ClassTable]:
+def read_class_tables(node: Node) -> list[ObjectClassTable]:
     """Read the tables of classes of an image.
 
     Raises
@@ -79,7 +79,7 @@ def read_class_tables(node: Node) -> list[ClassTable]:
     ]
 
 
-def _read_class_table(node: Node, name: str) -> ClassTable:
+def _read_class_table(node: Node, name: str) -> ObjectClassTable:
     # First: what is saved while it is read is a conflict of the next save.
     revision = node.location.source.find_revision(_key(node, name))
     import pandas as pd
@@ -93,14 +93,14 @@ def _read_class_table(node: Node, name: str) -> ClassTable:
     if (labels_of % 1 != 0).any() or labels_of.duplicated().any():
         where = node.location.object_key(f"tables/{name}")
         raise CorruptDataError(
-            f"{where} has labels that are no whole numbers, or several rows for one.",
+            f"{where} has labels with fractions, or several rows for one label.",
             remedy="Correct the table by the program that wrote it.",
         )
     stated = node.child(f"tables/{name}").attributes[OWN]
     listed = parse_list(stated.get("classes") if isinstance(stated, dict) else None)
     class_of = dict(zip(labels_of.astype(int), known[CLASS].astype(str), strict=True))
     classes = ObjectClasses(listed, MappingProxyType(class_of)).with_all_named()
-    return ClassTable(name, labels, classes, revision)
+    return ObjectClassTable(name, labels, classes, revision)
 
 
 def _key(node: Node, name: str) -> str:
@@ -132,7 +132,7 @@ def write_classes(node: Node, changes: ClassChanges) -> tuple[str, Revision | No
     """
     for number in range(TRIES):
         tables = (x for x in read_class_tables(node) if x.labels == changes.labels)
-        table = next(tables, None) or ClassTable(
+        table = next(tables, None) or ObjectClassTable(
             _free_name(node, changes.labels), changes.labels, ObjectClasses(), None
         )
         classes = changes.merge_into(table.classes).with_all_named()
@@ -151,7 +151,7 @@ def _free_name(node: Node, labels: str) -> str:
     return next(name for name in names if name not in taken)
 
 
-def _write_table(node: Node, table: ClassTable) -> Revision | None:
+def _write_table(node: Node, table: ObjectClassTable) -> Revision | None:
     """Write a table, if its file has the revision that was read."""
     source, key = node.location.source, _key(node, table.name)
     transaction = begin_transaction(source)
@@ -176,7 +176,7 @@ def _write_table(node: Node, table: ClassTable) -> Revision | None:
     return source.find_revision(key)
 
 
-def _describe(table: ClassTable) -> JSON:
+def _describe(table: ObjectClassTable) -> JSON:
     return {
         "type": "feature_table",
         "table_version": "1",
