@@ -25,6 +25,7 @@ from napari_ngff.labels.field_states import STATES, FieldStates
 from napari_ngff.labels.journal import Journal, find_journals
 from napari_ngff.labels.label_metadata import write_label_info
 from napari_ngff.labels.label_writer import LabelWriter
+from napari_ngff.labels.object_classes import ClassChanges, ObjectClass
 from napari_ngff.labels.places.copy_labels import copy_labels
 from napari_ngff.labels.places.merge_sidecar import merge
 from napari_ngff.labels.places.sidecar import sidecar_location
@@ -347,6 +348,18 @@ def write_table(place):
     write_frame(pd.DataFrame({"area": range(30)}), place.files / "table.csv")
 
 
+def save_classes(place):
+    from napari_ngff.viewer.annotations.object_class_table import write_classes
+
+    round_ones = (ObjectClass("round", (255, 0, 0, 255)),)
+    changes = ClassChanges("nuclei", round_ones, {3: "round", 5: "round"})
+    write_classes(place.node(), changes)
+
+
+def recover_classes(place):
+    place.recover("tables")
+
+
 def state_field(place):
     FieldStates(place.node()).set_state("", STATES[1])
 
@@ -655,6 +668,7 @@ CALLERS = _painted() | {
         prepare_image, save_place, lambda place: place.recover("")
     ),
     "save colours": Caller(prepare_image, save_colors, nuclei),
+    "save classes of objects": Caller(prepare_image, save_classes, recover_classes),
     "npe2 writer": Caller(
         prepare_image, write_layers, recover_files, {BUCKET: "is not a local path"}
     ),

@@ -17,6 +17,7 @@ from napari_ngff.labels.canvas import Canvas
 from napari_ngff.labels.edits import Edit
 from napari_ngff.labels.field_states import FieldStates
 from napari_ngff.labels.journal import Journal, find_journals
+from napari_ngff.labels.object_classes import ClassChanges
 from napari_ngff.labels.places.label_list import change_list
 from napari_ngff.labels.places.sidecar import (
     address_of,
@@ -40,6 +41,10 @@ from napari_ngff.viewer.annotations.file_journal import (
     FileJournal,
     KeptContent,
     find_kept_files,
+)
+from napari_ngff.viewer.annotations.object_class_table import (
+    read_class_tables,
+    write_classes,
 )
 from napari_ngff.viewer.samples import write_image, write_plate
 from napari_ngff.viewer.services.settings import (
@@ -181,6 +186,25 @@ class Lists(SharedFile):
         text = (self.folder / "image.zarr/labels/zarr.json").read_text()
         listed = json.loads(text)["attributes"]["ome"]["labels"]
         return [name for name in listed if name not in ("nuclei", "cells")]
+
+
+class ObjectClassTables(SharedFile):
+    """Classes of the objects of an image, which is beside the data."""
+
+    def prepare(self):
+        write_image(self.folder / "image.zarr", shape=(32, 32))
+
+    def change(self, name):
+        label = 2 * int(name[1:]) + "ab".index(name[0]) + 1
+        changes = ClassChanges("nuclei", (), {label: name})
+        while True:
+            with suppress(ConflictError):
+                write_classes(open_node(self.folder / "image.zarr"), changes)
+                return
+
+    def read(self):
+        node = open_node(self.folder / "image.zarr")
+        return [x for t in read_class_tables(node) for x in t.classes.class_of.values()]
 
 
 def join_names(listed, name):
