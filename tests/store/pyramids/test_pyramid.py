@@ -3,6 +3,7 @@ from __future__ import annotations
 import itertools
 import json
 import shutil
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,9 @@ import zarr
 from napari_ngff import ChunkError, UnsupportedError, open_node, open_pyramid
 from napari_ngff.metadata.model import Severity
 from napari_ngff.metadata.version import V0_3
+from napari_ngff.store.sources import remote_source
 from napari_ngff.testing import write_image
+from range_server import serving_ranges
 
 
 def write(folder: Path, shapes, *, scales=None, axes="yx", dtype="u2", **attributes):
@@ -214,12 +217,8 @@ def list_keys(encoding, ndim):
 ENCODINGS = list(itertools.product(("v2", "default"), "./"))
 
 
-@pytest.mark.parametrize("ndim", [2, 3])
-@pytest.mark.parametrize("stored", ENCODINGS)
-@pytest.mark.parametrize("stated", ENCODINGS)
-def test_chunks_whose_names_contradict_the_document_are_a_problem(
-    tmp_path, stated, stored, ndim
-):
+def write_renamed(tmp_path, stated, stored, ndim):
+    """Write an image whose chunks have other names than its documents state."""
     shapes = {"0": 8, "1": 2}
     for level, size in shapes.items():
         array = zarr.create_array(
@@ -248,6 +247,15 @@ def test_chunks_whose_names_contradict_the_document_are_a_problem(
     ome = {"version": "0.5", "multiscales": [{"axes": axes, "datasets": datasets}]}
     group = {"zarr_format": 3, "node_type": "group", "attributes": {"ome": ome}}
     (tmp_path / "zarr.json").write_text(json.dumps(group))
+
+
+@pytest.mark.parametrize("ndim", [2, 3])
+@pytest.mark.parametrize("stored", ENCODINGS)
+@pytest.mark.parametrize("stated", ENCODINGS)
+def test_chunks_whose_names_contradict_the_document_are_a_problem(
+    tmp_path, stated, stored, ndim
+):
+    write_renamed(tmp_path, stated, stored, ndim)
     pyramid = open_pyramid(open_node(tmp_path))
     told = [p for p in pyramid.problems if p.code == "chunk-names"]
     # Said once, and only where the picture is not what is stored.
@@ -256,6 +264,22 @@ def test_chunks_whose_names_contradict_the_document_are_a_problem(
     for problem in told:
         text = str(problem)
         assert any(key.split("/")[0] in text for key in list_keys(stored, ndim))
+
+
+@pytest.mark.parametrize("stored", ENCODINGS)
+def test_names_of_chunks_are_compared_in_archives_on_servers(tmp_path, stored):
+    pytest.importorskip("aiohttp", reason="needs the extra [remote]")
+    folder = tmp_path / "image"
+    write_renamed(folder, ("default", "/"), stored, 2)
+    with zipfile.ZipFile(tmp_path / "image.zip", "w") as archive:
+        for path in sorted(folder.rglob("*")):
+            archive.write(path, path.relative_to(folder).as_posix())
+    with serving_ranges(tmp_path) as server:
+        pyramid = open_pyramid(open_node(f"{server.address}/image.zip"))
+        is_empty = not read(pyramid.levels[0]).any()
+    remote_source.resume_reading()
+    assert codes(pyramid) == ["chunk-names"] * is_empty
+    assert is_empty == (stored != ("default", "/"))
 
 
 def test_types_and_names_that_disagree_are_noted(tmp_path):

@@ -36,6 +36,7 @@ from napari_ngff.store.arrays.lazy_array import ArraySource
 from napari_ngff.store.hierarchy.node import OpenedGroups
 from napari_ngff.store.limits import check_chunk
 from napari_ngff.store.sources.read_ahead import call_at_once
+from napari_ngff.store.sources.zip_source import ZipSource
 
 if TYPE_CHECKING:
     import numpy as np
@@ -459,8 +460,13 @@ def _find_misnamed(array: ChunkedArray) -> Problem | None:
     keys, source = array.layout.keys, array.source
     stored = array.shards or array.chunks
     count = math.prod(-(-n // m) for n, m in zip(array.shape, stored, strict=True))
-    # Not on servers: that would be one more request for each level.
-    if count > MOST_NAMES or array.has_lent_layout or "://" in source.name:
+    if (
+        count > MOST_NAMES
+        or array.has_lent_layout
+        # Not on servers: that would be one more request for each level. The directory
+        # of an archive has been read.
+        or ("://" in source.name and not isinstance(source, ZipSource))
+    ):
         return None
     names: Sequence[str] | None = None
     with suppress(AccessError):  # who may not list may still read
