@@ -240,7 +240,7 @@ def test_number_keys_work_as_in_napari_until_there_are_classes(folder, monkeypat
     press_number(layer, 3)
     assert len(pressed) == 1  # its tool would come as a surprise
     assert layer.selected_label == 1
-    assert "Key 3 is free" in notification_manager.records[-1].message
+    assert "Key 3: the last class has key" in notification_manager.records[-1].message
 
 
 def test_a_locked_class_is_neither_painted_over_nor_merged(folder):

@@ -176,15 +176,30 @@ def test_a_key_without_class_takes_no_other_tool(viewer, dock, labels):
     add(dock, "nucleus", "debris", "dividing")
     type_key(viewer, "4")
     assert labels.mode == "paint"
-    assert [notice.message.splitlines() for notice in notification_manager.records] == [
-        [
-            "This key has no class.",
-            "Key 5 is free: there are no classes in the selected layer.",
-        ],
-        ["This key has no class.", "Key 4 is free: the last class has key 3."],
+    assert [notice.message for notice in notification_manager.records] == [
+        layer_classes.NO_CLASS.format(5, layer_classes.NONE.format("territories")),
+        "No class is chosen.\nKey 4: the last class has key 3.",
     ]
     type_key(viewer, "1")
     assert labels.selected_label == 1
+
+
+def test_a_class_key_in_another_layer_names_the_labels_to_select(viewer, dock, labels):
+    add(dock, "nucleus", "debris")
+    labels.selected_label = 1
+    others = [viewer.add_points(), viewer.add_shapes(), viewer.layers[0]]
+    for other in others:
+        viewer.layers.selection.active = other
+        mode = other.mode
+        type_key(viewer, "2")
+        notice = notification_manager.records[-1].message
+        assert notice.startswith("No class is chosen.\n")
+        assert notice.endswith("Select the labels of the dock first: territories.")
+        assert (other.mode, labels.selected_label) == (mode, 1)
+        assert viewer.layers.selection.active is other
+    viewer.layers.selection.active = labels
+    type_key(viewer, "2")
+    assert labels.selected_label == 2
 
 
 @pytest.mark.long

@@ -94,13 +94,16 @@ def find_dock(viewer: Any, title: str) -> Any:
     return next((docks[name] for name in names if name in docks), None)
 
 
-def has_annotate_dock(layer: Any) -> bool:
-    """Return whether the annotate dock is in the window of a layer, maybe as a tab."""
+def find_annotated(layer: Any) -> str:
+    """Name the labels of the annotate dock in the window of a layer, maybe a tab there.
+
+    "" without the dock; before it has labels, its request to select some.
+    """
     viewer = viewer_of(layer)
-    widget = None if viewer is None else find_dock(viewer, ANNOTATE)
+    widget: Any = None if viewer is None else find_dock(viewer, ANNOTATE)
     dock = None if widget is None else widget.parent()
     action = dock.toggleViewAction() if isinstance(dock, QDockWidget) else None
-    return action is not None and action.isChecked()
+    return widget.title.text() if action is not None and action.isChecked() else ""
 
 
 def show_dock(viewer: Any, title: str) -> Any:

@@ -18,7 +18,7 @@ from napari_ngff.viewer.services.window import LATER, Window
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.browser.host import open_in_window
 from napari_ngff.widgets.dialogs import ask_table_file
-from napari_ngff.widgets.docking import has_annotate_dock
+from napari_ngff.widgets.docking import find_annotated
 from napari_ngff.widgets.form_dialog import is_window_open
 from napari_ngff.widgets.level_label import show_text
 from napari_ngff.widgets.notifications import keep_notice, show_notice
@@ -136,8 +136,8 @@ class QtWindow(Window):
         return not hasattr(viewer, "window") or is_window_open(viewer)
 
     @override
-    def is_annotating(self, layer: Any) -> bool:
-        return has_annotate_dock(layer)
+    def find_annotated(self, layer: Any) -> str:
+        return find_annotated(layer)
 
     @override
     def can_ask(self, viewer: ViewerModel) -> bool:

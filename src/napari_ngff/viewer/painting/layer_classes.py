@@ -46,9 +46,9 @@ if TYPE_CHECKING:
 KEYS = 9
 """Number of classes that have a number key."""
 
-NO_CLASS = "This key has no class.\nKey {} is free: {}."
+NO_CLASS = "No class is chosen.\nKey {}: {}."
 
-NONE = "there are no classes in the selected layer"
+NONE = "the selected layer has no classes. Select the labels of the dock first: {}"
 
 NO_TOOL = (
     "No tool is chosen.\nAnother program made the labels '{}': choose the tool yourself"
@@ -457,11 +457,12 @@ def _press_number(number: int, layer: Any) -> None:
         hasattr(layer, "saver") and NAME in layer.features
     )
     items = classes_of_layer(layer).items if has_classes else ()
-    if not items and not Window.current.is_annotating(layer):
+    annotated = Window.current.find_annotated(layer)
+    if not items and not annotated:
         _press_key_of_napari(layer, number)
     elif not has_classes or not classes_of_layer(layer).select_key(number):
         last = f"the last class has key {len(items)}" if items else NONE
-        show_warning(NO_CLASS.format(number, last))
+        show_warning(NO_CLASS.format(number, last.format(annotated)))
     # A drag with the hand would move the image.
     elif layer.editable and layer.mode == "pan_zoom":
         if are_of_others(layer):

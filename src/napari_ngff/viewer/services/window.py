@@ -154,9 +154,9 @@ class Window:
         """Return whether layers of a viewer may change: its window was not closed."""
         return True
 
-    def is_annotating(self, layer: Any) -> bool:
-        """Return whether the annotate dock is in the window of a layer."""
-        return False
+    def find_annotated(self, layer: Any) -> str:
+        """Name the labels of the annotate dock in the window of a layer; "" without."""
+        return ""
 
     def can_ask(self, viewer: ViewerModel) -> bool:
         """Return whether the viewer has a window in which the user can be asked."""
