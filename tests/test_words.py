@@ -48,6 +48,8 @@ FORBIDDEN = {
     "goes on": "continues",
     "went on": "continued",
     "mere": "only",
+    "plain layer": "layer in memory, or name the layers",
+    "plain label": "name the layers",
 }
 """Words that users do not read, and what to write instead."""
 
@@ -107,6 +109,7 @@ def test_no_page_has_a_forbidden_word(page):
         "what is shown",
         "It is no image.",
         "goes on",
+        "points and plain labels",
     ],
 )
 def test_such_words_are_found(text):

@@ -535,7 +535,7 @@ def bridge(folder: Path) -> None:
     form = show_bridge_form(viewer)
     wait(0.5)
     form.extractRegion()
-    while "added" not in form.status.text():
+    while "new layer" not in form.status.text():
         wait(0.1)
     work = viewer.layers[-2]
     found = ndimage.label(work.data > work.data.mean() + work.data.std())[0]

@@ -1,4 +1,4 @@
-"""Controls that let a dock be narrow: rows that wrap, boxes with cut entries."""
+"""Controls of docks: rows that wrap, boxes with cut entries, reasons in tool tips."""
 
 from __future__ import annotations
 
@@ -10,11 +10,16 @@ from superqt.utils import QFlowLayout
 if TYPE_CHECKING:
     from qtpy.QtWidgets import QWidget
 
+    from napari_ngff.viewer.painting.paint import OMEZarrLabels
+
 GAP = 4
 """Pixels between two controls: in a layout inside of another one, superqt has none."""
 
 LEAST_LETTERS = 5
 """Letters of an entry that are visible in the narrowest box."""
+
+NO_LABELS = "Select labels of an OME-Zarr, or make new ones."
+READ_ONLY = "These labels are read-only or locked: see beside Save in their controls."
 
 
 def wrapping_row(*widgets: QWidget) -> QFlowLayout:
@@ -38,3 +43,17 @@ def choice_box(parent: QWidget, name: str, tip: str) -> QComboBox:
     box.setSizeAdjustPolicy(policy)
     box.setMinimumContentsLength(LEAST_LETTERS)
     return box
+
+
+def enable_if(is_possible: bool, widget: QWidget, lack: str) -> None:
+    """Enable a widget, or disable it and let its tool tip state what is lacking."""
+    if widget.property("tip") is None:
+        widget.setProperty("tip", widget.toolTip())
+    widget.setEnabled(is_possible)
+    widget.setToolTip(widget.property("tip") if is_possible else lack)
+
+
+def why_fixed(layer: OMEZarrLabels | None, changes: bool = True) -> str:
+    """Return why nothing can be done with labels, or nothing that changes them."""
+    is_fixed = changes and layer is not None and layer.refusal
+    return NO_LABELS if layer is None else READ_ONLY if is_fixed else ""

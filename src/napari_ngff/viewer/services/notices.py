@@ -51,8 +51,7 @@ def notice_text(messages: Sequence[str], result: str) -> str:
         The first line, at most `MOST_IN_LINE` letters.
     """
     shown = messages[:MOST_SHOWN]
-    most = MOST_LETTERS // max(1, len(shown))
-    lines = [result, *(_cut_message(message, most) for message in shown)]
+    lines = [result, *(_cut_message(x, MOST_LETTERS // len(shown)) for x in shown)]
     if len(messages) > MOST_SHOWN:
         lines.append(f"... and {len(messages) - MOST_SHOWN} more")
     paths = [p for text in shown for p in PATH.findall(text)]

@@ -37,7 +37,7 @@ from napari_ngff.widgets.canvas_keys import leave_space_key
 from napari_ngff.widgets.connections import Connections, connect_while_alive
 from napari_ngff.widgets.docking import place_dock
 from napari_ngff.widgets.installation import install_widgets
-from napari_ngff.widgets.narrow_controls import wrapping_row
+from napari_ngff.widgets.narrow_controls import NO_LABELS, enable_if, wrapping_row
 from napari_ngff.widgets.new_labels_form import show_new_labels
 from napari_ngff.widgets.theme_look import ThemeFollower
 
@@ -171,7 +171,7 @@ class RoundBar(QGroupBox):
         with QSignalBlocker(self.state):
             self.state.setCurrentText(annotation.state)
         # An overview shows many fields, which have no state in common.
-        self.state.setEnabled(position is not None)
+        enable_if(position is not None, self.state, "Show a field to choose its state.")
         counts, run = annotation.progress, annotation.run
         plate = browser.node.metadata.plate
         self.bar.setFormat("%v of %m done")
@@ -204,9 +204,6 @@ class RoundBar(QGroupBox):
             self.annotation.set_state(STATES[index])
 
 
-NOTHING = "Select labels of an OME-Zarr, or make new ones."
-
-
 class AnnotateDock(QWidget):
     """Shows the controls of the labels that are selected in the viewer."""
 
@@ -221,7 +218,7 @@ class AnnotateDock(QWidget):
         session_of(napari_viewer).take_number_keys()
         self._layer: OMEZarrLabels | None = None
         self._following, self._following_saver = Connections(self), Connections(self)
-        self.title = QLabel(NOTHING, self)
+        self.title = QLabel(NO_LABELS, self)
         self.path = PathLabel(self)
         self.make = QPushButton("New la&bels…", self)
         self.make.setToolTip("Empty labels for an image, painted on at once.")
@@ -327,7 +324,7 @@ class AnnotateDock(QWidget):
     def _on_name(self, event: Any = None) -> None:
         layer, browser = self._layer, session_of(self._viewer).browser
         field = "" if layer is None or browser is None else browser.title_of(layer)
-        name = NOTHING if layer is None else layer.name
+        name = NO_LABELS if layer is None else layer.name
         self.title.setText(f"{name} of {field}" if field else name)
         font = self.title.font()
         font.setBold(layer is not None)

@@ -38,7 +38,11 @@ from napari_ngff.viewer.streaming.regions import level_shapes
 from napari_ngff.widgets.annotate.region_form import RegionForm
 from napari_ngff.widgets.connections import Connections, connect_while_alive
 from napari_ngff.widgets.form_dialog import FormDialog, shown_form
-from napari_ngff.widgets.narrow_controls import choice_box
+from napari_ngff.widgets.narrow_controls import (
+    choice_box,
+    enable_if,
+    why_fixed,
+)
 from napari_ngff.widgets.theme_look import ThemeFollower
 from napari_ngff.widgets.widget_tasks import WidgetTasks
 
@@ -52,6 +56,7 @@ if TYPE_CHECKING:
 
 TITLE = "Work with other plugins"
 ELSEWHERE = "The result is of another field. Show that field, and select its labels."
+NO_RESULT = "No plugin has made labels here yet: extract a region, and run one on it."
 GEOJSON, TABLE = "GeoJSON (*.geojson)", "Table (*.csv)"
 
 
@@ -108,7 +113,10 @@ class ExportBox(QGroupBox):
         self.progress.setVisible(busy)
         self.cancel.setVisible(busy)
         for widget in (self.level, self.outlines, self.boxes):
-            widget.setEnabled(self._layer is not None and not busy)
+            lack = (
+                "Wait for the file." if busy else why_fixed(self._layer, changes=False)
+            )
+            enable_if(not lack, widget, lack)
 
     def exportOutlines(self) -> None:
         """Ask for a file, and write GeoJSON."""
@@ -165,7 +173,7 @@ class BridgeForm(QWidget):
         self.form = RegionForm(viewer, plan_handover, self)
         self.take = QPushButton("Extract", self)
         self.take.setToolTip(
-            "Adds plain layers of the region, which every plugin can work on."
+            "Adds the region as new layers in memory, which every plugin can work on."
         )
         self.result = choice_box(self, "Result", "Labels that a plugin has made.")
         self.how = choice_box(self, "Merge", "What becomes of the labels there.")
@@ -246,9 +254,9 @@ class BridgeForm(QWidget):
             # The choice stays until a plugin adds a newer result, the first one.
             if self.result.itemData(0) == newest:
                 self.result.setCurrentIndex(max(0, self.result.findData(name)))
-        editable = self._layer is not None and self._layer.editable
-        self.put.setEnabled(editable and self.result.count() > 0)
-        self.shapes.setEnabled(editable)
+        lack = why_fixed(self._layer)
+        enable_if(not lack, self.shapes, lack)
+        enable_if(self.result.count() > 0 and not lack, self.put, lack or NO_RESULT)
 
     # --- extract a region
 
@@ -262,7 +270,7 @@ class BridgeForm(QWidget):
             self._viewer.add_layer(layer)
         # `add_layer` selects what it adds; the result goes into the labels of before.
         self._viewer.layers.selection.active = active
-        self.status.setText(f"{len(layers)} plain layers were added; work on them.")
+        self.status.setText(f"The region is in {count_noun(len(layers), 'new layer')}.")
 
     # --- merge a result
 

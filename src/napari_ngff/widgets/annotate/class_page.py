@@ -35,6 +35,7 @@ from napari_ngff.viewer.services.window import Window
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.annotate.class_table import NAME, ClassTable
 from napari_ngff.widgets.connections import Connections
+from napari_ngff.widgets.narrow_controls import NO_LABELS, enable_if, why_fixed
 from napari_ngff.widgets.widget_tasks import WidgetTasks, alive_check
 
 if TYPE_CHECKING:
@@ -51,10 +52,10 @@ if TYPE_CHECKING:
 FILES = "Classes (*.json)"
 EVERYTHING, BACKGROUND = "everything", "background only"
 
+NAMED = "Choose a label without a name: press M for a new one."
+
 KEEPING = ("Count", "Export…")
 """Buttons that change no class, so that labels that are read-only have them too."""
-
-READ_ONLY = "These labels are read-only or locked, and so are their classes."
 
 UNDO, RENAME, STOP, NAME_IT = "undo", "rename", "stop", "name"
 """Links in a report: put a removed class back; rename a class in all fields; stop; name
@@ -113,7 +114,6 @@ class ClassPage(QWidget):
         self.over.setToolTip("What the brush, the bucket and the polygon replace.")
         self.over.activated.connect(self._on_over)
         self.buttons: dict[str, QPushButton] = {}
-        self._tips: dict[QPushButton, str] = {}
         form = QFormLayout()
         form.addRow("Draw over", self.over)
         layout = QVBoxLayout(self)
@@ -151,7 +151,7 @@ class ClassPage(QWidget):
         )
         for number, (title, tip, action) in enumerate(actions):
             button = QPushButton(title, self)
-            self._tips[button] = tip
+            button.setToolTip(tip)
             button.clicked.connect(action)
             self.buttons[title.replace("&", "")] = button
             grid.addWidget(button, number // 3, number % 3)
@@ -168,7 +168,7 @@ class ClassPage(QWidget):
         follow = self._following.connect
         self._layer = layer
         if layer is not None:
-            follow(layer.events.editable, self._on_editable)
+            follow(layer.events.editable, self.refreshChoices)
             follow(layer.edited, self._on_edited)
         classes = classes_of_layer(layer) if layer is not None else None
         self._forget_counts()
@@ -188,20 +188,18 @@ class ClassPage(QWidget):
             self._has_reported, self._removed, self._added = False, None, None
             self.reported.emit("")
 
-    def refreshChoices(self) -> None:
+    def refreshChoices(self, event: Any = None) -> None:
         """Enable the buttons that can do something, and list what may be drawn over."""
         classes = self.classes
-        any_class = classes is not None and bool(classes.items)
-        can_save = classes is not None and not classes.layer.refusal
+        named = "" if classes is not None and classes.can_name else NAMED
+        # Classes can be added to an empty list; all else needs one to work on.
+        empty = "" if classes is not None and classes.items else "Add a class first."
+        lacks = {"Add class": "", "Import…": "", "Name label": named}
         for title, button in self.buttons.items():
-            needs = title not in ("Add class", "Name label", "Import…")
-            # Classes can be added to an empty list; all else needs one to work on.
-            enabled = classes is not None and (any_class or not needs)
-            if title == "Name label":
-                enabled = classes is not None and classes.can_name
-            may_press = can_save or classes is None or title in KEEPING
-            button.setEnabled(enabled and may_press)
-            button.setToolTip(self._tips[button] if may_press else READ_ONLY)
+            lack = why_fixed(self._layer, title not in KEEPING) or lacks.get(
+                title, empty
+            )
+            enable_if(not lack, button, lack)
         with QSignalBlocker(self.over):
             self.over.clear()
             self.over.addItem(EVERYTHING, None)
@@ -211,11 +209,8 @@ class ClassPage(QWidget):
             only = self._layer.only_over if self._layer is not None else None
             # -1, for a class that was removed, is shown as "everything".
             self.over.setCurrentIndex(max(0, self.over.findData(only)))
-        self.over.setEnabled(classes is not None)
+        enable_if(classes is not None, self.over, NO_LABELS)
         self.table.selectPaintedClass()
-
-    def _on_editable(self, event: Any = None) -> None:
-        self.refreshChoices()
 
     def _on_edited(self) -> None:
         if self.table.rows.counts:

@@ -33,7 +33,12 @@ from napari_ngff.viewer.painting.object_edits import (
 from napari_ngff.widgets.annotate.object_class_row import ObjectClassRow
 from napari_ngff.widgets.canvas_keys import CanvasKeys
 from napari_ngff.widgets.connections import Connections, while_alive
-from napari_ngff.widgets.narrow_controls import wrapping_row
+from napari_ngff.widgets.narrow_controls import (
+    NO_LABELS,
+    enable_if,
+    why_fixed,
+    wrapping_row,
+)
 from napari_ngff.widgets.widget_tasks import WidgetTasks
 
 if TYPE_CHECKING:
@@ -149,14 +154,14 @@ class ObjectPage(QWidget):
             layer.mouse_drag_callbacks.append(self._click_handler)
             self._on_selected()
         for widget in self.findChildren(QWidget):
-            widget.setEnabled(layer is not None)
+            enable_if(layer is not None, widget, NO_LABELS)
         self._on_editable()
         self.classes.setLayer(layer)
 
     def _on_editable(self, event: Any = None) -> None:
-        editable = self._layer is not None and self._layer.editable
-        self.join.setEnabled(editable)
-        self.cut.setEnabled(editable)
+        lack = why_fixed(self._layer)
+        enable_if(not lack, self.join, lack)
+        enable_if(not lack, self.cut, lack)
 
     def _on_selected(self, event: Any = None) -> None:
         if self._layer is not None:

@@ -48,7 +48,7 @@ class RegionForm(QWidget):
         super().__init__(parent)
         self._viewer, self._plan = viewer, plan
         self._tasks = WidgetTasks(self)
-        self.region = choice_box(self, "Region", "Which part the plain layers get.")
+        self.region = choice_box(self, "Region", "Which part is read.")
         for kind, text in REGIONS.items():
             self.region.addItem(text, kind)
         self.level = choice_box(self, "Level", "A coarser one is smaller, less exact.")

@@ -22,7 +22,7 @@ from qtpy.QtWidgets import (
 
 from napari_ngff.metadata.model import GroupKind
 from napari_ngff.plate.plate_layout import GEOMETRIES
-from napari_ngff.widgets.narrow_controls import choice_box
+from napari_ngff.widgets.narrow_controls import choice_box, enable_if
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -164,7 +164,11 @@ class BrowserControls(QWidget):
             button.setChecked(each is mode)
         self.buttons[CanvasMode.PLATE].setVisible(has_plate)
         self.buttons[CanvasMode.SELECTED].setVisible(has_plate)
-        self.buttons[CanvasMode.SELECTED].setEnabled(can_select)
+        enable_if(
+            can_select,
+            self.buttons[CanvasMode.SELECTED],
+            "Select wells on the map first.",
+        )
         self.filter.setVisible(has_plate)
         self.geometry_caption.setVisible(has_plate)
         self.geometry_box.setVisible(has_plate)

@@ -28,7 +28,7 @@ from napari_ngff.widgets.browser.controls import make_caption
 from napari_ngff.widgets.connections import Connections
 from napari_ngff.widgets.dialogs import ask_table_file, ask_table_to_load
 from napari_ngff.widgets.event_watcher import EventWatcher
-from napari_ngff.widgets.narrow_controls import choice_box
+from napari_ngff.widgets.narrow_controls import choice_box, enable_if
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -272,7 +272,7 @@ class TableBar(QWidget):
         fill_box(self.table, offers, joined.chosen, "no table")
         fill_box(self.column, joined.list_columns(), joined.table_column, "thumbnails")
         fill_box(self.how, {way: way for way in joined.list_ways()}, joined.way)
-        self.measure.setEnabled(bool(tables.labels))
+        enable_if(bool(tables.labels), self.measure, "Show a field with labels first.")
         has_table = joined.chosen is not None
         self.save_button.setVisible(has_table)
         for widget in (self.column_caption, self.column):
@@ -281,8 +281,11 @@ class TableBar(QWidget):
         self.log.setVisible(coloring is not None and not coloring.categories)
         if coloring is not None:
             self.log.setChecked(coloring.is_log)
-            # A logarithmic scale needs at least one positive number.
-            self.log.setEnabled(any(v > 0 for v in list_known(coloring.values)))
+            enable_if(
+                any(v > 0 for v in list_known(coloring.values)),
+                self.log,
+                "No value is above 0, as a logarithmic scale needs.",
+            )
 
 
 def fill_box(

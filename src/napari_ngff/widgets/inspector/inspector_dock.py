@@ -55,7 +55,7 @@ from napari_ngff.widgets.inspector.pages import (
 )
 from napari_ngff.widgets.inspector.system_chooser import SystemChooser
 from napari_ngff.widgets.installation import install_widgets
-from napari_ngff.widgets.narrow_controls import wrapping_row
+from napari_ngff.widgets.narrow_controls import enable_if, wrapping_row
 from napari_ngff.widgets.status_signs import problem_sign_of
 from napari_ngff.widgets.theme_look import ThemeFollower
 from napari_ngff.widgets.widget_tasks import alive_check
@@ -448,7 +448,7 @@ class Inspector(DropTarget):
 
     def _enable_buttons(self, on: bool) -> None:
         for button in (self.open, self.check, self.reload, self.copyPath):
-            button.setEnabled(on)
+            enable_if(on, button, "Choose a group in the list first.")
 
 
 CHECK, STOP = "Check &all below", "Stop checkin&g"

@@ -24,7 +24,7 @@ from napari_ngff.viewer.layers.user_alignment import is_movable
 from napari_ngff.viewer.plans.system_views import system_name
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.connections import connect_while_alive
-from napari_ngff.widgets.narrow_controls import choice_box
+from napari_ngff.widgets.narrow_controls import choice_box, enable_if
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -86,7 +86,7 @@ class SystemChooser(QWidget):
             for system, missing in systems.items():
                 without = f", without {', '.join(missing)}" if missing else ""
                 self.systems.addItem(system_name(system) + without)
-        self.systems.setEnabled(len(systems) > 1)
+        enable_if(len(systems) > 1, self.systems, "There is no other system to show.")
         self._mark_system()
 
     def _mark_system(self, _: object = None) -> None:
@@ -98,7 +98,7 @@ class SystemChooser(QWidget):
         index = self._systems.index(current) if known and current else -1
         with QSignalBlocker(self.systems):
             self.systems.setCurrentIndex(index)
-        self.save.setEnabled(is_movable(active))
+        enable_if(is_movable(active), self.save, "Select an image; labels follow it.")
 
     def saveTransform(self) -> None:
         """Ask for a name, and save the position of the active layer."""
