@@ -10,14 +10,17 @@ import time
 
 import numpy as np
 import pytest
+import zarr
 from napari.layers import Image, Labels
 from qtpy.QtCore import QCoreApplication, QEvent, Qt
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QFileDialog
 
-from mouse import canvas, click, pump, until
+import patience
+from mouse import CONTROL, RIGHT, canvas, click, press_save, pump, until
 from napari_ngff.labels.canvas import Canvas
 from napari_ngff.plugin import use_workers
+from napari_ngff.viewer.annotations.sidecars import file_text
 from napari_ngff.viewer.bridge.merge_result import HOW
 from napari_ngff.viewer.bridge.work_region import WORK
 from napari_ngff.viewer.painting.layer_classes import classes_of_layer
@@ -25,7 +28,8 @@ from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.samples import write_image
 from napari_ngff.widgets.annotate import bridge_form
 from napari_ngff.widgets.annotate.bridge_form import show_bridge_form
-from painting import Empty
+from napari_ngff.widgets.narrow_controls import READ_ONLY
+from painting import Empty, Memory
 
 LEFT = Qt.MouseButton.LeftButton
 Y, X = 300, 500
@@ -121,6 +125,7 @@ def test_escape_ends_clicks_and_the_first_point_of_a_cut(viewer, dock, labels):
     for button, keyboard in (
         (dock.objects.cut, native),
         (dock.objects.join, native),
+        (dock.objects.delete, native),
         (dock.objects.cut, dock.objects.list),
     ):
         press(button)
@@ -135,7 +140,7 @@ def test_escape_ends_clicks_and_the_first_point_of_a_cut(viewer, dock, labels):
         pump(100)
         assert voxel(labels, Y, X + 50) == 5
         assert labels.canvas.edits == edits
-    assert ended == ["", "", ""]
+    assert ended == ["", "", "", ""]
     # Escape is napari's again, for polygons.
     labels.mode = "polygon"
     for x in (X, X + 40):
@@ -143,6 +148,164 @@ def test_escape_ends_clicks_and_the_first_point_of_a_cut(viewer, dock, labels):
     assert labels._overlays["polygon"].points
     type_key(native, Qt.Key.Key_Escape)
     assert not labels._overlays["polygon"].points
+
+
+DELETE, BACKSPACE = Qt.Key.Key_Delete, Qt.Key.Key_Backspace
+
+
+def delete_by_click(viewer, dock, labels):
+    press(dock.objects.delete)
+    assert dock.status.text() == "Each object that is clicked is deleted."
+    click(viewer, world(labels, Y, X - 50))
+
+
+DELETIONS = {
+    "button": lambda viewer, dock, labels: press(dock.objects.delete_chosen),
+    "click": delete_by_click,
+    "Del on the canvas": lambda viewer, dock, labels: type_key(
+        canvas(viewer).native, DELETE
+    ),
+    "Backspace on the canvas": lambda viewer, dock, labels: type_key(
+        canvas(viewer).native, BACKSPACE
+    ),
+    "Del in the list": lambda viewer, dock, labels: type_key(dock.objects.list, DELETE),
+    "Del in the dock": lambda viewer, dock, labels: type_key(dock.objects.next, DELETE),
+}
+
+
+def test_an_object_is_deleted_and_is_back_after_one_undo(viewer, dock, labels):
+    dock.tabs.setCurrentIndex(1)
+    listed, before = dock.objects.list, np.asarray(labels.data[0])
+    labels.selected_label = 7  # listed as well
+    for way, delete in DELETIONS.items():
+        labels.selected_label = 5
+        delete(viewer, dock, labels)
+        until(lambda: dock.status.text() == "Object 5 is deleted. Ctrl+Z undoes it.")
+        expected = np.where(before == 5, 0, before)
+        np.testing.assert_array_equal(np.asarray(labels.data[0]), expected, way)
+        # The other one is neither chosen nor marked.
+        assert not listed.findItems("5", Qt.MatchFlag.MatchExactly)
+        assert listed.currentItem() is None
+        type_key(canvas(viewer).native, Qt.Key.Key_Z, CONTROL)
+        np.testing.assert_array_equal(np.asarray(labels.data[0]), before, way)
+        dock.objects.endClicks()
+    # An image is selected, and the dock keeps the labels.
+    viewer.layers.selection.active = viewer.layers[0]
+    press(dock.objects.delete_chosen)
+    until(lambda: voxel(labels, Y, X - 50) == 0)
+    type_key(canvas(viewer).native, Qt.Key.Key_Z, CONTROL)
+    assert voxel(labels, Y, X - 50) == 5
+
+
+def test_a_deleted_object_is_deleted_in_the_file(viewer, dock, labels):
+    dock.tabs.setCurrentIndex(1)
+    press_save(viewer, labels)
+    dock.objects.id.setValue(7)
+    type_key(canvas(viewer).native, DELETE)
+    until(lambda: voxel(labels, Y, X + 200) == 0)
+    expected = np.asarray(labels.data[0])
+    press_save(viewer, labels)
+    levels = [level.source for level in labels.canvas.levels]
+    group = zarr.open_group(file_text(labels), mode="r")
+    assert len(levels) == len([*group.arrays()])
+    np.testing.assert_array_equal(group["0"][:].reshape(expected.shape), expected)
+    assert all(set(np.unique(array[:])) == {0, 5} for _, array in group.arrays())
+
+
+def test_delete_and_backspace_stay_those_of_napari_elsewhere(viewer, dock, labels):
+    """In a text, on another page, with another layer, in the layer list."""
+    edits, native = labels.canvas.edits, canvas(viewer).native
+    points = viewer.add_points(np.zeros((2, 3)))
+    viewer.layers.selection.active = labels
+    for key in (DELETE, BACKSPACE):
+        type_key(native, key)  # the page of classes is in front
+        dock.tabs.setCurrentIndex(1)
+        dock.objects.id.lineEdit().selectAll()
+        type_key(dock.objects.id, key)
+        assert dock.objects.id.lineEdit().text() == ""
+        dock.objects.id.setValue(5)
+        type_key(native, key, Qt.KeyboardModifier.ShiftModifier)
+        points.selected_data = {0}
+        viewer.layers.selection.active = points
+        type_key(native, key)
+        assert len(points.data) == (1 if key == DELETE else 0)
+        other = viewer.add_image(np.zeros((3, 3)))
+        type_key(viewer.window._qt_viewer.layers, key)
+        assert other not in viewer.layers
+        viewer.layers.selection.active = labels
+        dock.tabs.setCurrentIndex(0)
+    pump(100)
+    assert labels in viewer.layers
+    assert labels.canvas.edits == edits
+    assert dock.status.text() == ""
+
+
+class Held(Memory):
+    """Labels that a worker gets only once they are released."""
+
+    released = threading.Event()
+
+    def read(self, box):
+        if threading.current_thread() is not threading.main_thread():
+            assert self.released.wait(patience.PATIENCE)
+        return super().read(box)
+
+
+def test_each_of_several_quick_clicks_is_done_in_turn(viewer, dock):
+    pixels = np.zeros((200, 300), "u2")
+    for number in range(4):
+        pixels[40:160, 20 + 70 * number : 70 + 70 * number] = number + 1
+    layer = OMEZarrLabels(Canvas([Held(pixels, (200, 300))]), name="labels")
+    viewer.layers.clear()
+    viewer.add_layer(layer)
+    viewer.reset_view()
+    pump(100)
+    dock.tabs.setCurrentIndex(1)
+    Held.released.clear()
+    press(dock.objects.delete)
+    for number in range(3):
+        click(viewer, (100, 45 + 70 * number))
+    press(dock.objects.join)
+    layer.selected_label = 9
+    click(viewer, (100, 45 + 70 * 3))
+    assert not layer.canvas.edits
+    Held.released.set()
+    until(lambda: dock.status.text() == "4 is part of 9 now.")
+    assert set(np.unique(np.asarray(layer.data[0]))) == {0, 9}
+    layer.undo()
+    layer.undo()
+    assert set(np.unique(np.asarray(layer.data[0]))) == {0, 3, 4}
+
+
+def test_read_only_labels_say_why_no_object_is_deleted(viewer, dock, labels):
+    dock.tabs.setCurrentIndex(1)
+    page, edits = dock.objects, labels.canvas.edits
+    labels.locked = True
+    for button in (page.join, page.cut, page.delete, page.delete_chosen):
+        assert not button.isEnabled()
+        assert button.toolTip() == READ_ONLY
+    type_key(canvas(viewer).native, DELETE)
+    until(lambda: "untick Locked" in dock.status.text())
+    assert labels.canvas.edits == edits
+    labels.locked = False
+    assert page.delete.isEnabled()
+    assert page.delete.toolTip() == "Each object that is clicked is deleted."
+
+
+def test_a_click_does_one_thing(viewer, dock, labels):
+    """It does not delete what a tool paints on, nor while another page is in front."""
+    dock.tabs.setCurrentIndex(1)
+    press(dock.objects.delete)
+    labels.mode, labels.selected_label, labels.brush_size = "paint", 3, 5
+    click(viewer, world(labels, Y, X - 50))
+    assert voxel(labels, Y, X - 50) == 3
+    assert voxel(labels, Y, X - 40) == 5
+    labels.mode = "pan_zoom"
+    click(viewer, world(labels, Y, X - 40), button=RIGHT)
+    dock.tabs.setCurrentIndex(0)
+    click(viewer, world(labels, Y, X - 40))
+    pump(100)
+    assert voxel(labels, Y, X - 40) == 5
 
 
 def test_a_message_of_one_page_is_not_left_under_the_others(viewer, dock, labels):

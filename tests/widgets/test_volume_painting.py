@@ -373,18 +373,19 @@ def test_the_picture_shows_the_label_that_is_picked(viewer):
 
 
 @pytest.mark.long
-def test_the_object_under_the_mouse_is_joined(viewer):
+@pytest.mark.parametrize(("tool", "label"), [("join", NEW), ("delete", 0)])
+def test_the_object_under_the_mouse_is_joined_or_deleted(viewer, tool, label):
     pixels = two_walls()
     layer = show(viewer, pixels)
     hide_label(layer)
     _, dock = viewer.window.add_plugin_dock_widget("napari-ngff", "Annotate")
     viewer.layers.selection.active = layer
-    dock.objects.join.setChecked(True)
+    getattr(dock.objects, tool).setChecked(True)
     pump()
     (pixel, _), *_ = pixels_over(viewer, layer, pixels == 2, 1)
     press(viewer, [pixel])
-    joined = np.where(pixels == 2, NEW, pixels)
-    until(lambda: np.array_equal(np.asarray(layer.data[0]), joined))
+    expected = np.where(pixels == 2, label, pixels)
+    until(lambda: np.array_equal(np.asarray(layer.data[0]), expected))
 
 
 @pytest.mark.parametrize("scale", [(1, 1, 1), (1, 2, 0.5)])

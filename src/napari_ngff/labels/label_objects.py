@@ -1,6 +1,7 @@
 """Lists the objects of a label image (one id each), and splits objects.
 
-`flood_region` finds the connected region of one label around a voxel, chunk by chunk.
+`flood_region` finds the connected region of one label around a voxel, chunk by chunk;
+`find_object` also the parts that are not connected.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from napari_ngff.labels.runs import mask_runs, sort_runs
 from napari_ngff.store.arrays.boxes import box_shape, whole_box
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from napari_ngff.labels.canvas import Canvas
     from napari_ngff.labels.canvas_level import CanvasLevel, Chunk
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 FILL_BUDGET = 1 << 25
 """Most voxels that are read to fill a region, in whole chunks: about a second of
 work."""
+
+TOO_LARGE = f"The object is larger than {FILL_BUDGET // 10**6} million pixels."
 
 
 def flood_region(
@@ -51,17 +54,61 @@ def flood_region(
     return _FloodRegions(level, seed, axes, budget).find_runs()
 
 
+def find_object(
+    level: CanvasLevel,
+    seed: Sequence[int],
+    axes: Sequence[int],
+    label: int | None = None,
+    chunks: Iterable[Chunk] = (),
+) -> Indices:
+    """Find the voxels of an object, by `flood_region` or by its label.
+
+    Parameters
+    ----------
+    label, chunks
+        Its label, and chunks that are searched for it, as are those that it reaches
+        from there. The seed then counts only on the other axes.
+
+    Returns
+    -------
+    ndarray
+        Runs on `axes`; without a row where no chunk has the label.
+
+    Raises
+    ------
+    ValueError
+        Where more than `FILL_BUDGET` voxels would have to be read.
+    """
+    runs = _FloodRegions(level, seed, axes, FILL_BUDGET, label).find_runs(chunks)
+    if runs is None:
+        raise ValueError(TOO_LARGE)
+    return runs
+
+
 class _FloodRegions:
-    """The regions of the chunks that were read so far, and the rest to be done."""
+    """The regions of the chunks that were read so far, and the rest to be done.
+
+    With a label, all its voxels in one chunk are one region.
+    """
 
     def __init__(
-        self, level: CanvasLevel, seed: Sequence[int], axes: Sequence[int], budget: int
+        self,
+        level: CanvasLevel,
+        seed: Sequence[int],
+        axes: Sequence[int],
+        budget: int,
+        label: int | None = None,
     ) -> None:
         self.level = level
         self.seed = tuple(seed)
         self.axes = tuple(axes)
         self.voxels_left = budget
-        self.value = level.read_points([np.array([i]) for i in seed])[0]
+        self.label = label
+        self.value = (
+            level.read_points([np.array([i]) for i in seed])[0]
+            if label is None
+            else label
+        )
         # Of each chunk, the number of the region that each voxel is in, 0 for none; and
         # the numbers of the regions that are connected with the seed.
         self.regions: dict[Chunk, Any] = {}
@@ -82,7 +129,7 @@ class _FloodRegions:
             self.voxels_left -= int(np.prod(box_shape(box)))
             same = self.level.read(box) == self.value
             # By faces, scipy's default, as napari's own fill bucket.
-            numbers, count = ndimage.label(same)
+            numbers, count = (same, 1) if self.label else ndimage.label(same)
             # scipy gives 32 bits per voxel; most chunks have fewer than 256 regions.
             self.regions[chunk] = numbers.astype(np.min_scalar_type(count))
         return self.regions[chunk]
@@ -109,15 +156,18 @@ class _FloodRegions:
                 for neighbour in np.unique(theirs[theirs > 0]):
                     yield other, int(neighbour)
 
-    def find_runs(self) -> Indices | None:
-        level = self.level
-        first = tuple(i // c for i, c in zip(self.seed, level.chunks, strict=True))
-        inner_seed = tuple(
-            i - start
-            for i, (start, _) in zip(self.seed, self.chunk_box(first), strict=True)
-        )
+    def find_runs(self, chunks: Iterable[Chunk] = ()) -> Indices | None:
         # A stack instead of recursion: a region may wind through thousands of chunks.
-        todo = [(first, int(self.label_regions(first)[inner_seed]))]
+        todo = [(chunk, 1) for chunk in chunks]
+        if self.label is None:
+            first = tuple(
+                i // c for i, c in zip(self.seed, self.level.chunks, strict=True)
+            )
+            inner_seed = tuple(
+                i - start
+                for i, (start, _) in zip(self.seed, self.chunk_box(first), strict=True)
+            )
+            todo = [(first, int(self.label_regions(first)[inner_seed]))]
         seen = set(todo)
         while todo and self.voxels_left >= 0:
             chunk, number = todo.pop()
@@ -193,10 +243,7 @@ def split_object(
     # Importing scikit-image takes longer than most splits.
     from skimage.segmentation import watershed
 
-    runs = flood_region(level, seeds[0], axes)
-    if runs is None:
-        msg = f"The object is larger than {FILL_BUDGET >> 20} million pixels."
-        raise ValueError(msg)
+    runs = find_object(level, seeds[0], axes)
     mask, origin = _fill_mask(runs)
     # The number of the seed at its voxel, 0 elsewhere, as `watershed` takes it.
     markers = np.zeros(mask.shape, np.int32)

@@ -23,7 +23,11 @@ from napari_ngff.viewer.composing.write_layers import write
 from napari_ngff.viewer.layers.label_owners import are_of_others, is_own_node
 from napari_ngff.viewer.painting.layer_classes import classes_of_layer
 from napari_ngff.viewer.painting.new_labels import new_labels
-from napari_ngff.viewer.painting.object_edits import cut_object, join_objects
+from napari_ngff.viewer.painting.object_edits import (
+    cut_object,
+    delete_object,
+    join_objects,
+)
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.reader import read_layers
 from painting import pyramid
@@ -168,6 +172,7 @@ WAYS = {
     "merge": lambda layer: merge(Labels(np.full((40, 48), 3)), layer, "add"),
     "shapes": draw_shape,
     "join": lambda layer: join_objects(layer, (30, 30), 3).apply_edits(),
+    "delete": lambda layer: delete_object(layer, (30, 30)).apply_edits(),
     "cut": lambda layer: cut_object(layer, [(25, 25), (34, 34)]).apply_edits(),
     **{
         f"tool {mode}": use_mode(mode) for mode in ("paint", "erase", "fill", "polygon")

@@ -4,10 +4,14 @@ import numpy as np
 import pytest
 from napari.components import ViewerModel
 
+from napari_ngff.labels import label_objects
 from napari_ngff.labels.canvas import Canvas
 from napari_ngff.labels.label_objects import known_ids
+from napari_ngff.viewer.painting import object_edits
+from napari_ngff.viewer.painting.layer_classes import classes_of_layer
 from napari_ngff.viewer.painting.object_edits import (
     cut_object,
+    delete_object,
     join_objects,
     label_at,
     label_region,
@@ -69,11 +73,157 @@ def test_clicks_that_mean_nothing_are_refused_and_change_nothing():
     for at in ((0, 0), (30, 30), (-1, 4), (60, 0)):
         with pytest.raises(ValueError, match="Click"):
             join_objects(layer, at, 5)
-    layer.spared = (9,)
-    with pytest.raises(ValueError, match="locked"):
-        join_objects(layer, (3, 3), 5)
+    with pytest.raises(ValueError, match="Click"):
+        delete_object(layer, (0, 0))
+    with pytest.raises(ValueError, match="no voxel of label 7"):
+        delete_object(layer, (3, 3), 7)
     np.testing.assert_array_equal(shown(layer), pixels)
     assert label_at(layer, (3, 3)) == 9
+
+
+def lock(layer):
+    classes_of_layer(layer).add_class("cell", 9)
+    classes_of_layer(layer).change_class(9, locked=True)
+
+
+def hide_class(layer):
+    classes_of_layer(layer).add_class("cell", 9)
+    classes_of_layer(layer).change_class(9, hidden=True)
+
+
+def hide_layer(layer):
+    layer.visible = False
+
+
+def show_another(layer):
+    layer.selected_label, layer.show_selected_label = 5, True
+
+
+def make_read_only(layer):
+    layer.read_only = "they are stored in wax."
+
+
+@pytest.mark.parametrize(
+    ("refuse", "reason"),
+    [
+        (lock, "Label 9 is locked. Unlock it first."),
+        (hide_class, "Label 9 is hidden. Show it first."),
+        (hide_layer, "Label 9 is hidden. Show it first."),
+        (show_another, "Label 9 is hidden. Show it first."),
+        (make_read_only, "cannot be edited: they are stored in wax."),
+    ],
+)
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda layer: join_objects(layer, (3, 3), 5),
+        lambda layer: cut_object(layer, [(2, 2), (5, 5)]),
+        lambda layer: delete_object(layer, (3, 3)),
+        lambda layer: delete_object(layer, (50, 80), 9),
+    ],
+)
+def test_what_may_not_be_changed_or_is_not_seen_is_refused(change, refuse, reason):
+    layer, pixels = two_discs()
+    refuse(layer)
+    with pytest.raises(ValueError, match=reason):
+        change(layer).apply_edits()
+    np.testing.assert_array_equal(shown(layer), pixels)
+
+
+AXES = {
+    "yx": (40, 60),
+    "zyx": (5, 40, 60),
+    "tyx": (3, 40, 60),
+    "tzyx": (2, 4, 40, 60),
+    "cyx": (2, 40, 60),
+}
+
+
+def scattered(axes, seed):
+    """Objects of several parts that cross chunks, some in several time points."""
+    random = np.random.default_rng(seed)
+    pixels = np.zeros(AXES[axes], "u2")
+    for _ in range(12):
+        low = [int(random.integers(size)) for size in pixels.shape]
+        box = [slice(a, a + int(random.integers(1, 25))) for a in low]
+        pixels[tuple(box)] = random.integers(1, 5)
+    return pixels
+
+
+@pytest.mark.parametrize("edited", [2, 3])
+@pytest.mark.parametrize("axes", AXES)
+def test_an_object_is_deleted_in_all_planes_of_one_time_point(axes, edited):
+    for seed in range(6):
+        pixels = scattered(axes, seed)
+        layer = OMEZarrLabels(
+            Canvas(pyramid(pixels, [], chunks=(2, 2, 16, 16)[-pixels.ndim :])),
+            axis_labels=tuple(axes),
+        )
+        layer.n_edit_dimensions = min(edited, layer.ndim)
+        places = np.argwhere(pixels)
+        at = tuple(places[seed * 37 % len(places)].tolist())
+        label = int(pixels[at])
+        space = [
+            slice(None) if axis in "zyx" else i
+            for axis, i in zip(axes, at, strict=True)
+        ]
+        left = pixels.copy()
+        left[tuple(space)][left[tuple(space)] == label] = 0
+        # By a click, and by its id: the place then says the time point alone.
+        away = [0 if axis in "zyx" else i for axis, i in zip(axes, at, strict=True)]
+        for delete in (delete_object(layer, at), delete_object(layer, away, label)):
+            assert delete.apply_edits() == (label,)
+            np.testing.assert_array_equal(shown(layer), left)
+            layer.undo()
+            np.testing.assert_array_equal(shown(layer), pixels)
+
+
+@pytest.mark.parametrize("clicked", [True, False])
+def test_an_object_is_deleted_that_a_coarse_level_shows_in_part(monkeypatch, clicked):
+    """Its tails, one pixel wide, are in no coarser level, and cross chunks."""
+    pixels = np.zeros((128, 160), "u2")
+    pixels[40:56, 40:56] = 3
+    pixels[45, 2:150] = 3
+    pixels[100:116, 8:24] = 3
+    pixels[2:118, 100] = 4
+    canvas = Canvas(pyramid(pixels, [(32, 40), (16, 20)], chunks=(16, 16)))
+    assert not (np.asarray(canvas.levels[1])[:, 25:] == 3).any()
+    layer = OMEZarrLabels(canvas)
+    monkeypatch.setattr(object_edits, "SEARCHED", 32 * 40)
+    prepared = delete_object(layer, (45, 149)) if clicked else None
+    prepared = prepared or delete_object(layer, (0, 0), 3)
+    prepared.apply_edits()
+    np.testing.assert_array_equal(shown(layer), np.where(pixels == 3, 0, pixels))
+    # A click knows where what no coarser level shows is.
+    if clicked:
+        delete_object(layer, (2, 100)).apply_edits()
+        assert not shown(layer).any()
+
+
+def test_objects_in_too_many_pixels_are_not_changed(monkeypatch):
+    monkeypatch.setattr(label_objects, "FILL_BUDGET", 5000)
+    pixels = np.full((80, 80), 3, "u1")
+    pixels[60:70, 60:70] = 4
+    layer = OMEZarrLabels(Canvas(pyramid(pixels, [])))
+    for change in (
+        lambda: join_objects(layer, (3, 3), 5),
+        lambda: cut_object(layer, [(3, 3), (8, 8)]),
+        lambda: delete_object(layer, (3, 3)),
+        lambda: delete_object(layer, (65, 65), 3),
+    ):
+        with pytest.raises(ValueError, match="larger than 33 million pixels"):
+            change()
+    delete_object(layer, (0, 0), 4).apply_edits()
+    np.testing.assert_array_equal(shown(layer), np.where(pixels == 4, 0, pixels))
+
+
+def test_no_object_is_deleted_at_a_time_point_that_the_labels_lack():
+    layer = OMEZarrLabels(
+        Canvas(pyramid(np.ones((2, 8, 8), "u1"), [])), axis_labels=("t", "y", "x")
+    )
+    for frame in (-1, 2):
+        with pytest.raises(ValueError, match="no labels at this time point"):
+            delete_object(layer, (frame, 3, 3), 1)
 
 
 def test_one_goes_from_object_to_object():
@@ -91,21 +241,29 @@ def test_an_object_is_brought_into_view():
     show_region(viewer, layer, label_region(layer, 9))
     (top, bottom), (left, right) = view_region(viewer, layer)
     assert top <= 2
-    assert 9 <= bottom <= 12, "three objects high, so that neighbours are seen"
+    assert 16 <= bottom <= 20, "three objects are left below it"
     assert left <= 2
     assert right >= 6
+    pixels = np.ones((60, 90), "u1")
+    whole = viewer.add_layer(OMEZarrLabels(Canvas(pyramid(pixels, []))))
+    show_region(viewer, whole, label_region(whole, 1))
+    fitting = min(np.array(viewer.canvas.size) / pixels.shape)
+    assert viewer.scene.camera.zoom == pytest.approx(fitting, rel=0.02)
 
 
-def test_objects_of_the_field_before_are_neither_joined_nor_cut_in_the_next():
+def test_objects_of_the_field_before_are_not_changed_in_the_next():
     layer, pixels = two_discs()
     joined = join_objects(layer, (30, 70), 9)
     cut = cut_object(layer, [(30, 20), (30, 70)])
+    deleted = delete_object(layer, (30, 30))
     layer.exchange_canvas(Canvas(pyramid(pixels, [(30, 45)])))
-    for regrouping in (joined, cut):
+    for prepared in (joined, cut, deleted):
         with pytest.raises(ValueError, match="shows another image by now"):
-            regrouping.apply_edits()
+            prepared.apply_edits()
     np.testing.assert_array_equal(shown(layer), pixels)
     canvas = Canvas(pyramid(np.zeros_like(pixels), [(30, 45)]))
     # A worker that begins after the step still looks at what was clicked.
     with pytest.raises(ValueError, match="Click an object"):
         join_objects(layer, (30, 70), 9, canvas)
+    with pytest.raises(ValueError, match="Click or choose"):
+        delete_object(layer, (30, 70), canvas=canvas)

@@ -377,7 +377,7 @@ class CanvasLabels(Labels):  # type: ignore[misc]
         """
         if canvas is not self.canvas:
             raise ValueError(SHOWS_OTHER.format(self.name))
-        if self.locked:
+        if self.refusal:
             raise ValueError(f"{self.name} cannot be edited: {self.refusal}")
         if self.is_exchanging:
             raise ValueError("The field was loading. Try again.")

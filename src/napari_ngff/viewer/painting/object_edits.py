@@ -1,20 +1,23 @@
-"""Finds, joins and cuts single objects of a layer of labels."""
+"""Finds, joins, cuts and deletes single objects of a layer of labels."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from napari_ngff.labels.edits import Edit
-from napari_ngff.labels.label_objects import FILL_BUDGET, flood_region, split_object
+from napari_ngff.labels.label_objects import find_object, split_object
 from napari_ngff.labels.shapes import Mask
-from napari_ngff.store.arrays.boxes import whole_box
+from napari_ngff.metadata.units import TIME_UNITS
+from napari_ngff.store.arrays.boxes import box_shape, intersect_boxes
+from napari_ngff.viewer.painting.line_of_sight import first_shown
 from napari_ngff.viewer.private.napari_layers import painted_axes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from napari.components import ViewerModel
 
@@ -28,7 +31,12 @@ SEARCHED = 1 << 26
 """Voxels of the finest level that is searched for a label."""
 
 MARGIN = 3.0
-"""Size of the view relative to the object that is shown in it: with its neighbours."""
+"""Widths of an object that are left on each side of it: with its neighbours."""
+
+NOT_FOUND = "There is no voxel of label {} in {}."
+
+# Names of axes along which an object does not go.
+NO_SPACE = ("t", "time", "c", "channel")
 
 
 def label_at(layer: OMEZarrLabels, voxel: Sequence[int]) -> int:
@@ -54,7 +62,10 @@ def neighbour_id(ids: Indices, label: int, step: int) -> int | None:
 
 
 def show_region(viewer: ViewerModel, layer: OMEZarrLabels, region: Box) -> None:
-    """Centre the view on a region of level 0, and zoom so that it fits."""
+    """Centre the view on a region of level 0, and zoom so that it fits with a margin.
+
+    The view is not made larger than the labels for that.
+    """
     # From the outer edge of the first voxel to that of the last; (2, axes).
     ends = np.array(region, float).T - 0.5
     low, high = (np.array(layer.data_to_world(end)) for end in ends)
@@ -71,21 +82,22 @@ def show_region(viewer: ViewerModel, layer: OMEZarrLabels, region: Box) -> None:
     center = list(camera.center)
     center[-len(displayed) :] = middle[displayed]
     camera.center = tuple(center)
-    sizes = (high - low)[displayed][-2:] * MARGIN
+    whole = np.diff(layer.extent.world, axis=0)[0]
+    sizes = np.minimum((high - low) * (1 + 2 * MARGIN), whole)[displayed][-2:]
     camera.zoom = float(np.min(np.array(viewer.canvas.size) / np.maximum(sizes, 1e-9)))
 
 
 @dataclass(frozen=True, slots=True)
-class ObjectRegrouping:
-    """Prepared edits that join or cut objects.
+class ObjectEdits:
+    """Prepared edits that join, cut or delete objects.
 
     Attributes
     ----------
     canvas
         What the layer showed when the objects were looked for.
     labels
-        For `join_objects` the label that the object had; for `cut_object` the label at
-        each seed.
+        For `cut_object` the label at each seed; for the others the label that the
+        object had.
     """
 
     layer: OMEZarrLabels
@@ -99,7 +111,8 @@ class ObjectRegrouping:
         Raises
         ------
         ValueError
-            Where the layer shows another field by now; nothing is changed then.
+            Where the layer shows another field by now, or cannot be edited; nothing is
+            changed then.
         """
         self.layer.apply_edits(self.edits, self.canvas)
         return self.labels
@@ -110,7 +123,7 @@ def join_objects(
     voxel: Sequence[int],
     label: int,
     canvas: Canvas | None = None,
-) -> ObjectRegrouping:
+) -> ObjectEdits:
     """Prepare to give the connected object at a voxel another label.
 
     Slow, so in a worker; changes no label. `canvas` is what the layer showed when the
@@ -119,26 +132,62 @@ def join_objects(
     Raises
     ------
     ValueError
-        Where there is no object, or it has that label already, is locked or too large.
+        Where there is no object, or it has that label already, is locked, hidden or
+        too large.
     """
     canvas = canvas or layer.canvas
     old = _label_in(canvas, voxel)
     if old in (0, label):
         raise ValueError("Click an object with another label.")
-    _check_unlocked(layer, old)
-    runs = flood_region(canvas.levels[0], voxel, _painted_axes(layer))
-    if runs is None:
-        msg = f"The object is larger than {FILL_BUDGET >> 20} million pixels."
-        raise ValueError(msg)
-    edit = _make_edit(layer, runs, voxel, label, old)
-    return ObjectRegrouping(layer, canvas, (edit,), (old,))
+    _check_changeable(layer, old)
+    axes = tuple(painted_axes(layer))
+    runs = find_object(canvas.levels[0], voxel, axes)
+    edit = _make_edit(runs, axes, voxel, label, old)
+    return ObjectEdits(layer, canvas, (edit,), (old,))
+
+
+def delete_object(
+    layer: OMEZarrLabels,
+    voxel: Sequence[int],
+    label: int | None = None,
+    canvas: Canvas | None = None,
+) -> ObjectEdits:
+    """Prepare to remove all voxels of a label, in all planes of one time point.
+
+    Slow, so in a worker; changes no label. `canvas` is as for `join_objects`.
+
+    Parameters
+    ----------
+    voxel
+        Index on all axes: of the time point, and of the object without a `label`.
+
+    Raises
+    ------
+    ValueError
+        Where there is no such object, or it is locked, hidden or too large.
+    """
+    canvas = canvas or layer.canvas
+    old = _label_in(canvas, voxel) if label is None else label
+    if old == 0:
+        raise ValueError("Click or choose an object: 0 is the background.")
+    _check_changeable(layer, old)
+    axes, level = _space_axes(layer), canvas.levels[0]
+    planes = {a: int(i) for a, i in enumerate(voxel) if a not in axes}
+    if not all(0 <= i < level.shape[a] for a, i in planes.items()):
+        raise ValueError(f"{layer.name} has no labels at this time point.")
+    region = _find_region(layer, canvas, old, planes, voxel if label is None else None)
+    spans = dict(enumerate(region)) | {a: (i, i + 1) for a, i in planes.items()}
+    runs = find_object(level, voxel, axes, old, level.chunks_in(tuple(spans.values())))
+    if not len(runs):
+        raise ValueError(NOT_FOUND.format(old, layer.name))
+    return ObjectEdits(layer, canvas, (_make_edit(runs, axes, voxel, 0, old),), (old,))
 
 
 def cut_object(
     layer: OMEZarrLabels,
     seeds: Sequence[Sequence[int]],
     canvas: Canvas | None = None,
-) -> ObjectRegrouping:
+) -> ObjectEdits:
     """Prepare to cut an object where it is narrowest between some of its voxels.
 
     The part at the first voxel keeps the label, the others get new ones. Slow, so in a
@@ -147,14 +196,15 @@ def cut_object(
     Raises
     ------
     ValueError
-        See `napari_ngff.labels.label_objects.split_object`.
+        Where the object is locked or hidden; see
+        `napari_ngff.labels.label_objects.split_object` for others.
     """
     canvas = canvas or layer.canvas
     old = _label_in(canvas, seeds[0])
     if old == 0 or len(seeds) < 2:
         raise ValueError("Click two places of one object.")
-    _check_unlocked(layer, old)
-    axes = _painted_axes(layer)
+    _check_changeable(layer, old)
+    axes = tuple(painted_axes(layer))
     # Distances are in the unit of the axes: "narrowest" must not depend on the shape of
     # voxels.
     weights = [float(abs(layer.scale[axis])) for axis in axes]
@@ -162,8 +212,8 @@ def cut_object(
     first = find_new_id(layer, canvas)
     labels = (old, *range(first, first + len(seeds) - 1))
     pairs = zip(parts[1:], labels[1:], strict=True)
-    edits = tuple(_make_edit(layer, runs, seeds[0], new, old) for runs, new in pairs)
-    return ObjectRegrouping(layer, canvas, edits, labels)
+    edits = tuple(_make_edit(runs, axes, seeds[0], new, old) for runs, new in pairs)
+    return ObjectEdits(layer, canvas, edits, labels)
 
 
 def find_new_id(layer: CanvasLabels, canvas: Canvas) -> int:
@@ -175,21 +225,30 @@ def find_new_id(layer: CanvasLabels, canvas: Canvas) -> int:
     return canvas.used.find_next((canvas.highest, *classes))
 
 
-def _check_unlocked(layer: OMEZarrLabels, label: int) -> None:
+def _check_changeable(layer: OMEZarrLabels, label: int) -> None:
     if label in layer.spared:
         raise ValueError(f"Label {label} is locked. Unlock it first.")
+    if (
+        not layer.visible
+        or first_shown(np.array([label]), np.ones(1), layer.colormap) is None
+    ):
+        raise ValueError(f"Label {label} is hidden. Show it first.")
 
 
-def _painted_axes(layer: OMEZarrLabels) -> tuple[int, ...]:
-    """Return the axes that the tools paint on."""
-    return tuple(painted_axes(layer))
+def _space_axes(layer: OMEZarrLabels) -> tuple[int, ...]:
+    """Return the axes of one object: at each time point it is another."""
+    named = zip(layer.axis_labels, map(str, layer.units), strict=True)
+    return tuple(
+        axis
+        for axis, (name, unit) in enumerate(named)
+        if name.lower() not in NO_SPACE and unit not in TIME_UNITS
+    )[-3:]
 
 
 def _make_edit(
-    layer: OMEZarrLabels, runs: Indices, voxel: Sequence[int], label: int, old: int
+    runs: Indices, axes: tuple[int, ...], voxel: Sequence[int], label: int, old: int
 ) -> Edit:
-    axes = _painted_axes(layer)
-    fixed = tuple((i, int(voxel[i])) for i in range(layer.ndim) if i not in axes)
+    fixed = tuple((i, int(at)) for i, at in enumerate(voxel) if i not in axes)
     return Edit(Mask(runs), axes, fixed, label, old, True)
 
 
@@ -205,22 +264,41 @@ def label_region(layer: CanvasLabels, label: int) -> Box:
     ValueError
         Where it is not found.
     """
-    canvas = layer.canvas
-    levels = [level for level in canvas.levels if level.size <= SEARCHED]
-    level = levels[0] if levels else canvas.levels[-1]
-    low = np.array(level.shape)
-    high = np.zeros(level.ndim, np.int64)
-    whole = whole_box(level.shape)
+    return _find_region(layer, layer.canvas, label, {})
+
+
+def _find_region(
+    layer: CanvasLabels,
+    canvas: Canvas,
+    label: int,
+    planes: Mapping[int, int],
+    seen: Sequence[int] | None = None,
+) -> Box:
+    """Return the bounding box of a label in some planes, and of a voxel seen there."""
+    for level in canvas.levels:
+        cut = tuple(
+            (at := level.grid.plane_index(axis, planes[axis]), at + 1)
+            if axis in planes
+            else (0, size)
+            for axis, size in enumerate(level.shape)
+        )
+        # Levels go from fine to coarse; the last one is searched at any size.
+        if math.prod(box_shape(cut)) <= SEARCHED:
+            break
+    low, high = np.array(level.shape), np.zeros(level.ndim, np.int64)
+    if seen is not None:
+        low = np.array([level.grid.holder_index(*place) for place in enumerate(seen)])
+        high = low + 1
     # Chunk by chunk, so that memory is that of one chunk.
-    for chunk in level.chunks_in(whole):
-        box = level.chunk_box(chunk)
+    for chunk in level.chunks_in(cut):
+        box = intersect_boxes(cut, level.chunk_box(chunk))
         voxels = np.nonzero(level.read(box) == label)
         if len(voxels[0]):
             start = [a for a, _ in box]
             low = np.minimum(low, start + np.min(voxels, axis=1))
             high = np.maximum(high, start + np.max(voxels, axis=1) + 1)
     if (low >= high).any():
-        raise ValueError(f"There is no voxel of label {label} in {layer.name}.")
+        raise ValueError(NOT_FOUND.format(label, layer.name))
     if level.number:
         # A voxel of a coarser level may leave out the outermost voxels of an object.
         low = np.maximum(low - 1, 0)

@@ -37,6 +37,7 @@ from napari_ngff.widgets.canvas_keys import leave_space_key
 from napari_ngff.widgets.connections import Connections, connect_while_alive
 from napari_ngff.widgets.docking import place_dock
 from napari_ngff.widgets.installation import install_widgets
+from napari_ngff.widgets.level_label import canvas_of
 from napari_ngff.widgets.narrow_controls import NO_LABELS, enable_if, wrapping_row
 from napari_ngff.widgets.new_labels_form import show_new_labels
 from napari_ngff.widgets.theme_look import ThemeFollower
@@ -229,6 +230,9 @@ class AnnotateDock(QWidget):
         self.status = QLabel(self)
         self._build_layout()
         leave_space_key(self)
+        # A list would search its rows for a key; without a window there is no canvas.
+        for watched in (self.objects.list, canvas_of(napari_viewer) or self, self):
+            watched.installEventFilter(self.objects)
         self._connect_signals()
         self._follow_selection()
         place_dock(napari_viewer, self)
@@ -274,7 +278,7 @@ class AnnotateDock(QWidget):
             page.reported.connect(self.showReport)
         self.status.linkActivated.connect(self.classes.followLink)
         # What was said about one page would stay under the others for minutes.
-        self.tabs.currentChanged.connect(lambda _: self.showReport(""))
+        self.tabs.currentChanged.connect(self.objects.endClicks)
         layers = self._viewer.layers
         # Labels are deselected before they are gone.
         for event in (layers.selection.events.active, layers.events.removed):

@@ -1,12 +1,14 @@
-"""Goes from object to object, and joins or cuts the clicked ones."""
+"""Goes from object to object, and joins, cuts or deletes the clicked ones."""
 
 from __future__ import annotations
 
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from qtpy.QtCore import QSignalBlocker, Qt, Signal  # type: ignore[attr-defined]
+from qtpy.QtCore import QEvent, QObject, QSignalBlocker, Qt, Signal  # type: ignore[attr-defined]
+from qtpy.QtGui import QKeyEvent
 from qtpy.QtWidgets import (
+    QAbstractButton,
     QHBoxLayout,
     QLabel,
     QListWidget,
@@ -21,8 +23,9 @@ from napari_ngff.labels.label_objects import known_ids
 from napari_ngff.viewer.painting.brush import clicked_voxel
 from napari_ngff.viewer.painting.layer_classes import unit_of_area
 from napari_ngff.viewer.painting.object_edits import (
-    ObjectRegrouping,
+    ObjectEdits,
     cut_object,
+    delete_object,
     find_new_id,
     join_objects,
     label_at,
@@ -57,7 +60,7 @@ MOST = 200
 
 
 class ObjectPage(QWidget):
-    """Shows objects by their id, and joins or cuts those that are clicked."""
+    """Shows objects by their id; joins, cuts or deletes those that are clicked."""
 
     reported = Signal(str)
     """Emitted with the next step, the result or an error, for the user."""
@@ -68,6 +71,7 @@ class ObjectPage(QWidget):
         self._layer: OMEZarrLabels | None = None
         self._tasks = WidgetTasks(self)
         self._clicks: list[list[int]] = []
+        self._waiting: list[Callable[[], None]] = []
         self._click_handler = while_alive(self.takeClick)
         self._following = Connections(self)
         self.id = QSpinBox(self)
@@ -90,8 +94,17 @@ class ObjectPage(QWidget):
         self.cut = self._add_button(
             "Cut &by click", "Click two places of an object: it is cut between them."
         )
-        self.join.setCheckable(True)
-        self.cut.setCheckable(True)
+        self.delete = self._add_button(
+            "Delete by click", "Each object that is clicked is deleted."
+        )
+        self.delete_chosen = self._add_button(
+            "&Delete object", "Deletes this object in all planes (Del)."
+        )
+        self._tools = (self.join, self.cut, self.delete)
+        for button in self._tools:
+            button.setCheckable(True)
+            # Not by a group: of its buttons Tab reaches one alone.
+            button.toggled.connect(self._on_tool)
         self.classes = ObjectClassRow(viewer, self)
         self.list = QListWidget(self)
         CanvasKeys(self.list)
@@ -116,8 +129,10 @@ class ObjectPage(QWidget):
         row.addWidget(self.id, 1)
         row.addWidget(self.jump)
         layout.addLayout(row)
-        layout.addLayout(wrapping_row(self.previous, self.next, self.unused))
-        layout.addLayout(wrapping_row(self.join, self.cut))
+        layout.addLayout(
+            wrapping_row(self.previous, self.next, self.unused, self.delete_chosen)
+        )
+        layout.addLayout(wrapping_row(self.join, self.cut, self.delete))
         layout.addWidget(self.classes)
         layout.addWidget(self.list, 1)
 
@@ -131,8 +146,7 @@ class ObjectPage(QWidget):
         self.list.itemClicked.connect(self._on_listed)
         # Enter on a row; itemClicked is the mouse.
         self.list.itemActivated.connect(self._on_listed)
-        self.join.toggled.connect(self._on_join)
-        self.cut.toggled.connect(self._on_cut)
+        self.delete_chosen.clicked.connect(self.deleteObject)
 
     def setLayer(self, layer: OMEZarrLabels | None) -> None:
         """Work on another layer."""
@@ -140,10 +154,10 @@ class ObjectPage(QWidget):
         self._following.end()
         if older is not None and self._click_handler in older.mouse_drag_callbacks:
             older.mouse_drag_callbacks.remove(self._click_handler)
-        self.join.setChecked(False)
-        self.cut.setChecked(False)
+        self.endClicks()
         self._layer = layer
         self.list.clear()
+        self._waiting.clear()
         self._tasks.cancel_others()
         if layer is not None:
             follow, events = self._following.connect, layer.events
@@ -160,8 +174,8 @@ class ObjectPage(QWidget):
 
     def _on_editable(self, event: Any = None) -> None:
         lack = why_fixed(self._layer)
-        enable_if(not lack, self.join, lack)
-        enable_if(not lack, self.cut, lack)
+        for button in (*self._tools, self.delete_chosen):
+            enable_if(not lack, button, lack)
 
     def _on_selected(self, event: Any = None) -> None:
         if self._layer is not None:
@@ -171,7 +185,7 @@ class ObjectPage(QWidget):
                 self.id.setValue(min(label, LARGEST))
             self._list_object(label)
             if self.join.isChecked():
-                self.reported.emit(self._next_step())
+                self.reported.emit(self._next_step(self.join))
 
     def _list_object(self, label: int) -> None:
         """Put an object at the top of the list of chosen ones."""
@@ -258,16 +272,12 @@ class ObjectPage(QWidget):
 
     # --- clicks on the canvas
 
-    def _on_join(self, on: bool) -> None:
-        self._on_tool(self.join, self.cut, on)
-
-    def _on_cut(self, on: bool) -> None:
-        self._on_tool(self.cut, self.join, on)
-
-    def _on_tool(self, button: QPushButton, other: QPushButton, on: bool) -> None:
+    def _on_tool(self, on: bool) -> None:
+        button: Any = self.sender()
         self._clicks = []
-        if on:
-            other.setChecked(False)
+        for other in self._tools if on else ():
+            if other is not button:
+                other.setChecked(False)
         if self._layer is not None:
             # napari's own Escape is for polygons.
             end = while_alive(self.endClicks) if on else None
@@ -275,28 +285,30 @@ class ObjectPage(QWidget):
         if on and self._layer is not None:
             # In a mode of painting, the click would paint as well.
             self._layer.mode = "pan_zoom"
-            self.reported.emit(self._next_step())
+            self.reported.emit(self._next_step(button))
 
     def endClicks(self, _: Any = None) -> None:
-        """End joining and cutting, also between the two clicks of a cut."""
-        self.join.setChecked(False)
-        self.cut.setChecked(False)
+        """End what clicks do, also between the two clicks of a cut."""
+        for button in self._tools:
+            button.setChecked(False)
         self.reported.emit("")
 
     def _forget_clicks(self, event: Any) -> None:
         """Begin a cut anew, since the layer shows another field."""
         self._clicks = []
 
-    def _next_step(self) -> str:
+    def _next_step(self, button: QAbstractButton) -> str:
         """Describe what the next click does."""
-        if self.cut.isChecked() or self._layer is None:
-            return self.cut.toolTip()
+        if button is not self.join or self._layer is None:
+            return str(button.toolTip())
         label = int(self._layer.selected_label)
         return f"Each object that is clicked becomes part of object {label}."
 
     def takeClick(self, layer: Any, event: Any) -> Any:
-        """Join or cut at a click; a drag is left to napari."""
-        if not (self.join.isChecked() or self.cut.isChecked()):
+        """Do what was chosen at a click; a drag is left to napari."""
+        # Not while a tool paints; nor behind another dock, where nobody sees what a
+        # click does: such a dock is disabled, see `place_dock`.
+        if not self.isEnabled() or layer.mode != "pan_zoom" or event.button != 1:
             return
         # napari runs a generator through one drag: to the first yield at the press, on
         # at each move, and to its end at the release.
@@ -305,57 +317,112 @@ class ObjectPage(QWidget):
         while event.type == "mouse_move":
             dragged = True
             yield
-        own_layer = self._layer
-        if dragged or own_layer is None or layer is not own_layer:
+        own_layer, chosen = self._layer, any(b.isChecked() for b in self._tools)
+        if dragged or not chosen or own_layer is None or layer is not own_layer:
             return
         voxel = clicked_voxel(own_layer, event)
         if voxel is None:
             self.reported.emit("No object there. Click one that is visible.")
-            return
-        # Browsing may let the layer show another field before the worker is done.
-        canvas = own_layer.canvas
-        if self.join.isChecked():
-            label = int(own_layer.selected_label)
-            self._regroup_objects(
-                lambda: join_objects(own_layer, voxel, label, canvas), self._report_join
-            )
-            return
-        self._clicks.append(voxel)
-        if len(self._clicks) == 1:
-            label = label_at(own_layer, voxel)
-            self.reported.emit(f"Click another place of object {label}.")
-            return
-        seeds, self._clicks = self._clicks, []
-        self._regroup_objects(
-            lambda: cut_object(own_layer, seeds, canvas), self._report_cut
-        )
+        else:
+            self._use_tool(own_layer, voxel)
 
-    def _regroup_objects(
+    def _use_tool(self, layer: OMEZarrLabels, voxel: list[int]) -> None:
+        # The canvas of now: browsing may let the layer show another field before the
+        # worker is done.
+        if self.join.isChecked():
+            join = partial(
+                join_objects, layer, voxel, int(layer.selected_label), layer.canvas
+            )
+            self._edit_objects(join, self._report_join)
+        elif self.delete.isChecked():
+            delete = partial(delete_object, layer, voxel, canvas=layer.canvas)
+            self._edit_objects(delete, self._report_deletion)
+        elif self._clicks:
+            seeds, self._clicks = [*self._clicks, voxel], []
+            cut = partial(cut_object, layer, seeds, layer.canvas)
+            self._edit_objects(cut, self._report_cut)
+        else:
+            self._clicks = [voxel]
+            self.reported.emit(
+                f"Click another place of object {label_at(layer, voxel)}."
+            )
+
+    def deleteObject(self) -> None:
+        """Delete the chosen object, in all planes of the time point on screen."""
+        layer = self._layer
+        if layer is not None:
+            # So that Ctrl+Z undoes it.
+            self._viewer.layers.selection.active = layer
+            voxel = [
+                round(float(i)) for i in layer.world_to_data(self._viewer.dims.point)
+            ]
+            delete = partial(
+                delete_object, layer, voxel, int(layer.selected_label), layer.canvas
+            )
+            self._edit_objects(delete, self._report_deletion)
+
+    def eventFilter(self, watched: QObject | None, event: QEvent | None) -> bool:
+        """Delete the chosen object at a key, while this page is in front."""
+        is_meant = (
+            isinstance(event, QKeyEvent)
+            # PySide6 asks what has lost all of its attributes, see `EventWatcher`.
+            and bool(vars(self))
+            and event.type() == QEvent.Type.KeyPress
+            # Macs have the second one alone.
+            and event.key() in (Qt.Key.Key_Delete, Qt.Key.Key_Backspace)
+            and not (event.modifiers() or event.isAutoRepeat())
+            and self.isVisible()
+            and self.isEnabled()
+            and self._layer is not None
+            and self._viewer.layers.selection.active is self._layer
+        )
+        if is_meant:
+            self.deleteObject()
+        return is_meant
+
+    def _edit_objects(
         self,
-        work: Callable[[], ObjectRegrouping],
-        done: Callable[[ObjectRegrouping], None],
+        work: Callable[[], ObjectEdits],
+        done: Callable[[ObjectEdits], None],
     ) -> None:
-        def apply_result(regrouping: ObjectRegrouping | str) -> None:
-            if isinstance(regrouping, str):
-                self.reported.emit(regrouping)
+        """Prepare edits and apply them, after those that were asked for before."""
+
+        def apply_result(edits: ObjectEdits | str) -> None:
+            if isinstance(edits, str):
+                self.reported.emit(edits)
             else:
                 try:
                     # In the main thread, as every change of a layer.
-                    regrouping.apply_edits()
+                    edits.apply_edits()
                 except ValueError as error:
                     self.reported.emit(f"Not changed: {error}")
                 else:
-                    done(regrouping)
+                    done(edits)
+            del self._waiting[0]
+            if self._waiting:
+                self._waiting[0]()
 
-        self._tasks.start_task("regroup", work, apply_result)
+        self._waiting.append(
+            partial(self._tasks.start_task, "edit", work, apply_result)
+        )
+        if len(self._waiting) == 1:
+            self._waiting[0]()
 
-    def _report_join(self, regrouping: ObjectRegrouping) -> None:
-        label, joined = regrouping.edits[0].label, regrouping.labels[0]
+    def _report_join(self, edits: ObjectEdits) -> None:
+        label, joined = edits.edits[0].label, edits.labels[0]
         self._forget_object(joined)
         self.reported.emit(f"{joined} is part of {label} now.")
 
-    def _report_cut(self, regrouping: ObjectRegrouping) -> None:
-        first, second = regrouping.labels
+    def _report_deletion(self, edits: ObjectEdits) -> None:
+        (label,) = edits.labels
+        self._forget_object(label)
+        if self._layer is not None and label == self._layer.selected_label:
+            # Qt would choose a neighbour, which the next key would not delete.
+            self.list.setCurrentRow(-1)
+        self.reported.emit(f"Object {label} is deleted. Ctrl+Z undoes it.")
+
+    def _report_cut(self, edits: ObjectEdits) -> None:
+        first, second = edits.labels
         self.reported.emit(f"{first} is cut; the other part is {second}.")
         self._list_object(second)
         # The object in hand stays the chosen one: the next click joins to it.
