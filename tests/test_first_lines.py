@@ -28,8 +28,9 @@ NUMBER = 6
 PASSED_ON = ("text", "self._text", "result")
 """Names of texts that were given to one of these functions before."""
 
-LONGER = "failure_text("
-"""Makes a first line that also says what comes next."""
+MADE = ("failure_text(", "notice_text(")
+"""Functions that make texts: the one makes a first line that also says what comes next,
+the arguments of the other are checked themselves."""
 
 
 def width(node):
@@ -100,7 +101,7 @@ def notices(path):
         at = SHOWS.get(name)
         given = node.args[at : at + 1] if at is not None else []
         text = ast.unparse(given[0]) if given else "text"
-        if text in PASSED_ON or text.startswith(LONGER):
+        if text in PASSED_ON or text.startswith(MADE):
             continue
         for line in first_lines(given[0], constants):
             yield node.lineno, line

@@ -1,6 +1,7 @@
 """What is reported to the user of a save."""
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -9,6 +10,7 @@ from napari_ngff.labels.saving.save_run import SaveOutcome
 from napari_ngff.metadata.model import Problem, Severity
 from napari_ngff.viewer.saving import save_report as save_report
 from napari_ngff.viewer.saving.save_report import SaveReporter, SaveResult
+from napari_ngff.viewer.services.notices import MOST_IN_LINE
 
 PROBLEM = Problem(
     "axis-missing", Severity.ERROR, "labels/a:multiscales", "No axes.", "Not shown."
@@ -81,12 +83,15 @@ def test_failures_begin_with_the_result(reported, name):
         assert path in text
 
 
-def test_many_problems_are_no_flood(reported):
-    SaveReporter().report_save(
-        "nuclei", SaveResult(SaveOutcome(3, problems=(PROBLEM,) * 40))
-    )
-    assert reported[0][1].count("axis-missing") == 5
-    assert "... and 35 more" in reported[0][1]
+@pytest.mark.parametrize("text", [PROBLEM.text, "A rule of the format. " * 40])
+def test_many_problems_are_no_flood(reported, text):
+    problems = (replace(PROBLEM, text=text),) * 40
+    SaveReporter().report_save("nuclei", SaveResult(SaveOutcome(3, problems=problems)))
+    ((_, shown),) = reported
+    assert shown.count("axis-missing") == 5
+    assert "... and 35 more" in shown
+    # Else it is higher than the canvas, where napari shows nothing of it.
+    assert sum(1 + len(line) // MOST_IN_LINE for line in shown.splitlines()) < 40
 
 
 def test_conflicts_and_other_refusals_say_what_to_do(reported):

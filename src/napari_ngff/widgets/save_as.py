@@ -33,7 +33,7 @@ from napari_ngff.viewer.composing.write_layers import (
     with_ending,
     write,
 )
-from napari_ngff.viewer.services.notices import join_names, shorten_name
+from napari_ngff.viewer.services.notices import join_names, notice_text, shorten_name
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.form_dialog import main_window
 
@@ -216,8 +216,8 @@ def save_as(viewer: Viewer, needed: Collection[Layer] = ()) -> None:
     for saver, edits in painted.items():
         saver.note_copied(edits)
     if left:
-        rest = f"It does not have {left_names}."
-        show_info(f"Saved {shorten_name(written.name)}, not all.\n{rest}")
+        saved = f"Saved {shorten_name(written.name)}, not all."
+        show_info(notice_text([f"It does not have {left_names}."], saved))
     else:
         show_info(f"Saved {shorten_name(written.name)}")
 

@@ -26,7 +26,7 @@ BUSY = (
     " open the image again."
 )
 
-UNREADABLE = "Some kept edits cannot be restored.\n{}"
+UNREADABLE = "Some kept edits cannot be restored."
 
 LEFT = (
     "Kept: {}.\n{}. To restore, choose Layers ▸ Annotate ▸ Restore edits…, or open"

@@ -50,7 +50,7 @@ from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.plans.layer_plan import is_joined, layer_kind, origin_of
 from napari_ngff.viewer.private.napari_window import calling_all_listeners, is_in_window
 from napari_ngff.viewer.saving.save_report import reported_journal
-from napari_ngff.viewer.services.notices import shorten_name
+from napari_ngff.viewer.services.notices import notice_text, shorten_name
 from napari_ngff.viewer.services.settings import note_tool
 from napari_ngff.viewer.services.unexpected import Signal, call_guarded
 from napari_ngff.viewer.services.window import DISCARD, RESTORE, Window
@@ -253,7 +253,7 @@ class EditRecovery:
             new = [text for text in unreadable if text not in told]
             self._told.update(new)
             if new:
-                show_warning(UNREADABLE.format("\n".join(new)))
+                show_warning(notice_text(new, UNREADABLE))
                 self._requested = False
             self._offer_edits([x for x in found if x.folder not in answered])
 

@@ -11,7 +11,7 @@ from napari.utils.notifications import show_error, show_warning
 
 from napari_ngff.errors import NameTakenError, UnsupportedError, error_text
 from napari_ngff.labels.journal import Journal, journal_home
-from napari_ngff.viewer.services.notices import count_noun, shorten_name
+from napari_ngff.viewer.services.notices import count_noun, notice_text, shorten_name
 from napari_ngff.viewer.services.unexpected import Signal
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ GOES_ON = "The next save writes the rest."
 REST = "Everything else was saved."
 
 LISTED = 5
-"""Most blocks or problems that a message names."""
+"""Most blocks that a message names."""
 
 
 UNPROTECTED = (
@@ -280,11 +280,9 @@ def _problem_text(name: str, problems: tuple[Problem, ...]) -> list[str]:
     if not problems:
         return []
     lines = [f"{p.where}  {p.code}: {p.text} {p.consequence}" for p in problems]
-    more = len(lines) - LISTED
-    if more > 0:
-        lines[LISTED:] = [f"... and {more} more"]
     what = "problem" if len(problems) == 1 else "problems"
-    return [
+    result = (
         f"Saved, with {len(problems)} new {what}.\nThe file of '{name}' breaks the"
-        " specification now:\n" + "\n".join(lines)
-    ]
+        " specification now:"
+    )
+    return [notice_text(lines, result)]
