@@ -240,6 +240,6 @@ def color_by_class(own: Any, classes: ObjectClasses) -> Any:
     """
     number = {name: i for i, name in enumerate(classes.names)}
     palette = np.array([item.color for item in classes.classes]).reshape(-1, 4) / 255
-    rows = [number[name] for name in classes.class_of.values()]
-    labels, colors = as_int64(classes.class_of), palette[np.array(rows, np.intp)]
-    return color_groups(own, labels, colors, NO_CLASS)
+    groups = [number[name] for name in classes.class_of.values()]
+    labels = as_int64(classes.class_of)
+    return color_groups(own, labels, np.array(groups, np.intp), palette, NO_CLASS)

@@ -11,6 +11,7 @@ with napari's own colours, pixel by pixel).
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -29,8 +30,10 @@ NEAR = 1 << 20
 
 def as_int64(labels: Iterable[int]) -> np.ndarray:
     """Convert labels to signed integers of the same 64 bits."""
-    half = 1 << 63
-    return np.array([(label + half) % (2 * half) - half for label in labels], np.int64)
+    listed, half = list(labels), 1 << 63
+    with suppress(OverflowError):
+        return np.array(listed, np.int64)
+    return np.array([(label + half) % (2 * half) - half for label in listed], np.int64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,9 +76,26 @@ class ColorTable:
         values, own_colors
             Labels, each once, and their own colours "rc".
         """
+        return cls.from_groups(usual, values, np.arange(len(values)), own_colors)
+
+    @classmethod
+    def from_groups(
+        cls, usual: np.ndarray, values: np.ndarray, groups: Any, colors: np.ndarray
+    ) -> Self:
+        """Make a table in which labels share their colours.
+
+        Parameters
+        ----------
+        usual, values
+            See `from_colors`.
+        groups
+            Number of the colour of each of `values`.
+        colors
+            Their colours "rc".
+        """
         cycle, first = len(usual) - 1, len(usual)
-        rows = np.arange(first, first + len(values))
-        kind = _texture_type(first + len(values))
+        rows = first + groups
+        kind = _texture_type(first + len(colors))
         near = np.zeros(NEAR, kind)
         # Rows 1 to `cycle` again and again, as napari's cyclic colours; 0 is the
         # background.
@@ -84,7 +104,7 @@ class ColorTable:
         near[values[is_near]] = rows[is_near]
         order = np.argsort(values[~is_near])
         far, far_rows = values[~is_near][order], rows[~is_near][order]
-        colors = np.concatenate([usual, own_colors]).astype(np.float32)
+        colors = np.concatenate([usual, colors]).astype(np.float32)
         return cls(cycle, values, colors, near, far, far_rows)
 
     def rows_of(self, values: np.ndarray) -> Any:
@@ -117,9 +137,9 @@ class ColorTable:
         """Make the table in which some labels have other colours, or the usual one."""
         kept = ~np.isin(self.values, as_int64(changes))
         new = {value: color for value, color in changes.items() if color is not None}
-        usual, own_colors = np.split(self.colors, [self.cycle + 1])
+        own_colors = self.colors[self.rows_of(self.values).astype(np.intp)]
         return self.from_colors(
-            usual,
+            self.colors[: self.cycle + 1],
             np.concatenate([self.values[kept], as_int64(new)]),
             np.concatenate(
                 [own_colors[kept], np.array([*new.values()]).reshape(-1, 4)]
@@ -293,7 +313,9 @@ def recolor_labels(colormap: Any, changes: Mapping[int, Any]) -> Any:
     return made
 
 
-def color_groups(colormap: Any, labels: np.ndarray, colors: Any, rest: Any) -> Any:
+def color_groups(
+    colormap: Any, labels: np.ndarray, groups: Any, colors: Any, rest: Any
+) -> Any:
     """Make a colormap that shows labels in colours which are not their own.
 
     Their own ones stay in its ``color_dict``, which is what a file gets.
@@ -302,15 +324,17 @@ def color_groups(colormap: Any, labels: np.ndarray, colors: Any, rest: Any) -> A
     ----------
     colormap
         Any of a layer of labels.
-    labels, colors
-        Each label once, and red, green, blue, alpha, each 0-1, "rc".
+    labels, groups
+        Each label once, and the number of its colour.
+    colors
+        Red, green, blue, alpha, each 0-1, "rc".
     rest
         Colour of all other labels.
     """
     cyclic = isinstance(colormap, CyclicLabelColormap)
     own = {0: np.zeros(4)} if cyclic else colormap.color_dict
     usual = np.array([np.zeros(4), rest], np.float32)
-    table = ColorTable.from_colors(usual, labels, np.reshape(colors, (-1, 4)))
+    table = ColorTable.from_groups(usual, labels, groups, colors)
     made = LabelColors.from_listed(own, usual, table)
     made.selection, made.use_selection = colormap.selection, colormap.use_selection
     return made
