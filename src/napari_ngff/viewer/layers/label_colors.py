@@ -99,7 +99,7 @@ class ColorTable:
         near = np.zeros(NEAR, kind)
         # Rows 1 to `cycle` again and again, as napari's cyclic colours; 0 is the
         # background.
-        near[1:] = np.resize(np.arange(1, first).astype(kind), NEAR - 1)
+        near[1:] = np.arange(NEAR - 1) % cycle + 1
         is_near = (values >= 0) & (values < NEAR)
         near[values[is_near]] = rows[is_near]
         order = np.argsort(values[~is_near])
