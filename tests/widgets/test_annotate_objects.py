@@ -168,6 +168,9 @@ DELETIONS = {
     "Backspace on the canvas": lambda viewer, dock, labels: type_key(
         canvas(viewer).native, BACKSPACE
     ),
+    "Del before the canvas is clicked": lambda viewer, dock, labels: type_key(
+        viewer.window._qt_window, DELETE
+    ),
     "Del in the list": lambda viewer, dock, labels: type_key(dock.objects.list, DELETE),
     "Del in the dock": lambda viewer, dock, labels: type_key(dock.objects.next, DELETE),
 }

@@ -230,8 +230,10 @@ class AnnotateDock(QWidget):
         self.status = QLabel(self)
         self._build_layout()
         leave_space_key(self)
-        # A list would search its rows for a key; without a window there is no canvas.
-        for watched in (self.objects.list, canvas_of(napari_viewer) or self, self):
+        canvas = canvas_of(napari_viewer) or self  # without a window there is none
+        # The window has the keyboard until the canvas is clicked; a list would search
+        # its rows for a key.
+        for watched in (self.objects.list, canvas, canvas.window() or self, self):
             watched.installEventFilter(self.objects)
         self._connect_signals()
         self._follow_selection()
