@@ -43,8 +43,8 @@ NO_FILE_NAME = re.compile(r'[%/\\:*?"<>|\x00-\x1f]')
 """Characters that no file can have in its name on some system; they are quoted as in
 an address, and "%" is, too."""
 
-StoredFile = tuple[str, bytes, "Revision | None"]
-"""Path of a file, its bytes and its revision."""
+StoredFile = tuple[str, Any, "Revision | None"]
+"""Path of a file, its bytes or what was parsed of them, and its revision."""
 
 OlderFile = tuple[str, "Revision | None"]
 """Path of a file and its revision; "" and None where there is none."""
@@ -144,14 +144,27 @@ class FileAnnotation(Annotation):
         """Return a function that a worker calls for what the file is to be."""
 
     @classmethod
+    def parser(cls, image: Any) -> Callable[[str], Any]:
+        """Return a function that a worker calls for what `make` gets of a file.
+
+        Parameters
+        ----------
+        image
+            A layer of the image.
+        """
+        return str
+
+    @classmethod
     @abstractmethod
-    def make(cls, owner: Annotations, image: Any, name: str, text: str) -> Any:
+    def make(cls, owner: Annotations, image: Any, name: str, content: Any) -> Any:
         """Make the annotation of an image of which there is a file.
 
         Parameters
         ----------
         image
             A layer of the image.
+        content
+            What `parser` made of the text of the file.
         """
 
     # Reading.
@@ -172,7 +185,20 @@ class FileAnnotation(Annotation):
                 cls._open_file(owner, image, file)
 
         if folders_of(node, cls.folder_ending):
-            Window.current.run_work(partial(cls.read_stored, node), show_files)
+            read = partial(cls._read_parsed, node, cls.parser(layer))
+            Window.current.run_work(read, show_files)
+
+    @classmethod
+    def _read_parsed(cls, node: Node, parse: Callable[[str], Any]) -> list[StoredFile]:
+        """Read and parse the files of an image, in a worker; an error is content."""
+        found = []
+        for path, data, revision in cls.read_stored(node):
+            try:
+                content = parse(data.decode())
+            except (ValueError, KeyError) as error:
+                content = error
+            found.append((path, content, revision))
+        return found
 
     @classmethod
     def read_stored(cls, node: Node) -> list[StoredFile]:
@@ -187,10 +213,12 @@ class FileAnnotation(Annotation):
 
     @classmethod
     def _open_file(cls, owner: Annotations, image: Any, file: StoredFile) -> Any:
-        path, data, revision = file
+        path, content, revision = file
+        name = unquote(os.path.basename(path).removesuffix(cls.file_ending))
         try:
-            name = unquote(os.path.basename(path).removesuffix(cls.file_ending))
-            made = cls.make(owner, image, name, data.decode())
+            if isinstance(content, Exception):
+                raise content
+            made = cls.make(owner, image, name, content)
         except (ValueError, KeyError) as error:
             text = f"{path}: {error_text(error)}"
             short = f"Not readable: {shorten_name(last_part(path))}"
@@ -210,7 +238,7 @@ class FileAnnotation(Annotation):
                 is_it = shown.layer is None and shown.name == content.name
                 if is_it or shown._path == content.path != "":
                     shown.remove_shown()
-            made = cls.make(owner, image, content.name, content.text)
+            made = cls.make(owner, image, content.name, cls.parser(image)(content.text))
             # Of before the crash: what others saved since is a conflict of the next
             # save.
             made._path = content.path if content.revision else ""
