@@ -1,4 +1,4 @@
-"""Points, shapes and labels that are only in memory: asked about before they go."""
+"""Points, shapes and labels that are in no file: asked about before they go."""
 
 from __future__ import annotations
 
@@ -71,8 +71,14 @@ def unsaved_layers(viewer):
 KINDS = ["points", "shapes", "labels"]
 
 
-def test_points_are_asked_about_saved_by_key_and_come_again(opened, sample):
-    layer = draw(opened, "points")
+def corners(layer):
+    places = np.concatenate([np.atleast_2d(each) for each in layer.data])
+    return [layer.data_to_world(place) for place in places]
+
+
+@pytest.mark.parametrize("kind", KINDS[:2])
+def test_what_is_drawn_is_saved_by_key_and_comes_again(opened, sample, kind):
+    layer = draw(opened, kind)
     user = Replies(CANCEL)
     assert not close_window(opened)
     text = f"Save changes to '{layer.name}' of cells.ome.zarr?"
@@ -84,24 +90,28 @@ def test_points_are_asked_about_saved_by_key_and_come_again(opened, sample):
     QTest.keyClick(native, Qt.Key.Key_S, Qt.KeyboardModifier.ControlModifier)
     until(lambda: not unsaved_layers(opened))
     assert not sign.isVisible()
-    drawn = [tuple(layer.data_to_world(point)) for point in layer.data]
-    assert len(drawn) == 2
+    drawn = corners(layer)
+    assert len(drawn) == {"points": 2, "shapes": 4}[kind]
     opened.layers.clear()
     opened.open(str(sample), plugin="napari-ngff")
     name = layer.name
     until(lambda: name in opened.layers)
     again = opened.layers[name]
-    found = [tuple(again.data_to_world(point)) for point in again.data]
-    np.testing.assert_allclose(found, drawn)
+    np.testing.assert_allclose(corners(again), drawn, atol=1e-5)
     assert not unsaved_layers(opened)
     user = Replies(DISCARD)
-    again.add([[1.0, 1.0]])
+    change(again, kind)
+    assert unsaved_layers(opened) == [again]
     assert close_window(opened)
-    shutil.rmtree(sample.parent / "cells.points")
+    shutil.rmtree(sample.parent / f"cells.{kind}")
 
 
-@pytest.mark.parametrize("kind", KINDS[1:])
-def test_what_is_drawn_is_asked_about_once_and_saved(opened, tmp_path, kind):
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_drawn_on_no_image_is_asked_about_once_and_saved(
+    opened, tmp_path, kind
+):
+    for layer in opened.layers:
+        layer.visible = False
     layer = draw(opened, kind)
     user = Replies(CANCEL)
     assert not close_window(opened)
@@ -117,9 +127,8 @@ def test_what_is_drawn_is_asked_about_once_and_saved(opened, tmp_path, kind):
         np.testing.assert_array_equal(tifffile.imread(path), layer.data)
     else:
         rows = pd.read_csv(path).filter(like="axis").to_numpy()
-        np.testing.assert_allclose(
-            rows, np.concatenate([*layer.data]).reshape(rows.shape)
-        )
+        places = np.concatenate([np.atleast_2d(each) for each in layer.data])
+        np.testing.assert_allclose(rows, places)
 
 
 def test_of_all_kinds_at_once_none_is_asked_about_twice(opened, sample, tmp_path):
@@ -131,11 +140,11 @@ def test_of_all_kinds_at_once_none_is_asked_about_twice(opened, sample, tmp_path
     assert close_window(opened)
     first, second = (text for text, _ in user.asked)
     assert first.startswith(
-        f"Save changes to 'nuclei' and {names[0]} of cells.ome.zarr?"
+        f"Save changes to 'nuclei' and {names[0]} and {names[1]} of cells.ome.zarr?"
     )
     lines = second.splitlines()
     assert lines.pop() == "Save asks for a file."
-    for name in [*names[1:], "Measured table of nuclei"]:
+    for name in [names[2], "Measured table of nuclei"]:
         assert name not in first
         (line,) = [line for line in lines if name in line]
         lines.remove(line)
@@ -145,7 +154,7 @@ def test_of_all_kinds_at_once_none_is_asked_about_twice(opened, sample, tmp_path
 
 def test_a_long_question_counts_what_it_does_not_list(opened):
     for _ in range(15):
-        draw(opened, "shapes")
+        draw(opened, "labels")
     user = Replies(CANCEL)
     assert not close_window(opened)
     lines = user.asked[0][0].splitlines()
@@ -160,12 +169,12 @@ def test_the_field_is_named_also_when_another_is_on_screen(viewer, tmp_path):
     browser = session_of(viewer).browser
     browser.show_field("A/1", "1")
     until(lambda: browser.position is not None and browser.position.well == "A/1")
-    name = draw(viewer, "shapes").name
+    name = draw(viewer, "labels").name
     browser.show_field("A/2", "0")
     until(lambda: browser.position.well == "A/2")
     user = Replies(CANCEL)
     assert not close_window(viewer)
-    assert user.asked[0][0].startswith(f"Shapes '{name}' of A1 - field 1: not saved.")
+    assert user.asked[0][0].startswith(f"Labels '{name}' of A1 - field 1: not saved.")
 
 
 def make(viewer, kind, folder, chosen):
@@ -254,11 +263,10 @@ def test_what_this_package_makes_is_asked_about_only_when_it_was_changed(opened)
     shapes = opened.add_shapes(
         [[[50, 50], [50, 60], [60, 60], [60, 50]]], scale=labels.scale
     )
-    assert len(unsaved_layers(opened)) == 2
     shapes_to_labels(opened, shapes, labels)
-    assert [each.layer for each in session_of(opened).annotations.list_unsaved()] == [
-        labels
-    ]
+    # Shapes are work of a person also when labels were painted of them.
+    assert unsaved_layers(opened) == [labels, shapes]
+    session_of(opened).annotations.of_layer(shapes).leave(keep=False)
     discard_edits(labels.saver)
 
 

@@ -153,8 +153,13 @@ def check_table(nbytes: int, where: str) -> None:
         )
 
 
-def parse_json(text: bytes | str) -> Any:
+def parse_json(text: bytes | str, hook: Any = None) -> Any:
     """Parse JSON of a file that may contain anything.
+
+    Parameters
+    ----------
+    hook
+        Called for each object, inner ones first; gives what stands for it.
 
     Raises
     ------
@@ -162,7 +167,7 @@ def parse_json(text: bytes | str) -> Any:
         Where it is not JSON, or too large or too deep for Python's parser.
     """
     try:
-        return json.loads(text)
+        return json.loads(text, object_hook=hook)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     except MemoryError:

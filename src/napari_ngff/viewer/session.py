@@ -18,6 +18,7 @@ from napari_ngff.viewer.annotations.object_class_annotation import (
     ObjectClassAnnotation,
 )
 from napari_ngff.viewer.annotations.points_annotation import PointsAnnotation
+from napari_ngff.viewer.annotations.shapes_annotation import ShapesAnnotation
 from napari_ngff.viewer.browsing.annotation import AnnotationRound
 from napari_ngff.viewer.browsing.browser import Browser
 from napari_ngff.viewer.browsing.canvas_controls import NavigationKeys
@@ -110,6 +111,7 @@ if TYPE_CHECKING:
 KINDS = (
     LabelAnnotation,
     PointsAnnotation,
+    ShapesAnnotation,
     ObjectClassAnnotation,
     MemoryAnnotation,
 )

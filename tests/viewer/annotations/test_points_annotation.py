@@ -191,11 +191,14 @@ def test_a_renamed_layer_moves_its_file_and_an_empty_one_has_none(
     assert [x.name for x in folder.iterdir()] == ["Cells%3A DNA%2F2 - Points.csv"]
 
 
-@pytest.mark.parametrize("answer", [RESTORE, DISCARD])
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [(RESTORE, "points"), (RESTORE, "shapes"), (DISCARD, "points")],
+)
 def test_points_of_a_killed_process_are_offered(
-    user, path, tmp_path, monkeypatch, answer
+    user, path, tmp_path, monkeypatch, answer, kind
 ):
-    job = {"path": str(path), "home": str(tmp_path / "data"), "count": 5}
+    job = {"path": str(path), "home": str(tmp_path / "data"), "count": 5, "kind": kind}
     process = subprocess.Popen(
         [sys.executable, points_process.__file__],
         stdin=subprocess.PIPE,
@@ -214,34 +217,46 @@ def test_points_of_a_killed_process_are_offered(
     user.answer = answer
     viewer = opened(path, monkeypatch)
     ((text,),) = user.take_asked()
-    assert text.startswith("5 points of 'spots' (cells.ome.zarr, today ")
+    assert text.startswith(f"5 {kind} of 'spots' (cells.ome.zarr, today ")
     if answer == DISCARD:
         assert "spots" not in viewer.layers
     else:
         layer = viewer.layers["spots"]
         expected = [[float(number), 2.0 * number] for number in range(5)]
-        np.testing.assert_allclose(world(layer), expected)
+        found = [np.reshape(each, (-1, 2))[0] for each in layer.data]
+        found = [layer.data_to_world(place) for place in found]
+        np.testing.assert_allclose(found, expected, atol=1e-5)
         assert layer.features["kind"].tolist() == [f"k{i}" for i in range(5)]
         assert [x.name for x in unsaved_of(viewer)] == ["spots"]
         save(viewer)
-        assert len(pd.read_csv(path.parent / "cells.points/spots.csv")) == 5
+        (file,) = (path.parent / f"cells.{kind}").iterdir()
+        assert file.stem == "spots"
+        assert len(file.read_text().splitlines()) == {"points": 6, "shapes": 7}[kind]
     close(viewer)
     opened(path, monkeypatch)
     assert user.take_asked() == []
 
 
-def test_points_go_and_come_with_their_field(user, tmp_path, monkeypatch):
+@pytest.mark.parametrize("kind", ["points", "shapes"])
+def test_points_go_and_come_with_their_field(user, tmp_path, monkeypatch, kind):
+    def put(count):
+        if kind == "points":
+            return draw(viewer, places=PLACES[:count])
+        lines = [[place, (9.0, 9.0)] for place in PLACES[:count]]
+        return viewer.add_shapes(lines, shape_type="line", name="spots")
+
     plate = tmp_path / "p.ome.zarr"
     write_plate(plate, grid=(1, 2), fields=1, shape=(1, 64, 80))
     viewer = opened(plate, monkeypatch)
     browser = session_of(viewer).browser
     monkeypatch.setattr(settings, "saves_when_moving_on", lambda: True)
     browser.show_field("A/1", "0")
-    draw(viewer)
+    put(3)
     browser.show_field("A/2", "0")
     assert "spots" not in viewer.layers
-    assert len(pd.read_csv(tmp_path / "p.points/A/1/0/spots.csv")) == 3
-    draw(viewer, places=[[1.0, 1.0]])
+    (file,) = (tmp_path / f"p.{kind}/A/1/0").iterdir()
+    assert file.stem == "spots"
+    put(1)
     browser.show_field("A/1", "0")
     assert len(viewer.layers["spots"].data) == 3
     browser.show_field("A/2", "0")

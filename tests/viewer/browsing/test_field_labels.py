@@ -281,11 +281,11 @@ def test_a_field_with_saved_strokes_is_in_progress(viewer, root, browser):
 
 
 def test_layers_of_the_user_are_hidden_with_their_field(viewer, browser):
-    shapes = viewer.add_shapes([[[5, 5], [9, 9]]], shape_type="line", name="lines")
+    lines = viewer.add_vectors([[[5, 5], [9, 9]]], name="lines")
     labels = viewer.add_labels(np.zeros((32, 32), int), name="plain")
     labels.mode = "paint"
     browser.show_field("B/1")
-    assert not shapes.visible
+    assert not lines.visible
     assert not labels.visible
     active = viewer.layers.selection.active
     assert active is not None
@@ -293,7 +293,7 @@ def test_layers_of_the_user_are_hidden_with_their_field(viewer, browser):
     browser.show_mosaic()
     assert not labels.visible
     browser.show_field("A/1", "0")
-    assert shapes.visible
+    assert lines.visible
     assert labels.visible
 
 

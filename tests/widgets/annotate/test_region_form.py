@@ -88,11 +88,12 @@ def test_what_was_made_in_one_field_is_not_merged_into_the_next(viewer, labels):
     form = show_bridge_form(viewer)
     form.extractRegion()
     until(lambda: form.result.count() == 1)
-    shapes = viewer.add_shapes([[[2, 2], [2, 20], [20, 20], [20, 2]]], name="outline")
+    viewer.add_shapes([[[2, 2], [2, 20], [20, 20], [20, 2]]], name="outline")
     viewer.layers.selection.active = labels
     show_field(viewer, "A/2")
     before = np.asarray(labels.data[0])
-    viewer.layers.selection = [labels, shapes]
+    assert "outline" not in viewer.layers
+    viewer.layers.selection.active = labels
     for act in (form.mergeResult, form.paintShapes):
         act()
         pump(50)
@@ -101,6 +102,7 @@ def test_what_was_made_in_one_field_is_not_merged_into_the_next(viewer, labels):
     np.testing.assert_array_equal(np.asarray(labels.data[0]), before)
     show_field(viewer, "A/1")
     viewer.layers.selection.active = labels
+    until(lambda: "outline" in viewer.layers)
     form.paintShapes()
     assert form.status.text().startswith("Painted 1 shape")
     assert len(list_results(viewer)) == 1

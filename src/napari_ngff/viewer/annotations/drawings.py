@@ -8,7 +8,6 @@ import numpy as np
 
 from napari_ngff.labels.edits import Edit
 from napari_ngff.labels.shapes import Polygon, Stroke
-from napari_ngff.viewer.annotations.memory_layers import note_saved
 
 if TYPE_CHECKING:
     from napari.components import ViewerModel
@@ -60,8 +59,6 @@ def shapes_to_labels(
     if not edits:
         raise ValueError(f"{shapes.name} has no shapes. Draw some.")
     into.apply_edits(edits, into.canvas)
-    if len(edits) == len(shapes.data):
-        note_saved([shapes])
     return len(edits)
 
 
@@ -100,7 +97,7 @@ def _make_edit(
         width = shapes.edge_width[index] * np.abs(shapes.scale[-2:]).min()
         shape = _make_stroke(flat, max(width / scale.min(), 1.0), scale / scale.min())
     else:
-        outline = _ellipse_outline(flat) if kind == "ellipse" else flat
+        outline = ellipse_outline(flat) if kind == "ellipse" else flat
         points = tuple((int(y), int(x)) for y, x in np.round(outline))
         height, width = (into.canvas.shape[axis] for axis in axes)
         shape = Polygon(points, (height, width))
@@ -128,14 +125,20 @@ def _find_plane(
     return axes, tuple((axis, int(plane)) for axis, plane in pairs)
 
 
-def _ellipse_outline(corners: Any) -> Any:
-    """Return the outline of the ellipse in a box of four corners, turned or not."""
+def ellipse_outline(corners: Any, count: int = 0) -> Any:
+    """Return the outline of the ellipse in a box of four corners, turned or not.
+
+    Parameters
+    ----------
+    count
+        Number of its corners; by default so many that no edge is seen.
+    """
     middle = corners.mean(axis=0)
     # Half axes of the ellipse: from the middle to the middles of two sides.
     first, second = (corners[1] - corners[0]) / 2, (corners[3] - corners[0]) / 2
-    # One corner for each voxel of the circumference: no edge is seen.
-    around = 2 * np.pi * max(np.hypot(*first), np.hypot(*second))
-    angle = np.linspace(0, 2 * np.pi, max(16, round(around)), endpoint=False)
+    # One corner for each voxel of the circumference.
+    around = 2 * np.pi * max(np.linalg.norm(first), np.linalg.norm(second))
+    angle = np.linspace(0, 2 * np.pi, count or max(16, round(around)), endpoint=False)
     return middle + np.outer(np.cos(angle), first) + np.outer(np.sin(angle), second)
 
 

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 CLOSE = "Close"
 
 UNKNOWN = (
-    "Unsaved changes could not be listed. Close the window? Edits of labels are kept"
-    " for later; points, shapes and tables are lost unless you save them first."
+    "Unsaved changes could not be listed. Close the window? Labels, points and shapes"
+    " of images are kept for later; tables are lost unless you save them first."
 )
 
 SAVE_KEY = Qt.Key.Key_S, Qt.KeyboardModifier.ControlModifier
