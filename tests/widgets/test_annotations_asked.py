@@ -58,9 +58,19 @@ def draw(viewer, kind):
         layer.mode = "add"
         click(viewer, places[0])
         click(viewer, places[1])
-    else:
-        layer.mode = {"shapes": "add_rectangle", "labels": "paint"}[kind]
+    elif kind == "labels":
+        layer.mode = "paint"
         drag(viewer, places)
+    else:
+        layer.mode = "add_polygon"
+        for corners in (places[:1], [*places, (30.0, 5.0)]):  # one is given up
+            for place in corners:
+                click(viewer, place)
+            native = viewer.window._qt_viewer.canvas.native
+            QTest.keyClick(native, Qt.Key.Key_Escape)
+            pump(50)
+        layer.mode = "pan_zoom"
+        layer.selected_data = set()
     return layer
 
 
@@ -69,6 +79,10 @@ def unsaved_layers(viewer):
 
 
 KINDS = ["points", "shapes", "labels"]
+
+
+def look(viewer):
+    return viewer.screenshot(canvas_only=True, flash=False).astype(int)
 
 
 def corners(layer):
@@ -90,8 +104,8 @@ def test_what_is_drawn_is_saved_by_key_and_comes_again(opened, sample, kind):
     QTest.keyClick(native, Qt.Key.Key_S, Qt.KeyboardModifier.ControlModifier)
     until(lambda: not unsaved_layers(opened))
     assert not sign.isVisible()
-    drawn = corners(layer)
-    assert len(drawn) == {"points": 2, "shapes": 4}[kind]
+    drawn, seen = corners(layer), look(opened)
+    assert len(drawn) == {"points": 2, "shapes": 3}[kind]
     opened.layers.clear()
     opened.open(str(sample), plugin="napari-ngff")
     name = layer.name
@@ -99,6 +113,9 @@ def test_what_is_drawn_is_saved_by_key_and_comes_again(opened, sample, kind):
     again = opened.layers[name]
     np.testing.assert_allclose(corners(again), drawn, atol=1e-5)
     assert not unsaved_layers(opened)
+    opened.layers.selection.active = again
+    if kind == "shapes":  # points have no colours in their file
+        until(lambda: (np.abs(look(opened) - seen).max(-1) > 9).mean() < 0.001)
     user = Replies(DISCARD)
     change(again, kind)
     assert unsaved_layers(opened) == [again]

@@ -57,18 +57,19 @@ class ShapesAnnotation(DrawnAnnotation):
         if getattr(event, "action", None) == ActionType.REMOVED:
             for index in sorted(event.data_indices, reverse=True):
                 del self._kept[index]
-        seen, table = self._look(), self.layer.features
+        seen, table = self._look(), self.layer.features.iloc[: self.layer.nshapes]
         if seen != self._seen or not table.equals(self._table):
             self._seen, self._table = seen, table.copy()
             self.note_change()
 
     def _look(self) -> object:
         """Return what is equal as long as no shape is changed."""
-        layer = self.layer
+        layer, count = self.layer, self.layer.nshapes
         # New shapes come last, and have nothing else in the file.
-        del self._kept[layer.nshapes :]
-        self._kept += [{}] * (layer.nshapes - len(self._kept))
-        arrays = [*layer.data, layer.edge_color, layer.face_color]
+        del self._kept[count:]
+        self._kept += [{}] * (count - len(self._kept))
+        # A drawing that napari gives up leaves rows without a shape.
+        arrays = [*layer.data, layer.edge_color[:count], layer.face_color[:count]]
         return layer.name, layer.edge_width, [each.tobytes() for each in arrays]
 
     @override
@@ -85,9 +86,8 @@ class ShapesAnnotation(DrawnAnnotation):
         widths = np.array(layer.edge_width) * (
             np.abs(layer.scale[-2:]).min() / self._pixel
         )
-        colors = layer.edge_color.copy(), layer.face_color.copy()
+        colors = [x[: len(data)].copy() for x in (layer.edge_color, layer.face_color)]
         types, kept, rest = list(map(str, layer.shape_type)), [*self._kept], self._rest
-        # A drawing that napari gives up leaves a row without a shape.
         table = layer.features.iloc[: len(data)].astype(object).rename(columns=str)
 
         def encode() -> str:
