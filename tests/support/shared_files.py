@@ -42,10 +42,7 @@ from napari_ngff.viewer.annotations.file_journal import (
     KeptContent,
     find_kept_files,
 )
-from napari_ngff.viewer.annotations.object_class_table import (
-    read_class_tables,
-    write_classes,
-)
+from napari_ngff.viewer.annotations.object_class_table import write_classes
 from napari_ngff.viewer.samples import write_image, write_plate
 from napari_ngff.viewer.services.settings import (
     last_tool,
@@ -53,6 +50,7 @@ from napari_ngff.viewer.services.settings import (
     note_tool,
     recent_addresses,
 )
+from object_tables import stored
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -203,8 +201,8 @@ class ObjectClassTables(SharedFile):
                 return
 
     def read(self):
-        node = open_node(self.folder / "image.zarr")
-        return [x for t in read_class_tables(node) for x in t.classes.class_of.values()]
+        rows = stored(self.folder / "image.zarr").get("nuclei", {})
+        return rows.values()
 
 
 def join_names(listed, name):

@@ -8,19 +8,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.viewer.annotations.object_class_annotation import (
     ObjectClassAnnotation,
     begin_classes,
     color_by_class,
     find_classes,
+    known_classes,
 )
-from napari_ngff.viewer.annotations.object_class_table import read_class_tables
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.samples import write_image, write_plate
 from napari_ngff.viewer.services.window import RESTORE, Window
 from napari_ngff.viewer.session import session_of
-from recovering import User, opened
+from object_tables import stored
+from recovering import User, be_asked, idle, opened
 
 
 @pytest.fixture
@@ -52,11 +52,6 @@ def classify(viewer, label, name, *, layer=None):
         made.add_class(name)
     made.classify(label, name)
     return made
-
-
-def stored(path):
-    tables = read_class_tables(open_node(path))
-    return {table.labels: dict(table.classes.class_of) for table in tables}
 
 
 def files_below(path):
@@ -98,11 +93,11 @@ def test_each_class_of_an_object_can_be_undone(path, monkeypatch, user):
     viewer = opened(path, monkeypatch)
     made = classify(viewer, 3, "round")
     classify(viewer, 3, "long")
-    made.undo()
+    assert made.undo() == (3, "round")
     assert dict(made.classes.class_of) == {3: "round"}
-    made.undo()
-    made.undo()
+    assert made.undo() == (3, "")
     assert dict(made.classes.class_of) == {}
+    assert not made.can_undo
 
 
 def test_classes_of_a_process_that_was_killed_are_restored(path, monkeypatch, user):
@@ -114,7 +109,7 @@ def test_classes_of_a_process_that_was_killed_are_restored(path, monkeypatch, us
     made._journal.close()
     user.answer = RESTORE
     viewer = opened(path, monkeypatch)
-    assert f"2 objects of '{made.labels}'" in user.take_asked()[0][0]
+    assert f"1 object of '{made.labels}'" in user.take_asked()[0][0]
     (restored,) = owner_of(viewer).list_savable()
     assert dict(restored.classes.class_of) == {3: "round", 5: "long"}
     restored.save()
@@ -134,7 +129,8 @@ def test_windows_that_classify_the_same_labels_keep_the_work_of_both(
     begun.undo()
     begun.save()
     assert stored(path) == {name: {3: "round", 9: "flat"}}
-    assert begun.undo() == 3
+    assert dict(begun.classes.class_of) == {3: "round", 9: "flat"}
+    begun.undo()
     begun.save()
     assert stored(path) == {name: {9: "flat"}}
 
@@ -148,6 +144,8 @@ def test_number_keys_mean_the_same_in_the_next_field(tmp_path, monkeypatch, user
     classify(viewer, 4, "long")
     browser.show_field("A/2", "0")
     assert [x for x in owner_of(viewer) if isinstance(x, ObjectClassAnnotation)] == []
+    known = known_classes(owner_of(viewer), labels_in(viewer))
+    assert (known.names, dict(known.class_of)) == (["round", "long"], {})
     assert classify(viewer, 9, "long").classes.names == ["round", "long"]
     browser.show_field("A/1", "0")
     found = find_classes(owner_of(viewer), labels_in(viewer))
@@ -187,3 +185,47 @@ def test_colours_of_classes_are_seen_and_not_saved(path, monkeypatch, user):
     assert not layer.unsaved
     layer.colormap = own
     assert not layer.unsaved
+
+
+def test_a_damaged_table_is_named_and_leaves_the_others(path, monkeypatch, user):
+    viewer = opened(path, monkeypatch)
+    first, second = (x for x in viewer.layers if isinstance(x, OMEZarrLabels))
+    classify(viewer, 3, "round", layer=first).save()
+    classify(viewer, 5, "long", layer=second).save()
+    file = path / f"tables/{first.name}_classes/table.csv"
+    file.write_text("a,b\n1,2\n")
+    messages = []
+    monkeypatch.setattr(User, "show_messages", lambda _, x, short: messages.append(x))
+    viewer = opened(path, monkeypatch)
+    owner = owner_of(viewer)
+    layers = {x.name: x for x in viewer.layers}
+    assert find_classes(owner, layers[first.name]) is None
+    found = find_classes(owner, layers[second.name])
+    assert dict(found.classes.class_of) == {5: "long"}
+    (text,) = (text for texts in messages for text in texts)
+    assert f"{first.name}_classes has no columns" in text
+    late = classify(viewer, 7, "round", layer=layers[first.name])
+    late.save()
+    assert late.unsaved
+    assert file.read_text() == "a,b\n1,2\n"
+
+
+def test_an_object_that_gets_a_class_before_the_file_is_read_keeps_it(
+    path, monkeypatch, tmp_path
+):
+    user = be_asked(tmp_path / "data", monkeypatch)
+    viewer = opened(path, monkeypatch)
+    idle()
+    made = classify(viewer, 3, "round")
+    made.classify(5, "round")
+    made.save()
+    idle()
+    assert user.take_asked() == []
+    viewer = opened(path, monkeypatch)
+    late = classify(viewer, 5, "long")
+    idle()
+    assert find_classes(owner_of(viewer), labels_in(viewer)) is late
+    assert dict(late.classes.class_of) == {3: "round", 5: "long"}
+    late.save()
+    idle()
+    assert stored(path) == {late.labels: {3: "round", 5: "long"}}

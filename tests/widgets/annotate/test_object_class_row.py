@@ -10,11 +10,11 @@ from qtpy.QtWidgets import QInputDialog
 
 from mouse import CONTROL, canvas, click, pump, until
 from napari_ngff.labels.object_classes import ObjectClass
-from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.viewer.annotations.object_class_annotation import find_classes
-from napari_ngff.viewer.annotations.object_class_table import read_class_tables
 from napari_ngff.viewer.samples import write_plate
 from napari_ngff.viewer.session import session_of
+from napari_ngff.widgets.annotate.object_class_row import NO_OBJECT
+from object_tables import stored
 from plates import write_image
 
 LEFT = Qt.MouseButton.LeftButton
@@ -60,11 +60,6 @@ def press(viewer, key, modifier=Qt.KeyboardModifier.NoModifier):
 
 def at(layer, y, x):
     return tuple(layer.data_to_world((y, x)))
-
-
-def stored(path):
-    tables = read_class_tables(open_node(path))
-    return {table.labels: dict(table.classes.class_of) for table in tables}
 
 
 def test_a_clicked_object_gets_the_class_of_a_key(viewer, path, row, monkeypatch):
@@ -140,8 +135,8 @@ def test_colours_and_keys_go_along_to_the_next_field(viewer, tmp_path, monkeypat
     row = dock.objects.classes
     until(lambda: row.isVisible() and row.isEnabled())
     name_classes(row, monkeypatch, "round", "long")
-    layer.selected_label = int(np.max(layer.data[0]))
-    label = layer.selected_label
+    label = int(np.max(layer.data[0]))
+    layer.selected_label = label
     row.classify("long")
     QTest.mouseClick(row.colored, LEFT)
     grey = layer.colormap.map(np.array([60_000]))
@@ -150,7 +145,98 @@ def test_colours_and_keys_go_along_to_the_next_field(viewer, tmp_path, monkeypat
     until(lambda: stored(root / "A/1/0") != {})
     pump(100)
     np.testing.assert_array_equal(layer.colormap.map(np.array([label])), grey)
+    assert row.names == ["round", "long"]
+    press(viewer, Qt.Key.Key_1)
+    assert find_classes(session_of(viewer).annotations, layer) is None
     browser.show_field("A/1", "0")
     until(lambda: row.names == ["round", "long"])
     assert row.choice.findData("long") == 2
     until(lambda: (layer.colormap.map(np.array([label])) != grey).any())
+
+
+@pytest.fixture
+def page(row):
+    """Return the page of objects."""
+    page = row.parent()
+    while not hasattr(page, "choose"):
+        page = page.parent()
+    return page
+
+
+def classes_in(viewer):
+    found = find_classes(session_of(viewer).annotations, viewer.layers["nuclei"])
+    return {} if found is None else dict(found.classes.class_of)
+
+
+def reports_of(row):
+    reports = []
+    row.reported.connect(reports.append)
+    return reports
+
+
+def test_a_key_without_a_chosen_object_changes_nothing(viewer, row, monkeypatch):
+    name_classes(row, monkeypatch, "round")
+    reports = reports_of(row)
+    assert viewer.layers["nuclei"].selected_label == 1
+    press(viewer, Qt.Key.Key_1)
+    assert classes_in(viewer) == {}
+    assert reports == [NO_OBJECT]
+
+
+@pytest.mark.parametrize("how", ["as usual", "locked", "read-only", "hidden"])
+def test_objects_are_chosen_whatever_may_be_painted(
+    viewer, row, page, monkeypatch, how
+):
+    layer = viewer.layers["nuclei"]
+    name_classes(row, monkeypatch, "round", "long")
+    layer.locked = how == "locked"
+    if how == "read-only":
+        layer.read_only = "no permission"
+    QTest.mouseClick(page.choose, LEFT)
+    click(viewer, at(layer, 17, 17))
+    press(viewer, Qt.Key.Key_1)
+    layer.visible = how != "hidden"
+    reports = reports_of(page)
+    click(viewer, at(layer, 17, 70))
+    press(viewer, Qt.Key.Key_2)
+    if how == "hidden":
+        assert classes_in(viewer) == {3: "round"}
+        assert reports[0] == "These labels are hidden. Show them first."
+    else:
+        assert classes_in(viewer) == {3: "round", 5: "long"}
+    click(viewer, at(layer, 30, 5))
+    press(viewer, Qt.Key.Key_1)
+    assert 0 not in classes_in(viewer)
+
+
+def test_the_object_of_the_label_in_hand_can_be_picked(viewer, row, monkeypatch):
+    layer = viewer.layers["nuclei"]
+    name_classes(row, monkeypatch, "round")
+    layer.selected_label = 3
+    row.setObject(0)
+    layer.mode = "pick"
+    click(viewer, at(layer, 17, 17))
+    press(viewer, Qt.Key.Key_1)
+    assert classes_in(viewer) == {3: "round"}
+
+
+def test_what_is_undone_is_named(viewer, row, monkeypatch):
+    name_classes(row, monkeypatch, "round", "long")
+    assert not row.back.isEnabled()
+    viewer.layers["nuclei"].selected_label = 3
+    row.classify("round")
+    row.classify("long")
+    reports = reports_of(row)
+    QTest.mouseClick(row.back, LEFT)
+    QTest.mouseClick(row.back, LEFT)
+    assert reports == ["Object 3 is round.", "Object 3 is without a class."]
+    assert not row.back.isEnabled()
+
+
+def test_a_long_name_does_not_widen_the_dock(viewer, row, monkeypatch):
+    width = viewer.window._qt_window.width(), row.minimumSizeHint().width()
+    name_classes(row, monkeypatch, "x" * 300)
+    viewer.layers["nuclei"].selected_label = 3
+    row.classify("x" * 300)
+    pump(100)
+    assert (viewer.window._qt_window.width(), row.minimumSizeHint().width()) == width

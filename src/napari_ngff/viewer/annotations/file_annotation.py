@@ -175,14 +175,17 @@ class FileAnnotation(Annotation):
         node, reference = image_node(layer), weakref.ref(layer)
         if node is None or cls.of_image(owner, node):
             return
+        # One channel reads for all of them.
+        layers, address = owner.viewer.layers, str(node)
+        if layer is not next(x for x in layers if str(image_node(x)) == address):
+            return
 
         def show_files(files: Sequence[StoredFile]) -> None:
             image = reference()
             # Another field may be on screen, or another channel was faster.
             if image is None or image_node(image) is not node:
                 return
-            for file in () if cls.of_image(owner, node) else files:
-                cls._open_file(owner, image, file)
+            cls.open_files(owner, image, files)
 
         if folders_of(node, cls.folder_ending):
             read = partial(cls._read_parsed, node, cls.parser(layer))
@@ -199,6 +202,15 @@ class FileAnnotation(Annotation):
                 content = error
             found.append((path, content, revision))
         return found
+
+    @classmethod
+    def open_files(
+        cls, owner: Annotations, image: Any, files: Sequence[StoredFile]
+    ) -> None:
+        """Show what files have, unless the image has some already."""
+        node = image_node(image)
+        for file in () if node is None or cls.of_image(owner, node) else files:
+            cls._open_file(owner, image, file)
 
     @classmethod
     def read_stored(cls, node: Node) -> list[StoredFile]:

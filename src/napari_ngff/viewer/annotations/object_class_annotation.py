@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import os
 import weakref
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import numpy as np
 from typing_extensions import override
 
+from napari_ngff.errors import OMEZarrError, error_text
 from napari_ngff.labels.object_classes import (
     ClassChanges,
     ObjectClass,
@@ -29,14 +31,17 @@ from napari_ngff.viewer.annotations.file_annotation import (
     image_node,
 )
 from napari_ngff.viewer.annotations.object_class_table import (
-    read_class_tables,
+    list_class_tables,
+    read_class_table,
     write_classes,
 )
 from napari_ngff.viewer.layers.label_colors import as_int64, color_groups
 from napari_ngff.viewer.layers.label_owners import image_address, place_of_labels
+from napari_ngff.viewer.services.notices import last_part, shorten_name
+from napari_ngff.viewer.services.window import Window
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.viewer.annotations.annotations import Annotations
@@ -45,7 +50,7 @@ if TYPE_CHECKING:
 NO_CLASS = (0.55, 0.55, 0.55, 1.0)
 """Colour of objects without a class, while others have that of their class."""
 
-NO_IMAGE = "Open the image of these labels: classes of objects belong to it."
+NO_IMAGE = "Show the image or the field of these labels first: classes belong to it."
 
 _in_use: weakref.WeakKeyDictionary[Annotations, tuple[ObjectClass, ...]] = (
     weakref.WeakKeyDictionary()
@@ -75,6 +80,9 @@ class ObjectClassAnnotation(FileAnnotation):
         # Label of an object -> number of its last change.
         self._changed: dict[int, int] = {}
         self._undo: list[tuple[int, str]] = []
+        # What the image has since the last save.
+        self._written: ObjectClasses | None = None
+        self.done.connect(self._show_written)
 
     @property
     @override
@@ -104,19 +112,22 @@ class ObjectClassAnnotation(FileAnnotation):
         self._undo.append((label, self.classes.class_of.get(label, "")))
         self._change_object(label, name)
 
-    def undo(self) -> int:
-        """Take the last class back that an object got; 0 where none is left.
+    @property
+    def can_undo(self) -> bool:
+        """Whether an object got a class here that can be taken back."""
+        return bool(self._undo)
+
+    def undo(self) -> tuple[int, str]:
+        """Take the last class back that an object got.
 
         Returns
         -------
-        int
-            Label of the object.
+        label, name
+            Of the object, and of the class that it has again; "" for none.
         """
-        if not self._undo:
-            return 0
         label, name = self._undo.pop()
         self._change_object(label, name)
-        return label
+        return label, name
 
     def _change_object(self, label: int, name: str) -> None:
         self.classes = self.classes.with_object(label, name)
@@ -131,16 +142,49 @@ class ObjectClassAnnotation(FileAnnotation):
 
     @override
     def count(self) -> int:
-        return len(self.classes.class_of)
+        return len(self._list_changed())
+
+    def _list_changed(self) -> dict[int, str]:
+        """List the objects whose class no file has."""
+        class_of, saved = self.classes.class_of, self._saved_changes
+        changed = [x for x, number in self._changed.items() if number > saved]
+        return {label: class_of.get(label, "") for label in changed}
 
     @override
     def take_content(self) -> Callable[[], str]:
-        saved, class_of = self._saved_changes, self.classes.class_of
-        changed = [x for x, number in self._changed.items() if number > saved]
-        objects = {label: class_of.get(label, "") for label in changed}
+        objects = self._list_changed()
         if not self._path.startswith(self._top):
-            objects |= class_of  # no table has any of them
+            objects |= self.classes.class_of  # no table has any of them
         return ClassChanges(self.labels, self.classes.classes, objects).dump_text
+
+    def _take_stored(self, stored: ObjectClasses) -> None:
+        """Show what a file has, but for what was changed since."""
+        own = ClassChanges(self.labels, self.classes.classes, self._list_changed())
+        self.classes = own.merge_into(stored).with_all_named()
+        self.owner.note_change()
+
+    def _show_written(self) -> None:
+        written, self._written = self._written, None
+        if written is not None:
+            self._take_stored(written)
+
+    @classmethod
+    @override
+    def open_files(
+        cls, owner: Annotations, image: Any, files: Sequence[StoredFile]
+    ) -> None:
+        node = image_node(image)
+        begun = {} if node is None else {x.name: x for x in cls.of_image(owner, node)}
+        for file in files:
+            made = cls._open_file(owner, image, file)
+            if made is None:
+                continue
+            made._changed.clear()
+            # An object got its class before the file was read.
+            older = begun.get(made.name)
+            if older is not None:
+                owner.remove(made)
+                older._take_stored(made.classes)
 
     @classmethod
     @override
@@ -150,6 +194,7 @@ class ObjectClassAnnotation(FileAnnotation):
         made = cls(owner, node, content.labels)
         stored = content.merge_into(ObjectClasses())
         made.classes = stored.put_first(made.classes.classes).with_all_named()
+        made._changed = dict.fromkeys(content.objects, 1)
         owner.add(made)
         return made
 
@@ -164,18 +209,22 @@ class ObjectClassAnnotation(FileAnnotation):
         changes = ClassChanges.parse_text(content.text)
         super().restore(owner, image, kept)
         made = next(x for x in cls.of_image(owner, node) if x.name == content.name)
-        made.classes = changes.merge_into(stored or ObjectClasses())
-        made._changed = dict.fromkeys(changes.objects, made._changes)
+        made.classes = changes.merge_into(stored or ObjectClasses()).with_all_named()
 
     @classmethod
     @override
     def read_stored(cls, node: Node) -> list[StoredFile]:
         tables, end = {}, cls.file_ending
-        for table in read_class_tables(node):
+        for labels, name in list_class_tables(node).items():
+            path = f"{node}/tables/{name}"
+            try:
+                table = read_class_table(node, name)
+            except (OMEZarrError, OSError) as error:
+                _report_damaged(path, error)
+                continue
             classes = table.classes
-            text = ClassChanges(table.labels, classes.classes, classes.class_of)
-            data, path = text.dump_text().encode(), f"{node}/tables/{table.name}"
-            tables[table.labels] = path, data, table.revision
+            text = ClassChanges(labels, classes.classes, classes.class_of)
+            tables[labels] = path, text.dump_text().encode(), table.revision
         files = super().read_stored(node)
         beside = {unquote(os.path.basename(x[0]).removesuffix(end)): x for x in files}
         # Those that are saved here count.
@@ -193,9 +242,16 @@ class ObjectClassAnnotation(FileAnnotation):
     ) -> OlderFile:
         if path != self._top:
             return super().write_stored(path, encode, older)
-        changes = ClassChanges.parse_text(encode())
-        name, revision = write_classes(self.node, changes)
-        return f"{self._top}{name}", revision
+        table = write_classes(self.node, ClassChanges.parse_text(encode()))
+        self._written = table.classes
+        return f"{self._top}{table.name}", table.revision
+
+
+def _report_damaged(path: str, error: Exception) -> None:
+    text = f"{path}: {error_text(error)}"
+    short = f"Not readable: {shorten_name(last_part(path))}"
+    show = partial(Window.current.show_messages, (text,), short)
+    Window.current.run_in_main(show)
 
 
 def _is_writable(node: Node) -> bool:
@@ -207,6 +263,12 @@ def find_classes(owner: Annotations, layer: Any) -> ObjectClassAnnotation | None
     address, name = image_address(layer), place_of_labels(layer)[1]
     kept = (x for x in owner if isinstance(x, ObjectClassAnnotation))
     return next((x for x in kept if (str(x.node), x.labels) == (address, name)), None)
+
+
+def known_classes(owner: Annotations, layer: Any) -> ObjectClasses:
+    """Return the classes of the objects of a layer, or those that were used last."""
+    found = find_classes(owner, layer)
+    return ObjectClasses(_in_use.get(owner, ())) if found is None else found.classes
 
 
 def begin_classes(owner: Annotations, layer: Any) -> ObjectClassAnnotation:

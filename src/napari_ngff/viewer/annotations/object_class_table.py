@@ -64,34 +64,37 @@ class ObjectClassTable:
     revision: Revision | None
 
 
-def read_class_tables(node: Node) -> list[ObjectClassTable]:
-    """Read the tables of classes of an image.
+def list_class_tables(node: Node) -> dict[str, str]:
+    """List the tables of classes of an image: name of the label image -> table."""
+    found: dict[str, str] = {}
+    for name in list_tables(node):
+        attributes = node.child(f"tables/{name}").attributes
+        region = attributes.get("region")
+        path = region.get("path") if isinstance(region, dict) else None
+        if OWN in attributes and isinstance(path, str):
+            found.setdefault(path.rpartition("/")[2], name)
+    return found
+
+
+def read_class_table(node: Node, name: str) -> ObjectClassTable:
+    """Read a table of classes of an image.
 
     Raises
     ------
     OMEZarrError
-        Where one cannot be read.
+        Where it is damaged.
     """
-    return [
-        _read_class_table(node, name)
-        for name in list_tables(node)
-        if name.endswith(ENDING) and OWN in node.child(f"tables/{name}").attributes
-    ]
-
-
-def _read_class_table(node: Node, name: str) -> ObjectClassTable:
-    # First: what is saved while it is read is a conflict of the next save.
-    revision = node.location.source.find_revision(_key(node, name))
     import pandas as pd
 
+    # First: what is saved while it is read is a conflict of the next save.
+    revision = node.location.source.find_revision(_key(node, name))
     frame, labels = find_table(node, name)
+    where = node.location.object_key(f"tables/{name}")
     if LABEL not in frame.columns or CLASS not in frame.columns:
-        where = node.location.object_key(f"tables/{name}")
         raise CorruptDataError(f"{where} has no columns {LABEL} and {CLASS}.")
     known = frame.loc[frame[CLASS].notna() & frame[LABEL].notna(), [LABEL, CLASS]]
     labels_of = pd.to_numeric(known[LABEL], errors="coerce")
     if (labels_of % 1 != 0).any() or labels_of.duplicated().any():
-        where = node.location.object_key(f"tables/{name}")
         raise CorruptDataError(
             f"{where} has labels with fractions, or several rows for one label.",
             remedy="Correct the table by the program that wrote it.",
@@ -107,7 +110,7 @@ def _key(node: Node, name: str) -> str:
     return node.location.object_key(f"tables/{name}/table.csv")
 
 
-def write_classes(node: Node, changes: ClassChanges) -> tuple[str, Revision | None]:
+def write_classes(node: Node, changes: ClassChanges) -> ObjectClassTable:
     """Write classes of objects into the table of an image, which is made if need be.
 
     Objects that were not changed here keep the class that the table has by now; columns
@@ -120,8 +123,8 @@ def write_classes(node: Node, changes: ClassChanges) -> tuple[str, Revision | No
 
     Returns
     -------
-    name, revision
-        Of the table, and of its file.
+    ObjectClassTable
+        As it is in the file now.
 
     Raises
     ------
@@ -131,13 +134,16 @@ def write_classes(node: Node, changes: ClassChanges) -> tuple[str, Revision | No
         Where it cannot be written.
     """
     for number in range(TRIES):
-        tables = (x for x in read_class_tables(node) if x.labels == changes.labels)
-        table = next(tables, None) or ObjectClassTable(
-            _free_name(node, changes.labels), changes.labels, ObjectClasses(), None
-        )
+        name = list_class_tables(node).get(changes.labels)
+        if name is None:
+            free, nothing = _free_name(node, changes.labels), ObjectClasses()
+            table = ObjectClassTable(free, changes.labels, nothing, None)
+        else:
+            table = read_class_table(node, name)
         classes = changes.merge_into(table.classes).with_all_named()
+        merged = replace(table, classes=classes)
         try:
-            return table.name, _write_table(node, replace(table, classes=classes))
+            return replace(merged, revision=_write_table(node, merged))
         except ConflictError:
             if number == TRIES - 1:
                 raise

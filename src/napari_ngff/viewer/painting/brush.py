@@ -33,7 +33,7 @@ from napari_ngff.viewer.services.unexpected import attempt_work
 from napari_ngff.viewer.services.window import Window
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from napari_ngff.viewer.painting.line_of_sight import VoxelHit
 
@@ -248,13 +248,27 @@ def _read_screen(layer: Any, tile: Any, points: Any) -> Any:
 
 def pick_label(layer: Any, event: Any) -> None:
     """Select the label that is under the mouse; later where it is still to be read."""
+    find_label(layer, event, partial(setattr, layer, "selected_label"))
+
+
+def find_label(layer: Any, event: Any, found: Callable[[int], Any]) -> None:
+    """Find the label that is under the mouse; 0 for none.
+
+    Parameters
+    ----------
+    found
+        Called with it, unless the layer shows another field by then: at once, or later
+        where it is still to be read.
+    """
     if layer.refuses_plane():
         return
     if len(shown_axes(layer)) == 2:
         coming = layer.coming_voxel(layer.world_to_data(event.position))
         if coming is not None:
             read = partial(attempt_work, partial(layer.canvas.read, *coming))
-            Window.current.run_work(read, partial(_select_read, layer, layer.canvas))
+            Window.current.run_work(
+                read, partial(_take_read, layer, layer.canvas, found)
+            )
             return
     value = layer.get_value(
         event.position,
@@ -264,15 +278,15 @@ def pick_label(layer: Any, event: Any) -> None:
     )
     # Of several levels, napari's value is the level and the value.
     value = value[1] if isinstance(value, tuple) else value
-    layer.selected_label = int(value or 0)
+    found(int(value or 0))
 
 
-def _select_read(layer: Any, canvas: Any, found: Any) -> None:
-    """Select the label that a worker has read, if the layer still shows it."""
-    if isinstance(found, str):
-        Window.current.show_messages((found,), "No label was picked.")
+def _take_read(layer: Any, canvas: Any, found: Callable[[int], Any], read: Any) -> None:
+    """Take the label that a worker has read, if the layer still shows it."""
+    if isinstance(read, str):
+        Window.current.show_messages((read,), "No label was picked.")
     elif layer.canvas is canvas:
-        layer.selected_label = int(found.max())
+        found(int(read.max()))
 
 
 def resize_brush(layer: Any, event: Any) -> None:

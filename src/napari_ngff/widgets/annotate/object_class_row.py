@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from qtpy.QtCore import QSignalBlocker, Signal  # type: ignore[attr-defined]
 from qtpy.QtWidgets import (
     QCheckBox,
-    QComboBox,
     QHBoxLayout,
     QInputDialog,
     QLabel,
@@ -21,6 +20,7 @@ from napari_ngff.viewer.annotations.object_class_annotation import (
     begin_classes,
     color_by_class,
     find_classes,
+    known_classes,
 )
 from napari_ngff.viewer.painting.layer_classes import KEYS
 from napari_ngff.viewer.services.notices import shorten_name
@@ -31,7 +31,7 @@ from napari_ngff.widgets.connections import (
     connect_while_alive,
     while_alive,
 )
-from napari_ngff.widgets.narrow_controls import wrapping_row
+from napari_ngff.widgets.narrow_controls import choice_box, enable_if, wrapping_row
 
 if TYPE_CHECKING:
     from napari.components import ViewerModel
@@ -41,12 +41,9 @@ if TYPE_CHECKING:
     )
     from napari_ngff.viewer.painting.paint import OMEZarrLabels
 
-HINT = (
-    "The class of the chosen object. Choose one by the colour picker (key L), then"
-    " press 1 to 9."
-)
+HINT = "The class of the chosen object. Choose one by a click, then press 1 to 9."
 
-NO_OBJECT = "No object is chosen. Choose one by the colour picker (key L)."
+NO_OBJECT = "No object is chosen. Click one by Choose by click, or type its id."
 
 
 class ObjectClassRow(QWidget):
@@ -59,14 +56,13 @@ class ObjectClassRow(QWidget):
         super().__init__(parent)
         self._annotations = session_of(viewer).annotations
         self._layer: OMEZarrLabels | None = None
+        self._object = 0
         self._following = Connections(self)
         self._shown: ObjectClasses | None = None
         # The layer's own colours, and those of classes that it has instead.
         self._own: Any = None
         self._made: Any = None
-        self.choice = QComboBox(self)
-        self.choice.setAccessibleName("Class of the object")
-        self.choice.setToolTip(HINT)
+        self.choice = choice_box(self, "Class of the object", HINT)
         self.make = QPushButton("New class…", self)
         self.make.setToolTip("A further class that objects may have.")
         self.back = QPushButton("Undo class", self)
@@ -98,12 +94,16 @@ class ObjectClassRow(QWidget):
         self._show_own_colors()
         self._take_keys(False)
         self._following.end()
-        self._layer, self._shown = layer, None
+        self._layer, self._shown, self._object = layer, None, 0
         if layer is not None:
-            self._following.connect(layer.events.selected_label, self._show_class)
             self._following.connect(layer.events.colormap, self._on_colormap)
         self._take_keys(self.isVisible())
         self.refresh()
+
+    def setObject(self, label: int) -> None:
+        """Work on another object; 0 for none."""
+        self._object = label
+        self._show_class()
 
     # The keys are for objects while the row is in sight.
 
@@ -127,7 +127,7 @@ class ObjectClassRow(QWidget):
         if not names:
             return False
         if number > min(len(names), KEYS):
-            self.reported.emit(f"No class has key {number}. Make one by New class….")
+            self.reported.emit(f"No class has key {number}.")
         else:
             self.classify(names[number - 1])
         return True
@@ -135,21 +135,30 @@ class ObjectClassRow(QWidget):
     @property
     def names(self) -> list[str]:
         """Names of the classes in their order."""
-        classes = self.classes
-        return [] if classes is None else classes.classes.names
+        return self._now.names
+
+    @property
+    def _now(self) -> ObjectClasses:
+        layer = self._layer
+        if layer is None:
+            return ObjectClasses()
+        return known_classes(self._annotations, layer)
 
     def classify(self, name: str) -> None:
         """Give the chosen object a class; "" for none."""
-        layer, classes = self._layer, self.classes
-        if layer is None or classes is None:
-            return
-        label, used = int(layer.selected_label), layer.canvas.used
-        if label == 0 or (used.is_known and not used.has(label)):
-            self.reported.emit(NO_OBJECT)
+        layer, label = self._layer, self._object
+        try:
+            if layer is None or label == 0:
+                raise ValueError(NO_OBJECT)
+            begin_classes(self._annotations, layer).classify(label, name)
+        except ValueError as error:
+            self.reported.emit(str(error))
             self._show_class()
-            return
-        classes.classify(label, name)
-        text = f"{shorten_name(name)}" if name else "without a class"
+        else:
+            self._report_class(label, name)
+
+    def _report_class(self, label: int, name: str) -> None:
+        text = shorten_name(name) if name else "without a class"
         self.reported.emit(f"Object {label} is {text}.")
 
     def _on_choice(self, index: int) -> None:
@@ -157,19 +166,21 @@ class ObjectClassRow(QWidget):
 
     def addClass(self) -> None:
         """Ask for the name of a further class."""
-        layer = self._layer
-        name, is_given = QInputDialog.getText(self, "New class", "Name of the class:")
-        if layer is None or not is_given:
+        if self._layer is None:
             return
         try:
-            begin_classes(self._annotations, layer).add_class(name.strip())
+            classes = begin_classes(self._annotations, self._layer)
+            title, question = "New class", "Name of the class:"
+            name, is_given = QInputDialog.getText(self, title, question)
+            if is_given:
+                classes.add_class(name.strip())
         except ValueError as error:
             self.reported.emit(str(error))
 
     def undo(self) -> None:
         """Take the last class back that an object got."""
-        if self.classes is not None:
-            self.classes.undo()
+        if self.classes is not None and self.classes.can_undo:
+            self._report_class(*self.classes.undo())
 
     # What is seen.
 
@@ -181,9 +192,10 @@ class ObjectClassRow(QWidget):
 
     def refresh(self, _: Any = None) -> None:
         """Show the classes as they are now."""
-        layer, classes = self._layer, self.classes
-        now = ObjectClasses() if classes is None else classes.classes
-        self.setEnabled(layer is not None)
+        now, classes = self._now, self.classes
+        enable_if(self._layer is not None, self, "")
+        can_undo = classes is not None and classes.can_undo
+        enable_if(can_undo, self.back, "No object got a class since this was opened.")
         if now is self._shown:
             return
         self._shown = now
@@ -197,10 +209,9 @@ class ObjectClassRow(QWidget):
         self._show_class()
         self._show_colors()
 
-    def _show_class(self, _: Any = None) -> None:
-        layer, now = self._layer, self._shown or ObjectClasses()
-        label = 0 if layer is None else int(layer.selected_label)
-        at = self.choice.findData(now.class_of.get(label, ""))
+    def _show_class(self) -> None:
+        now = self._shown or ObjectClasses()
+        at = self.choice.findData(now.class_of.get(self._object, ""))
         with QSignalBlocker(self.choice):
             self.choice.setCurrentIndex(max(at, 0))
 

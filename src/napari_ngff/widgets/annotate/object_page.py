@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from qtpy.QtCore import QEvent, QObject, QSignalBlocker, Qt, Signal  # type: ignore[attr-defined]
+from qtpy.QtCore import QEvent, QObject, QSignalBlocker, Qt, QTimer, Signal  # type: ignore[attr-defined]
 from qtpy.QtGui import QKeyEvent
 from qtpy.QtWidgets import (
     QAbstractButton,
@@ -20,7 +20,7 @@ from qtpy.QtWidgets import (
 )
 
 from napari_ngff.labels.label_objects import known_ids
-from napari_ngff.viewer.painting.brush import clicked_voxel
+from napari_ngff.viewer.painting.brush import PICK, clicked_voxel, find_label
 from napari_ngff.viewer.painting.layer_classes import unit_of_area
 from napari_ngff.viewer.painting.object_edits import (
     ObjectEdits,
@@ -33,7 +33,7 @@ from napari_ngff.viewer.painting.object_edits import (
     neighbour_id,
     show_region,
 )
-from napari_ngff.widgets.annotate.object_class_row import ObjectClassRow
+from napari_ngff.widgets.annotate.object_class_row import NO_OBJECT, ObjectClassRow
 from napari_ngff.widgets.canvas_keys import CanvasKeys
 from napari_ngff.widgets.connections import Connections, while_alive
 from napari_ngff.widgets.narrow_controls import (
@@ -70,6 +70,8 @@ class ObjectPage(QWidget):
         self._viewer = viewer
         self._layer: OMEZarrLabels | None = None
         self._tasks = WidgetTasks(self)
+        self._chosen = self._label = 0
+        self._is_swapped = False
         self._clicks: list[list[int]] = []
         self._waiting: list[Callable[[], None]] = []
         self._click_handler = while_alive(self.takeClick)
@@ -100,7 +102,10 @@ class ObjectPage(QWidget):
         self.delete_chosen = self._add_button(
             "&Delete object", "Deletes this object in all planes (Del)."
         )
-        self._tools = (self.join, self.cut, self.delete)
+        self.choose = self._add_button(
+            "Choose by click", "The object that is clicked is chosen: for its class."
+        )
+        self._tools = (self.choose, self.join, self.cut, self.delete)
         for button in self._tools:
             button.setCheckable(True)
             # Not by a group: of its buttons Tab reaches one alone.
@@ -132,7 +137,7 @@ class ObjectPage(QWidget):
         layout.addLayout(
             wrapping_row(self.previous, self.next, self.unused, self.delete_chosen)
         )
-        layout.addLayout(wrapping_row(self.join, self.cut, self.delete))
+        layout.addLayout(wrapping_row(*self._tools))
         layout.addWidget(self.classes)
         layout.addWidget(self.list, 1)
 
@@ -170,11 +175,12 @@ class ObjectPage(QWidget):
         for widget in self.findChildren(QWidget):
             enable_if(layer is not None, widget, NO_LABELS)
         self._on_editable()
+        self._chosen = 0  # nobody has chosen the label that is painted with
         self.classes.setLayer(layer)
 
     def _on_editable(self, event: Any = None) -> None:
         lack = why_fixed(self._layer)
-        for button in (*self._tools, self.delete_chosen):
+        for button in (*self._tools[1:], self.delete_chosen):
             enable_if(not lack, button, lack)
 
     def _on_selected(self, event: Any = None) -> None:
@@ -184,8 +190,35 @@ class ObjectPage(QWidget):
             with QSignalBlocker(self.id):
                 self.id.setValue(min(label, LARGEST))
             self._list_object(label)
+            # napari tells so of other colours, too.
+            if label != self._label and not self._is_swapped:
+                self._choose_object(label)
+            self._label = label
             if self.join.isChecked():
                 self.reported.emit(self._next_step(self.join))
+
+    def _choose_object(self, label: int) -> None:
+        """Work on an object, which a person has chosen in what is shown; 0 for none."""
+        self._chosen = label
+        self.classes.setObject(label)
+
+    def _find_choice(self, layer: OMEZarrLabels, event: Any) -> None:
+        """Choose the object at a click; none until its label is read."""
+        self._choose_object(0)
+        if layer.visible:
+            find_label(layer, event, while_alive(self._take_choice))
+        else:
+            self.reported.emit("These labels are hidden. Show them first.")
+
+    def _take_choice(self, label: int) -> None:
+        """Choose the object that was clicked."""
+        layer = self._layer
+        if layer is None:
+            return
+        layer.selected_label = label
+        self._choose_object(label)
+        if label == 0:
+            self.reported.emit("No object there.")
 
     def _list_object(self, label: int) -> None:
         """Put an object at the top of the list of chosen ones."""
@@ -294,8 +327,16 @@ class ObjectPage(QWidget):
         self.reported.emit("")
 
     def _forget_clicks(self, event: Any) -> None:
-        """Begin a cut anew, since the layer shows another field."""
+        """Begin anew, since the layer shows another field."""
         self._clicks = []
+        self._choose_object(0)
+        self.reported.emit("")
+        # The layer gets the label in hand right after this, which may be none here.
+        self._is_swapped = True
+        QTimer.singleShot(0, self._end_swap)
+
+    def _end_swap(self) -> None:
+        self._is_swapped = False
 
     def _next_step(self, button: QAbstractButton) -> str:
         """Describe what the next click does."""
@@ -308,7 +349,14 @@ class ObjectPage(QWidget):
         """Do what was chosen at a click; a drag is left to napari."""
         # Not while a tool paints; nor behind another dock, where nobody sees what a
         # click does: such a dock is disabled, see `place_dock`.
-        if not self.isEnabled() or layer.mode != "pan_zoom" or event.button != 1:
+        own_layer = self._layer
+        if own_layer is None or layer is not own_layer or event.button != 1:
+            return
+        if not self.isEnabled():
+            return
+        if layer.mode == PICK:
+            self._find_choice(layer, event)
+        if layer.mode != "pan_zoom":
             return
         # napari runs a generator through one drag: to the first yield at the press, on
         # at each move, and to its end at the release.
@@ -317,8 +365,11 @@ class ObjectPage(QWidget):
         while event.type == "mouse_move":
             dragged = True
             yield
-        own_layer, chosen = self._layer, any(b.isChecked() for b in self._tools)
-        if dragged or not chosen or own_layer is None or layer is not own_layer:
+        chosen = any(button.isChecked() for button in self._tools)
+        if dragged or not chosen or own_layer is not self._layer:
+            return
+        if self.choose.isChecked():
+            self._find_choice(layer, event)
             return
         voxel = clicked_voxel(own_layer, event)
         if voxel is None:
@@ -350,15 +401,15 @@ class ObjectPage(QWidget):
     def deleteObject(self) -> None:
         """Delete the chosen object, in all planes of the time point on screen."""
         layer = self._layer
-        if layer is not None:
+        if self._chosen == 0:
+            self.reported.emit(NO_OBJECT)
+        elif layer is not None:
             # So that Ctrl+Z undoes it.
             self._viewer.layers.selection.active = layer
             voxel = [
                 round(float(i)) for i in layer.world_to_data(self._viewer.dims.point)
             ]
-            delete = partial(
-                delete_object, layer, voxel, int(layer.selected_label), layer.canvas
-            )
+            delete = partial(delete_object, layer, voxel, self._chosen, layer.canvas)
             self._edit_objects(delete, self._report_deletion)
 
     def eventFilter(self, watched: QObject | None, event: QEvent | None) -> bool:
