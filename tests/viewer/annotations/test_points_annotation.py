@@ -167,6 +167,22 @@ def test_what_another_program_changed_is_not_overwritten(user, path, monkeypatch
         annotation.leave(keep=False)
 
 
+def test_points_that_are_moved_with_their_layer_are_saved_there(
+    user, path, monkeypatch
+):
+    viewer = opened(path, monkeypatch)
+    draw(viewer)
+    save(viewer)
+    viewer = opened(path, monkeypatch)
+    layer = viewer.layers["spots"]
+    assert unsaved_of(viewer) == []
+    layer.affine = [[0, 1, 5], [-1, 0, 9], [0, 0, 1]]
+    layer.translate = layer.translate + 3
+    save(viewer)
+    again = opened(path, monkeypatch).layers["spots"]
+    np.testing.assert_allclose(world(again), world(layer))
+
+
 def test_a_renamed_layer_moves_its_file_and_an_empty_one_has_none(
     user, path, monkeypatch
 ):

@@ -164,6 +164,8 @@ CHANGES = {
     "filled": lambda x: setattr(x, "current_face_color", "green"),
     "thicker": lambda x: setattr(x, "current_edge_width", 7),
     "sorted": lambda x: setattr(x, "features", {"class": list("zyxwv")}),
+    "shifted": lambda x: setattr(x, "translate", x.translate + 3),
+    "turned": lambda x: setattr(x, "affine", [[0, 1, 5], [-1, 0, 9], [0, 0, 1]]),
     "renamed": lambda x: setattr(x, "name", "tissue"),
 }
 

@@ -35,7 +35,10 @@ class DrawnAnnotation(FileAnnotation):
     """
 
     layer_type: ClassVar[Any]
-    watched: ClassVar[tuple[str, ...]] = ("name", "data", "features")
+    watched: ClassVar[tuple[str, ...]] = (
+        *("name", "data", "features"),
+        *("affine", "rotate", "scale", "shear", "translate"),
+    )
 
     def __init__(
         self, owner: Annotations, node: Node, layer: Layer, image: Layer

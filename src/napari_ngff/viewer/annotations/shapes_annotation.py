@@ -69,7 +69,8 @@ class ShapesAnnotation(DrawnAnnotation):
         del self._kept[count:]
         self._kept += [{}] * (count - len(self._kept))
         # A drawing that napari gives up leaves rows without a shape.
-        arrays = [*layer.data, layer.edge_color[:count], layer.face_color[:count]]
+        colors = layer.edge_color[:count], layer.face_color[:count]
+        arrays = [world_matrix(layer), *colors, *layer.data]
         return layer.name, layer.edge_width, [each.tobytes() for each in arrays]
 
     @override
