@@ -253,6 +253,25 @@ def test_what_others_know_of_a_shape_goes_with_it_alone(user, tmp_path, monkeypa
     assert [x["id"] for x in json.loads(file.read_text())["features"]] == ["id4"]
 
 
+def test_what_another_program_has_changed_meanwhile_is_not_overwritten(
+    user, viewer, tmp_path
+):
+    file = tmp_path / "cells.shapes/regions.geojson"
+    theirs = file.read_text().replace('"area": 5', '"area": 55')
+    file.write_text(theirs)
+    layer = viewer.layers["regions"]
+    layer.remove([0])
+    (annotation,) = unsaved_of(viewer)
+    annotation.save()
+    assert "Another window or program has changed" in user.told[-1]
+    assert file.read_text() == theirs
+    layer.name = "mine"
+    save(viewer)
+    assert file.read_text() == theirs
+    mine = json.loads(file.with_name("mine.geojson").read_text())
+    assert len(mine["features"]) == 4
+
+
 def test_a_file_that_cannot_be_read_is_named_and_stays(user, tmp_path, monkeypatch):
     path = write_image(tmp_path / "cells.ome.zarr", shape=(64, 80))
     folder = tmp_path / "cells.shapes"
