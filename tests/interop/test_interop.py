@@ -115,12 +115,20 @@ def arrays_of(layers):
     levels = []
     for number, source in enumerate(picture.pyramid.levels):
         parts = [
-            np.asarray(one.data[number] if one.multiscale else one.data)
+            in_file_order(one.data[number] if one.multiscale else one.data, layers[0])
             for one in layers
         ]
         whole = parts[0] if axis is None else np.stack(parts, axis)
         levels.append(whole.reshape(source.shape))
     return levels
+
+
+def in_file_order(level, image):
+    """Return pixels with the axes of the file of an image: of xyz, layers have zyx."""
+    pixels, names = np.asarray(level), list(image.axis_labels)
+    axes = [x.name for x in image.metadata[KEY].picture.pyramid.multiscale.axes]
+    order = [names.index(name) for name in axes if name in names]
+    return pixels.transpose(order) if len(order) == pixels.ndim else pixels
 
 
 def as_json(value):
@@ -181,11 +189,11 @@ def paint_all(folder, opened):
             inside[group] = np.asarray(first.data[0]).reshape(old[0].shape), old
             continue
         labels = new_labels(first, MINE)
-        old = [np.zeros(level.shape, level.dtype) for level in labels.data]
+        old = [np.zeros_like(in_file_order(level, first)) for level in labels.data]
         stroke(labels, 300)
         place = group_of(folder, labels)
         where = inside if place == f"{group}/labels/{MINE}" else beside
-        where[place] = np.asarray(labels.data[0]), old
+        where[place] = in_file_order(labels.data[0], first), old
     return inside, beside
 
 

@@ -156,7 +156,7 @@ def test_viewer_keeps_its_session_when_the_form_is_gone(
     form = None
     gc.collect()
     assert session.session_of(viewer) is before
-    assert before._viewer() is viewer
+    assert before._viewer is viewer
 
 
 def test_commands_are_in_the_palette(viewer: Viewer) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from weakref import WeakMethod
 
+from napari.utils.events import EventEmitter
 from qtpy.compat import isalive
 
 if TYPE_CHECKING:
@@ -44,6 +45,9 @@ class Connections:
             slot = method()
             if slot is not None:
                 signal.disconnect(slot)
+            elif isinstance(signal, EventEmitter):
+                # Of any object, napari disconnects those that are gone as well.
+                signal.disconnect(object())
         self._links.clear()
 
 
