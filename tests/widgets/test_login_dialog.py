@@ -145,7 +145,7 @@ def test_user_and_password_are_kept_in_the_keychain(viewer, server, keychain):
     dialog.keep.setChecked(True)
     open_with(dialog, password="S3cret: Word")
     until(lambda: len(viewer.layers) == 3)
-    until(lambda: len(keychain) == 2)
+    until(lambda: len(keychain) == 1)
     # Another session.
     server_logins.forget_logins()
     login_dialog._asked_keychain.clear()
