@@ -75,6 +75,7 @@ class Walker:
         self.viewer, self.place, self.root = viewer, place, root
         self.originals = {}
         self.painted = 0
+        self.seen = set()
 
     @property
     def browser(self):
@@ -242,6 +243,12 @@ class Walker:
             "workers": QThreadPool.globalInstance().activeThreadCount(),
         }
 
+    def show_at_rest(self, act):
+        """Do something, wait for its picture, and compare that."""
+        act(0.9, 0.6)
+        self.rest()
+        self.check()
+
     def rest(self):
         """Wait until nothing is asked for, for a moment."""
         calm = [0]
@@ -288,7 +295,8 @@ class Walker:
                     fields.append(pixels if channel is None else pixels[channel])
                 wells.append(np.concatenate(fields, axis=1))
             levels.append(np.concatenate(wells, axis=1))
-        return levels
+        # One that an overview adds for its size shows every second voxel.
+        return [*levels, levels[-1][::2, ::2]]
 
     def original_of(self, layer):
         """Read the labels of a layer as they were when it was opened."""
@@ -348,7 +356,7 @@ class Walker:
             number = layer.data_level if layer.multiscale else 0
             what = f"{layer.name}, level {number}, {layer._slice_input}"
             raw, truth = layer._slice.image.raw, self.expected(layer)
-            event(f"{self.viewer.dims.ndisplay}D, level {number}")
+            self.seen.add(f"{self.viewer.dims.ndisplay}D, level {number}")
             np.testing.assert_array_equal(np.asarray(raw), truth, err_msg=what)
             view = layer._slice.image.view
             if layer._type_string == "labels":
@@ -454,6 +462,8 @@ def walk_often(viewer, place, root, examples, legs):
                     walker.take_step(*step)
                 walker.rest()
                 walker.check()
+            for what in walker.seen:
+                event(what)
 
     walk()
 
@@ -466,6 +476,22 @@ def forget_pixels(viewer):
         stream = stream_of(layer)
         if stream is not None:
             stream._views.clear()
+
+
+@pytest.mark.long
+def test_at_rest_an_overview_of_labels_in_use_is_so_at_the_level_it_adds(
+    viewer, slow_reads, tmp_path
+):
+    with opened(viewer, PLACES["fields"], tmp_path / "walked.ome.zarr") as walker:
+        walker.show_at_rest(walker.well)
+        walker.show_at_rest(walker.paint)
+        walker.show_at_rest(walker.overview)
+        labels = viewer.layers["cells"]
+        assert labels.visible
+        labels.locked_data_level = len(labels.data) - 1
+        walker.rest()
+        walker.check()
+        assert labels.data_level == LEVELS
 
 
 @pytest.mark.default_cases("2D", "3D")
