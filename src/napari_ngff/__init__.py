@@ -166,15 +166,18 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(msg)
     home, inner = place
     if home.startswith("viewer."):
-        window = import_module("napari_ngff.viewer.services.window").Window.current
-        window.starter = window.starter or _start_services
+        serve_windows()
     return getattr(import_module(f"napari_ngff.{home}"), inner)
 
 
-def _start_services(viewer: Any) -> None:
-    """Begin to serve a window that gets a layer which a script has made."""
-    # Imported only now: not every script has a window.
-    import_module("napari_ngff.widgets.installation").start_services(viewer)
+def serve_windows() -> None:
+    """Let each window be served that gets a layer of ours, however late it is made."""
+    window = import_module("napari_ngff.viewer.services.window").Window.current
+    # Imported only then: not every script has a window.
+    home = "napari_ngff.widgets.installation"
+    window.starter = window.starter or (
+        lambda viewer: import_module(home).start_services(viewer)
+    )
 
 
 def __dir__() -> list[str]:

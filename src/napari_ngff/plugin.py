@@ -7,10 +7,12 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from napari_ngff import serve_windows
 from napari_ngff.addresses import public_address
-from napari_ngff.errors import OMEZarrError
+from napari_ngff.errors import OMEZarrError, error_text
 from napari_ngff.viewer import reader
 from napari_ngff.viewer.private.napari_window import is_opened_by_user
+from napari_ngff.viewer.services.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -35,10 +37,8 @@ def get_reader(path: str | Sequence[str]) -> Callable[[Any], list[Any]] | None:
     find_reader = partial(reader.get_reader, path)
     read = find_reader() if opening is None else opening.wait(find_reader)
     if read is None:
-        from napari_ngff.viewer.reader import plain_reader
-
         viewer = reader.current_viewer()
-        read = None if viewer is None else plain_reader(viewer, path)
+        read = None if viewer is None else reader.plain_reader(viewer, path)
         if read is None and viewer is not None and is_named_ome_zarr(path):
             read = reader.read_paths  # raises the reason
     if read is None:
@@ -122,10 +122,8 @@ def reported_in_window(path: str | Sequence[str], error: Exception) -> bool:
 
 def report_failure(path: str | Sequence[str], error: Exception) -> None:
     """Show why a path was not opened: at once, and in the sign of problems."""
-    from napari_ngff.errors import error_text
     from napari_ngff.metadata.model import Problem, Severity
     from napari_ngff.viewer.services.notices import last_part, shorten_name
-    from napari_ngff.viewer.services.window import Window
 
     first = public_address(path if isinstance(path, str) else path[0])
     text = error_text(error)
@@ -174,8 +172,6 @@ def save_as(viewer: Viewer) -> None:
 
 def convert_files(viewer: Viewer) -> None:
     """Ask what to convert to another version, other chunks, a part or one file."""
-    from napari_ngff.viewer.services.window import Window
-
     use_workers()
     viewer = getattr(viewer, "__wrapped__", viewer)
 
@@ -190,6 +186,8 @@ def convert_files(viewer: Viewer) -> None:
 
 def use_workers() -> None:
     """Read in worker threads, and let labels have their controls, under Qt."""
+    # A script may read layers, and make the window for them later.
+    serve_windows()
     # Importing Qt here would make a script without a window need it.
     if "qtpy" not in sys.modules:
         return

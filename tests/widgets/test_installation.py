@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 import weakref
 
 import numpy as np
@@ -15,6 +16,7 @@ from test_save_asked import Answer
 import napari_ngff
 from journals import discard_edits
 from mouse import drag, press_save, pump, until
+from napari_ngff.plugin import get_reader
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.private.napari_window import qt_window_of
 from napari_ngff.viewer.samples import write_image, write_plate
@@ -56,6 +58,16 @@ def read_then_window(folder, make_window):
     for layer in layers:
         viewer.add_layer(layer)
     return viewer, nuclei(layers)
+
+
+def read_by_another_then_window(folder, make_window):
+    """As npe2 reads, for a program that imports Qt only later."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delitem(sys.modules, "qtpy")
+        read = get_reader(str(folder))
+        labels = next(x for x in read(str(folder)) if isinstance(x, OMEZarrLabels))
+    viewer = make_window()
+    return viewer, viewer.add_layer(labels)
 
 
 def window_then_read(folder, make_window):
@@ -106,6 +118,7 @@ def new_ones(folder, make_window):
 
 WAYS = (
     read_then_window,
+    read_by_another_then_window,
     window_then_read,
     into_a_window_behind,
     moved,
@@ -114,7 +127,9 @@ WAYS = (
 )
 
 
-@pytest.mark.default_cases("window_then_read", "moved_with_a_stroke", "new_ones")
+@pytest.mark.default_cases(
+    "read_by_another_then_window", "window_then_read", "moved_with_a_stroke", "new_ones"
+)
 @pytest.mark.parametrize("way", WAYS)
 def test_labels_are_saved_by_their_key_and_asked_about(folder, make_window, way):
     viewer, labels = way(folder, make_window)

@@ -120,7 +120,10 @@ class SaveResult:
 
 
 class SaverSignals:
-    """Signals of one layer's saver, all emitted in the main thread."""
+    """Signals of one layer's saver, all emitted in the main thread.
+
+    Only without a window `progressed` is emitted in the threads that write, too.
+    """
 
     dirty_changed = Signal(bool)
     """Emitted when the layer gets its first unsaved change, or loses its last one; with

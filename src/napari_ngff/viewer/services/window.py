@@ -98,7 +98,10 @@ class Window:
         work()
 
     def run_in_main(self, call: Callable[[], Any]) -> None:
-        """Call something in the main thread: at once from there, soon from a worker."""
+        """Call something in the main thread: at once from there, soon from a worker.
+
+        Without a window it is called at once in any thread.
+        """
         call()
 
     def report_to_main(self, key: object, call: Callable[[], Any]) -> None:
