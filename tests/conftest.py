@@ -105,8 +105,22 @@ def quick_windows() -> Iterator[None]:
         gc.unfreeze()
 
 
+@pytest.fixture
+def around() -> Iterator[pytest.MonkeyPatch]:
+    """Patches of what is around a test, which stay where it undoes its own."""
+    with pytest.MonkeyPatch.context() as patch:
+        yield patch
+
+
+@pytest.fixture
+def monkeypatch(around: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
+    """Patches of the test itself, undone before those around it."""
+    with pytest.MonkeyPatch.context() as patch:
+        yield patch
+
+
 @pytest.fixture(autouse=True)
-def unexpected(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[BaseException]]:
+def unexpected(around: pytest.MonkeyPatch) -> Iterator[list[BaseException]]:
     """Fail a test that makes work go on after an error, unless it looks for that one.
 
     Gives these errors, which a test that expects them takes out.
@@ -121,7 +135,7 @@ def unexpected(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[BaseException]]
             manager.receive_error(kind, error, trace)
 
         noting = SimpleNamespace(receive_error=note_error)
-        monkeypatch.setattr(module, "notification_manager", noting)
+        around.setattr(module, "notification_manager", noting)
     yield errors
     if errors:
         raise errors[0]
@@ -139,13 +153,13 @@ def no_name_is_lost() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def no_disk_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_disk_cache(around: pytest.MonkeyPatch) -> None:
     """Read each chunk from its server, whatever was read before."""
     from napari_ngff.viewer.services import settings
 
     widgets = sys.modules.get("napari_ngff.widgets.installation")
     for module in filter(None, (settings, widgets)):
-        monkeypatch.setattr(module, "apply_disk_cache", lambda: None)
+        around.setattr(module, "apply_disk_cache", lambda: None)
 
 
 @pytest.fixture(autouse=True)
@@ -163,21 +177,21 @@ def no_saves_of_others() -> Iterator[None]:
 
 
 @pytest.fixture
-def no_logins(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_logins(around: pytest.MonkeyPatch) -> None:
     """Begin without logins of earlier tests, and ask servers only once."""
     from locked_server import begin_without_logins
 
-    begin_without_logins(monkeypatch)
+    begin_without_logins(around)
 
 
 @pytest.fixture
-def keychain(monkeypatch: pytest.MonkeyPatch) -> dict[tuple[str, str], str]:
+def keychain(around: pytest.MonkeyPatch) -> dict[tuple[str, str], str]:
     """A keychain in memory: its entries, by service and name."""
     from locked_server import FakeKeychain
 
     module = FakeKeychain()
-    monkeypatch.setitem(sys.modules, "keyring", module)
-    monkeypatch.setitem(sys.modules, "keyring.errors", module.errors)
+    around.setitem(sys.modules, "keyring", module)
+    around.setitem(sys.modules, "keyring.errors", module.errors)
     return module.kept
 
 

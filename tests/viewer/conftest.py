@@ -6,17 +6,15 @@ import pytest
 
 
 @pytest.fixture(autouse=True)
-def no_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_workers(around: pytest.MonkeyPatch) -> None:
     """Leave worker threads to tests of windows, which may have made an application."""
-    monkeypatch.setattr("napari_ngff.plugin.use_workers", lambda: None)
+    around.setattr("napari_ngff.plugin.use_workers", lambda: None)
 
 
 @pytest.fixture
-def reported(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def reported(around: pytest.MonkeyPatch) -> list[str]:
     """Give what is reported to the user of saves."""
     messages: list[str] = []
     for name in ("show_error", "show_warning"):
-        monkeypatch.setattr(
-            f"napari_ngff.viewer.saving.save_report.{name}", messages.append
-        )
+        around.setattr(f"napari_ngff.viewer.saving.save_report.{name}", messages.append)
     return messages

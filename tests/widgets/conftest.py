@@ -69,11 +69,11 @@ def no_worker_touches_a_widget(worker_watch: WorkerWatch) -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def thumbnails_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def thumbnails_elsewhere(tmp_path: Path, around: pytest.MonkeyPatch) -> None:
     """Keep thumbnails out of the cache of whoever runs the tests."""
     from napari_ngff.plate.previews import preview_cache as preview_cache
 
-    monkeypatch.setattr(preview_cache, "preview_folder", lambda: tmp_path / "previews")
+    around.setattr(preview_cache, "preview_folder", lambda: tmp_path / "previews")
 
 
 @pytest.fixture(autouse=True)
@@ -85,16 +85,16 @@ def no_earlier_notices() -> None:
 
 
 @pytest.fixture(autouse=True)
-def patient_drawing(monkeypatch: pytest.MonkeyPatch) -> None:
+def patient_drawing(around: pytest.MonkeyPatch) -> None:
     """Let local files be read in time, however busy the machine is."""
     from napari_ngff.viewer.streaming import pixel_fetcher
 
-    monkeypatch.setattr(pixel_fetcher, "WAIT", PATIENCE)
-    monkeypatch.setattr(pixel_fetcher, "WAIT_TOGETHER", PATIENCE)
+    around.setattr(pixel_fetcher, "WAIT", PATIENCE)
+    around.setattr(pixel_fetcher, "WAIT_TOGETHER", PATIENCE)
 
 
 @pytest.fixture
-def askers(monkeypatch: pytest.MonkeyPatch) -> set[Thread]:
+def askers(around: pytest.MonkeyPatch) -> set[Thread]:
     """Threads that wait for a server."""
     from napari_ngff.store.sources.remote_source import RemoteSource
 
@@ -105,12 +105,12 @@ def askers(monkeypatch: pytest.MonkeyPatch) -> set[Thread]:
         threads.add(threading.current_thread())
         return wait(*arguments)
 
-    monkeypatch.setattr(RemoteSource, "_wait_for", note_thread)
+    around.setattr(RemoteSource, "_wait_for", note_thread)
     return threads
 
 
 @pytest.fixture
-def reported(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
+def reported(around: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
     """Messages to the user: the result, and then the texts."""
     from napari_ngff.viewer.services.window import Window
 
@@ -120,7 +120,7 @@ def reported(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
         if texts:
             messages.append((result, *texts))
 
-    monkeypatch.setattr(Window, "show_messages", staticmethod(note_texts))
+    around.setattr(Window, "show_messages", staticmethod(note_texts))
     return messages
 
 
@@ -136,14 +136,14 @@ def viewer(
     screen: None,
     quick_windows: None,
     make_napari_viewer: Callable,
-    monkeypatch: pytest.MonkeyPatch,
+    around: pytest.MonkeyPatch,
 ) -> Iterator:
     """A napari window on the screen, with our reader as the default."""
     from napari_ngff.viewer.services.settings import make_default_reader
     from napari_ngff.viewer.services.window import Window
 
     # Reading in the window installs worker threads for good.
-    monkeypatch.setattr(Window, "current", Window())
+    around.setattr(Window, "current", Window())
     viewer = make_napari_viewer(show=True)
     viewer.window.resize(1000, 750)
     # A key that an earlier test clicked with Alt counts as held until the next event:
