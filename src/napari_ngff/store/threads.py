@@ -75,17 +75,18 @@ def share_work(
             failed.set()
             raise
 
-    tasks = [
-        task
-        for task in (ask_pool(concurrency, draw_items) for _ in range(helpers))
-        if task
-    ]
+    # The pool keeps cancelled tasks until a thread takes them out: they must not keep
+    # the voxels that `step` would fill.
+    shared = [draw_items]
+    asked = (ask_pool(concurrency, lambda: shared[0]()) for _ in range(helpers))
+    tasks = [task for task in asked if task]
     try:
         draw_items()
     finally:
         # Wait for those that run: `step` may use what the caller is about to close.
         running = [task for task in tasks if not task.cancel()]
         errors = [task.exception() for task in running]
+        shared.clear()
     for error in errors:
         if error is not None:
             raise error
