@@ -266,11 +266,18 @@ class SharedRun:
     ----------
     name
         See `WorkUnit.run`.
+
+    Attributes
+    ----------
+    sources
+        By their names: what a source has read must not make it another one.
+    open_task
+        Opens the arrays of a task, once.
     """
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.sources: dict[bytes, Source] = {}
+        self.sources: dict[str, Source] = {}
         self.open_task = lru_cache(maxsize=64)(OpenedTask)
 
 

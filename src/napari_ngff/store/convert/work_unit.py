@@ -8,7 +8,6 @@ it wrote, by number, size and checksum, and in which state its source was.
 from __future__ import annotations
 
 import math
-import pickle
 import struct
 import zlib
 from array import array
@@ -181,7 +180,7 @@ def run_unit(unit: WorkUnit) -> UnitRecord:
         Where reading or writing fails.
     """
     sources = find_run(unit.run).sources
-    source = sources.setdefault(pickle.dumps(unit.source), unit.source)
+    source = sources.setdefault(unit.source.name, unit.source)
     unit = replace(unit, source=source)
     written = _Written(unit, {}, [], _note_states(unit))
     if unit.looks or isinstance(unit.task, DocumentTask):

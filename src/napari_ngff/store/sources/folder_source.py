@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from typing import Any
 
 from typing_extensions import override
 
@@ -19,6 +20,9 @@ OPEN_FLAGS = (
     # Without it, opening a named pipe waits for ever.
     | getattr(os, "O_NONBLOCK", 0)
 )
+
+KNOWN_FOLDERS = 4096
+"""Most folders of which is kept where they really are: an image may have millions."""
 
 
 def local_folder(source: Source) -> str | None:
@@ -41,6 +45,10 @@ class FolderSource(Source):
         self.root = root
         self._follows_links = follows_links
         self._real: dict[str, tuple[str, ...]] = {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Another process finds out itself where folders are.
+        return FolderSource, (self.root, self._follows_links)
 
     @property
     @override
@@ -65,13 +73,15 @@ class FolderSource(Source):
     def _real_folders(self, folder: str) -> tuple[str, ...]:
         """Return where a folder really is, behind the folders that it is in."""
         known = self._real.get(folder)
-        if known is None and folder == self.root:
-            known = (os.path.realpath(folder),)
-        elif known is None:
-            known = self._follow_link(
-                folder, self._real_folders(folder.rpartition("/")[0])
-            )
-        self._real[folder] = known
+        if known is None:
+            if len(self._real) >= KNOWN_FOLDERS:
+                self._real.clear()
+            if folder == self.root:
+                known = (os.path.realpath(folder),)
+            else:
+                above = self._real_folders(folder.rpartition("/")[0])
+                known = self._follow_link(folder, above)
+            self._real[folder] = known
         return known
 
     def _follow_link(self, path: str, above: tuple[str, ...]) -> tuple[str, ...]:
