@@ -201,6 +201,7 @@ def write_plane(where, pixels, window):
     pixels_of_any_type(),
     st.none() | st.lists(st.floats(width=64).filter(isfinite), min_size=4, max_size=4),
 )
+@example(np.full((8, 8), 27916555, "u4"), None)
 @example(np.full((8, 8), 720575940621039145, "u8"), None)
 @example(np.full((8, 8), np.finfo("f4").max, "f4"), None)
 @example(np.resize([-1.7e308, 0.0, 1.7e308], (8, 8)), None)

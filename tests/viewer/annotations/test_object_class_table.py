@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 
 import numpy as np
 import pandas as pd
 import pytest
+import zarr
 
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.labels.object_classes import ClassChanges, ObjectClasses
@@ -124,10 +126,33 @@ def test_two_windows_save_at_the_same_moment(image, monkeypatch):
     }
 
 
-def test_a_folder_that_is_there_is_no_place_for_a_new_table(image):
-    (image / "tables/nuclei_classes").mkdir(parents=True)
+@pytest.mark.parametrize("what", ["a file", "a group", "a table"])
+def test_what_is_there_is_no_place_for_a_new_table(image, what):
+    folder = image / "tables/nuclei_classes"
+    folder.mkdir(parents=True)
+    if what != "a group":
+        (folder / "table.csv").write_text("label,class\n3,x\n")
+    if what != "a file":
+        zarr.create_group(folder, attributes={"backend": "csv"}, overwrite=False)
+    before = {p: p.read_bytes() for p in folder.iterdir()}
     write(image, ROWS)
     assert [table.name for table in read(image)] == ["nuclei2_classes"]
+    assert {p: p.read_bytes() for p in folder.iterdir()} == before
+
+
+@pytest.mark.parametrize("made", ["its folder", "its group", "its file"])
+def test_a_table_that_another_window_makes_right_now_is_used(image, tmp_path, made):
+    other = shutil.copytree(image, tmp_path / "other.ome.zarr")
+    write(other, {9: "flat"})
+    source, folder = other / "tables/nuclei_classes", image / "tables/nuclei_classes"
+    folder.mkdir(parents=True)
+    for file in source.iterdir() if made != "its folder" else ():
+        if file.name != "table.csv" or made == "its file":
+            shutil.copy(file, folder)
+    write(image, {3: "round"})
+    assert [table.name for table in read(image)] == ["nuclei_classes"]
+    earlier = {9: "flat"} if made == "its file" else {}
+    assert [dict(x.classes.class_of) for x in read(image)] == [{**earlier, 3: "round"}]
 
 
 def test_each_label_image_has_its_own(image):

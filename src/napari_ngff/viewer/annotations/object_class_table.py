@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import csv
 import io
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from napari_ngff.errors import ConflictError, CorruptDataError
+from napari_ngff.errors import ConflictError, CorruptDataError, NodeNotFoundError
 from napari_ngff.labels.object_classes import (
     ClassChanges,
     ObjectClasses,
@@ -68,12 +69,20 @@ def list_class_tables(node: Node) -> dict[str, str]:
     """List the tables of classes of an image: name of the label image -> table."""
     found: dict[str, str] = {}
     for name in list_tables(node):
-        attributes = node.child(f"tables/{name}").attributes
-        region = attributes.get("region")
-        path = region.get("path") if isinstance(region, dict) else None
-        if OWN in attributes and isinstance(path, str):
-            found.setdefault(path.rpartition("/")[2], name)
+        labels = _labels_of(node, name)
+        if labels:
+            found.setdefault(labels, name)
     return found
+
+
+def _labels_of(node: Node, name: str) -> str:
+    """Return the name of the label image of a table of classes; "" for other tables."""
+    attributes = node.child(f"tables/{name}").attributes
+    region = attributes.get("region")
+    path = region.get("path") if isinstance(region, dict) else None
+    return (
+        path.rpartition("/")[2] if OWN in attributes and isinstance(path, str) else ""
+    )
 
 
 def read_class_table(node: Node, name: str) -> ObjectClassTable:
@@ -88,6 +97,9 @@ def read_class_table(node: Node, name: str) -> ObjectClassTable:
 
     # First: what is saved while it is read is a conflict of the next save.
     revision = node.location.source.find_revision(_key(node, name))
+    if revision is None:
+        # Another window makes it at this moment.
+        return ObjectClassTable(name, _labels_of(node, name), ObjectClasses(), None)
     frame, labels = find_table(node, name)
     where = node.location.object_key(f"tables/{name}")
     if LABEL not in frame.columns or CLASS not in frame.columns:
@@ -134,12 +146,10 @@ def write_classes(node: Node, changes: ClassChanges) -> ObjectClassTable:
         Where it cannot be written.
     """
     for number in range(TRIES):
-        name = list_class_tables(node).get(changes.labels)
-        if name is None:
-            free, nothing = _free_name(node, changes.labels), ObjectClasses()
-            table = ObjectClassTable(free, changes.labels, nothing, None)
-        else:
-            table = read_class_table(node, name)
+        name = _find_place(node, changes.labels)
+        table = ObjectClassTable(name, changes.labels, ObjectClasses(), None)
+        with suppress(NodeNotFoundError):
+            table = replace(read_class_table(node, name), labels=changes.labels)
         classes = changes.merge_into(table.classes).with_all_named()
         merged = replace(table, classes=classes)
         try:
@@ -150,11 +160,22 @@ def write_classes(node: Node, changes: ClassChanges) -> ObjectClassTable:
     raise AssertionError
 
 
-def _free_name(node: Node, labels: str) -> str:
-    tables = node.location.object_key("tables")
-    taken = set(node.location.source.list_names(tables) or ())
-    names = (f"{labels}{number}{ENDING}" for number in ("", *range(2, len(taken) + 3)))
-    return next(name for name in names if name not in taken)
+def _find_place(node: Node, labels: str) -> str:
+    """Return the table of the classes of a label image, or a free name for it."""
+    listed = list_class_tables(node).get(labels)
+    if listed is not None:
+        return listed
+    names = (f"{labels}{number}{ENDING}" for number in ("", *range(2, 100)))
+    return next(name for name in names if _is_place(node, name, labels))
+
+
+def _is_place(node: Node, name: str, labels: str) -> bool:
+    """Return whether a table may be made there, or is by another window right now."""
+    try:
+        return _labels_of(node, name) == labels
+    except NodeNotFoundError:
+        # Its group comes before its file.
+        return node.location.source.find_revision(_key(node, name)) is None
 
 
 def _write_table(node: Node, table: ObjectClassTable) -> Revision | None:
@@ -164,13 +185,13 @@ def _write_table(node: Node, table: ObjectClassTable) -> Revision | None:
     transaction.expect_revision(key, table.revision)
     group, form = key.rpartition("/")[0], ATTRIBUTES_IN[node.zarr_format]
     before: JSON = {}
-    if table.revision is not None:
+    with suppress(NodeNotFoundError):
         before = node.child(f"tables/{table.name}").attributes
     attributes = {**before, **_describe(table)}
     documents = group_documents(attributes, "0.4" if node.zarr_format == 2 else "0.5")
-    transaction.put(key, merge_rows(source.get(key), table.classes).encode())
     for name, text in documents.items():
         transaction.put(join_key(group, name), text)
+    transaction.put(key, merge_rows(source.get(key), table.classes).encode())
     if not transaction.saves_together:
         # A table is listed once it is there.
         transaction.commit()

@@ -108,7 +108,8 @@ def separate_limits(low: float, high: float) -> tuple[float, float]:
     """
     low, high = (float(np.clip(limit, -GREATEST, GREATEST)) for limit in (low, high))
     step = float(np.spacing(np.float32(max(abs(low), abs(high)))))
-    return (low, high) if high - low >= step else (low, low + step)
+    # Two numbers that are one step apart may be rounded to the one between them.
+    return (low, high if np.float32(low) < np.float32(high) else low + 2 * step)
 
 
 def _middle_of(shape: Sequence[int]) -> tuple[int, ...]:
