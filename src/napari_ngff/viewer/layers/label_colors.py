@@ -99,7 +99,8 @@ class ColorTable:
         near = np.zeros(NEAR, kind)
         # Rows 1 to `cycle` again and again, as napari's cyclic colours; 0 is the
         # background.
-        near[1:] = np.arange(NEAR - 1) % cycle + 1
+        turn = np.arange(1, first).astype(kind)
+        near[1:] = np.tile(turn, NEAR // cycle + 1)[: NEAR - 1]
         is_near = (values >= 0) & (values < NEAR)
         near[values[is_near]] = rows[is_near]
         order = np.argsort(values[~is_near])
