@@ -64,6 +64,15 @@ def test_a_class_alone_is_not_worth_a_question(path, monkeypatch, user):
     assert owner_of(viewer).list_savable() == []
 
 
+def test_who_is_told_of_the_first_object_finds_it_unsaved(path, monkeypatch, user):
+    viewer, told = opened(path, monkeypatch), []
+    owner = owner_of(viewer)
+    begin_classes(owner, labels_in(viewer)).add_class("round")
+    owner.changed.connect(lambda: told.append(len(owner.list_savable())))
+    classify(viewer, 3, "round")
+    assert told[-1] == 1
+
+
 def test_classes_are_saved_in_the_image_and_shown_when_it_is_opened(
     path, monkeypatch, user
 ):

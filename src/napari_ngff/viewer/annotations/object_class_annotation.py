@@ -131,8 +131,9 @@ class ObjectClassAnnotation(FileAnnotation):
 
     def _change_object(self, label: int, name: str) -> None:
         self.classes = self.classes.with_object(label, name)
+        # First: whoever is told asks at once what is unsaved.
+        self._changed[label] = self._changes + 1
         self._note_classes()
-        self._changed[label] = self._changes
 
     def _note_classes(self) -> None:
         _in_use[self.owner] = self.classes.classes
@@ -188,8 +189,15 @@ class ObjectClassAnnotation(FileAnnotation):
 
     @classmethod
     @override
-    def make(cls, owner: Annotations, image: Any, name: str, text: str) -> Any:
-        node, content = image_node(image), ClassChanges.parse_text(text)
+    def parser(cls, image: Any) -> Callable[[str], ClassChanges]:
+        return ClassChanges.parse_text
+
+    @classmethod
+    @override
+    def make(
+        cls, owner: Annotations, image: Any, name: str, content: ClassChanges
+    ) -> Any:
+        node = image_node(image)
         assert node is not None
         made = cls(owner, node, content.labels)
         stored = content.merge_into(ObjectClasses())
