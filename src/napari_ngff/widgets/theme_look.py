@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from qtpy.QtWidgets import QWidget
 
 SHEET = """
-QPushButton:checked {{ border: 1px solid {text}; padding: 3px; font-weight: bold; }}
+QPushButton:checked {{ border: 2px solid {text}; padding: 2px; }}
 QPushButton:focus, QToolButton:focus, QComboBox:focus, QLineEdit:focus,
 QAbstractSpinBox:focus, QAbstractItemView:focus,
 QPlainTextEdit:focus {{
