@@ -257,7 +257,8 @@ class Annotations:
 
     def __iter__(self) -> Iterator[Annotation]:
         self._all = [each for each in self._all if not each.is_over]
-        return iter(tuple(self._all))
+        # One that goes may take others along: these are not followed any more.
+        return (each for each in tuple(self._all) if each in self._all)
 
     def note_change(self, _: Any = None) -> None:
         """Tell that an annotation may have become unsaved, or saved."""

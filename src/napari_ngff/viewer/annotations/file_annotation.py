@@ -368,7 +368,8 @@ class FileAnnotation(Annotation):
 
     @override
     def follow_field(self) -> None:
-        if not self._list_channels():
+        # What was left is in its journal, also if the same field is shown again.
+        if self._journal.is_closed or not self._list_channels():
             self.remove_shown()
 
     def remove_shown(self) -> None:
