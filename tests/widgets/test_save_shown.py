@@ -17,8 +17,11 @@ from qtpy.QtTest import QTest
 from mouse import drag, press_save, pump, until
 from napari_ngff.plugin import use_workers
 from napari_ngff.store.arrays.array_writer import ArrayWriter
+from napari_ngff.viewer.annotations.object_class_annotation import begin_classes
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.samples import write_image
+from napari_ngff.viewer.session import session_of
+from object_tables import stored as tables_in
 from unreliable import serving
 
 LEFT = Qt.MouseButton.LeftButton
@@ -89,6 +92,13 @@ def test_the_button_saves_and_the_state_is_reported(viewer, layer, folder):
     until(lambda: not layer.unsaved and not layer.saver.running)
     assert int((stored(folder) != before).sum()) > count
     assert len(messages()) == 1
+    classes = begin_classes(session_of(viewer).annotations, layer)
+    classes.add_class("round")
+    classes.classify(5, "round")
+    until(lambda: row.state.text() == "Unsaved classes")
+    QTest.mouseClick(row.save, LEFT)
+    until(lambda: re.fullmatch(r"Saved \d\d:\d\d", row.state.text()))
+    assert tables_in(folder) == {"nuclei": {5: "round"}}
     layer.undo()
     until(lambda: row.state.text() != layer.saver.note)
     assert row.save.isEnabled()

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from napari_ngff.labels.saving.dirty_count import MOST, ChangedBlocks
+from napari_ngff.viewer.annotations.object_class_annotation import (
+    ObjectClassAnnotation,
+    find_classes,
+)
 from napari_ngff.viewer.annotations.sidecars import BEING_COPIED
 from napari_ngff.viewer.painting.painted_layers import COPY
 from napari_ngff.viewer.services.unexpected import attempt_work
@@ -16,6 +20,7 @@ if TYPE_CHECKING:
 
     from napari_ngff.labels.edits import Edit
     from napari_ngff.labels.label_writer import LabelWriter
+    from napari_ngff.viewer.annotations.annotations import Annotations
     from napari_ngff.viewer.painting.paint import OMEZarrLabels
     from napari_ngff.viewer.saving.layer_saver import LayerSaver
 
@@ -67,8 +72,16 @@ class SaveWatch:
         self._writer: LabelWriter | None = None
         self._blocks: ChangedBlocks | None = None
 
-    def read_state(self) -> SaveState:
-        """Return the present state."""
+    def read_state(self, owner: Annotations | None = None) -> SaveState:
+        """Return the present state, also that of classes of the objects."""
+        state = self._read_pixels()
+        if state.cancels or find_unsaved_classes(owner, self._layer) is None:
+            return state
+        text = "Unsaved changes" if state.saves else "Unsaved classes"
+        detail = f"{state.detail} Classes of objects to save.".strip()
+        return replace(state, text=text, detail=detail, saves=True)
+
+    def _read_pixels(self) -> SaveState:
         layer, saver = self._layer, self._layer.saver
         if layer.read_only:
             copying = layer.read_only.startswith(BEING_COPIED)
@@ -130,6 +143,14 @@ class SaveWatch:
         else:
             self._count = count
             self._on_counted()
+
+
+def find_unsaved_classes(
+    owner: Annotations | None, layer: OMEZarrLabels
+) -> ObjectClassAnnotation | None:
+    """Return the classes of the objects of a layer, if any is not saved; else None."""
+    found = None if owner is None else find_classes(owner, layer)
+    return found if found is not None and found.unsaved else None
 
 
 def _changed_blocks(layer: OMEZarrLabels, writer: LabelWriter | None) -> ChangedBlocks:

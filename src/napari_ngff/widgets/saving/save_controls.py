@@ -14,7 +14,7 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
-from napari_ngff.viewer.annotations.save_state import SaveWatch
+from napari_ngff.viewer.annotations.save_state import SaveWatch, find_unsaved_classes
 from napari_ngff.viewer.annotations.sidecars import edit_copy
 from napari_ngff.viewer.painting.paint import (
     OMEZarrLabels,
@@ -23,7 +23,7 @@ from napari_ngff.viewer.painting.paint import (
 )
 from napari_ngff.viewer.private.lost import relies_on
 from napari_ngff.viewer.private.visuals import LabelsControls, control_by
-from napari_ngff.viewer.session import viewer_of
+from napari_ngff.viewer.session import session_of, viewer_of
 from napari_ngff.widgets.canvas_keys import leave_space_key
 from napari_ngff.widgets.connections import (
     Connections,
@@ -35,6 +35,7 @@ from napari_ngff.widgets.painting_outlines import install_overlays
 if TYPE_CHECKING:
     from qtpy.QtWidgets import QFormLayout
 
+    from napari_ngff.viewer.annotations.annotations import Annotations
     from napari_ngff.viewer.saving.layer_saver import LayerSaver
 
 
@@ -69,6 +70,7 @@ class SaveControls(QWidget):
         row.addWidget(self.padlock)
         row.addWidget(self.state, 1)
         leave_space_key(self)
+        self._owner: Annotations | None = None
         self._followed: LayerSaver | None = None
         self._following = Connections(self)
         for event in (layer.events.data, layer.events.paint):
@@ -90,7 +92,8 @@ class SaveControls(QWidget):
     def showState(self, _: Any = None) -> None:
         """Show the state now, and again with each signal of the saver."""
         self._follow_saver(self._layer.saver)
-        state = self._watch.read_state()
+        self._follow_annotations()
+        state = self._watch.read_state(self._owner)
         self.state.setText(state.text)
         self.state.setToolTip(state.detail)
         self.save.setEnabled(state.saves)
@@ -111,12 +114,23 @@ class SaveControls(QWidget):
             for name in ("dirty_changed", "progressed", "saved", "failed"):
                 self._following.connect(getattr(saver, name), self.showState)
 
+    def _follow_annotations(self) -> None:
+        """Follow the annotations of the viewer, once the layer is in it."""
+        viewer = None if self._owner is not None else viewer_of(self._layer)
+        if viewer is not None:
+            self._owner = session_of(viewer).annotations
+            connect_while_alive(self._owner.changed, self, self._show_state_soon)
+
     def _show_state_soon(self, event: Any = None) -> None:
         # A stroke is about to end; or the saver of another field's labels comes next.
         QTimer.singleShot(0, self.showState)
 
     def _on_save(self) -> None:
-        save_labels(self._layer)
+        classes = find_unsaved_classes(self._owner, self._layer)
+        if classes is not None:
+            classes.save()
+        if classes is None or self._layer.unsaved:
+            save_labels(self._layer)
         self.showState()
 
     def _on_copy(self) -> None:
