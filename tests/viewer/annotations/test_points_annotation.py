@@ -22,7 +22,7 @@ from napari_ngff.viewer.services import settings
 from napari_ngff.viewer.services.window import DISCARD, RESTORE, Window
 from napari_ngff.viewer.session import session_of
 from plates import write_plate
-from recovering import User, opened
+from recovering import BusyUser, User, idle, opened
 
 
 @pytest.fixture
@@ -181,6 +181,22 @@ def test_points_that_are_moved_with_their_layer_are_saved_there(
     save(viewer)
     again = opened(path, monkeypatch).layers["spots"]
     np.testing.assert_allclose(world(again), world(layer))
+
+
+def test_points_of_files_are_shown_beside_those_drawn_while_they_are_read(
+    user, path, monkeypatch
+):
+    viewer = opened(path, monkeypatch)
+    draw(viewer, "first")
+    save(viewer)
+    viewer.layers.clear()
+    monkeypatch.setattr(Window, "current", BusyUser())
+    monkeypatch.setattr("recovering.idle", lambda: None)
+    viewer = opened(path, monkeypatch)
+    draw(viewer, "second", PLACES[:1])
+    idle()
+    assert len(viewer.layers["first"].data) == len(PLACES)
+    assert [x.name for x in unsaved_of(viewer)] == ["second"]
 
 
 def test_a_renamed_layer_moves_its_file_and_an_empty_one_has_none(

@@ -98,18 +98,6 @@ class Annotation(ABC):
         Called when it was added to the viewer, and when it shows another image.
         """
 
-    @classmethod
-    def restore(cls, owner: Annotations, image: Any, kept: Any) -> None:
-        """Show what a process that ended has left, as unsaved.
-
-        Parameters
-        ----------
-        image
-            A layer of the image.
-        kept
-            A journal of this kind.
-        """
-
     @property
     def layer(self) -> Any:
         """The layer; None where there is none, or none any more."""

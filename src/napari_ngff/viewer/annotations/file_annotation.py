@@ -207,10 +207,12 @@ class FileAnnotation(Annotation):
     def open_files(
         cls, owner: Annotations, image: Any, files: Sequence[StoredFile]
     ) -> None:
-        """Show what files have, unless the image has some already."""
+        """Show what files have, but for those that were restored meanwhile."""
         node = image_node(image)
-        for file in () if node is None or cls.of_image(owner, node) else files:
-            cls._open_file(owner, image, file)
+        begun = [] if node is None else [x._path for x in cls.of_image(owner, node)]
+        for file in files:
+            if file[0] not in begun:
+                cls._open_file(owner, image, file)
 
     @classmethod
     def read_stored(cls, node: Node) -> list[StoredFile]:
@@ -240,22 +242,34 @@ class FileAnnotation(Annotation):
         return made
 
     @classmethod
-    @override
-    def restore(cls, owner: Annotations, image: Any, kept: KeptFile) -> None:
-        content, node = kept.content, image_node(image)
-        assert content is not None
+    def restore(
+        cls, owner: Annotations, image: Any, kept: KeptFile, content: Any
+    ) -> None:
+        """Show what a process that ended has left, as unsaved.
+
+        Parameters
+        ----------
+        image
+            A layer of the image.
+        kept
+            A journal of this kind.
+        content
+            What `parser` made of its text.
+        """
+        head, node = kept.content, image_node(image)
+        assert head is not None
         with hold_if_possible(kept.folder / LOCK):
             for shown in () if node is None else cls.of_image(owner, node):
                 # An image has one of each name without a layer.
-                is_it = shown.layer is None and shown.name == content.name
-                if is_it or shown._path == content.path != "":
+                is_it = shown.layer is None and shown.name == head.name
+                if is_it or shown._path == head.path != "":
                     shown.remove_shown()
-            made = cls.make(owner, image, content.name, cls.parser(image)(content.text))
+            made = cls.make(owner, image, head.name, content)
             # Of before the crash: what others saved since is a conflict of the next
             # save.
-            made._path = content.path if content.revision else ""
-            size, stamp, number = content.revision or (0, 0, 0)
-            made._revision = Revision(size, stamp, number) if content.revision else None
+            made._path = head.path if head.revision else ""
+            size, stamp, number = head.revision or (0, 0, 0)
+            made._revision = Revision(size, stamp, number) if head.revision else None
             made._restored = True
             made.note_change()
             if made.may_keep():

@@ -208,16 +208,16 @@ class ObjectClassAnnotation(FileAnnotation):
 
     @classmethod
     @override
-    def restore(cls, owner: Annotations, image: Any, kept: KeptFile) -> None:
-        content, node = kept.content, image_node(image)
-        assert content is not None
+    def restore(
+        cls, owner: Annotations, image: Any, kept: KeptFile, content: ClassChanges
+    ) -> None:
+        node, name = image_node(image), content.labels
         assert node is not None
         shown = cls.of_image(owner, node)
-        stored = next((x.classes for x in shown if x.name == content.name), None)
-        changes = ClassChanges.parse_text(content.text)
-        super().restore(owner, image, kept)
-        made = next(x for x in cls.of_image(owner, node) if x.name == content.name)
-        made.classes = changes.merge_into(stored or ObjectClasses()).with_all_named()
+        stored = next((x.classes for x in shown if x.name == name), None)
+        super().restore(owner, image, kept, content)
+        made = next(x for x in cls.of_image(owner, node) if x.name == name)
+        made.classes = content.merge_into(stored or ObjectClasses()).with_all_named()
 
     @classmethod
     @override

@@ -17,6 +17,7 @@ from napari_ngff.labels.kept_edits import (
     find_kept_edits,
     place_text,
 )
+from napari_ngff.viewer.annotations.file_annotation import FileAnnotation
 from napari_ngff.viewer.annotations.file_journal import (
     KeptFile,
     delete_kept_file,
@@ -70,6 +71,8 @@ if TYPE_CHECKING:
 
 
 GONE = "Its image was left meanwhile."
+
+UNKNOWN = "A newer release has kept it: restore it with that one."
 
 LAST_BLOCK = 5.0
 """Seconds in which a save that was stopped can write its last block."""
@@ -399,10 +402,29 @@ class EditRecovery:
         )
 
     def _restore_file(self, image: Image, kept: KeptFile) -> None:
-        """Restore an annotation that has a file of its own."""
+        """Restore an annotation that has a file of its own; a worker parses it."""
+        known = (x for x in self._annotations.kinds if issubclass(x, FileAnnotation))
+        kind = {x.__name__: x for x in known}.get(kept.kind)
+        if kind is None or kept.content is None:
+            self._report_failure(kept, ValueError(UNKNOWN))
+            return
+        self._restoring.add(kept.folder)
+        Window.current.run_work(
+            partial(kind.parser(image), kept.content.text),
+            partial(self._restore_parsed, kind, kept),
+            partial(self._report_failure, kept),
+        )
+
+    def _restore_parsed(
+        self, kind: type[FileAnnotation], kept: KeptFile, content: Any
+    ) -> None:
+        self._restoring.discard(kept.folder)
+        image = find_image(self._viewer, kept)
+        if image is None:
+            self._report_failure(kept, ValueError(GONE))
+            return
         try:
-            kinds = {kind.__name__: kind for kind in self._annotations.kinds}
-            kinds[kept.kind].restore(self._annotations, image, kept)
+            kind.restore(self._annotations, image, kept, content)
         except (BlockingIOError, FileNotFoundError):
             show_warning(TAKEN.format(kept.name))
         except Exception as error:  # noqa: BLE001  whatever the text makes of it
