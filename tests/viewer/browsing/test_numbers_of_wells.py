@@ -51,6 +51,12 @@ TERMS = {
     "drug = none and B": ["B/2"],
 }
 CHOICES = [(), (0,), (1,), (0, 1)]
+PAIRS = [
+    f"{terms}-{rows}-runs{(at + then) % len(CHOICES)}"
+    for at, terms in enumerate(TERMS)
+    for then, rows in enumerate(FILTERS)
+]
+"""Cases in which each choice meets each one of the others."""
 
 
 @pytest.fixture(scope="module")
@@ -148,6 +154,7 @@ def of_runs(frame, runs):
     return frame[frame["run"].isin(runs)] if runs else frame
 
 
+@pytest.mark.default_cases(*PAIRS)
 @pytest.mark.parametrize("runs", CHOICES)
 @pytest.mark.parametrize("rows_filter", FILTERS)
 @pytest.mark.parametrize("terms", TERMS)

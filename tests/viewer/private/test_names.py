@@ -28,15 +28,21 @@ def is_private(name: str) -> bool:
     return name.startswith("_") and not name.startswith("__")
 
 
+PLACES = [
+    place
+    for place in sorted(x.relative_to(SOURCE).as_posix() for x in SOURCE.rglob("*.py"))
+    if place.startswith(KNOWS_NAPARI) and not place.startswith("viewer/private/")
+]
+"""The modules that may know napari, but for the package of private names."""
+
+
 @cache
 def read_modules() -> dict[str, ast.Module]:
-    """Give the modules that may know napari, but for the package of private names."""
-    found = {}
-    for path in sorted(SOURCE.rglob("*.py")):
-        place = path.relative_to(SOURCE).as_posix()
-        if place.startswith(KNOWS_NAPARI) and not place.startswith("viewer/private/"):
-            found[place] = ast.parse(path.read_text(encoding="utf-8"))
-    return found
+    """Give the syntax trees of these modules."""
+    return {
+        place: ast.parse((SOURCE / place).read_text(encoding="utf-8"))
+        for place in PLACES
+    }
 
 
 def defined_in(tree: ast.AST) -> set[str]:
@@ -132,7 +138,7 @@ def foreign_names(tree: ast.AST, place: str = "") -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("place", read_modules())
+@pytest.mark.parametrize("place", PLACES)
 def test_private_names_are_used_in_one_package(place: str) -> None:
     assert foreign_names(read_modules()[place], place) == []
 
