@@ -2,6 +2,7 @@
 
 import json
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,9 +11,10 @@ import zarr
 from judges import container, read_by_ome_zarr, validate_models, validate_yaozarrs
 from napari_ngff.labels.canvas import Canvas
 from napari_ngff.labels.create_labels import METHOD, create_labels
+from napari_ngff.labels.label_classes import LabelClass, with_classes
 from napari_ngff.labels.label_writer import LabelWriter
 from napari_ngff.labels.saving.before_images import BeforeImages
-from napari_ngff.metadata.model import Severity
+from napari_ngff.metadata.model import LabelInfo, LabelKind, Severity
 from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.arrays.lazy_array import BlankArray
 from napari_ngff.store.check.visit_groups import check_hierarchy
@@ -64,14 +66,18 @@ def widen(image):
 
 
 def create(image):
-    """Make new labels."""
+    """Make new labels, of classes."""
+    classes = (
+        LabelClass(1, "nucleus", (230, 159, 0, 255)),
+        LabelClass(2, "debris", (0, 114, 178, 255), locked=True, hidden=True),
+    )
+    info = with_classes(LabelInfo(kind=LabelKind.CLASSES), classes)
     canvas = Canvas([BlankArray(shape, CHUNKS, np.dtype("u2")) for shape in SHAPES])
     paint(canvas)
     made = create_labels(open_node(image), "new", canvas.dtype)
     files = made.arrays, (0, 1)
-    writer = LabelWriter(
-        canvas, BeforeImages(), METHOD, made.ratios, files, made.register
-    )
+    register = partial(made.register, info)
+    writer = LabelWriter(canvas, BeforeImages(), METHOD, made.ratios, files, register)
     return writer, "new"
 
 

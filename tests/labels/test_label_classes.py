@@ -6,7 +6,6 @@ import pytest
 
 from napari_ngff.labels.class_colors import PALETTE
 from napari_ngff.labels.label_classes import (
-    MOST,
     LabelClass,
     classes_of,
     dump_classes,
@@ -14,14 +13,14 @@ from napari_ngff.labels.label_classes import (
     with_classes,
     with_classes_in_use,
 )
-from napari_ngff.metadata.model import LabelInfo
+from napari_ngff.metadata.model import MOST_CLASSES, LabelInfo
 
 RED, BLUE = (255, 0, 0, 255), (0, 0, 255, 128)
 FILE = LabelInfo(
     {0: (1, 2, 3, 4), 3: RED, 9: BLUE},
     {
-        3: {"class-name": "tumour", "area": 4},
-        4: {"class-name": "stroma"},
+        3: {"napari-ngff:class-name": "tumour", "area": 4},
+        4: {"napari-ngff:class-name": "stroma"},
         9: {"area": 1},
     },
 )
@@ -56,18 +55,19 @@ def test_nonsense_of_others_is_no_class():
     info = LabelInfo(
         {},
         {
-            0: {"class-name": "background"},
-            1: {"class-name": 5},
+            0: {"napari-ngff:class-name": "background"},
+            1: {"napari-ngff:class-name": 5},
             2: {
-                "class-name": "a",
+                "napari-ngff:class-name": "a",
                 "class-state": "?",
-                "class-locked": 1,
-                "class-order": [],
+                "napari-ngff:class-locked": 1,
+                "napari-ngff:class-order": [],
             },
         },
     )
     assert classes_of(info) == (LabelClass(2, "a", PALETTE[0]),)
-    objects = {value: {"class-name": "cell"} for value in range(1, MOST + 2)}
+    cell = {"napari-ngff:class-name": "cell"}
+    objects = dict.fromkeys(range(1, MOST_CLASSES + 2), cell)
     assert classes_of(LabelInfo({}, objects)) == ()
     assert with_classes(LabelInfo({}, objects), ()).properties == objects
 
@@ -149,5 +149,5 @@ def test_something_else_is_refused(text, words):
 
 
 def test_a_state_that_an_earlier_version_wrote_stays_in_the_file():
-    info = LabelInfo({}, {2: {"class-name": "a", "class-state": "done"}})
+    info = LabelInfo({}, {2: {"napari-ngff:class-name": "a", "class-state": "done"}})
     assert with_classes(info, classes_of(info)).properties[2]["class-state"] == "done"

@@ -78,7 +78,7 @@ def test_labels_and_classes_are_in_every_field_and_on_the_disk(viewer, root):
         stored = zarr.open_array(root / field / "labels" / "cells" / "0", mode="r")[...]
         assert (stored == number + 50).any()
         info = read_label_info(open_node(root / field / "labels" / "cells"))
-        names = {row.get("class-name") for row in info.properties.values()}
+        names = {row.get("napari-ngff:class-name") for row in info.properties.values()}
         assert {"nucleus", "debris", "dividing"} <= names
     assert found.progress == {"to do": 0, "in progress": 6, "done": 0, "flagged": 0}
 
@@ -290,7 +290,7 @@ def test_the_classes_in_the_file_of_a_field_stay(viewer, root):
     paint(found, 2, at=20)
     found.go_to_field("A/1/1")
     info = read_label_info(open_node(root / "A/1/0/labels/cells"))
-    names = [info.properties[value]["class-name"] for value in (1, 2, 3)]
+    names = [info.properties[value]["napari-ngff:class-name"] for value in (1, 2, 3)]
     assert names == ["interphase", "mitotic", "dead"]
     classes = classes_of_layer(found.layer)
     assert {c.value: c.name for c in classes.items} == {
@@ -347,7 +347,7 @@ def test_classes_without_a_stroke_go_along_until_they_are_saved(viewer, root):
     assert found.layer.saver.save_now()
     assert not found.layer.unsaved
     info = read_label_info(open_node(str(root)).child("A/1/1/labels/cells"))
-    assert info.properties[1]["class-name"] == "nucleus"
+    assert info.properties[1]["napari-ngff:class-name"] == "nucleus"
     found.browser.step_field(1)
     assert not found.layer.unsaved
 

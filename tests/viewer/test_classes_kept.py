@@ -65,8 +65,8 @@ def test_names_and_colours_come_back_and_others_read_them(folder, capsys):
         for node in Reader(parse_url(str(folder / "labels" / "nuclei")))()
         if "properties" in node.metadata
     ]
-    assert found["properties"][2]["class-name"] == "debris"
-    assert found["properties"][2]["class-locked"] is True
+    assert found["properties"][2]["napari-ngff:class-name"] == "debris"
+    assert found["properties"][2]["napari-ngff:class-locked"] is True
     assert np.allclose(found["color"][2], np.array([1, 2, 3, 255]) / 255)
     assert main(["check", "--strict", str(folder)]) == 0, capsys.readouterr().out
 
@@ -209,7 +209,7 @@ def test_status_and_tooltip_name_the_class_without_its_place(folder):
     tooltip = layer._get_tooltip_text((0, 32, 32))
     for text in (status["coordinates"], status["value"], tooltip):
         assert "class-name: beta" in text
-        assert "class-order" not in text
+        assert "napari-ngff:class-order" not in text
 
 
 def test_keys_choose_saved_classes_without_any_dock(folder):
@@ -297,10 +297,10 @@ def test_measured_values_stay_when_a_class_changes(folder):
     classes.change_class(1, name="cell")
     rows = layer.features.set_index("index")
     assert rows["mean"].dropna().to_dict() == {1: 5.0, 70: 6.0}
-    assert rows.loc[1, "class-name"] == "cell"
+    assert rows.loc[1, "napari-ngff:class-name"] == "cell"
     assert layer.saver.save_now()
     info = read_label_info(open_node(str(folder / "labels" / "nuclei")))
-    assert info.properties[1]["class-name"] == "cell"
+    assert info.properties[1]["napari-ngff:class-name"] == "cell"
     assert all("mean" not in row for row in info.properties.values())
     part_features(layer)
     assert "mean" not in layer.features
@@ -313,4 +313,4 @@ def test_columns_that_somebody_added_stay(folder):
     assert layer.saver.save_now()
     after = read_label_info(open_node(str(folder / "labels" / "nuclei")))
     assert after.properties[77]["note"] == "mine"
-    assert after.properties[3]["class-name"] == "nucleus"
+    assert after.properties[3]["napari-ngff:class-name"] == "nucleus"

@@ -403,7 +403,7 @@ def test_a_label_that_another_made_a_class_keeps_that_class(folder, monkeypatch)
     assert not first.saver.save_now()  # the chunk is one that the other has changed
     # Not even for a moment has the file the other class.
     stored = read_label_info(open_node(str(folder / "labels" / "nuclei")))
-    assert stored.properties[value]["class-name"] == "from B"
+    assert stored.properties[value]["napari-ngff:class-name"] == "from B"
     assert first.saver.save_now()
     (text,) = reported
     assert f"Label {value} is 'from B' in the file" in text

@@ -12,7 +12,7 @@ from napari_ngff.commands.command_line import (
 )
 from napari_ngff.errors import NotOMEZarrError, OptionError
 from napari_ngff.labels.canvas import Canvas
-from napari_ngff.labels.label_classes import classes_of
+from napari_ngff.labels.label_classes import used_classes
 from napari_ngff.labels.object_export import (
     axis_letters,
     save_boxes,
@@ -66,7 +66,9 @@ def run(options: argparse.Namespace) -> int:
     with report_value_errors():
         level = canvas.levels[options.level]
         if options.geojson:
-            count = save_outlines(options.geojson, level, axes, classes_of(image.label))
+            count = save_outlines(
+                options.geojson, level, axes, used_classes(image.label)
+            )
             print(f"{count} outlines -> {options.geojson}")
         if options.boxes:
             # Boxes of any level are given by voxels of level 0.

@@ -1,8 +1,7 @@
 """Named classes of labels, stored in the colours and properties of the label image.
 
 An entry of ``image-label.properties`` is a class if it has the key `NAME`. Its other
-keys are those of `KEYS`; defaults are left out. A key "class" would not do: programs
-use it for the class of an object, and there are many objects. The colour is in
+keys are those of `KEYS`; defaults are left out. The colour is in
 ``image-label.colors``, where every program looks. See docs/annotate.md.
 """
 
@@ -13,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.labels.class_colors import free_color
+from napari_ngff.metadata.model import CLASS_KEYS, MOST_CLASSES, OWN, LabelKind
 from napari_ngff.store.limits import parse_json
 
 if TYPE_CHECKING:
@@ -21,17 +21,8 @@ if TYPE_CHECKING:
     from napari_ngff.labels.used_labels import UsedLabels
     from napari_ngff.metadata.model import LabelInfo
 
-# With a prefix, so that they meet no key of another program.
-NAME, LOCKED, HIDDEN, PLACE = (
-    "class-name",
-    "class-locked",
-    "class-hidden",
-    "class-order",
-)
-KEYS = (NAME, LOCKED, HIDDEN, PLACE)
-
-MOST = 255
-"""If more labels have the key `NAME`, they are objects, not classes."""
+KEYS = tuple(f"{OWN}{key}" for key in CLASS_KEYS)
+NAME, LOCKED, HIDDEN, PLACE = KEYS
 
 FORMAT = "napari-ngff-classes"
 """Names the files of `dump_classes`."""
@@ -104,10 +95,21 @@ def with_classes_in_use(
 
 def has_marked_classes(info: LabelInfo) -> bool:
     """Return whether a class of a label image is locked or hidden."""
-    return any(
+    return info.kind is not LabelKind.OBJECTS and any(
         NAME in row and (row.get(LOCKED) or row.get(HIDDEN))
         for row in info.properties.values()
     )
+
+
+def kind_of(info: LabelInfo) -> LabelKind:
+    """Return the kind of a label image; by what it holds where it is not stated."""
+    held = LabelKind.CLASSES if classes_of(info) else LabelKind.OBJECTS
+    return info.kind or held
+
+
+def used_classes(info: LabelInfo) -> tuple[LabelClass, ...]:
+    """Read the classes of a label image; none of objects, which may have kept some."""
+    return () if info.kind is LabelKind.OBJECTS else classes_of(info)
 
 
 def classes_of(info: LabelInfo) -> tuple[LabelClass, ...]:
@@ -132,7 +134,7 @@ def classes_of(info: LabelInfo) -> tuple[LabelClass, ...]:
         # Classes without a number come last, in the order of the file.
         numbered = isinstance(order, int | float)
         numbered_classes.append((order if numbered else float("inf"), label_class))
-    if len(numbered_classes) > MOST:
+    if len(numbered_classes) > MOST_CLASSES:
         return ()
     return tuple(
         label_class
@@ -231,13 +233,19 @@ def dump_classes(classes: Sequence[LabelClass]) -> str:
     return json.dumps({"format": FORMAT, "version": 1, "classes": rows}, indent=2)
 
 
-def dump_kept_classes(classes: Sequence[LabelClass], removed: Iterable[int]) -> str:
+def dump_kept_classes(
+    classes: Sequence[LabelClass],
+    removed: Iterable[int] = (),
+    kind: LabelKind | None = None,
+) -> str:
     """Write classes as JSON with all that is known of them, for the same image.
 
     Parameters
     ----------
     removed
         Values of classes that the user has removed.
+    kind
+        Of the labels, where it is stated.
     """
     rows = [
         {
@@ -248,13 +256,13 @@ def dump_kept_classes(classes: Sequence[LabelClass], removed: Iterable[int]) -> 
         for item in classes
     ]
     content = {"format": FORMAT, "version": 1, "classes": rows}
-    return json.dumps({**content, "removed": sorted(removed)})
+    return json.dumps({**content, "removed": sorted(removed), "kind": kind})
 
 
 def load_kept_classes(
     text: str, known: Iterable[LabelClass] = ()
-) -> tuple[tuple[LabelClass, ...], frozenset[int]]:
-    """Read what `dump_kept_classes` wrote: classes, and values of removed ones.
+) -> tuple[tuple[LabelClass, ...], frozenset[int], LabelKind | None]:
+    """Read what `dump_kept_classes` wrote: classes, values of removed ones, the kind.
 
     Parameters
     ----------
@@ -277,7 +285,8 @@ def load_kept_classes(
         locked = bool(row.get("locked", base.locked))
         hidden = bool(row.get("hidden", base.hidden))
         whole.append(replace(item, locked=locked, hidden=hidden))
-    return tuple(whole), frozenset(int(value) for value in content.get("removed", ()))
+    removed = frozenset(int(value) for value in content.get("removed", ()))
+    return tuple(whole), removed, LabelKind.parse(content.get("kind"))
 
 
 def _dump_class(item: LabelClass) -> dict[str, Any]:

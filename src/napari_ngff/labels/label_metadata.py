@@ -1,6 +1,6 @@
-"""Colours and properties of labels, written into the metadata of their label image.
+"""Colours, properties and kind of labels, written into the metadata of their image.
 
-Only these two lists are replaced. All other keys of ``image-label``, and of the entries
+Only these are replaced. All other keys of ``image-label``, and of the entries
 of ``colors``, stay as they are. The arrays are never touched.
 """
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from napari_ngff.errors import CorruptDataError
 from napari_ngff.metadata.dump import dump_label
-from napari_ngff.metadata.model import LabelInfo
+from napari_ngff.metadata.model import KIND, LabelInfo
 from napari_ngff.metadata.version import UNSTATED
 from napari_ngff.store.hierarchy.edit_document import change_document
 from napari_ngff.store.hierarchy.node import read_node
@@ -69,7 +69,7 @@ def write_label_info(
     """
     # Compared first: a save without changes of metadata must not touch the document.
     there = read_label_info(node)
-    if (there.colors, there.properties) == (info.colors, info.properties):
+    if replace(there, source=info.source) == info:
         return False
     version = node.metadata.version or UNSTATED
     dump_label(info, version)  # raises ValueError before anything is changed
@@ -103,7 +103,8 @@ def rebase_label_info(
         if not row and value not in info.properties:
             del properties[value]
     colors = _merge_changes(info.colors, before.colors, there.colors)
-    return replace(there, colors=colors, properties=properties)
+    kind = there.kind if info.kind is before.kind else info.kind
+    return replace(there, colors=colors, properties=properties, kind=kind)
 
 
 def _merge_changes(
@@ -151,6 +152,8 @@ def with_label_info(home: JSON, info: LabelInfo, version: Version) -> None:
             old[key] = entries
     for key, value in new.items():
         old.setdefault(key, value)
+    if info.kind is not None:
+        old[KIND] = new[KIND]
 
 
 def _join_entries(old: Any, new: list[JSON], replaced_key: str | None) -> list[JSON]:

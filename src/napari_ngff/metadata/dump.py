@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from napari_ngff.metadata.model import KIND
 from napari_ngff.metadata.systems_dump import (
     INTRINSIC,
     dump_axis,
@@ -255,6 +256,8 @@ def dump_label(label: LabelInfo, version: Version) -> JSON:
     Without a `LabelInfo.source` no image is named.
     """
     content: JSON = {"version": version} if version.has_part_versions else {}
+    if label.kind is not None:
+        content[KIND] = str(label.kind)
     given = dict(label.colors)
     properties: dict[int, JSON] = {}
     for value, row in label.properties.items():

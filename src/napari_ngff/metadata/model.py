@@ -36,6 +36,7 @@ __all__ = [
     "GroupMetadata",
     "ImageMetadata",
     "LabelInfo",
+    "LabelKind",
     "Level",
     "Multiscale",
     "Omero",
@@ -266,6 +267,33 @@ class Omero:
     greyscale: bool = False
 
 
+OWN = "napari-ngff:"
+"""Prefix of the keys of this package. Keys without one are for the specification."""
+
+KIND = f"{OWN}kind"
+"""Key of the `LabelKind` in ``image-label``, and in the ``metadata`` of a layer."""
+
+CLASS_KEYS = ("class-name", "class-locked", "class-hidden", "class-order")
+"""Keys of a class in the properties of a label, with the prefix `OWN`."""
+
+CLASS_NAME = f"{OWN}class-name"
+
+MOST_CLASSES = 255
+"""If more labels have the name of a class, they are objects, not classes."""
+
+
+class LabelKind(StrEnum):
+    """What each label of a label image is: one object, or a class."""
+
+    OBJECTS = "objects"
+    CLASSES = "classes"
+
+    @classmethod
+    def parse(cls, value: Any) -> LabelKind | None:
+        """Read a stated kind; None where it makes no sense."""
+        return next((kind for kind in cls if kind == value), None)
+
+
 @dataclass(frozen=True, slots=True)
 class LabelInfo:
     """The ``image-label`` block of a label image.
@@ -280,12 +308,15 @@ class LabelInfo:
     source
         Path of the labelled image's group relative to the label's, "../../" by default;
         "" to name none when written.
+    kind
+        None where it is not stated.
     """
 
     colors: dict[int, tuple[int, int, int, int]] = field(default_factory=dict)
     properties: dict[int, JSON] = field(default_factory=dict)
     # The default of the specification: from `labels/<name>` to the image.
     source: str = "../../"
+    kind: LabelKind | None = None
 
 
 @dataclass(frozen=True, slots=True)

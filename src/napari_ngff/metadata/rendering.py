@@ -6,15 +6,21 @@ import re
 from typing import TYPE_CHECKING
 
 from napari_ngff.metadata.model import (
+    CLASS_KEYS,
+    KIND,
+    MOST_CLASSES,
+    OWN,
     Channel,
     Consequence,
     ContrastWindow,
     LabelInfo,
+    LabelKind,
     Omero,
 )
 
 if TYPE_CHECKING:
     from napari_ngff.metadata.cursor import Cursor
+    from napari_ngff.metadata.model import JSON
 
 __all__ = ["parse_label", "parse_omero"]
 
@@ -141,7 +147,25 @@ def parse_label(label: Cursor, beside: Cursor) -> LabelInfo | None:
     # In the label first, where the text of the specification has it.
     source = label.at("source") if label.at("source").is_present else beside
     path = source.at("image").read_text() if source.is_object() else None
-    return LabelInfo(colors, properties, path or LabelInfo().source)
+    kind = LabelKind.parse(label.at(KIND).value)
+    prefixed = prefix_class_keys(properties)
+    return LabelInfo(colors, prefixed, path or LabelInfo().source, kind)
+
+
+def prefix_class_keys(properties: dict[int, JSON]) -> dict[int, JSON]:
+    """Give the keys of classes the prefix that they lack in files of earlier releases.
+
+    Labels in large numbers, which are objects with a name, keep their keys.
+    """
+    name = CLASS_KEYS[0]
+    named = {v: row for v, row in properties.items() if isinstance(row.get(name), str)}
+    if len(named) > MOST_CLASSES:
+        return properties
+    moved = {}
+    for value, row in named.items():
+        older = {f"{OWN}{key}": row[key] for key in CLASS_KEYS if key in row}
+        moved[value] = older | {k: v for k, v in row.items() if k not in CLASS_KEYS}
+    return properties | moved
 
 
 def by_value(entries: Cursor) -> dict[int, Cursor]:

@@ -128,7 +128,8 @@ def test_classes_come_back_with_the_edits(cells, user, monkeypatch):
     assert classes_of_layer(again).items == before
     assert again.saver.save_now()
     info = open_node(str(cells)).child("labels/mitosis").metadata.image.label
-    assert {info.properties[v]["class-name"] for v in (7, 8)} == {"dividing", "dead"}
+    names = {info.properties[v]["napari-ngff:class-name"] for v in (7, 8)}
+    assert names == {"dividing", "dead"}
 
 
 def test_classes_of_new_labels_without_a_stroke_come_back(
@@ -153,7 +154,7 @@ def test_classes_of_new_labels_without_a_stroke_come_back(
     assert layer.unsaved
     assert layer.saver.save_now()
     info = open_node(str(cells)).child("labels/mitosis").metadata.image.label
-    assert info.properties[7]["class-name"] == "dividing"
+    assert info.properties[7]["napari-ngff:class-name"] == "dividing"
     assert not layer.unsaved
     leave(viewer)
     opened(cells, monkeypatch)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from napari_ngff.errors import NodeNotFoundError, UnsupportedError
+from napari_ngff.metadata.model import CLASS_NAME, MOST_CLASSES, LabelKind
 from napari_ngff.metadata.units import MICROMETER, unit_factor
 from napari_ngff.plate.tables.statistics import (
     LabelStatistics,
@@ -39,10 +40,6 @@ VOXELS = "voxels"
 
 CLASS = "class"
 """Column of the names of classes, behind the ids, where the labels have some."""
-
-CLASS_KEY, MOST_CLASSES = "class-name", 255
-"""Property that names a class, and the number above which labels are objects, not
-classes; see `labels/label_classes.py`."""
 
 AREA, VOLUME = "area", "volume"
 """Columns of the size: of labels in a plane, and of labels in several."""
@@ -454,8 +451,10 @@ def _place_in_image(
 def _name_classes(labels: Node) -> dict[int, str]:
     """Read the names of the classes of labels; none where they are objects."""
     image = labels.metadata.image
-    properties = {} if image is None or image.label is None else image.label.properties
-    names = {value: row.get(CLASS_KEY) for value, row in properties.items()}
+    label = None if image is None else image.label
+    if label is None or label.kind is LabelKind.OBJECTS:
+        return {}
+    names = {value: row.get(CLASS_NAME) for value, row in label.properties.items()}
     named = {value: name for value, name in names.items() if isinstance(name, str)}
     return named if len(named) <= MOST_CLASSES else {}
 

@@ -147,7 +147,12 @@ def _new_labels(
     try:
         taken = free_name(image, wish=name)
         return new_labels(
-            image, taken, level=level, dtype=dtype or "uint16", sidecar=sidecar
+            image,
+            taken,
+            level=level,
+            dtype=dtype or "uint16",
+            sidecar=sidecar,
+            kind=None,  # that of the journal, which follows
         )
     except (OMEZarrError, OSError, ValueError):
         return None

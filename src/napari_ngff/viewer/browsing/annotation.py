@@ -13,6 +13,8 @@ from napari.utils.notifications import show_error, show_warning
 
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.labels.field_states import TODO
+from napari_ngff.labels.label_classes import used_classes
+from napari_ngff.metadata.model import LabelInfo, LabelKind
 from napari_ngff.viewer.browsing.field_labels import BEGUN, label_name
 from napari_ngff.viewer.browsing.positions import key_of, own_first
 from napari_ngff.viewer.layers.label_owners import are_of_others
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.browsing.browser import Browser
     from napari_ngff.viewer.browsing.positions import Position
 
-    ListedFields = tuple[dict[str, Position], tuple[str, tuple[LabelClass, ...]]]
+    ListedFields = tuple[dict[str, Position], tuple[str, LabelInfo]]
 
 STATE_KEYS = {"Shift-D": "done", "Shift-F": "flagged"}
 """Keys that set the state of the field that is shown; neither napari 0.8 nor 0.9 uses
@@ -68,6 +70,8 @@ class AnnotationRound:
         self.name = name
         self._places: dict[str, Position] = {}
         self._classes: tuple[LabelClass, ...] = ()
+        # Of new labels: that of the labels that were seen last.
+        self._kind = LabelKind.CLASSES
         self.states = browser.states
         self.states.read_states()
         self.states.show_labels(name)
@@ -119,7 +123,8 @@ class AnnotationRound:
     def _on_fields_listed(self, listed: ListedFields) -> None:
         if self._closed:
             return
-        self._places, (name, self._classes) = listed
+        self._places, (name, info) = listed
+        self._classes, self._kind = used_classes(info), info.kind or self._kind
         if not self.name:
             self.name = name
             self.states.show_labels(self.name)
@@ -236,6 +241,7 @@ class AnnotationRound:
         # In memory: nothing is written in a field before somebody paints there.
         layer = self.layer or self._make_labels(layers.viewer)
         if layer is not None:
+            self._kind = classes_of_layer(layer).kind
             if not layer.visible:  # else napari would put the tool away
                 layer.visible = True
             # Those of others stay as they are: the user may have a tool in hand there.
@@ -277,7 +283,7 @@ class AnnotationRound:
         if not images:
             return None
         try:
-            layer = new_labels(images[0], self.name)
+            layer = new_labels(images[0], self.name, kind=self._kind)
         except (OMEZarrError, ValueError, OSError) as error:
             show_error(f"No labels are made in this field.\n{self.name}: {error}")
             return None

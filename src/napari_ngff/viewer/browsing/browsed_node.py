@@ -40,8 +40,7 @@ from napari_ngff.viewer.streaming.well_stream import OversizedWells
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-    from napari_ngff.labels.label_classes import LabelClass
-    from napari_ngff.metadata.model import Acquisition
+    from napari_ngff.metadata.model import Acquisition, LabelInfo
     from napari_ngff.store.hierarchy.node import Node
 
 
@@ -247,8 +246,8 @@ class BrowsedNode:
 
     def find_annotated(
         self, places: Iterable[Position], name: str
-    ) -> tuple[str, tuple[LabelClass, ...]]:
-        """Find the name and classes of labels that were annotated in some images."""
+    ) -> tuple[str, LabelInfo]:
+        """Find the name and info of labels that were annotated in some images."""
         last = self.states.shown_labels
         return find_annotated(self.resolver.arrangements, places, name, last)
 

@@ -120,7 +120,8 @@ def labels_in_use(
     is_painted = target is not None or layer.canvas.log.end > 0
     if not is_painted and not (is_active and layer.mode in PAINTING):
         return None
-    choices = LabelChoices(name, _level_of(layer, image), layer.canvas.dtype)
+    kind, level = classes_of_layer(layer).kind, _level_of(layer, image)
+    choices = LabelChoices(name, level, layer.canvas.dtype, kind=kind)
     if isinstance(target, LabelTarget):
         choices = replace(choices, level=target.level, sidecar=target.sidecar)
     elif (plan := picture_of(layer)) is not None and is_in_sidecar(plan):
@@ -309,8 +310,8 @@ def find_annotated(
     places: Iterable[Position],
     name: str,
     last: str = "",
-) -> tuple[str, tuple[LabelClass, ...]]:
-    """Find the labels that were annotated in some images, and their classes.
+) -> tuple[str, LabelInfo]:
+    """Find the labels that were annotated in some images, and what they say of them.
 
     At most `WELLS_ASKED` images are looked at, and the sidecars beside them.
 
@@ -327,8 +328,8 @@ def find_annotated(
     -------
     name
         Of the labels in each field; "" for none.
-    classes
-        Those of the first field that has any.
+    info
+        Of the first field whose labels have classes; with a name also a kind alone.
     """
     screen, newest = arrangements.screen, ""
     others: set[str] = set()
@@ -345,18 +346,16 @@ def find_annotated(
             others.update(nodes.keys() - own)
             name = name or last * (last in own)
             for each in (name,) if name else reversed(own):
-                found = (
-                    classes_of(read_label_info(nodes[each])) if each in nodes else ()
-                )
-                if found:
+                found = read_label_info(nodes[each]) if each in nodes else LabelInfo()
+                if classes_of(found) or (name and found.kind):
                     return each, found
                 newest = newest or each
         except (OMEZarrError, OSError):
             continue
     if name:
-        return name, ()
+        return name, LabelInfo()
     names = (FIRST_NAME, *(f"{FIRST_NAME}-{n + 2}" for n in range(len(others))))
-    return newest or next(x for x in names if x not in others), ()
+    return newest or next(x for x in names if x not in others), LabelInfo()
 
 
 def labels_at(

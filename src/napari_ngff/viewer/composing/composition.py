@@ -14,7 +14,14 @@ from typing_extensions import override
 from napari_ngff.errors import UnsupportedError
 from napari_ngff.labels.create_labels import SOFTWARE
 from napari_ngff.labels.places.label_location import name_problem
-from napari_ngff.metadata.model import Channel, ContrastWindow, LabelInfo, Omero
+from napari_ngff.metadata.model import (
+    KIND,
+    Channel,
+    ContrastWindow,
+    LabelInfo,
+    LabelKind,
+    Omero,
+)
 from napari_ngff.metadata.systems import Axis
 from napari_ngff.store.arrays.lazy_array import (
     ArraySource,
@@ -308,6 +315,7 @@ def _read_source(
         info = LabelInfo(
             colors_of(table, {}),
             {} if features is None else properties_of(features, {}),
+            kind=LabelKind.parse(keywords.get("metadata", {}).get(KIND)),
         )
         software = SOFTWARE if made_here(keywords.get("metadata", {})) else None
         window = ArrayWindow(source, order)

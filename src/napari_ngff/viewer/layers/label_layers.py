@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from napari_ngff.errors import UnsupportedError
+from napari_ngff.metadata.model import KIND
 from napari_ngff.metadata.units import unit_factor
 from napari_ngff.store.arrays.drawable_pixels import drawable_labels
 from napari_ngff.store.arrays.lazy_array import ArrayWindow
@@ -89,6 +90,8 @@ def label_layer(picture: LayerPlan, frame: SharedAxes | None = None) -> LayerDat
         "metadata": {KEY: LayerOrigin(picture.node, start=start, picture=picture)},
     }
     info = picture.label
+    if info is not None and info.kind is not None:
+        keywords["metadata"][KIND] = info.kind
     # An opaque background would hide the image: some writers give all ids a random
     # colour. The file keeps it.
     colors = {} if info is None else dict(info.colors)

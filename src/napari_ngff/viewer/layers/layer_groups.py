@@ -10,7 +10,7 @@ import numpy as np
 from napari_ngff.errors import OMEZarrError, UnsupportedError
 from napari_ngff.labels.class_colors import FIRST_COLORS
 from napari_ngff.labels.field_states import LastAnnotated
-from napari_ngff.labels.label_classes import classes_of
+from napari_ngff.labels.label_classes import kind_of, used_classes
 from napari_ngff.labels.places.sidecar import open_sidecars
 from napari_ngff.metadata.model import Consequence, LabelInfo, Problem, Severity
 from napari_ngff.store.hierarchy.coordinate_systems import intrinsic_of, open_systems
@@ -152,15 +152,15 @@ def mosaic_group(
     return LayerGroup(picture, tuple(pictures), SharedAxes.from_pyramid(mosaic.pyramid))
 
 
-def _info_of_fields(first: LabelInfo) -> LabelInfo | None:
+def _info_of_fields(first: LabelInfo) -> LabelInfo:
     """Return what the labels of a field say of those of all fields: the classes.
 
     Value 7 of one field is another object than value 7 of the next, but the same class.
     The colours with which all new labels begin belong to no object either.
     """
     begun = {v: rgba for v, rgba in first.colors.items() if FIRST_COLORS.get(v) == rgba}
-    colors = begun | {item.value: item.color for item in classes_of(first)}
-    return LabelInfo(colors) if colors else None
+    colors = begun | {item.value: item.color for item in used_classes(first)}
+    return LabelInfo(colors, kind=kind_of(first))
 
 
 def in_place(group: LayerGroup, reading: ReadingNotes) -> LayerGroup:

@@ -12,11 +12,12 @@ from napari_ngff.errors import OMEZarrError, UnsupportedError
 from napari_ngff.labels.class_colors import FIRST_COLORS
 from napari_ngff.labels.create_labels import METHOD, create_labels
 from napari_ngff.labels.kept_edits import address_text, image_of_label
+from napari_ngff.labels.label_classes import dump_kept_classes
 from napari_ngff.labels.label_writer import LabelWriter
 from napari_ngff.labels.places.label_location import name_problem
 from napari_ngff.labels.places.sidecar import choose_location, remember_sidecar
-from napari_ngff.labels.saving.journal_records import JournalSubject
-from napari_ngff.metadata.model import LabelInfo
+from napari_ngff.labels.saving.journal_records import JournalSubject, KeptClasses
+from napari_ngff.metadata.model import KIND, LabelInfo, LabelKind
 from napari_ngff.store.hierarchy.node import read_node
 from napari_ngff.store.pyramids.level_reduction import method_named
 from napari_ngff.store.pyramids.pyramid import open_pyramid
@@ -122,8 +123,11 @@ def attach_new(layer: OMEZarrLabels, new: LabelTarget) -> None:
     journal = reported_journal(*_place_of(new), layer.canvas, subject=subject)
     layer.saver = LayerSaver(layer, journal, create=partial(create_new, new))
     layer.saver.replaces = new.replaces
+    kind = LabelKind.parse(layer.metadata.get(KIND))
+    # Written with the first stroke.
+    journal.classes = KeptClasses(dump_kept_classes((), kind=kind))
     layer.saver.watch_description(
-        LayerDescription(layer, LabelInfo(colors=FIRST_COLORS))
+        LayerDescription(layer, LabelInfo(colors=FIRST_COLORS, kind=kind))
     )
 
 

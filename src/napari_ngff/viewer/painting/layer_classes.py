@@ -13,7 +13,6 @@ from napari.utils.notifications import show_warning
 
 from napari_ngff.labels.class_colors import PALETTE, free_color
 from napari_ngff.labels.label_classes import (
-    NAME,
     LabelClass,
     classes_of,
     dump_classes,
@@ -25,11 +24,15 @@ from napari_ngff.labels.label_classes import (
     with_classes_in_use,
 )
 from napari_ngff.labels.saving.journal_records import KeptClasses
-from napari_ngff.metadata.model import LabelInfo
+from napari_ngff.metadata.model import KIND, LabelInfo, LabelKind
 from napari_ngff.store.arrays.boxes import whole_box
 from napari_ngff.viewer.layers.label_colors import recolor_labels
 from napari_ngff.viewer.layers.label_layers import label_features
-from napari_ngff.viewer.layers.label_owners import are_of_others
+from napari_ngff.viewer.layers.label_owners import (
+    are_of_others,
+    image_address,
+    place_of_labels,
+)
 from napari_ngff.viewer.painting.layer_measuring import replace_own_features
 from napari_ngff.viewer.plans.layer_plan import is_joined, picture_of
 from napari_ngff.viewer.services.notices import count_noun, shorten_name
@@ -86,9 +89,10 @@ class LayerClasses:
 
     def __init__(self, layer: OMEZarrLabels) -> None:
         self._layer = weakref.ref(layer)
-        self.items: tuple[LabelClass, ...] = ()
+        self._all: tuple[LabelClass, ...] = ()
         self._tabulated = True
         self._removed: frozenset[int] = frozenset()
+        self._kind: LabelKind | None = None
         self._read_classes(layer)
         layer.events.selected_label.connect(self._on_selected)
         self._last_stroke = layer.canvas.log.last_edit
@@ -111,14 +115,42 @@ class LayerClasses:
         if description is not None:
             description.classes_conflicted.disconnect(self.take_stored_classes)
             description.classes_conflicted.connect(self.take_stored_classes)
-        self.items = classes_of(info)
+        self._all = classes_of(info)
+        self._kind = _chosen.get(_place(layer), info.kind)
         self._removed = frozenset()
         self._tabulated = len(info.properties) <= MANY
         # Colours of the file do not say "hidden": that is one of our own properties.
         if any(label_class.hidden for label_class in self.items):
-            layer.classes = self.items
+            layer.classes = self._all
             self._show_colors()
         self._update_locked(layer)
+
+    @property
+    def kind(self) -> LabelKind:
+        """What each label is: as it was chosen, or by what the labels hold."""
+        held = LabelKind.CLASSES if self._all else LabelKind.OBJECTS
+        return self._kind or held
+
+    @property
+    def items(self) -> tuple[LabelClass, ...]:
+        """The classes in order; none of objects, which keep theirs in the file."""
+        return self._all if self.kind is LabelKind.CLASSES else ()
+
+    def change_kind(self, kind: LabelKind) -> None:
+        """Choose what each label is; no pixel and no class changes.
+
+        It is saved with the labels. Of those that are read-only it is known until
+        napari ends.
+        """
+        layer, self._kind = self.layer, kind
+        if layer.refusal:
+            _chosen[_place(layer)] = kind
+            self._show_colors()
+            self._update_locked(layer)
+            self.changed.emit()
+        else:
+            layer.metadata[KIND] = kind
+            self._set_items(self._all)
 
     def read_again(self) -> None:
         """Read the classes again, after the layer got other labels."""
@@ -143,6 +175,8 @@ class LayerClasses:
         unsaved
             Whether they are in no file: then new labels count as changed.
         """
+        if self._kind is LabelKind.OBJECTS:
+            return
         saver = self.layer.saver
         description = saver.description if saver is not None else None
         was_changed = description is None or description.is_changed
@@ -206,23 +240,25 @@ class LayerClasses:
         Raises
         ------
         ValueError
-            Where the value is a class already, or 0.
+            Where the value is a class already, or 0, or labels are objects.
         """
+        if self._kind is LabelKind.OBJECTS:
+            raise ValueError(f"Each label of {self.layer.name} is one object.")
         if value is None:
             # Nor one that a row describes, or that a removed class had.
             stated = _file_description(self.layer).properties
-            own = {item.value for item in self.items} | self._removed
+            own = {item.value for item in self._all} | self._removed
             value = self.layer.canvas.used.find_free({*stated, *own})
         if value == 0 or self.find_class(value) is not None:
             raise ValueError(f"Label {value} is taken. Choose another.")
         added = LabelClass(value, name or f"class {value}", self._choose_color(value))
-        self._set_items((*self.items, added))
+        self._set_items((*self._all, added))
         self.select_class(value)
         return added
 
     def _choose_color(self, value: int) -> tuple[int, int, int, int]:
         """Choose a colour for a new class, apart from those of classes and labels."""
-        classes = {item.value: item.color for item in self.items}
+        classes = {item.value: item.color for item in self._all}
         labels = self.layer.canvas.used.list_small()
         others = [label for label in labels if label not in classes and label != value]
         shown = 255 * self.layer.colormap.map(np.array(others, np.int64))
@@ -243,13 +279,13 @@ class LayerClasses:
         self._set_items(
             tuple(
                 replace(item, **parts) if item.value == value else item
-                for item in self.items
+                for item in self._all
             )
         )
 
     def remove_class(self, value: int) -> None:
         """Remove a class from the list; its voxels stay."""
-        self._set_items(tuple(item for item in self.items if item.value != value))
+        self._set_items(tuple(item for item in self._all if item.value != value))
 
     def put_back(self, removed: LabelClass, place: int) -> None:
         """Put a class that was removed back on the list, at an index.
@@ -262,11 +298,11 @@ class LayerClasses:
         other = self.find_class(removed.value)
         if other is not None:
             raise ValueError(f"Label {removed.value} is {other.name} by now.")
-        self._set_items((*self.items[:place], removed, *self.items[place:]))
+        self._set_items((*self._all[:place], removed, *self._all[place:]))
 
     def move_class(self, value: int, place: int) -> None:
         """Move a class to another index of the list."""
-        rest = [item for item in self.items if item.value != value]
+        rest = [item for item in self._all if item.value != value]
         moved = self.find_class(value)
         if moved is not None:
             rest.insert(place, moved)
@@ -295,7 +331,7 @@ class LayerClasses:
 
     def share_classes(self, classes: Iterable[LabelClass]) -> None:
         """Add classes of another image, and take over names and colours."""
-        merged = {item.value: item for item in self.items}
+        merged = {item.value: item for item in self._all}
         for other in classes:
             known = merged.get(other.value, other)
             merged[other.value] = replace(known, name=other.name, color=other.color)
@@ -323,11 +359,13 @@ class LayerClasses:
         ValueError
             Where they are of a newer version; nothing is changed then.
         """
-        classes, removed = load_kept_classes(kept.text, self.items)
+        classes, removed, kind = load_kept_classes(kept.text, self._all)
+        if kind is not None:
+            self._kind = self.layer.metadata[KIND] = kind
         values = {item.value for item in classes} | removed
-        others = [item for item in self.items if item.value not in values]
+        others = [item for item in self._all if item.value not in values]
         items = (*classes, *others)
-        self._set_items(items, unsaved=items != self.items, removed=removed)
+        self._set_items(items, unsaved=items != self._all, removed=removed)
 
     def take_stored_classes(
         self, conflicts: Sequence[tuple[LabelClass, LabelClass]]
@@ -340,7 +378,7 @@ class LayerClasses:
             The class here, and the one in the file that has its label by now.
         """
         stored = {item.value: item for _, item in conflicts}
-        self._set_items(tuple(stored.get(item.value, item) for item in self.items))
+        self._set_items(tuple(stored.get(item.value, item) for item in self._all))
         own, other = conflicts[0]
         others = len(conflicts) - 1
         more = f" The same holds for {count_noun(others, 'label')}." if others else ""
@@ -371,8 +409,8 @@ class LayerClasses:
             Values of classes that were removed earlier.
         """
         layer = self.layer
-        gone = {old.value for old in self.items} - {new.value for new in items}
-        self.items = layer.classes = items
+        gone = {old.value for old in self._all} - {new.value for new in items}
+        self._all = layer.classes = items
         if layer.saver is not None and layer.saver.description is not None:
             journal = layer.saver.journal
             # Others that were removed are gone from the file, too.
@@ -381,7 +419,7 @@ class LayerClasses:
             self._removed = (earlier | removed | gone) - present
             # Recovered if the window ends before the next save.
             journal.classes = KeptClasses(
-                dump_kept_classes(items, self._removed),
+                dump_kept_classes(items, self._removed, self._kind),
                 unsaved and not layer.saver.is_copy,
             )
             layer.saver.description.mark_changed()
@@ -397,8 +435,9 @@ class LayerClasses:
         """Set the colours of classes, and those that labels had before their class."""
         layer = self.layer
         colors = self._list_former_colors(gone)
-        for item in self.items:
-            rgba = (*item.color[:3], 0 if item.hidden else item.color[3])
+        hides = self.kind is LabelKind.CLASSES
+        for item in self._all:
+            rgba = (*item.color[:3], 0 if hides and item.hidden else item.color[3])
             colors[item.value] = np.array(rgba, np.float32) / 255
         colormap = recolor_labels(layer.colormap, colors)
         # Setting a colormap draws the layer again.
@@ -444,23 +483,21 @@ def _make_key(number: int) -> Callable[[Any], Any]:
 
 
 def _press_number(number: int, layer: Any) -> None:
-    """Select the class of a number key, or do what the key does in napari.
+    """Do what a number key means for labels of their kind, or what it does in napari.
 
     Not while the annotate dock is there: a tool of napari, such as the eraser that has
     key 1, would change labels where a class was meant.
     """
-    take = getattr(layer, "takes_number", None)
-    if take is not None and take(number):
-        return
-    # Without classes the description is not read: that takes long for many objects.
-    has_classes = layer in _classes or (
-        hasattr(layer, "saver") and NAME in layer.features
-    )
-    items = classes_of_layer(layer).items if has_classes else ()
     annotated = Window.current.find_annotated(layer)
+    take = getattr(layer, "takes_number", None)
+    if annotated and take is not None:
+        take(number)
+        return
+    classes = _classes.get(layer)
+    items = () if classes is None else classes.items
     if not items and not annotated:
         _press_key_of_napari(layer, number)
-    elif not has_classes or not classes_of_layer(layer).select_key(number):
+    elif classes is None or not classes.select_key(number):
         last = f"the last class has key {len(items)}" if items else NONE
         show_warning(NO_CLASS.format(number, last.format(annotated)))
     # A drag with the hand would move the image.
@@ -526,6 +563,13 @@ def apply_stored_classes(layer: OMEZarrLabels) -> None:
 
 
 _classes: weakref.WeakKeyDictionary[Any, LayerClasses] = weakref.WeakKeyDictionary()
+
+_chosen: dict[tuple[str, str], LabelKind] = {}
+"""The kinds of labels that cannot be written, by their image and name."""
+
+
+def _place(layer: OMEZarrLabels) -> tuple[str, str]:
+    return image_address(layer), place_of_labels(layer)[1]
 
 
 def is_estimated(layer: OMEZarrLabels) -> bool:

@@ -12,6 +12,7 @@ from napari_ngff.labels.class_colors import FIRST_COLORS
 from napari_ngff.labels.create_labels import level_factors
 from napari_ngff.labels.places.label_location import name_problem
 from napari_ngff.labels.places.sidecar import choose_location, open_sidecars
+from napari_ngff.metadata.model import KIND, LabelKind
 from napari_ngff.store.arrays.drawable_pixels import DrawablePixels
 from napari_ngff.store.arrays.lazy_array import ArrayWindow, BlankArray, LazyArray
 from napari_ngff.store.pyramids.pyramid import LevelSource
@@ -64,6 +65,7 @@ class LabelChoices:
     dtype: np.dtype[Any] = np.dtype(np.uint16)  # noqa: RUF009  never changes
     sidecar: Sidecar = None
     overwrite: bool = False
+    kind: LabelKind | None = LabelKind.CLASSES
 
 
 def taken_names(layer: Image) -> list[str]:
@@ -135,6 +137,7 @@ def new_labels(
     dtype: Any = np.uint16,
     sidecar: Sidecar = None,
     overwrite: bool = False,
+    kind: str | None = LabelKind.CLASSES,
 ) -> OMEZarrLabels:
     """Make empty labels for an image layer; add them with ``viewer.add_layer``.
 
@@ -157,6 +160,9 @@ def new_labels(
         that shall be; False for the image itself, None for that where it can be.
     overwrite
         Whether the first save may replace a label image of that name.
+    kind
+        "classes" or "objects": what each label is. None to leave it open: they are
+        objects until they have classes.
 
     Raises
     ------
@@ -176,7 +182,8 @@ def new_labels(
     problem = name_problem(name, taken)
     if problem:
         raise ValueError(problem)
-    chosen = LabelChoices(name, level, np.dtype(dtype), sidecar, overwrite)
+    stated = None if kind is None else LabelKind(kind)
+    chosen = LabelChoices(name, level, np.dtype(dtype), sidecar, overwrite, stated)
     placed: dict[str, Any] = {key: getattr(layer, key) for key in PLACEMENT}
     levels = list(layer.data) if layer.multiscale else [layer.data]
     image = levels, {**placed, "metadata": layer.metadata}, "image"
@@ -248,7 +255,7 @@ def label_data(image: LayerData, chosen: LabelChoices) -> LayerData:
         **placed,
         "name": name,
         "colormap": label_colormap(FIRST_COLORS),
-        "metadata": {TARGET: target},
+        "metadata": {TARGET: target, KIND: chosen.kind},
     }
     return arrays, keywords, "labels"
 

@@ -14,6 +14,7 @@ from napari_ngff.labels.label_classes import PLACE
 from napari_ngff.labels.label_objects import FILL_BUDGET, flood_region
 from napari_ngff.labels.runs import point_runs
 from napari_ngff.labels.shapes import Everywhere, Mask, Polygon, Stroke
+from napari_ngff.metadata.model import OWN
 from napari_ngff.metadata.units import unit_symbol
 from napari_ngff.viewer.layers.label_target import has_no_file
 from napari_ngff.viewer.painting.brush import (
@@ -82,11 +83,10 @@ class OMEZarrLabels(CanvasLabels):
     hidden_reported
         Whether the message that hidden labels take no paint was shown.
     takes_number
-        Called with a number key first, while objects get classes; returns whether the
-        key is for it.
+        Called with a number key where each label is an object, which gets a class.
     """
 
-    takes_number: Callable[[int], bool] | None = None
+    takes_number: Callable[[int], None] | None = None
 
     _drag_modes = handle_modes(
         "_drag_modes",
@@ -138,7 +138,8 @@ class OMEZarrLabels(CanvasLabels):
     def _get_properties(self, position: Any, **keywords: Any) -> list[str]:
         """Return the properties of a label as text, without the place of its class."""
         found = super()._get_properties(position, **keywords)
-        return [text for text in found if not text.startswith(f"{PLACE}: ")]
+        texts = (text for text in found if not text.startswith(f"{PLACE}: "))
+        return [text.removeprefix(OWN) for text in texts]
 
     # The brush.
 

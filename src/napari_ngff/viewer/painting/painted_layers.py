@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from napari.layers import Layer
 
 from napari_ngff.labels.canvas import Canvas
+from napari_ngff.metadata.model import KIND
 from napari_ngff.plate.mosaic_level import MosaicLevel
 from napari_ngff.store.arrays.drawable_pixels import DrawablePixels, RoundedLabels
 from napari_ngff.store.arrays.lazy_array import ArrayWindow, LazyArray, PlainSource
@@ -142,7 +143,7 @@ def exchange_labels(layer: Any, data: LayerData) -> bool:
         # Before the exchange: the journal must not get strokes on the new labels.
         layer.saver.keep_journal()
     canvas, reason, left = _open_canvas(data)
-    for key in (KEY, TARGET, JOINED):  # the features of others come below
+    for key in (KEY, TARGET, KIND, JOINED):  # the features of others come below
         layer.metadata.pop(key, None)
     layer.metadata.update(keywords["metadata"])
     layer.exchange_canvas(canvas, reason)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from napari_ngff.labels.label_classes import classes_of, with_classes
-from napari_ngff.metadata.model import LabelInfo
+from napari_ngff.metadata.model import KIND, LabelInfo, LabelKind
 from napari_ngff.viewer.services.unexpected import Signal
 
 if TYPE_CHECKING:
@@ -123,7 +123,9 @@ class LayerDescription:
         # Columns of a table that is only shown: they belong to a file of their own.
         joined = list(layer.metadata.get(JOINED, ()))
         features = layer.features.drop(columns=joined, errors="ignore")
-        return DescriptionSnapshot(colors, features, getattr(layer, "classes", None))
+        kind = LabelKind.parse(layer.metadata.get(KIND))
+        classes = getattr(layer, "classes", None)
+        return DescriptionSnapshot(colors, features, classes, kind)
 
     def note_saved(self, info: LabelInfo) -> None:
         """Note what the file has after a save: the last snapshot."""
@@ -148,11 +150,14 @@ class DescriptionSnapshot:
     classes
         Named labels, which override colours and features; None where they are as in
         the file.
+    kind
+        None where it is as in the file.
     """
 
     colors: dict[int | None, Any] | None
     features: Any
     classes: tuple[LabelClass, ...] | None = None
+    kind: LabelKind | None = None
 
     @property
     def unsaved_features(self) -> tuple[str, ...]:
@@ -165,6 +170,7 @@ class DescriptionSnapshot:
             before,
             colors=colors_of(self.colors, before.colors),
             properties=properties_of(self.features, before.properties),
+            kind=self.kind or before.kind,
         )
         if self.classes is None:
             return info
