@@ -501,7 +501,7 @@ def object_classes(folder: Path) -> None:
     viewer.layers["cells"].visible = False
     layer.visible, layer.opacity = True, 0.8
     viewer.layers.selection.active = layer
-    dock.tabs.setCurrentIndex(1)
+    dock.setKind("objects")
     wait(1)
     row, names = dock.objects.classes, ("round", "long", "dividing")
     classes = begin_classes(session_of(viewer).annotations, layer)

@@ -16,6 +16,7 @@ from qtpy.QtWidgets import (
 )
 
 from mouse import canvas, pump, until
+from napari_ngff.metadata.model import LabelKind
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.samples import write_image, write_plate
 from napari_ngff.viewer.session import session_of
@@ -75,9 +76,9 @@ def tips(widget, dock):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("page", range(2))
-def test_tab_leads_to_every_control_and_each_says_what_it_is(dock, page):
-    dock.tabs.setCurrentIndex(page)
+@pytest.mark.parametrize("kind", LabelKind)
+def test_tab_leads_to_every_control_and_each_says_what_it_is(dock, kind):
+    dock.setKind(kind)
     pump(100)
     wanted = set(controls(dock))
     assert len(wanted) > 10
@@ -157,8 +158,8 @@ def test_nothing_is_cut_off_with_large_letters(viewer, dock, size):
     try:
         pump(100)
         dock.parent().resize(dock.parent().sizeHint())
-        for page in range(dock.tabs.count()):
-            dock.tabs.setCurrentIndex(page)
+        for kind in LabelKind:
+            dock.setKind(kind)
             pump(150)
             for button in dock.findChildren(QAbstractButton):
                 if not button.isVisible() or not button.text():

@@ -177,7 +177,9 @@ def test_a_key_without_class_takes_no_other_tool(viewer, dock, labels):
     type_key(viewer, "4")
     assert labels.mode == "paint"
     assert [notice.message for notice in notification_manager.records] == [
-        layer_classes.NO_CLASS.format(5, layer_classes.NONE.format("territories")),
+        layer_classes.NO_CLASS.format(
+            5, layer_classes.NONE.format("territories - classes")
+        ),
         "No class is chosen.\nKey 4: the last class has key 3.",
     ]
     type_key(viewer, "1")
@@ -194,7 +196,9 @@ def test_a_class_key_in_another_layer_names_the_labels_to_select(viewer, dock, l
         type_key(viewer, "2")
         notice = notification_manager.records[-1].message
         assert notice.startswith("No class is chosen.\n")
-        assert notice.endswith("Select the labels of the dock first: territories.")
+        assert notice.endswith(
+            "Select the labels of the dock first: territories - classes."
+        )
         assert (other.mode, labels.selected_label) == (mode, 1)
         assert viewer.layers.selection.active is other
     viewer.layers.selection.active = labels
@@ -285,6 +289,7 @@ def test_a_list_goes_to_other_labels_as_a_file(
     rows = json.loads(file.read_text())["classes"]
     assert [row["name"] for row in rows] == ["nucleus", "debris"]
     viewer.layers.selection.active = viewer.layers["cells"]
+    dock.setKind("classes")
     pump()
     assert names(dock) == []
     QTest.mouseClick(dock.classes.buttons["Import…"], LEFT)
@@ -297,17 +302,16 @@ def test_a_list_goes_to_other_labels_as_a_file(
 
 @pytest.mark.long
 def test_the_dock_follows_the_labels_that_are_selected(viewer, dock, labels):
-    assert dock.title.text() == "territories"
+    assert dock.title.text() == "territories - classes"
     add(dock, "nucleus")
     viewer.layers.selection.active = viewer.layers[0]
     pump()
-    assert dock.title.text() == "territories", "an image is no other labels"
+    assert dock.title.text() == "territories - classes", "an image is no other labels"
     viewer.layers.selection.active = viewer.layers["cells"]
     pump()
-    assert dock.title.text() == "cells"
-    assert names(dock) == []
+    assert dock.title.text() == "cells - objects"
     viewer.layers["cells"].name = "zellen"
-    assert dock.title.text() == "zellen"
+    assert dock.title.text() == "zellen - objects"
     viewer.layers.selection.active = labels
     pump()
     assert names(dock) == ["nucleus"]
@@ -372,16 +376,15 @@ def test_a_class_takes_no_object_that_was_joined_before(viewer, dock, path):
     """Join 2 into 1, and add a class: it was object 1, with all its pixels."""
     viewer.open(str(path), plugin="napari-ngff")
     layer = viewer.layers.selection.active = viewer.layers["nuclei"]
-    until(lambda: dock.classes.classes is not None)
+    until(lambda: dock.objects.isVisible())
     viewer.dims.set_point(0, 0)
     frame = np.asarray(layer.data[0][0])
-    dock.tabs.setCurrentIndex(1)
     QTest.mouseClick(dock.objects.join, LEFT)
     y, x = np.argwhere(frame == 2).mean(axis=0).round()
     click(viewer, world(layer, y, x))
     until(lambda: dock.status.text() == "2 is part of 1 now.")
     QTest.mouseClick(dock.objects.join, LEFT)
-    dock.tabs.setCurrentIndex(0)
+    dock.setKind("classes")
     QTest.mouseClick(dock.classes.buttons["Add class"], LEFT)
     until(lambda: dock.classes.classes.items)
     type_name(dock, "mitotic")
@@ -396,20 +399,18 @@ def test_strokes_become_a_class_by_naming_their_label(viewer, dock, labels):
     click(viewer, world(labels, 300, 200))
     labels.selected_label = 2
     click(viewer, world(labels, 300, 400))
-    QTest.mouseClick(dock.classes.buttons["Add class"], LEFT)
-    pump()
-    assert labels.selected_label == 3
-    assert "The new class paints with label 3." in dock.status.text()
-    click_link(dock.status, lambda: labels.selected_label == 2)
-    type_name(dock, "tumour")
+    add(dock, "other")
+    assert labels.selected_label == 3, "which no pixel has"
     naming = dock.classes.buttons["Name label"]
     assert not naming.isEnabled(), "it has a name now"
-    labels.selected_label = 1
-    QTest.mouseClick(naming, LEFT)
-    pump()
-    type_name(dock, "necrosis")
+    for label, name in ((2, "tumour"), (1, "necrosis")):
+        labels.selected_label = label
+        QTest.mouseClick(naming, LEFT)
+        pump()
+        type_name(dock, name)
     classes = dock.classes.classes.items
     assert [(item.value, item.name) for item in classes] == [
+        (3, "other"),
         (2, "tumour"),
         (1, "necrosis"),
     ]

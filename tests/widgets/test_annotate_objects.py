@@ -85,7 +85,7 @@ def press(button):
 
 
 def test_an_object_is_cut_by_two_clicks_and_joined_by_one(viewer, dock, labels):
-    dock.tabs.setCurrentIndex(1)
+    dock.setKind("objects")
     press(dock.objects.cut)
     click(viewer, world(labels, Y, X - 50))
     assert "another place of object 5" in dock.status.text()
@@ -119,7 +119,7 @@ def type_key(widget, key, modifier=Qt.KeyboardModifier.NoModifier):
 
 
 def test_escape_ends_clicks_and_the_first_point_of_a_cut(viewer, dock, labels):
-    dock.tabs.setCurrentIndex(1)
+    dock.setKind("objects")
     native, edits = canvas(viewer).native, labels.canvas.edits
     ended = []
     for button, keyboard in (
@@ -177,7 +177,7 @@ DELETIONS = {
 
 
 def test_an_object_is_deleted_and_is_back_after_one_undo(viewer, dock, labels):
-    dock.tabs.setCurrentIndex(1)
+    dock.setKind("objects")
     listed, before = dock.objects.list, np.asarray(labels.data[0])
     labels.selected_label = 7  # listed as well
     for way, delete in DELETIONS.items():
@@ -201,7 +201,7 @@ def test_an_object_is_deleted_and_is_back_after_one_undo(viewer, dock, labels):
 
 
 def test_a_deleted_object_is_deleted_in_the_file(viewer, dock, labels):
-    dock.tabs.setCurrentIndex(1)
+    dock.setKind("objects")
     press_save(viewer, labels)
     dock.objects.id.setValue(7)
     type_key(canvas(viewer).native, DELETE)
@@ -222,7 +222,7 @@ def test_delete_and_backspace_stay_those_of_napari_elsewhere(viewer, dock, label
     viewer.layers.selection.active = labels
     for key in (DELETE, BACKSPACE):
         type_key(native, key)  # the page of classes is in front
-        dock.tabs.setCurrentIndex(1)
+        dock.setKind("objects")
         dock.objects.id.lineEdit().selectAll()
         type_key(dock.objects.id, key)
         assert dock.objects.id.lineEdit().text() == ""
@@ -236,7 +236,7 @@ def test_delete_and_backspace_stay_those_of_napari_elsewhere(viewer, dock, label
         type_key(viewer.window._qt_viewer.layers, key)
         assert other not in viewer.layers
         viewer.layers.selection.active = labels
-        dock.tabs.setCurrentIndex(0)
+        dock.setKind("classes")
     pump(100)
     assert labels in viewer.layers
     assert labels.canvas.edits == edits
@@ -263,7 +263,7 @@ def test_each_of_several_quick_clicks_is_done_in_turn(viewer, dock):
     viewer.add_layer(layer)
     viewer.reset_view()
     pump(100)
-    dock.tabs.setCurrentIndex(1)
+    dock.setKind("objects")
     Held.released.clear()
     press(dock.objects.delete)
     for number in range(3):
@@ -281,8 +281,9 @@ def test_each_of_several_quick_clicks_is_done_in_turn(viewer, dock):
 
 
 def test_read_only_labels_say_why_no_object_is_deleted(viewer, dock, labels):
-    dock.tabs.setCurrentIndex(1)
+    dock.setKind("objects")
     page, edits = dock.objects, labels.canvas.edits
+    labels.selected_label = 7
     labels.locked = True
     for button in (page.join, page.cut, page.delete, page.delete_chosen):
         assert not button.isEnabled()
@@ -297,7 +298,7 @@ def test_read_only_labels_say_why_no_object_is_deleted(viewer, dock, labels):
 
 def test_a_click_does_one_thing(viewer, dock, labels):
     """It does not delete what a tool paints on, nor while another page is in front."""
-    dock.tabs.setCurrentIndex(1)
+    dock.setKind("objects")
     press(dock.objects.delete)
     labels.mode, labels.selected_label, labels.brush_size = "paint", 3, 5
     click(viewer, world(labels, Y, X - 50))
@@ -305,24 +306,24 @@ def test_a_click_does_one_thing(viewer, dock, labels):
     assert voxel(labels, Y, X - 40) == 5
     labels.mode = "pan_zoom"
     click(viewer, world(labels, Y, X - 40), button=RIGHT)
-    dock.tabs.setCurrentIndex(0)
+    dock.setKind("classes")
     click(viewer, world(labels, Y, X - 40))
     pump(100)
     assert voxel(labels, Y, X - 40) == 5
 
 
 def test_a_message_of_one_page_is_not_left_under_the_others(viewer, dock, labels):
-    dock.tabs.setCurrentIndex(1)
+    dock.setKind("objects")
     dock.objects.id.setValue(7)
     press(dock.objects.jump)
     until(lambda: dock.status.text().startswith("Object 7: "))
-    dock.tabs.setCurrentIndex(0)
+    dock.setKind("classes")
     assert dock.status.text() == ""
 
 
 @pytest.mark.long
 def test_objects_that_were_chosen_are_listed_and_gone_to(viewer, dock, labels):
-    dock.tabs.setCurrentIndex(1)
+    dock.setKind("objects")
     labels.mode = "pick"
     click(viewer, world(labels, Y, X + 200))
     page = dock.objects
@@ -478,7 +479,7 @@ def test_closing_leaves_nothing_behind(viewer):
     _, dock = viewer.window.add_plugin_dock_widget("napari-ngff", "Annotate")
     layer = viewer.add_layer(OMEZarrLabels(Canvas([Empty((64, 64))]), name="labels"))
     pump(50)
-    assert dock.title.text() == "labels"
+    assert dock.title.text() == "labels - objects"
     dock.parent().destroyOnClose()
     del dock
     QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)

@@ -215,7 +215,8 @@ def same_as_painted(path, field, colors):
     folder = path / field / "labels" / NAME_OF_LABELS
     info = open_node(folder).metadata.image.label
     assert [info.colors[value] for value in (1, 2, 3)] == colors
-    assert [info.properties[v]["class-name"] for v in (1, 2, 3)] == list(NAMES)
+    names = [info.properties[v]["napari-ngff:class-name"] for v in (1, 2, 3)]
+    assert names == list(NAMES)
     pixels = zarr.open_array(folder / "0", mode="r")[...]
     assert set(np.unique(pixels)) == {0, 1, 2, 3}
     height, width = pixels.shape[-2:]

@@ -30,7 +30,7 @@ from contrast import (
     text_ratio,
 )
 from mouse import pump, until
-from napari_ngff.metadata.model import PlateMetadata, WellReference
+from napari_ngff.metadata.model import LabelKind, PlateMetadata, WellReference
 from napari_ngff.plate.plate_layout import map_plate
 from napari_ngff.viewer.browsing.coloring import color_numbers
 from napari_ngff.viewer.browsing.field_labels import WellStates
@@ -45,7 +45,6 @@ from napari_ngff.widgets.form_dialog import close_form
 from napari_ngff.widgets.new_labels_form import show_new_labels
 
 THEMES = "dark", "light"
-PAGES = 2
 
 
 @pytest.fixture
@@ -78,8 +77,8 @@ def docks(viewer, tmp_path):
 def pages(browser, dock):
     """Bring each page of both docks in front, one after the other."""
     bring_forward(dock)
-    for number in range(PAGES):
-        dock.tabs.setCurrentIndex(number)
+    for kind in LabelKind:
+        dock.setKind(kind)
         pump(100)
         yield dock
     bring_forward(browser)

@@ -17,6 +17,7 @@ from qtpy.compat import isalive
 from superqt import QCollapsible
 
 from napari_ngff.errors import UnsupportedError
+from napari_ngff.metadata.model import LabelKind
 from napari_ngff.viewer.annotations.sidecars import home_choices
 from napari_ngff.viewer.browsing.images_to_label import (
     field_choices,
@@ -88,11 +89,19 @@ class NewLabelsForm(Container):  # type: ignore[type-arg]
         )
         self.more = QCollapsible("More options")
         self.more.setDuration(0)
-        self.button = PushButton(text="Create")
+        # What is likelier is first, and what Enter does.
+        self.button = PushButton(text="Create classes")
+        self.button.tooltip = "Each label is a class, such as nucleus or debris."
+        self.objects = PushButton(text="Create objects")
+        self.objects.tooltip = "Each label is one object, which may have a class."
+        self.buttons = Container(
+            widgets=[self.button, self.objects], layout="horizontal", labels=False
+        )
+        self._kind = LabelKind.CLASSES
         self.status = Label(value="")
         wrap_label(self.status)
         rows = [self.image, self.well, self.field, self.called]
-        super().__init__(widgets=[*rows, self.button, self.status])
+        super().__init__(widgets=[*rows, self.buttons, self.status])
         self._options = Container(
             widgets=[self.level, self.dtype, self.where, self.folder]
         )
@@ -111,6 +120,7 @@ class NewLabelsForm(Container):  # type: ignore[type-arg]
         self.image.changed.connect(self._on_image)
         self.well.changed.connect(self._on_well)
         self.button.changed.connect(self.create_labels)
+        self.objects.changed.connect(self.create_objects)
         layers = self._viewer.layers.events
         for event in (layers.inserted, layers.removed):
             connect_while_alive(event, self.native, self._on_layers)
@@ -202,7 +212,7 @@ class NewLabelsForm(Container):  # type: ignore[type-arg]
             problem = storage_problem(image)
             self.level.value = 0
             self.called.value = free_name(image, [x.name for x in self._viewer.layers])
-        self.button.enabled = not problem
+        self.buttons.enabled = not problem
         self.status.value = problem
         self._describe_home()
 
@@ -234,11 +244,20 @@ class NewLabelsForm(Container):  # type: ignore[type-arg]
         alike = [p for p in self.field.choices if p == self._in_view]
         if alike:
             self.field.value = alike[0]
-        self.button.enabled = not problem
+        self.buttons.enabled = not problem
         self.status.value = problem
 
     def create_labels(self) -> None:
-        """Add the labels, on an overview in the chosen field, or show why it fails."""
+        """Add labels of classes, or show why it fails."""
+        self._create(LabelKind.CLASSES)
+
+    def create_objects(self) -> None:
+        """Add labels of objects, or show why it fails."""
+        self._create(LabelKind.OBJECTS)
+
+    def _create(self, kind: LabelKind) -> None:
+        """Add labels, on an overview in the chosen field, or show why it fails."""
+        self._kind = kind
         browser, image = self._find_browser(), self.image.value
         if browser is not None and self.field.value is not None:
             # Kept: opening the field lets `_on_image` propose another name.
@@ -248,7 +267,7 @@ class NewLabelsForm(Container):  # type: ignore[type-arg]
                 if self._is_alive():
                     self._create_in_field(image, name)
 
-            self.button.enabled = False
+            self.buttons.enabled = False
             self.status.value = "Opening the field…"
             open_field(browser, self.field.value, lambda: layers, continue_in_field)
         elif image is not None and browser is None:
@@ -256,7 +275,7 @@ class NewLabelsForm(Container):  # type: ignore[type-arg]
 
     def _create_in_field(self, image: Image | None, name: str) -> None:
         if image is None:
-            self.button.enabled = True
+            self.buttons.enabled = True
             self.status.value = "The field was not opened, and no labels were made."
             return
         # The same layers show the field now.
@@ -282,6 +301,7 @@ class NewLabelsForm(Container):  # type: ignore[type-arg]
                 level=self.level.value or 0,
                 dtype=self.dtype.value,
                 sidecar=self._chosen_sidecar(),
+                kind=self._kind,
             )
         except (UnsupportedError, ValueError) as error:
             self.status.value = str(error)

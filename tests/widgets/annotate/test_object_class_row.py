@@ -36,7 +36,7 @@ def row(viewer, path):
     layer = viewer.layers["nuclei"]
     layer.visible = True
     viewer.layers.selection.active = layer
-    dock.tabs.setCurrentIndex(1)
+    dock.setKind("objects")
     viewer.reset_view()
     until(lambda: dock.objects.isVisible() and dock.objects.classes.isEnabled())
     pump(100)
@@ -106,16 +106,16 @@ def test_objects_have_the_colours_of_their_classes(viewer, path, row, monkeypatc
     assert not layer.unsaved
 
 
-def test_keys_choose_classes_that_are_labels_on_the_other_page(
+def test_keys_give_no_object_a_class_where_labels_are_classes(
     viewer, path, row, monkeypatch
 ):
     layer = viewer.layers["nuclei"]
     name_classes(row, monkeypatch, "round")
     layer.selected_label = 3
     page = row.parent()
-    while not hasattr(page, "tabs"):
+    while not hasattr(page, "setKind"):
         page = page.parent()
-    page.tabs.setCurrentIndex(0)
+    page.setKind("classes")
     pump()
     press(viewer, Qt.Key.Key_1)
     classes = find_classes(session_of(viewer).annotations, layer)
@@ -131,7 +131,7 @@ def test_colours_and_keys_go_along_to_the_next_field(viewer, tmp_path, monkeypat
     _, dock = viewer.window.add_plugin_dock_widget("napari-ngff", "Annotate")
     layer = next(x for x in viewer.layers if hasattr(x, "saver"))
     viewer.layers.selection.active = layer
-    dock.tabs.setCurrentIndex(1)
+    dock.setKind("objects")
     row = dock.objects.classes
     until(lambda: row.isVisible() and row.isEnabled())
     name_classes(row, monkeypatch, "round", "long")

@@ -127,7 +127,7 @@ def test_the_brush_stays_in_hand_when_a_round_begins(viewer, tmp_path):
     until(lambda: dock.round.annotation is not None and dock.round.annotation.fields)
     pump()
     for well in ("A1", "A2"):
-        assert dock.title.text() == f"mitosis of {well} - field 0"
+        assert dock.title.text() == f"mitosis - classes of {well} - field 0"
         assert dock.round.annotation.layer is viewer.layers.selection.active is layer
         assert layer.mode == "paint"
         go(dock.round, dock.round.next)

@@ -63,7 +63,7 @@ def test_all_fields_are_annotated_by_keys(viewer, tmp_path):
         stored = zarr.open_array(plate / field / "labels/kinds/0", mode="r")[...]
         assert set(np.unique(stored)) == {0, 1, 2}, field
         info = open_node(plate / field / "labels/kinds").metadata.image.label
-        names = [info.properties[number]["class-name"] for number in (1, 2)]
+        names = [info.properties[number]["napari-ngff:class-name"] for number in (1, 2)]
         assert names == ["round", "dividing"]
     states = FieldStates(open_node(plate))
     assert {states.state_of(field) for field in FIELDS} == {"in progress"}

@@ -1,4 +1,4 @@
-"""The annotate dock: classes and objects of the selected labels.
+"""The annotate dock: classes or objects of the selected labels, by their kind.
 
 Its bar leads from field to field, and shows the state of each field's annotation.
 """
@@ -18,7 +18,7 @@ from qtpy.QtWidgets import (
     QProgressBar,
     QPushButton,
     QScrollArea,
-    QTabWidget,
+    QStackedWidget,
     QVBoxLayout,
     QWidget,
 )
@@ -26,8 +26,10 @@ from superqt import QElidingLabel
 
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.labels.field_states import STATES
+from napari_ngff.metadata.model import LabelKind
 from napari_ngff.viewer.annotations.sidecars import file_text, folder_of
 from napari_ngff.viewer.browsing.annotation import labels_in_hand
+from napari_ngff.viewer.painting.layer_classes import classes_of_layer
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.session import begin_annotation, session_of
 from napari_ngff.widgets.annotate.class_page import ClassPage
@@ -47,6 +49,11 @@ if TYPE_CHECKING:
 
     from napari_ngff.viewer.browsing.annotation import AnnotationRound
     from napari_ngff.viewer.browsing.browser import Browser
+
+OTHER_KINDS = (LabelKind.OBJECTS, LabelKind.CLASSES)
+"""What labels become, by the number of the page that is shown."""
+
+UNSAVED = "These labels cannot be changed: this holds until napari is closed."
 
 SMALLEST = 28
 """Least width of a button with one arrow, in pixels, to be hit easily."""
@@ -218,6 +225,7 @@ class AnnotateDock(QWidget):
         self._viewer = napari_viewer
         session_of(napari_viewer).take_number_keys()
         self._layer: OMEZarrLabels | None = None
+        self._shown_kind: LabelKind | None = None
         self._following, self._following_saver = Connections(self), Connections(self)
         self.title = QLabel(NO_LABELS, self)
         self.path = PathLabel(self)
@@ -225,7 +233,9 @@ class AnnotateDock(QWidget):
         self.make.setToolTip("Empty labels for an image, painted on at once.")
         self.classes = ClassPage(self._viewer, self)
         self.objects = ObjectPage(napari_viewer, self)
-        self.tabs = QTabWidget(self)
+        self.pages = QStackedWidget(self)
+        self.kind = QPushButton(self)
+        self.kind.setToolTip("Another meaning of the labels. No pixel changes.")
         self.round = RoundBar(napari_viewer, self)
         self.status = QLabel(self)
         self._build_layout()
@@ -255,32 +265,32 @@ class AnnotateDock(QWidget):
         self.title.setWordWrap(True)
         self.status.setWordWrap(True)
         self.showReport("")
-        for page, title in ((self.classes, "Classes"), (self.objects, "Objects")):
+        for page in (self.classes, self.objects):
             # Beside a browser there may be little room.
             area = QScrollArea(self)
             area.setFrameShape(QFrame.Shape.NoFrame)
             area.setWidgetResizable(True)
             area.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # Tab goes to its controls
             area.setWidget(page)
-            self.tabs.addTab(area, title)
+            self.pages.addWidget(area)
         row = QHBoxLayout()
         row.addWidget(self.title, 1)
+        row.addWidget(self.kind)
         row.addWidget(self.make)
         layout = QVBoxLayout(self)
         layout.addLayout(row)
         layout.addWidget(self.path)
-        layout.addWidget(self.tabs, 1)
+        layout.addWidget(self.pages, 1)
         layout.addWidget(self.round)
         layout.addWidget(self.status)
 
     def _connect_signals(self) -> None:
         # No lambdas: Qt would keep what they hold, and so this dock, for ever.
         self.make.clicked.connect(self._on_make)
+        self.kind.clicked.connect(self._on_kind)
         for page in (self.classes, self.objects, self.round):
             page.reported.connect(self.showReport)
         self.status.linkActivated.connect(self.classes.followLink)
-        # What was said about one page would stay under the others for minutes.
-        self.tabs.currentChanged.connect(self.objects.endClicks)
         layers = self._viewer.layers
         # Labels are deselected before they are gone.
         for event in (layers.selection.events.active, layers.events.removed):
@@ -298,14 +308,42 @@ class AnnotateDock(QWidget):
     def _show_labels(self, layer: OMEZarrLabels | None) -> None:
         self._following.end()
         self._layer = layer
-        self._on_name()
-        self._show_place()
         if layer is not None:
             self._following.connect(layer.events.name, self._on_name)
             self._following.connect(layer.events.data, self._on_data)
+            self._following.connect(classes_of_layer(layer).changed, self._follow_kind)
         self.showReport("")
-        self.classes.setLayer(layer)
-        self.objects.setLayer(layer)
+        self._show_page()
+        self._show_place()
+
+    def _find_kind(self) -> LabelKind | None:
+        return None if self._layer is None else classes_of_layer(self._layer).kind
+
+    def _follow_kind(self, _: Any = None) -> None:
+        if self._find_kind() is not self._shown_kind:
+            self._show_page()
+
+    def _show_page(self) -> None:
+        """Show the page for the kind of the labels; the other one lets go of them."""
+        self._shown_kind = self._find_kind()
+        number = int(self._shown_kind is LabelKind.OBJECTS)
+        pages = self.classes, self.objects
+        pages[1 - number].setLayer(None)
+        pages[number].setLayer(self._layer)
+        self.pages.setCurrentIndex(number)
+        self.kind.setVisible(self._layer is not None)
+        self.kind.setText(f"To {OTHER_KINDS[number]}")
+        self._on_name()
+
+    def setKind(self, kind: str) -> None:
+        """Let each label be a class, or one object."""
+        layer = self._layer
+        if layer is not None and kind != self._shown_kind:
+            classes_of_layer(layer).change_kind(LabelKind(kind))
+            self.showReport(UNSAVED if layer.refusal else "")
+
+    def _on_kind(self) -> None:
+        self.setKind(OTHER_KINDS[self.pages.currentIndex()])
 
     def _on_data(self, event: Any = None) -> None:
         # The layer shows labels of another field, and gets their saver only after this.
@@ -330,7 +368,7 @@ class AnnotateDock(QWidget):
     def _on_name(self, event: Any = None) -> None:
         layer, browser = self._layer, session_of(self._viewer).browser
         field = "" if layer is None or browser is None else browser.title_of(layer)
-        name = NO_LABELS if layer is None else layer.name
+        name = NO_LABELS if layer is None else f"{layer.name} - {self._shown_kind}"
         self.title.setText(f"{name} of {field}" if field else name)
         font = self.title.font()
         font.setBold(layer is not None)

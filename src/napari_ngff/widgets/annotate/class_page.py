@@ -57,9 +57,8 @@ NAMED = "Choose a label without a name: press M for a new one."
 KEEPING = ("Count", "Export…")
 """Buttons that change no class, so that labels that are read-only have them too."""
 
-UNDO, RENAME, STOP, NAME_IT = "undo", "rename", "stop", "name"
-"""Links in a report: put a removed class back; rename a class in all fields; stop; name
-a label in place of the class that was added."""
+UNDO, RENAME, STOP = "undo", "rename", "stop"
+"""Links in a report: put a removed class back; rename a class in all fields; stop."""
 
 
 class RenamingProgress:
@@ -103,8 +102,6 @@ class ClassPage(QWidget):
         self._following = Connections(self)
         self._search = LatestTask(alive_check(self))  # for a label of a new class
         self._removed: tuple[LabelClass, int] | None = None
-        # A class that was added, and the label that was painted with before.
-        self._added: tuple[int, int] | None = None
         # Whether the last report is of these labels alone.
         self._has_reported = False
         self.table = ClassTable(self)
@@ -185,7 +182,7 @@ class ClassPage(QWidget):
         if self.table.rows.counts:
             self.table.rows.setCounts({})
         if self._has_reported:
-            self._has_reported, self._removed, self._added = False, None, None
+            self._has_reported, self._removed = False, None
             self.reported.emit("")
 
     def refreshChoices(self, event: Any = None) -> None:
@@ -233,20 +230,10 @@ class ClassPage(QWidget):
             )
 
     def _add_class(self, found: Any = None) -> None:
-        if self.classes is not None and self._layer is not None:
-            before = int(self._layer.selected_label)
-            added = self.classes.add_class()
-            self._added = added.value, before
-            used = self._layer.canvas.used
-            # Strokes since the labels were opened, not an object of the file.
-            is_new = before in used.painted() and not used.look_at_all().has(before)
-            if is_new and self.classes.find_class(before) is None:
-                link = self._make_link(NAME_IT, f"Name label {before} instead")
-                text = f"The new class paints with label {added.value}."
-                self._show_report(f"{text} {link}")
-            elif found is not None:
+        if self.classes is not None:
+            if found is not None:
                 self._show_report("")
-            self._edit_name(added)
+            self._edit_name(self.classes.add_class())
 
     def _edit_name(self, label_class: LabelClass) -> None:
         """Let the name of a new class be typed, which is made up."""
@@ -262,15 +249,6 @@ class ClassPage(QWidget):
                 self._edit_name(self.classes.add_class(value=value))
             except ValueError as error:
                 self.reported.emit(str(error))
-
-    def _name_instead(self) -> None:
-        """Name the label that was painted with, in place of the class added last."""
-        added, self._added = self._added, None
-        if self.classes is not None and added is not None:
-            self.classes.remove_class(added[0])
-            self.classes.select_class(added[1])
-            self.nameLabel()
-            self.reported.emit("")
 
     def removeClass(self) -> None:
         """Take the selected class off the list."""
@@ -295,8 +273,6 @@ class ClassPage(QWidget):
             self._put_back()
         elif link == RENAME:
             self._rename_in_fields()
-        elif link == NAME_IT:
-            self._name_instead()
         elif link == STOP and self._renaming is not None:
             self._renaming.goes_on = False
 

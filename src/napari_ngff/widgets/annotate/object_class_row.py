@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from napari.utils.notifications import show_warning
 from qtpy.QtCore import QSignalBlocker, Signal  # type: ignore[attr-defined]
 from qtpy.QtWidgets import (
     QCheckBox,
@@ -92,12 +93,13 @@ class ObjectClassRow(QWidget):
     def setLayer(self, layer: OMEZarrLabels | None) -> None:
         """Work on the objects of another layer."""
         self._show_own_colors()
-        self._take_keys(False)
+        if self._layer is not None:
+            self._layer.takes_number = None
         self._following.end()
         self._layer, self._shown, self._object = layer, None, 0
         if layer is not None:
             self._following.connect(layer.events.colormap, self._on_colormap)
-        self._take_keys(self.isVisible())
+            layer.takes_number = while_alive(self.takeNumber)
         self.refresh()
 
     def setObject(self, label: int) -> None:
@@ -105,32 +107,17 @@ class ObjectClassRow(QWidget):
         self._object = label
         self._show_class()
 
-    # The keys are for objects while the row is in sight.
-
-    def showEvent(self, event: Any) -> None:
-        """Take the number keys."""
-        super().showEvent(event)
-        self._take_keys(True)
-
-    def hideEvent(self, event: Any) -> None:
-        """Leave the number keys to the classes that are labels."""
-        super().hideEvent(event)
-        self._take_keys(False)
-
-    def _take_keys(self, on: bool) -> None:
-        if self._layer is not None:
-            self._layer.takes_number = while_alive(self.takeNumber) if on else None
-
-    def takeNumber(self, number: int) -> bool:
-        """Give the chosen object the class of a number key; False without classes."""
+    def takeNumber(self, number: int) -> None:
+        """Give the chosen object the class of a number key."""
         names = self.names
-        if not names:
-            return False
         if number > min(len(names), KEYS):
-            self.reported.emit(f"No class has key {number}.")
+            self._refuse(f"No class has key {number}.")
         else:
             self.classify(names[number - 1])
-        return True
+
+    def _refuse(self, reason: str) -> None:
+        # Keys work while the dock is behind another one.
+        (self.reported.emit if self.isVisible() else show_warning)(reason)
 
     @property
     def names(self) -> list[str]:
@@ -152,7 +139,7 @@ class ObjectClassRow(QWidget):
                 raise ValueError(NO_OBJECT)
             begin_classes(self._annotations, layer).classify(label, name)
         except ValueError as error:
-            self.reported.emit(str(error))
+            self._refuse(str(error))
             self._show_class()
         else:
             self._report_class(label, name)
