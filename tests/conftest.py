@@ -75,17 +75,35 @@ def quick_windows() -> Iterator[None]:
     each change of them.
     """
     import napari._qt.qt_main_window  # noqa: F401
+    from napari._qt.qt_viewer import QtViewer
     from napari._qt.widgets.qt_welcome import QtWelcomeWidget
     from napari.settings import NapariSettings
     from npe2 import PluginManifest
+    from vispy.gloo.program import Program
 
     import napari_ngff.widgets  # noqa: F401
 
     discover = PluginManifest.discover
+    parse = Program._parse_variables_from_code
+    variables: dict[tuple[str, ...], dict] = {}
 
     @functools.cache
     def discover_once(paths: tuple[str, ...]) -> list:
         return list(discover(paths=paths))
+
+    def parse_shader_once(program: Program, update_variables: bool = True) -> None:
+        code = tuple(shader.code for shader in program._shaders)
+        if code not in variables:
+            parse(program, update_variables)
+            variables[code] = dict(program._code_variables)
+            return
+        program._code_variables = dict(variables[code])
+        if update_variables:
+            program._process_pending_variables()
+
+    def collect_after_window(generation: int = 2) -> int:
+        """Collect all where a window is still there, and not for each 50th test."""
+        return gc.collect(generation if QtViewer._instances else 1)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
@@ -97,6 +115,9 @@ def quick_windows() -> Iterator[None]:
         # For drivers of Windows; `make_napari_viewer` collects when a window closes.
         no_collection = SimpleNamespace(collect=lambda: None)
         patch.setattr("napari._vispy.canvas.gc", no_collection)
+        less_collection = SimpleNamespace(collect=collect_after_window)
+        patch.setattr("napari.utils._testsupport.gc", less_collection)
+        patch.setattr(Program, "_parse_variables_from_code", parse_shader_once)
         # Of a screen that is not shown, after each of 180 keys that a window binds.
         patch.setattr(QtWelcomeWidget, "refresh", lambda screen, event=None: None)
         gc.collect()
