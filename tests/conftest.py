@@ -22,11 +22,11 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from types import TracebackType
+    from collections.abc import Callable, Iterator
+    from types import CodeType, TracebackType
 
 # A tenth of the time would be spent on looking for garbage, most of it in modules.
-gc.set_threshold(10_000, 20, 100)
+gc.set_threshold(50_000, 20, 100)
 
 # Before anything imports napari, which reads its settings once.
 _home = Path(tempfile.mkdtemp(prefix="napari-ngff-tests-"))
@@ -64,6 +64,33 @@ def pytest_runtest_setup() -> None:
     module = sys.modules.get("napari_ngff.viewer.services.window")
     if module is not None:
         module.Window.current = module.Window()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def quick_connections() -> Iterator[None]:
+    """Look up once whether a function takes an event, not at each connection to it.
+
+    napari makes a hundred connections for a layer, most of them to the same methods.
+    """
+    from napari.utils.events import EventEmitter
+
+    check = EventEmitter._check_signature
+    known: dict[tuple[CodeType, bool], bool] = {}
+
+    def check_once(function: Callable) -> bool:
+        plain = getattr(function, "__func__", function)
+        code = getattr(plain, "__code__", None)
+        # What wraps different functions has one code for all of them.
+        if code is None or hasattr(plain, "__wrapped__"):
+            return check(function)
+        key = code, plain is function
+        if key not in known:
+            known[key] = check(function)
+        return known[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(EventEmitter, "_check_signature", staticmethod(check_once))
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -120,10 +147,7 @@ def quick_windows() -> Iterator[None]:
         patch.setattr(Program, "_parse_variables_from_code", parse_shader_once)
         # Of a screen that is not shown, after each of 180 keys that a window binds.
         patch.setattr(QtWelcomeWidget, "refresh", lambda screen, event=None: None)
-        gc.collect()
-        gc.freeze()  # modules: nothing that a test makes
         yield
-        gc.unfreeze()
 
 
 @pytest.fixture
@@ -255,6 +279,12 @@ def pytest_collection_modifyitems(
     for path in seconds:
         seconds[path] += rough.get(path.relative_to(config.rootpath).as_posix(), 0)
     items.sort(key=lambda item: -seconds[item.path])
+
+
+def pytest_collection_finish() -> None:
+    """Look for garbage in what tests make, and not in modules and tests themselves."""
+    gc.collect()
+    gc.freeze()
 
 
 def _draw_fewer_examples(items: list[pytest.Item]) -> None:
