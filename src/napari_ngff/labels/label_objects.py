@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import ndimage
 
-from napari_ngff.labels.runs import mask_runs, sort_runs
+from napari_ngff.labels.runs import mask_runs, runs_mask, sort_runs
+from napari_ngff.labels.shapes import Mask
 from napari_ngff.store.arrays.boxes import box_shape, whole_box
 
 if TYPE_CHECKING:
@@ -122,8 +123,6 @@ class _FloodRegions:
 
     def label_regions(self, chunk: Chunk) -> Any:
         """Give each region of a chunk a number, from 1."""
-        from scipy import ndimage  # slow, and only this tool needs it
-
         if chunk not in self.regions:
             box = self.chunk_box(chunk)
             self.voxels_left -= int(np.prod(box_shape(box)))
@@ -244,7 +243,8 @@ def split_object(
     from skimage.segmentation import watershed
 
     runs = find_object(level, seeds[0], axes)
-    mask, origin = _fill_mask(runs)
+    box = Mask(runs).bbox
+    mask, origin = runs_mask(runs, box), [start for start, _ in box]
     # The number of the seed at its voxel, 0 elsewhere, as `watershed` takes it.
     markers = np.zeros(mask.shape, np.int32)
     places: list[tuple[int, ...]] = []
@@ -289,15 +289,3 @@ def _mark_ascent(depth: Any, markers: Any, number: int) -> bool:
         if markers[top_index] not in (0, number):
             return False
         markers[top_index] = number
-
-
-def _fill_mask(runs: Indices) -> tuple[Any, list[int]]:
-    """Set the voxels of runs in a mask just large enough; return it and its origin."""
-    low, high = runs.min(axis=0), runs.max(axis=0)
-    origin = [int(i) for i in low[:-1]]
-    shape = [int(b - a) + 1 for a, b in zip(low[:-2], high[:-2], strict=True)]
-    mask = np.zeros((*shape, int(high[-1] - low[-2])), bool)
-    for run in runs.tolist():
-        row = tuple(i - o for i, o in zip(run[:-2], origin[:-1], strict=True))
-        mask[(*row, slice(run[-2] - origin[-1], run[-1] - origin[-1]))] = True
-    return mask, origin

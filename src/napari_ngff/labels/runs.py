@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from napari_ngff.labels.level_grid import LevelGrid
+from napari_ngff.store.arrays.boxes import box_shape, whole_box
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from napari_ngff.labels.level_grid import Indices, LevelGrid
+    from napari_ngff.labels.level_grid import Indices
     from napari_ngff.store.arrays.boxes import Box
 
 
@@ -42,6 +45,14 @@ def point_runs(points: Indices) -> Indices:
     first = np.concatenate([[True], ~follows])
     last = np.concatenate([~follows, [True]])
     return np.concatenate([points[first], points[last][:, -1:] + 1], axis=1)
+
+
+def runs_mask(runs: Indices, box: Box) -> Any:
+    """Return the mask of runs in a box of level 0."""
+    shape, starts = box_shape(box), [start for start, _ in box]
+    inner = runs - np.array([*starts, starts[-1]])
+    cover = cover_runs(inner, LevelGrid(shape, shape), whole_box(shape), True)
+    return np.broadcast_to(cover, shape)
 
 
 def sort_runs(parts: Sequence[Indices]) -> Indices:
