@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
+from scipy.ndimage import distance_transform_edt as edt
 
 
 class Memory:
@@ -42,6 +45,18 @@ def holders(full, size):
 def samples(full, size):
     """Voxel of level 0 in the middle of each voxel of a level."""
     return np.floor((np.arange(size) + 0.5) * full / size + 1e-9).astype(int)
+
+
+def between_sections(stack, weights):
+    """Fill the sections between those of a stack, by distances in whole sections."""
+    filled = stack.copy()
+    for first, last in pairwise(np.flatnonzero(stack.any(axis=(1, 2)))):
+        near, far = (
+            edt(stack[i], weights) - edt(~stack[i], weights) for i in (first, last)
+        )
+        for index in range(first + 1, last):
+            filled[index] = (last - index) * near + (index - first) * far > 0
+    return filled
 
 
 def pyramid(pixels, shapes, chunks=None):

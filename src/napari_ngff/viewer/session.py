@@ -59,6 +59,7 @@ from napari_ngff.viewer.layers.user_alignment import (
 from napari_ngff.viewer.layers.volume_layers import bring_back
 from napari_ngff.viewer.painting.layer_classes import bind_class_keys
 from napari_ngff.viewer.painting.painted_layers import as_layer
+from napari_ngff.viewer.painting.section_edits import edit_sections, show_section
 from napari_ngff.viewer.plans.layer_plan import (
     KEY,
     LayerOrigin,
@@ -77,6 +78,7 @@ from napari_ngff.viewer.private.napari_window import (
     select_on_insert,
 )
 from napari_ngff.viewer.services import settings
+from napari_ngff.viewer.services.latest_task import LatestTask
 from napari_ngff.viewer.services.notices import last_part, shorten_name
 from napari_ngff.viewer.services.settings import PLUGIN
 from napari_ngff.viewer.services.unexpected import Signal
@@ -138,6 +140,9 @@ class Session:
         self._is_hinted = False
         self.annotations = Annotations(viewer, KINDS)
         self.recovery = EditRecovery(self.annotations)
+        self._copying = LatestTask()
+        viewer.bind_key("Shift-Right", lambda _: self.copy_object(1), overwrite=True)
+        viewer.bind_key("Shift-Left", lambda _: self.copy_object(-1), overwrite=True)
         self.annotations.title_of = self._title_of
         self.annotations.removed.connect(self.recovery.notice_removed)
         for layer in viewer.layers:
@@ -282,6 +287,14 @@ class Session:
         self.browsing.emit(self.browser)
         Window.current.show_browser(viewer)
         return self.browser
+
+    def copy_object(self, step: int) -> None:
+        """Copy the selected object some sections further, and go there."""
+        self._copying.start(
+            lambda turn: edit_sections(self._viewer, turn.report_progress, step),
+            lambda edits: show_section(self._viewer, edits),
+            lambda why: Window.current.show_messages((why,), "Nothing was copied."),
+        )
 
     def take_number_keys(self) -> None:
         """Let number keys choose classes in all layers, while they are annotated."""

@@ -89,7 +89,7 @@ def show_region(viewer: ViewerModel, layer: OMEZarrLabels, region: Box) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ObjectEdits:
-    """Prepared edits that join, cut or delete objects.
+    """Prepared edits that join, cut, delete or fill objects.
 
     Attributes
     ----------
@@ -98,12 +98,15 @@ class ObjectEdits:
     labels
         For `cut_object` the label at each seed; for the others the label that the
         object had.
+    version
+        Of the canvas, if edits made since then would be painted over.
     """
 
     layer: OMEZarrLabels
     canvas: Canvas
     edits: tuple[Edit, ...]
     labels: tuple[int, ...]
+    version: int | None = None
 
     def apply_edits(self) -> tuple[int, ...]:
         """Apply the edits, in the main thread, as one step of undo; return `labels`.
@@ -114,6 +117,8 @@ class ObjectEdits:
             Where the layer shows another field by now, or cannot be edited; nothing is
             changed then.
         """
+        if self.version not in (None, self.canvas.version):
+            raise ValueError(f"{self.layer.name} was changed meanwhile. Begin again.")
         self.layer.apply_edits(self.edits, self.canvas)
         return self.labels
 
@@ -139,7 +144,7 @@ def join_objects(
     old = _label_in(canvas, voxel)
     if old in (0, label):
         raise ValueError("Click an object with another label.")
-    _check_changeable(layer, old)
+    check_changeable(layer, old)
     axes = tuple(painted_axes(layer))
     runs = find_object(canvas.levels[0], voxel, axes)
     edit = _make_edit(runs, axes, voxel, label, old)
@@ -170,7 +175,7 @@ def delete_object(
     old = _label_in(canvas, voxel) if label is None else label
     if old == 0:
         raise ValueError("Click or choose an object: 0 is the background.")
-    _check_changeable(layer, old)
+    check_changeable(layer, old)
     axes, level = _space_axes(layer), canvas.levels[0]
     planes = {a: int(i) for a, i in enumerate(voxel) if a not in axes}
     if not all(0 <= i < level.shape[a] for a, i in planes.items()):
@@ -203,7 +208,7 @@ def cut_object(
     old = _label_in(canvas, seeds[0])
     if old == 0 or len(seeds) < 2:
         raise ValueError("Click two places of one object.")
-    _check_changeable(layer, old)
+    check_changeable(layer, old)
     axes = tuple(painted_axes(layer))
     # Distances are in the unit of the axes: "narrowest" must not depend on the shape of
     # voxels.
@@ -225,7 +230,8 @@ def find_new_id(layer: CanvasLabels, canvas: Canvas) -> int:
     return canvas.used.find_next((canvas.highest, *classes))
 
 
-def _check_changeable(layer: OMEZarrLabels, label: int) -> None:
+def check_changeable(layer: OMEZarrLabels, label: int) -> None:
+    """Raise ValueError where a label is locked or hidden."""
     if label in layer.spared:
         raise ValueError(f"Label {label} is locked. Unlock it first.")
     if (

@@ -329,13 +329,13 @@ class OMEZarrLabels(CanvasLabels):
         # thin stroke of background would hide whole blocks of labels.
         touch = label != self.colormap.background_value or source is not None
         if source is None:
-            source = self._only_source(label)
+            source = self.only_source(label)
         planes = tuple(fixed.items())
         self._add_edit(
             Edit(shape, axes, planes, int(label), source, touch, self.spared)
         )
 
-    def _only_source(self, label: int) -> int | None:
+    def only_source(self, label: int) -> int | None:
         """Return the only label that may be drawn over; None for any."""
         if self.preserve_labels:
             return int(self._get_preserve_labels_source_label(label))
@@ -478,7 +478,7 @@ class OMEZarrLabels(CanvasLabels):
         if old == new_label:
             return
         # Locked labels, and others than the one that may be drawn over, are not filled.
-        if old in self.spared or self._only_source(new_label) not in (None, old):
+        if old in self.spared or self.only_source(new_label) not in (None, old):
             return
         if self.contiguous:
             runs = flood_region(self.canvas.levels[0], voxel, axes)

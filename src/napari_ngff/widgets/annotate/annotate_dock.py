@@ -34,6 +34,7 @@ from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.session import begin_annotation, session_of
 from napari_ngff.widgets.annotate.class_page import ClassPage
 from napari_ngff.widgets.annotate.object_page import ObjectPage
+from napari_ngff.widgets.annotate.section_row import SectionRow
 from napari_ngff.widgets.browser.host import show_browser
 from napari_ngff.widgets.canvas_keys import leave_space_key
 from napari_ngff.widgets.connections import Connections, connect_while_alive
@@ -236,6 +237,7 @@ class AnnotateDock(QWidget):
         self.pages = QStackedWidget(self)
         self.kind = QPushButton(self)
         self.kind.setToolTip("Another meaning of the labels. No pixel changes.")
+        self.sections = SectionRow(napari_viewer, self)
         self.round = RoundBar(napari_viewer, self)
         self.status = QLabel(self)
         self._build_layout()
@@ -281,6 +283,7 @@ class AnnotateDock(QWidget):
         layout.addLayout(row)
         layout.addWidget(self.path)
         layout.addWidget(self.pages, 1)
+        layout.addWidget(self.sections)
         layout.addWidget(self.round)
         layout.addWidget(self.status)
 
@@ -288,7 +291,7 @@ class AnnotateDock(QWidget):
         # No lambdas: Qt would keep what they hold, and so this dock, for ever.
         self.make.clicked.connect(self._on_make)
         self.kind.clicked.connect(self._on_kind)
-        for page in (self.classes, self.objects, self.round):
+        for page in (self.classes, self.objects, self.sections, self.round):
             page.reported.connect(self.showReport)
         self.status.linkActivated.connect(self.classes.followLink)
         layers = self._viewer.layers
@@ -314,6 +317,7 @@ class AnnotateDock(QWidget):
             self._following.connect(classes_of_layer(layer).changed, self._follow_kind)
         self.showReport("")
         self._show_page()
+        self.sections.endFilling()
         self._show_place()
 
     def _find_kind(self) -> LabelKind | None:
