@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from napari_ngff.labels.class_colors import PALETTE
 from napari_ngff.labels.object_classes import ClassChanges, ObjectClasses, parse_list
@@ -76,3 +78,40 @@ def test_a_class_without_a_colour_gets_one(color):
 def test_classes_that_only_objects_have_are_listed():
     made = ObjectClasses(class_of={3: "b", 4: "a", 5: "b"})
     assert made.with_all_named().names == ["b", "a"]
+
+
+NAMES = st.sampled_from("abc")
+STEPS = st.lists(
+    st.tuples(st.integers(1, 3), NAMES | st.just("")) | st.tuples(NAMES, NAMES),
+    max_size=8,
+)
+
+
+@given(known=st.dictionaries(st.integers(1, 3), NAMES), steps=STEPS)
+def test_what_is_renamed_is_in_the_file_under_its_new_name_alone(known, steps):
+    """Whatever was renamed and classified, and back, before the save."""
+    stored = classes_of("a", "b", "c").with_objects(known)
+    here, objects, older = stored, {}, {}
+    for what, name in steps:
+        if isinstance(what, int):
+            here = here.with_object(what, name)
+            objects[what] = name
+        elif what in here.names and name not in here.names:
+            changed = [label for label, x in here.class_of.items() if x == what]
+            here = here.with_name(what, name)
+            objects |= dict.fromkeys(changed, name)
+            older[what] = None
+    text = ClassChanges("a", here.classes, objects, tuple(older)).dump_text()
+    merged = ClassChanges.parse_text(text).merge_into(stored)
+    assert merged.classes == here.classes
+    assert dict(merged.class_of) == dict(here.class_of)
+    # What another window gave the older name keeps it.
+    for name in older:
+        other = stored.with_object(9, name)
+        assert ClassChanges.parse_text(text).merge_into(other).class_of[9] == name
+
+
+@pytest.mark.parametrize("name", ["", "long", "round"])
+def test_a_class_is_not_renamed_to_what_another_one_is_called(name):
+    with pytest.raises(ValueError, match=r"name|already"):
+        classes_of("round", "long").with_name("round", name)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import zarr
@@ -10,8 +12,9 @@ from napari.utils.notifications import notification_manager
 
 from choices import set_preference
 from napari_ngff.labels.field_states import FieldStates
-from napari_ngff.labels.label_classes import classes_of
-from napari_ngff.labels.label_metadata import read_label_info
+from napari_ngff.labels.label_classes import LabelClass, classes_of, with_classes
+from napari_ngff.labels.label_metadata import read_label_info, write_label_info
+from napari_ngff.metadata.model import LabelKind
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.viewer.browsing.annotation import labels_in_hand
 from napari_ngff.viewer.browsing.field_labels import label_name
@@ -543,3 +546,46 @@ def test_a_tool_in_hand_on_other_labels_stays_there_from_field_to_field(tmp_path
     browser.show_field("A/3")
     assert viewer.layers.selection.active.name == "mine"
     annotation.close()
+
+
+def write_kind(root, field, kind, classes=()):
+    node = open_node(root / field / "labels" / "cells")
+    info = with_classes(replace(read_label_info(node), kind=kind), classes)
+    write_label_info(node, info)
+
+
+@pytest.mark.parametrize("rounds", [True, False])
+def test_no_stroke_of_a_class_lands_in_an_object(viewer, tmp_path, rounds):
+    """Where a field has objects under the name that are classes in the one before."""
+    root = write_plate(
+        tmp_path / "p",
+        grid=(1, 2),
+        fields=1,
+        shape=(1, 32, 32),
+        labelled=lambda well: ("cells",),
+    )
+    classes = (LabelClass(1, "a", (255, 0, 0, 255)), LabelClass(2, "b", (0, 0, 9, 255)))
+    write_kind(root, "A/1/0", LabelKind.CLASSES, classes)
+    write_kind(root, "A/2/0", LabelKind.OBJECTS)
+    browser = session_of(viewer).browse(open_node(root))
+    browser.show_field("A/1")
+    layer = viewer.layers.selection.active = viewer.layers["cells"]
+    found = begin_annotation(viewer, "cells") if rounds else None
+    layer.mode, layer.selected_label = "paint", 2
+    layer.paint((10, 10), 2)
+    browser.show_field("A/2")
+    layer = viewer.layers["cells"]
+    held = classes_of_layer(layer)
+    assert (held.kind, held.items) == ("objects", ())
+    objects = set(np.unique(np.asarray(layer.data[0])).tolist())
+    assert layer.mode == "pan_zoom"
+    assert layer.selected_label not in objects
+    assert "not in the one before" in notification_manager.records[-1].message
+    layer.mode = "paint"
+    browser.show_field("A/1")
+    held = classes_of_layer(viewer.layers["cells"])
+    assert [item.name for item in held.items] == ["a", "b"]
+    assert viewer.layers["cells"].mode == "pan_zoom"
+    assert found is None or held.selected == classes[0]
+    stored = read_label_info(open_node(root / "A/2/0/labels/cells"))
+    assert (stored.kind, classes_of(stored)) == ("objects", ())

@@ -73,6 +73,22 @@ class ObjectClasses:
         chosen = color or free_color((item.color for item in self.classes), usual)
         return replace(self, classes=(*self.classes, ObjectClass(name, chosen)))
 
+    def with_name(self, name: str, new_name: str) -> Self:
+        """Give a class another name, in the list and for its objects.
+
+        Raises
+        ------
+        ValueError
+            Where the new name is empty or another class has it.
+        """
+        self.with_class(new_name)  # raises
+        classes = (
+            replace(item, name=new_name) if item.name == name else item
+            for item in self.classes
+        )
+        renamed = {label: new_name for label, x in self.class_of.items() if x == name}
+        return replace(self, classes=tuple(classes)).with_objects(renamed)
+
     def with_object(self, label: int, name: str) -> Self:
         """Give an object a class; "" for none."""
         return self.with_objects({label: name})
@@ -111,15 +127,21 @@ class ClassChanges:
         All classes in their order.
     objects
         Label of an object -> its class, "" for none: those whose class was changed.
+    older
+        Names that classes had: a class of a file that has one of them, and no object,
+        is gone.
     """
 
     labels: str
     classes: tuple[ObjectClass, ...]
     objects: Mapping[int, str]
+    older: tuple[str, ...] = ()
 
     def merge_into(self, stored: ObjectClasses) -> ObjectClasses:
         """Make the changes in what a file has; its other objects keep their class."""
-        return stored.put_first(self.classes).with_objects(self.objects)
+        kept = (item for item in stored.classes if item.name not in self.older)
+        merged = replace(stored, classes=tuple(kept)).put_first(self.classes)
+        return merged.with_objects(self.objects).with_all_named()
 
     def dump_text(self) -> str:
         """Write it as JSON."""
@@ -127,6 +149,7 @@ class ClassChanges:
             "labels": self.labels,
             "classes": dump_list(self.classes),
             "objects": {str(label): name for label, name in self.objects.items()},
+            "older": self.older,
         }
         return json.dumps(content)
 
@@ -142,7 +165,9 @@ class ClassChanges:
         content = parse_json(text)
         try:
             rows = {int(label): str(x) for label, x in content["objects"].items()}
-            return cls(str(content["labels"]), parse_list(content["classes"]), rows)
+            older = tuple(map(str, content.get("older", ())))
+            classes = parse_list(content["classes"])
+            return cls(str(content["labels"]), classes, rows, older)
         except (AttributeError, KeyError, TypeError) as error:
             raise ValueError("it has no classes of objects.") from error
 

@@ -125,6 +125,29 @@ def test_classes_of_a_process_that_was_killed_are_restored(path, monkeypatch, us
     assert stored(path) == {made.labels: {3: "round", 5: "long"}}
 
 
+def test_a_renamed_class_is_saved_restored_and_undone_by_its_new_name(
+    path, monkeypatch, user
+):
+    viewer = opened(path, monkeypatch)
+    made = classify(viewer, 3, "round")
+    classify(viewer, 5, "long")
+    made.save()
+    made.rename_class("round", "ball")
+    made.classify(3, "long")
+    assert made.undo() == (3, "ball")
+    assert made.may_keep()
+    made._journal.close()
+    user.answer = RESTORE
+    viewer = opened(path, monkeypatch)
+    (restored,) = owner_of(viewer).list_savable()
+    assert restored.classes.names == ["ball", "long"]
+    restored.save()
+    assert stored(path) == {made.labels: {3: "ball", 5: "long"}}
+    again = opened(path, monkeypatch)
+    found = find_classes(owner_of(again), labels_in(again))
+    assert [x.name for x in found.classes.classes] == ["ball", "long"]
+
+
 def test_windows_that_classify_the_same_labels_keep_the_work_of_both(
     path, monkeypatch, user
 ):

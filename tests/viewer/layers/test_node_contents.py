@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from napari_ngff.metadata.model import LabelInfo, LabelKind
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.viewer.layers.node_contents import open_contents
 from napari_ngff.viewer.samples import write_plate
@@ -20,7 +21,8 @@ def test_colours_and_properties_of_one_field_are_not_given_to_others(
     where = write_plate(tmp_path / "x.zarr", grid=(1, 2), shape=(64, 64), fields=1)
     (plate,) = open_contents(open_node(where)).groups
     assert [label.name for label in plate.labels] == ["nuclei", "cells"]
-    assert [label.label for label in plate.labels] == [None, None]
+    objects = LabelInfo(kind=LabelKind.OBJECTS)
+    assert [label.label for label in plate.labels] == [objects, objects]
     (well,) = open_contents(open_node(where / "A" / "2")).groups
     own = open_node(where / "A/2/0/labels/nuclei").metadata.image
     assert own is not None

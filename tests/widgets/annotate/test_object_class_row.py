@@ -46,7 +46,7 @@ def row(viewer, path):
 def name_classes(row, monkeypatch, *names):
     for name in names:
         answer = name, True
-        monkeypatch.setattr(QInputDialog, "getText", lambda *_, a=answer: a)
+        monkeypatch.setattr(QInputDialog, "getText", lambda *_, a=answer, **k: a)
         QTest.mouseClick(row.make, LEFT)
 
 
@@ -231,6 +231,21 @@ def test_what_is_undone_is_named(viewer, row, monkeypatch):
     QTest.mouseClick(row.back, LEFT)
     assert reports == ["Object 3 is round.", "Object 3 is without a class."]
     assert not row.back.isEnabled()
+
+
+def test_a_class_is_renamed(viewer, path, row, monkeypatch):
+    assert not row.rename.isEnabled()
+    name_classes(row, monkeypatch, "round", "long")
+    viewer.layers["nuclei"].selected_label = 3
+    row.classify("round")
+    for answer, after in (("long", "round"), (" ball ", "ball")):
+        monkeypatch.setattr(
+            QInputDialog, "getText", lambda *_, a=answer, **k: (a, True)
+        )
+        QTest.mouseClick(row.rename, LEFT)
+        assert row.choice.currentText() == f"1  {after}"
+    assert row.names == ["ball", "long"]
+    assert classes_in(viewer) == {3: "ball"}
 
 
 def test_a_long_name_does_not_widen_the_dock(viewer, row, monkeypatch):

@@ -80,6 +80,8 @@ class ObjectClassAnnotation(FileAnnotation):
         # Label of an object -> number of its last change.
         self._changed: dict[int, int] = {}
         self._undo: list[tuple[int, str]] = []
+        # Name that a class had -> number of that change.
+        self._older: dict[str, int] = {}
         # What the image has since the last save.
         self._written: ObjectClasses | None = None
         self.done.connect(self._show_written)
@@ -105,6 +107,22 @@ class ObjectClassAnnotation(FileAnnotation):
             Where the name is empty or there is such a class.
         """
         self.classes = self.classes.with_class(name)
+        self._note_classes()
+
+    def rename_class(self, name: str, new_name: str) -> None:
+        """Give a class another name, for all its objects.
+
+        Raises
+        ------
+        ValueError
+            Where the new name is empty or another class has it.
+        """
+        before, number = self.classes, self._changes + 1
+        self.classes = before.with_name(name, new_name)
+        renamed = [label for label, x in before.class_of.items() if x == name]
+        self._changed |= dict.fromkeys(renamed, number)
+        self._older[name] = number
+        self._undo = [(n, new_name if x == name else x) for n, x in self._undo]
         self._note_classes()
 
     def classify(self, label: int, name: str) -> None:
@@ -156,12 +174,17 @@ class ObjectClassAnnotation(FileAnnotation):
         objects = self._list_changed()
         if not self._path.startswith(self._top):
             objects |= self.classes.class_of  # no table has any of them
-        return ClassChanges(self.labels, self.classes.classes, objects).dump_text
+        return self._describe(objects).dump_text
+
+    def _describe(self, objects: dict[int, str]) -> ClassChanges:
+        """Describe the changes that no file has, with the classes of objects."""
+        saved = self._saved_changes
+        older = (name for name, number in self._older.items() if number > saved)
+        return ClassChanges(self.labels, self.classes.classes, objects, tuple(older))
 
     def _take_stored(self, stored: ObjectClasses) -> None:
         """Show what a file has, but for what was changed since."""
-        own = ClassChanges(self.labels, self.classes.classes, self._list_changed())
-        self.classes = own.merge_into(stored).with_all_named()
+        self.classes = self._describe(self._list_changed()).merge_into(stored)
         self.owner.note_change()
 
     def _show_written(self) -> None:
@@ -203,6 +226,7 @@ class ObjectClassAnnotation(FileAnnotation):
         stored = content.merge_into(ObjectClasses())
         made.classes = stored.put_first(made.classes.classes).with_all_named()
         made._changed = dict.fromkeys(content.objects, 1)
+        made._older = dict.fromkeys(content.older, 1)
         owner.add(made)
         return made
 
@@ -217,7 +241,7 @@ class ObjectClassAnnotation(FileAnnotation):
         stored = next((x.classes for x in shown if x.name == name), None)
         super().restore(owner, image, kept, content)
         made = next(x for x in cls.of_image(owner, node) if x.name == name)
-        made.classes = content.merge_into(stored or ObjectClasses()).with_all_named()
+        made.classes = content.merge_into(stored or ObjectClasses())
 
     @classmethod
     @override

@@ -150,8 +150,7 @@ def write_classes(node: Node, changes: ClassChanges) -> ObjectClassTable:
         table = ObjectClassTable(name, changes.labels, ObjectClasses(), None)
         with suppress(NodeNotFoundError):
             table = replace(read_class_table(node, name), labels=changes.labels)
-        classes = changes.merge_into(table.classes).with_all_named()
-        merged = replace(table, classes=classes)
+        merged = replace(table, classes=changes.merge_into(table.classes))
         try:
             return replace(merged, revision=_write_table(node, merged))
         except ConflictError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from copy import copy
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -20,12 +21,13 @@ from napari_ngff.viewer.browsing.layer_swap import (
     put_away_tools,
     select_same_class,
     swap_layer,
+    tell_other_classes,
 )
 from napari_ngff.viewer.browsing.shown_fields import renumber_slots
 from napari_ngff.viewer.layers.image_layers import MOST_CHANNELS
 from napari_ngff.viewer.layers.label_owners import are_of_others
 from napari_ngff.viewer.painting.brush import PAINTING
-from napari_ngff.viewer.painting.layer_classes import KEYS, classes_of_layer
+from napari_ngff.viewer.painting.layer_classes import classes_of_layer
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.painting.painted_layers import as_layer
 from napari_ngff.viewer.plans.layer_plan import (
@@ -45,7 +47,6 @@ if TYPE_CHECKING:
     from napari.components import ViewerModel
     from napari.layers import Layer
 
-    from napari_ngff.labels.label_classes import LabelClass
     from napari_ngff.labels.used_labels import StoredLabels
     from napari_ngff.plate.well_cells import WellCells
     from napari_ngff.viewer.browsing.field_labels import LabelsInUse
@@ -56,20 +57,12 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.plans.layer_plan import LayerData, LayerPlan
 
 
-OTHER_CLASSES = (
-    "Other classes in this field.\nLabel {} is '{}' here and '{}' in the field before."
-    " Each field keeps its classes."
-)
-
-OTHER_KEYS = (
-    "Other keys in this field.\nKey {} is '{}' here and '{}' in the field before."
-    " Each field keeps the order of its classes."
-)
-
 OF_OTHERS = (
     "Not selected: '{}'.\nAnother program made the labels of this name in this field."
     " To change them, select their layer and choose a tool."
 )
+
+OTHER_KIND = "The tool is put away.\n'{}' are {} in this field, not in the one before."
 
 
 class LayerSlots:
@@ -502,35 +495,19 @@ class LayerSlots:
         field_classes = classes.items
         if labels.classes:
             classes.keep_classes(labels.classes, unsaved=labels.has_unsaved_classes)
+        if classes.kind is not labels.choices.kind:
+            # The label in hand means something else here: no stroke may have it.
+            away = {"mode": "pan_zoom", "selected_label": layer.next_label()}
+            look = {**labels.look, **away, "only_over": None}
+            labels = replace(labels, classes=(), look=look)
+            self._report_once(OTHER_KIND.format(layer.name, classes.kind))
         layer.visible = labels.look.get("visible", True)
         if labels.is_active and was_active:
             viewer.layers.selection.active = layer
         apply_look(layer, labels.look)
         select_same_class(classes, labels)
-        if not self._report_other_classes(field_classes, labels.classes):
-            self._report_other_keys(classes.items, labels.classes)
-
-    def _report_other_classes(
-        self, field_classes: Sequence[LabelClass], in_use: Sequence[LabelClass]
-    ) -> bool:
-        """Show, once, that a label means another class than in the field before."""
-        before = {label_class.value: label_class.name for label_class in in_use}
-        for label_class in field_classes:
-            name = before.get(label_class.value, label_class.name)
-            text = OTHER_CLASSES.format(label_class.value, label_class.name, name)
-            if name != label_class.name and self._report_once(text):
-                return True
-        return False
-
-    def _report_other_keys(
-        self, classes: Sequence[LabelClass], in_use: Sequence[LabelClass]
-    ) -> None:
-        """Show, once, that a number key means another class than before."""
-        pairs = zip(classes[:KEYS], in_use[:KEYS], strict=False)
-        for number, (label_class, earlier) in enumerate(pairs, 1):
-            text = OTHER_KEYS.format(number, label_class.name, earlier.name)
-            if label_class.name != earlier.name and self._report_once(text):
-                return
+        texts = tell_other_classes(field_classes, classes.items, labels.classes)
+        any(self._report_once(text) for text in texts)
 
     def _report_once(self, text: str) -> bool:
         """Show a warning that was not shown before; return whether it was not."""

@@ -8,6 +8,7 @@ import numpy as np
 
 from napari_ngff.store.arrays.lazy_array import ArrayWindow, BlankArray, LazyArray
 from napari_ngff.viewer.painting.brush import PAINTING
+from napari_ngff.viewer.painting.layer_classes import KEYS
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.painting.painted_layers import exchange_labels
 from napari_ngff.viewer.plans.layer_plan import (
@@ -25,14 +26,25 @@ from napari_ngff.viewer.private.napari_layers import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from napari.layers import Layer
 
+    from napari_ngff.labels.label_classes import LabelClass
     from napari_ngff.viewer.browsing.field_labels import LabelsInUse
     from napari_ngff.viewer.browsing.shown_fields import Slot
     from napari_ngff.viewer.painting.layer_classes import LayerClasses
     from napari_ngff.viewer.plans.layer_plan import LayerData
+
+OTHER_CLASSES = (
+    "Other classes in this field.\nLabel {} is '{}' here and '{}' in the field before."
+    " Each field keeps its classes."
+)
+
+OTHER_KEYS = (
+    "Other keys in this field.\nKey {} is '{}' here and '{}' in the field before."
+    " Each field keeps the order of its classes."
+)
 
 LOOK = (
     "name",
@@ -205,6 +217,33 @@ def _find_same_class(
     return [
         label_class.value for label_class in classes.items if label_class.name in names
     ]
+
+
+def tell_other_classes(
+    field_classes: Sequence[LabelClass],
+    classes: Sequence[LabelClass],
+    in_use: Sequence[LabelClass],
+) -> Iterator[str]:
+    """Tell what means another class than in the field before: labels, number keys.
+
+    Parameters
+    ----------
+    field_classes
+        Those that the field has of its own.
+    classes
+        Those that it has with the classes in use.
+    in_use
+        Those of the field before.
+    """
+    before = {item.value: item.name for item in in_use}
+    for item in field_classes:
+        name = before.get(item.value, item.name)
+        if name != item.name:
+            yield OTHER_CLASSES.format(item.value, item.name, name)
+    pairs = zip(classes[:KEYS], in_use[:KEYS], strict=False)
+    for number, (item, earlier) in enumerate(pairs, 1):
+        if item.name != earlier.name:
+            yield OTHER_KEYS.format(number, item.name, earlier.name)
 
 
 def is_overview(metadata: Mapping[str, Any]) -> bool:

@@ -35,6 +35,8 @@ from napari_ngff.widgets.connections import (
 from napari_ngff.widgets.narrow_controls import choice_box, enable_if, wrapping_row
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from napari.components import ViewerModel
 
     from napari_ngff.viewer.annotations.object_class_annotation import (
@@ -66,6 +68,8 @@ class ObjectClassRow(QWidget):
         self.choice = choice_box(self, "Class of the object", HINT)
         self.make = QPushButton("New class…", self)
         self.make.setToolTip("A further class that objects may have.")
+        self.rename = QPushButton("Rename class…", self)
+        self.rename.setToolTip("Another name for the class that is shown above.")
         self.back = QPushButton("Undo class", self)
         self.back.setToolTip("Takes the last class back that an object got.")
         self.colored = QCheckBox("Colour by class", self)
@@ -77,9 +81,10 @@ class ObjectClassRow(QWidget):
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addLayout(row)
-        layout.addLayout(wrapping_row(self.make, self.back, self.colored))
+        layout.addLayout(wrapping_row(self.make, self.rename, self.back, self.colored))
         self.choice.activated.connect(self._on_choice)
         self.make.clicked.connect(self.addClass)
+        self.rename.clicked.connect(self.renameClass)
         self.back.clicked.connect(self.undo)
         self.colored.toggled.connect(self._on_colored)
         connect_while_alive(self._annotations.changed, self, self.refresh)
@@ -153,14 +158,25 @@ class ObjectClassRow(QWidget):
 
     def addClass(self) -> None:
         """Ask for the name of a further class."""
+        self._ask_name("New class", "", lambda classes, name: classes.add_class(name))
+
+    def renameClass(self) -> None:
+        """Ask for another name of the class that is shown."""
+        before = str(self.choice.currentData())
+        self._ask_name("Rename class", before, lambda x, n: x.rename_class(before, n))
+
+    def _ask_name(
+        self, title: str, name: str, use: Callable[[ObjectClassAnnotation, str], None]
+    ) -> None:
+        """Ask for the name of a class, and use it."""
         if self._layer is None:
             return
         try:
             classes = begin_classes(self._annotations, self._layer)
-            title, question = "New class", "Name of the class:"
-            name, is_given = QInputDialog.getText(self, title, question)
+            question = "Name of the class:"
+            name, is_given = QInputDialog.getText(self, title, question, text=name)
             if is_given:
-                classes.add_class(name.strip())
+                use(classes, name.strip())
         except ValueError as error:
             self.reported.emit(str(error))
 
@@ -201,6 +217,7 @@ class ObjectClassRow(QWidget):
         at = self.choice.findData(now.class_of.get(self._object, ""))
         with QSignalBlocker(self.choice):
             self.choice.setCurrentIndex(max(at, 0))
+        enable_if(at > 0, self.rename, "Choose an object of the class first.")
 
     def _on_colored(self, on: bool) -> None:
         if on:
