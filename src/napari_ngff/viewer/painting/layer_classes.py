@@ -13,6 +13,7 @@ from napari.utils.notifications import show_warning
 
 from napari_ngff.labels.class_colors import PALETTE, free_color
 from napari_ngff.labels.label_classes import (
+    NAME,
     LabelClass,
     classes_of,
     dump_classes,
@@ -137,10 +138,9 @@ class LayerClasses:
         return self._all if self.kind is LabelKind.CLASSES else ()
 
     def change_kind(self, kind: LabelKind) -> None:
-        """Choose what each label is; no pixel and no class changes.
+        """Choose what each label is, of read-only ones until napari ends.
 
-        It is saved with the labels. Of those that are read-only it is known until
-        napari ends.
+        No pixel and no class changes.
         """
         layer, self._kind = self.layer, kind
         if layer.refusal:
@@ -493,11 +493,14 @@ def _press_number(number: int, layer: Any) -> None:
     if annotated and take is not None:
         take(number)
         return
-    classes = _classes.get(layer)
-    items = () if classes is None else classes.items
+    # Without classes the description is not read: that takes long for many objects.
+    has_classes = layer in _classes or (
+        hasattr(layer, "saver") and NAME in layer.features
+    )
+    items = classes_of_layer(layer).items if has_classes else ()
     if not items and not annotated:
         _press_key_of_napari(layer, number)
-    elif classes is None or not classes.select_key(number):
+    elif not items or not classes_of_layer(layer).select_key(number):
         last = f"the last class has key {len(items)}" if items else NONE
         show_warning(NO_CLASS.format(number, last.format(annotated)))
     # A drag with the hand would move the image.
