@@ -145,14 +145,9 @@ def write_layers(path: str, layers: Sequence[LayerData]) -> list[str]:
         from napari_ngff.viewer.composing.write_layers import write
 
         return [str(write(path, layers))]
-    from napari.utils.notifications import show_info
+    from napari_ngff.widgets.save_as import save_for_napari
 
-    from napari_ngff.viewer.services.notices import shorten_name
-    from napari_ngff.widgets.save_as import write_in_window
-
-    written = write_in_window(path, layers)
-    show_info(f"Saved {shorten_name(written.name)}")
-    return [str(written)]
+    return [str(save_for_napari(path, layers))]
 
 
 def write_single_file(path: str, layers: Sequence[LayerData]) -> list[str]:

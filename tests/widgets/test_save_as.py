@@ -196,22 +196,22 @@ def add_all_kinds(viewer, image):
     viewer.add_tracks([[1, 0, 5, 5], [1, 1, 6, 6]], name="ways")
     raw = viewer.add_labels(np.zeros((9, 9), "u1"), name="of a plugin", visible=False)
     raw.data[1, 1] = 1
-    return ["points 'spots'", "shapes 'outlines'", "tracks 'ways'", "'of a plugin'"]
+    return ["tracks 'ways'", "'of a plugin'"]
 
 
 def said(dialog):
     return "\n".join(label.text() for label in dialog.findChildren(QLabel))
 
 
-def test_what_is_left_out_is_named_before_and_after(viewer, tmp_path):
+def test_what_goes_along_and_what_does_not_is_named_before_and_after(viewer, tmp_path):
     use_workers()
     path = write_image(tmp_path / "cells.ome.zarr", shape=(200, 240))
     viewer.open(str(path), plugin="napari-ngff")
     image, *others = (x for x in viewer.layers if isinstance(x, Image))
     names = add_all_kinds(viewer, image)
     others[0].visible = False
-    viewer.layers["cells"].visible = False
-    names.append("hidden labels 'cells'")
+    viewer.layers.remove(viewer.layers["cells"])
+    names.append("labels 'cells' without a layer")
     viewer.layers.remove(others.pop())
     names.append("1 channel without a layer")
     owner = session_of(viewer).annotations
@@ -233,6 +233,19 @@ def test_what_is_left_out_is_named_before_and_after(viewer, tmp_path):
         assert name in seen[0]
         assert name in text
     assert "none yet" not in seen[0] + text
+    left, along = seen[0].split("Saved with it:")
+    for name in ("points 'spots'", "shapes 'outlines'"):
+        assert name in along
+        assert name not in left + text
+    assert (tmp_path / "copy.points" / "spots.csv").exists()
+    assert (tmp_path / "copy.shapes" / "outlines.geojson").exists()
+    # By napari's own dialog, which shows no text.
+    notification_manager.records.clear()
+    again = str(tmp_path / "again.ome.zarr")
+    viewer.layers.save(again, selected=True, plugin="napari-ngff")
+    assert messages() == [
+        f"Saved again.ome.zarr, not all.\nIt does not have {names[-1]}."
+    ]
     table.leave(keep=False)
 
 

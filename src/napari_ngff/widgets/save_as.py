@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from napari.utils.notifications import show_error, show_info, show_warning
@@ -19,13 +20,21 @@ from qtpy.QtWidgets import (
     QMainWindow,
     QMessageBox,
     QProgressDialog,
+    QScrollArea,
     QWidget,
 )
 
 from napari_ngff.errors import OMEZarrError, error_text
+from napari_ngff.viewer.annotations.annotations import CopiedPart
 from napari_ngff.viewer.annotations.memory_layers import note_saved
-from napari_ngff.viewer.annotations.table_annotation import list_tables
-from napari_ngff.viewer.composing.chosen_layers import choose_layers
+from napari_ngff.viewer.composing.chosen_layers import (
+    ChosenLayers,
+    choose_layers,
+    describe_copy,
+    plan_annotations,
+    plan_tables,
+)
+from napari_ngff.viewer.composing.composition import read_layer_data
 from napari_ngff.viewer.composing.write_layers import (
     complete_path,
     edits_without_file,
@@ -33,6 +42,7 @@ from napari_ngff.viewer.composing.write_layers import (
     with_ending,
     write,
 )
+from napari_ngff.viewer.reader import current_viewer
 from napari_ngff.viewer.services.notices import join_names, notice_text, shorten_name
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.form_dialog import main_window
@@ -40,7 +50,6 @@ from napari_ngff.widgets.form_dialog import main_window
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
     from concurrent.futures import Future
-    from pathlib import Path
 
     from napari.layers import Layer
     from napari.viewer import Viewer
@@ -57,7 +66,7 @@ WHOLE = 1000
 """Steps of the progress bar."""
 
 
-def write_in_window(path: str, layers: Sequence[LayerData]) -> Path:
+def write_in_window(path: str, layers: Sequence[LayerData | CopiedPart]) -> Path:
     """Write layers in a worker; return when it is done, as napari's writers must.
 
     A modal dialog shows the progress and can stop it, so that layers do not change
@@ -76,13 +85,13 @@ def write_in_window(path: str, layers: Sequence[LayerData]) -> Path:
         return write(path, layers)
     target = complete_path(path)
     overwrite = target.exists() and is_asked_by_user() and _may_replace(target)
-    progress = _WriteProgress(target.name)
+    progress = _Progress(f"Writing {target.name}…")
 
     def write_in_worker(report: Callable[[int, int], None]) -> Path:
         stopped = progress.stopped.is_set
         return write(path, layers, overwrite=overwrite, progress=report, cancel=stopped)
 
-    return progress.run_write(write_in_worker)
+    return Path(progress.run_work(write_in_worker))
 
 
 def is_asked_by_user() -> bool:
@@ -92,7 +101,10 @@ def is_asked_by_user() -> bool:
 
 
 def _may_replace(target: Path) -> bool:
-    question = f"Replace {target.name}?\n\n{target} already exists."
+    question = (
+        f"Replace {target.name}?\n\n{target} already exists. Points and shapes of the"
+        " same names beside it are replaced, too; others stay."
+    )
     answer = QMessageBox.question(_main_window(), "OME-Zarr", question)
     if answer != QMessageBox.StandardButton.Yes:
         msg = f"{target} stays unchanged, and nothing was written."
@@ -107,16 +119,16 @@ def _main_window() -> QWidget | None:
     return QApplication.activeWindow() or next(windows_shown, None)
 
 
-class _WriteProgress:
-    """One write while it runs, with its dialog."""
+class _Progress:
+    """Work that the window waits for while it runs, with its dialog."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, text: str) -> None:
+        self.text = text
         self.stopped = threading.Event()
         self.part = 0.0
 
-    def run_write(self, work: Callable[[Callable[[int, int], None]], Path]) -> Path:
-        """Write in a thread, and handle events until it ends."""
+    def run_work(self, work: Callable[[Callable[[int, int], None]], Any]) -> Any:
+        """Work in a thread, and handle events until it ends."""
         pool = ThreadPoolExecutor(1, thread_name_prefix="napari-ngff-write")
         future = pool.submit(work, self._note_progress)
         # The thread still ends its one task; waiting would block the window.
@@ -124,9 +136,7 @@ class _WriteProgress:
         inputs = QEventLoop.ProcessEventsFlag
         # Clicks wait: a layer must not change before the dialog is there to block them.
         if not self._wait_for_write(future, inputs.ExcludeUserInputEvents, SOON):
-            dialog = QProgressDialog(
-                f"Writing {self.name}…", "Stop", 0, WHOLE, _main_window()
-            )
+            dialog = QProgressDialog(self.text, "Stop", 0, WHOLE, _main_window())
             dialog.setWindowTitle("OME-Zarr")
             dialog.setWindowModality(Qt.WindowModality.ApplicationModal)
             # Qt would wait four seconds more.
@@ -146,7 +156,7 @@ class _WriteProgress:
 
     def _wait_for_write(
         self,
-        future: Future[Path],
+        future: Future[Any],
         inputs: QEventLoop.ProcessEventsFlag,
         longest: int | None,
         dialog: QProgressDialog | None = None,
@@ -154,18 +164,17 @@ class _WriteProgress:
         """Handle events until the write is done, or for `longest` milliseconds."""
         loop = QEventLoop()
         timer = QTimer()
-        remaining = [longest]
 
         def show_part() -> None:
             if dialog is not None and not self.stopped.is_set():
                 dialog.setValue(int(WHOLE * self.part))
-            if remaining[0] is not None:
-                remaining[0] -= STEP
-            if future.done() or (remaining[0] is not None and remaining[0] <= 0):
+            if future.done():
                 loop.quit()
 
         timer.timeout.connect(show_part)
         timer.start(STEP)
+        if longest is not None:
+            QTimer.singleShot(longest, loop.quit)
         loop.exec(inputs)
         timer.stop()
         return future.done()
@@ -194,10 +203,12 @@ def save_as(viewer: Viewer, needed: Collection[Layer] = ()) -> None:
         return
     count = "1 layer" if len(layers) == 1 else f"{len(layers)} layers"
     proposed = propose_target(layers, QFileDialog().directory().absolutePath())
-    tables = list_tables(session_of(viewer).annotations)
-    left = [*chosen.left_out, *(f"the {x.title}" for x in tables if x.unsaved)]
-    left_names = join_names(left)
-    note = f"This file will not have {left_names}." if left else ""
+    parts, left_out = _plan_copy(viewer, chosen)
+    texts = {
+        "This file will not have {}.": left_out,
+        "Saved with it: {}.": [part.title for part in parts],
+    }
+    note = "\n".join(x.format(join_names(of)) for x, of in texts.items() if of)
     title = f"Save {count} ({chosen.which}) as OME-Zarr"
     path = ask_target(viewer, title, proposed, note)
     if not path:
@@ -205,7 +216,7 @@ def save_as(viewer: Viewer, needed: Collection[Layer] = ()) -> None:
     # Before they are written: a stroke painted meanwhile is not in the file.
     painted = edits_without_file(layers)
     try:
-        written = write_in_window(path, [x.as_layer_data_tuple() for x in layers])
+        written = write_in_window(path, [*map(read_layer_data, layers), *parts])
     except InterruptedError as error:
         show_info(f"Nothing is saved.\n{error}")
         return
@@ -215,11 +226,45 @@ def save_as(viewer: Viewer, needed: Collection[Layer] = ()) -> None:
     note_saved(layers)
     for saver, edits in painted.items():
         saver.note_copied(edits)
-    if left:
+    _report_saved(written, parts, left_out)
+
+
+def _plan_copy(
+    viewer: Viewer, chosen: ChosenLayers
+) -> tuple[list[CopiedPart], list[str]]:
+    """Plan what goes along, and name what does not."""
+    copy, listing = describe_copy(chosen.layers), _Progress("Looking for tables…")
+    # Classes of objects come last: as they are now, they replace those of the table.
+    planned = [
+        *listing.run_work(lambda _: plan_tables(copy)),
+        *plan_annotations(session_of(viewer).annotations, chosen, copy),
+    ]
+    left_out = [f"{t} ({x})" if x else t for t, x in planned if isinstance(x, str)]
+    parts = [x for _, x in planned if isinstance(x, CopiedPart)]
+    return parts, [*chosen.lacking, *left_out]
+
+
+def _report_saved(
+    written: Path, parts: Sequence[CopiedPart], left_out: Sequence[str]
+) -> None:
+    failed = [f"{part.title} ({part.failure})" for part in parts if part.failure]
+    if lacking := join_names([*failed, *left_out]):
         saved = f"Saved {shorten_name(written.name)}, not all."
-        show_info(notice_text([f"It does not have {left_names}."], saved))
+        show_info(notice_text([f"It does not have {lacking}."], saved))
     else:
         show_info(f"Saved {shorten_name(written.name)}")
+
+
+def save_for_napari(path: str, layers: Sequence[LayerData]) -> Path:
+    """Write layers that napari's own dialog saves, and what goes along with them."""
+    viewer, names = current_viewer(), [x.get("name") for _, x, _ in layers]
+    if viewer is None or any(name not in viewer.layers for name in names):
+        return write_in_window(path, layers)
+    chosen = tuple(viewer.layers[name] for name in names)
+    parts, left_out = _plan_copy(viewer, ChosenLayers(chosen, "selected"))
+    written = write_in_window(path, [*map(read_layer_data, chosen), *parts])
+    _report_saved(written, parts, left_out)
+    return written
 
 
 def ask_target(viewer: Any, title: str, path: str, note: str = "") -> str:
@@ -228,7 +273,7 @@ def ask_target(viewer: Any, title: str, path: str, note: str = "") -> str:
     Parameters
     ----------
     note
-        A sentence that is shown in the dialog.
+        Sentences that are shown in the dialog.
     """
     dialog = QFileDialog(main_window(viewer), title)
     if note:
@@ -236,9 +281,13 @@ def ask_target(viewer: Any, title: str, path: str, note: str = "") -> str:
         dialog.setOption(QFileDialog.Option.DontUseNativeDialog)
         label = QLabel(note, dialog)
         label.setWordWrap(True)
-        grid = dialog.layout()
+        grid, area = dialog.layout(), QScrollArea(dialog)
+        area.setWidget(label)
+        area.setWidgetResizable(True)
+        # Of more than six lines the rest is scrolled.
+        area.setFixedHeight(min(label.heightForWidth(dialog.width()) + 4, 104))
         assert isinstance(grid, QGridLayout)
-        grid.addWidget(label, grid.rowCount(), 0, 1, grid.columnCount())
+        grid.addWidget(area, grid.rowCount(), 0, 1, grid.columnCount())
     dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
     # The question whether to replace something is asked once, for folders, too.
     dialog.setOption(QFileDialog.Option.DontConfirmOverwrite)

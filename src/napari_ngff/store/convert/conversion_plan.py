@@ -21,6 +21,7 @@ from napari_ngff.errors import (
     error_text,
 )
 from napari_ngff.metadata.model import JSON, GroupMetadata
+from napari_ngff.metadata.version import Version
 from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.arrays.new_array import group_documents
 from napari_ngff.store.arrays.stored_objects import DOCUMENTS, join_key
@@ -44,7 +45,7 @@ from napari_ngff.store.convert.new_attributes import (
     complete_label_lists,
     convert_attributes,
 )
-from napari_ngff.store.convert.selection import Selection
+from napari_ngff.store.convert.selection import Selection, Storage
 from napari_ngff.store.convert.source_state import DocumentLog
 from napari_ngff.store.hierarchy.json_text import dump_like
 from napari_ngff.store.hierarchy.location import Location, note_beside
@@ -57,13 +58,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from napari_ngff.metadata.model import PlateMetadata
-    from napari_ngff.metadata.version import Version
     from napari_ngff.store.convert.image_plan import (
         CroppedImage,
         ImagePlan,
         PlannedLevel,
     )
-    from napari_ngff.store.convert.selection import Storage
 
 GROUP_DOCUMENTS = ("zarr.json", ".zgroup", ".zattrs", ".zmetadata")
 
@@ -428,9 +427,7 @@ class ConversionPlan:
             except NodeNotFoundError:
                 yield from self._copy_below(place, below)
                 continue
-            names = place.source.list_names(place.path) or ()
-            folders = [each for each in names if _is_folder(place, each)]
-            yield from self._visit_table(child, below, folders)
+            yield from self._visit_table(child, below, _list_folders(place))
         yield from self._copy_unknown(node.location, path, inner)
 
     # --- what is unknown
@@ -467,6 +464,23 @@ class ConversionPlan:
         yield from _copy_files(where.path, path, _list_objects(where, ""))
 
 
+def read_table(node: Node, name: str, version: str) -> dict[str, bytes]:
+    """Read a table of an image as a conversion writes it: path -> content."""
+    files: dict[str, bytes] = {}
+    request = ConversionRequest(Version(version), Storage(), Selection())
+    plan = ConversionPlan(node, request, "", files.__setitem__)
+    table, path = node.child(join_key(TABLES, name)), join_key(TABLES, name)
+    tasks = plan._copy_below(table.location, path)
+    differs = request.version.zarr_format != node.zarr_format
+    if differs and not _has_arrays(table.location):
+        tasks = plan._visit_table(table, path, _list_folders(table.location))
+    for task in tasks:
+        for key in task.names:
+            data = node.location.source.get(join_key(task.source, key))
+            files[join_key(task.target, key)] = data or b""
+    return files
+
+
 def _is_above(path: str, others: Iterable[str]) -> bool:
     return any(other.startswith(f"{path}/") for other in others)
 
@@ -501,6 +515,11 @@ def _is_folder(where: Location, name: str) -> bool:
         return False
     # Of an object, a bucket lists the object itself.
     return names != (name.rpartition("/")[2],) or where.source.get(key, 0, 1) is None
+
+
+def _list_folders(where: Location) -> list[str]:
+    names = where.source.list_names(where.path) or ()
+    return [name for name in names if _is_folder(where, name)]
 
 
 def _has_arrays(where: Location) -> bool:

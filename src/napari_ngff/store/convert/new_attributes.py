@@ -143,7 +143,7 @@ def convert_attributes(node: Node, version: Version, change: GroupChange) -> JSO
         text = f"OME-Zarr {version} cannot state a scene."
         raise OptionError(text, "to_version")
     attributes = copy.deepcopy(node.attributes)
-    home, others = _split_home(attributes, node.zarr_format)
+    home, others = split_home(attributes, node.zarr_format)
     stated = home.pop("version", None) if node.zarr_format == 3 else None
     found = node.metadata.version
     if change.multiscales and isinstance(home.get("multiscales"), list):
@@ -174,7 +174,7 @@ def complete_label_lists(attributes: JSON, zarr_format: int) -> JSON:
     As saved labels have them: other programs refuse lists that differ.
     """
     attributes = copy.deepcopy(attributes)
-    label = _split_home(attributes, zarr_format)[0].get("image-label")
+    label = split_home(attributes, zarr_format)[0].get("image-label")
     lists = label if isinstance(label, dict) else {}
     colors, properties = lists.get("colors"), lists.get("properties")
     if not (colors and isinstance(colors, list)) or not (
@@ -196,7 +196,7 @@ def _label_values(entries: list[Any]) -> dict[int, None]:
     return dict.fromkeys(map(int, whole))
 
 
-def _split_home(attributes: JSON, zarr_format: int) -> tuple[JSON, JSON]:
+def split_home(attributes: JSON, zarr_format: int) -> tuple[JSON, JSON]:
     """Split what is of OME-Zarr from keys of other programs."""
     inner = attributes.get("ome")
     if isinstance(inner, dict) and (

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import weakref
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.viewer.services.unexpected import Signal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from napari.components import ViewerModel
@@ -65,6 +65,59 @@ class AnnotationState:
     version: object = None
     keeps: str = KEEPS
     remarks: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ImageCopy:
+    """An image that is, or whose labels are, to be in a new file.
+
+    Attributes
+    ----------
+    node
+        The `Node` of the image; None where that is of no OME-Zarr.
+    labels
+        Name of each of its label images that is saved -> its name in the new file.
+    axes
+        Of the new image, but for channels, each with its unit or ""; empty where they
+        are in another order than those of the layers, or without an image.
+    to_file, to_voxels
+        Homogeneous, from the world to coordinates of the new file, and to voxels; None
+        where the new file has labels only.
+    is_moved
+        Whether its coordinates are others than in the file that it is from.
+    """
+
+    node: Any
+    labels: Mapping[str, str] = field(default_factory=dict)
+    axes: Mapping[str, str] = field(default_factory=dict)
+    to_file: Any = None
+    to_voxels: Any = None
+    is_moved: bool = True
+
+
+@dataclass(slots=True, eq=False)
+class CopiedPart:
+    """Something that goes along with an image into a new file, or beside it.
+
+    Attributes
+    ----------
+    title
+        For people, such as "points 'spots'".
+    make
+        Called in a worker with the version of the new file; returns path -> content.
+    beside
+        Ending of the folder beside the new file that has it; "" for the new file.
+    layer
+        The layer that it is seen in; None for none.
+    failure
+        Why it was not written; "" where it was, or before.
+    """
+
+    title: str
+    make: Callable[[str], Mapping[str, bytes]]
+    beside: str = ""
+    layer: Any = None
+    failure: str = ""
 
 
 class Annotation(ABC):
@@ -191,6 +244,16 @@ class Annotation(ABC):
 
     def note_written(self) -> None:
         """Note that the user has saved it by napari, in another file."""
+
+    def plan_copy(self, copy: ImageCopy) -> CopiedPart | str | None:
+        """Plan what a copy of its image has of it, which counts as no save.
+
+        Returns
+        -------
+        CopiedPart, str or None
+            A text where the copy cannot have it: why, or "". None for nothing to copy.
+        """
+        return ""
 
     def follow_field(self) -> None:
         """Go away if the image is not on screen any more: another field is."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from napari.layers import Layer
 
     from napari_ngff.store.hierarchy.node import Node
-    from napari_ngff.viewer.annotations.annotations import Annotations
+    from napari_ngff.viewer.annotations.annotations import Annotations, ImageCopy
 
 
 class DrawnAnnotation(FileAnnotation):
@@ -32,6 +32,8 @@ class DrawnAnnotation(FileAnnotation):
         The class of its layers.
     watched
         Events of a layer that come with changes.
+    in_voxels
+        Whether coordinates in the file are in voxels.
     """
 
     layer_type: ClassVar[Any]
@@ -39,6 +41,8 @@ class DrawnAnnotation(FileAnnotation):
         *("name", "data", "features"),
         *("affine", "rotate", "scale", "shear", "translate"),
     )
+
+    in_voxels: ClassVar[bool] = False
 
     def __init__(
         self, owner: Annotations, node: Node, layer: Layer, image: Layer
@@ -81,6 +85,11 @@ class DrawnAnnotation(FileAnnotation):
         world = _transform(world_matrix(self.layer), places)
         count = min(world.shape[1], len(self._axes))
         return _transform(_common(self._to_file, count), world[:, -count:])
+
+    @override
+    def follow_copy(self, copy: ImageCopy) -> None:
+        self._to_file = copy.to_voxels if self.in_voxels else copy.to_file
+        self._axes = {**copy.axes}
 
     @classmethod
     def show_layer(

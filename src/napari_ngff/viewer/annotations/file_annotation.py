@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy as copying
 import os
 import re
 import shutil
@@ -23,7 +24,11 @@ from napari_ngff.store.data_folder import data_folder
 from napari_ngff.store.sources.revision import Revision
 from napari_ngff.store.write.file_lock import hold_if_possible, take_turn
 from napari_ngff.store.write.replace_file import remove_file, replace_file
-from napari_ngff.viewer.annotations.annotations import Annotation, AnnotationState
+from napari_ngff.viewer.annotations.annotations import (
+    Annotation,
+    AnnotationState,
+    CopiedPart,
+)
 from napari_ngff.viewer.annotations.file_journal import FileJournal, KeptContent
 from napari_ngff.viewer.plans.layer_plan import is_joined, layer_kind, origin_of
 from napari_ngff.viewer.services.notices import count_noun, last_part, shorten_name
@@ -36,7 +41,7 @@ if TYPE_CHECKING:
     from psygnal import SignalInstance
 
     from napari_ngff.store.hierarchy.node import Node
-    from napari_ngff.viewer.annotations.annotations import Annotations
+    from napari_ngff.viewer.annotations.annotations import Annotations, ImageCopy
     from napari_ngff.viewer.annotations.file_journal import KeptFile
 
 NO_FILE_NAME = re.compile(r'[%/\\:*?"<>|\x00-\x1f]')
@@ -410,15 +415,38 @@ class FileAnnotation(Annotation):
         ValueError
             Where no file can have the name.
         """
-        stem = NO_FILE_NAME.sub(lambda found: f"%{ord(found[0]):02X}", self.name)
-        problem = name_problem(stem)
-        if problem:
-            raise ValueError(f"{problem} Rename the layer.")
+        name = self._name_file()
         folders = folders_of(self.node, self.folder_ending)
         if self._path:
             folders.insert(0, Path(self._path).parent)
         folder = next((x for x in folders if _can_write(x)), folders[-1])
-        return str(folder / f"{stem}{self.file_ending}")
+        return str(folder / name)
+
+    def _name_file(self) -> str:
+        stem = NO_FILE_NAME.sub(lambda found: f"%{ord(found[0]):02X}", self.name)
+        problem = name_problem(stem)
+        if problem:
+            raise ValueError(f"{problem} Rename the layer.")
+        return f"{stem}{self.file_ending}"
+
+    @override
+    def plan_copy(self, copy: ImageCopy) -> CopiedPart | str | None:
+        if not self.count():
+            return None
+        if str(self.node) != str(copy.node) or not copy.axes:
+            return "the new file has not its image, or other axes"
+        twin = copying.copy(self)
+        twin.follow_copy(copy)
+        name, encode = self._name_file(), twin.take_content()
+        return CopiedPart(
+            f"{self.noun}s '{self.name}'",
+            lambda _: {name: encode().encode()},
+            self.folder_ending,
+            self.layer,
+        )
+
+    def follow_copy(self, copy: ImageCopy) -> None:
+        """Have coordinates from now on that are those in a copy of the image."""
 
     def write_stored(
         self, path: str, encode: Callable[[], str], older: OlderFile

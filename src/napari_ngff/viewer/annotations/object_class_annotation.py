@@ -24,6 +24,7 @@ from napari_ngff.labels.object_classes import (
 )
 from napari_ngff.store.hierarchy.location import CLASSES_END
 from napari_ngff.store.write.begin import why_not_written
+from napari_ngff.viewer.annotations.annotations import CopiedPart
 from napari_ngff.viewer.annotations.file_annotation import (
     FileAnnotation,
     OlderFile,
@@ -31,6 +32,7 @@ from napari_ngff.viewer.annotations.file_annotation import (
     image_node,
 )
 from napari_ngff.viewer.annotations.object_class_table import (
+    dump_copied_classes,
     list_class_tables,
     read_class_table,
     write_classes,
@@ -44,7 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from napari_ngff.store.hierarchy.node import Node
-    from napari_ngff.viewer.annotations.annotations import Annotations
+    from napari_ngff.viewer.annotations.annotations import Annotations, ImageCopy
     from napari_ngff.viewer.annotations.file_journal import KeptFile
 
 NO_CLASS = (0.55, 0.55, 0.55, 1.0)
@@ -277,6 +279,19 @@ class ObjectClassAnnotation(FileAnnotation):
         table = write_classes(self.node, ClassChanges.parse_text(encode()))
         self._written = table.classes
         return f"{self._top}{table.name}", table.revision
+
+    @override
+    def plan_copy(self, copy: ImageCopy) -> CopiedPart | str | None:
+        # Also where the last class was taken away: the table has it still.
+        if not (self._path or self.classes.class_of):
+            return None
+        name = copy.labels.get(self.labels)
+        if str(self.node) != str(copy.node) or name is None:
+            return "the new file has not their labels and image"
+        return CopiedPart(
+            f"classes of '{self.labels}'",
+            partial(dump_copied_classes, self.node, self.labels, self.classes, name),
+        )
 
 
 def _report_damaged(path: str, error: Exception) -> None:

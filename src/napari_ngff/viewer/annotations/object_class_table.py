@@ -15,7 +15,12 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from napari_ngff.errors import ConflictError, CorruptDataError, NodeNotFoundError
+from napari_ngff.errors import (
+    ConflictError,
+    CorruptDataError,
+    NodeNotFoundError,
+    OMEZarrError,
+)
 from napari_ngff.labels.object_classes import (
     ClassChanges,
     ObjectClasses,
@@ -40,6 +45,7 @@ if TYPE_CHECKING:
 
 ENDING = "_classes"
 CLASS = "class"
+FILE = "table.csv"
 
 OWN = "napari-ngff"
 """Key of the attributes that has what ngio does not know: the list of classes."""
@@ -69,9 +75,9 @@ def list_class_tables(node: Node) -> dict[str, str]:
     """List the tables of classes of an image: name of the label image -> table."""
     found: dict[str, str] = {}
     for name in list_tables(node):
-        labels = _labels_of(node, name)
-        if labels:
-            found.setdefault(labels, name)
+        with suppress(OMEZarrError):  # another table may be damaged
+            labels = _labels_of(node, name)
+            found |= {labels: name} if labels and labels not in found else {}
     return found
 
 
@@ -119,7 +125,7 @@ def read_class_table(node: Node, name: str) -> ObjectClassTable:
 
 
 def _key(node: Node, name: str) -> str:
-    return node.location.object_key(f"tables/{name}/table.csv")
+    return node.location.object_key(f"tables/{name}/{FILE}")
 
 
 def write_classes(node: Node, changes: ClassChanges) -> ObjectClassTable:
@@ -183,14 +189,9 @@ def _write_table(node: Node, table: ObjectClassTable) -> Revision | None:
     transaction = begin_transaction(source)
     transaction.expect_revision(key, table.revision)
     group, form = key.rpartition("/")[0], ATTRIBUTES_IN[node.zarr_format]
-    before: JSON = {}
-    with suppress(NodeNotFoundError):
-        before = node.child(f"tables/{table.name}").attributes
-    attributes = {**before, **_describe(table)}
-    documents = group_documents(attributes, "0.4" if node.zarr_format == 2 else "0.5")
-    for name, text in documents.items():
-        transaction.put(join_key(group, name), text)
-    transaction.put(key, merge_rows(source.get(key), table.classes).encode())
+    files = _dump_table(node, table, "0.4" if node.zarr_format == 2 else "0.5")
+    for name, data in files.items():
+        transaction.put(join_key(group, name), data)
     if not transaction.saves_together:
         # A table is listed once it is there.
         transaction.commit()
@@ -200,6 +201,38 @@ def _write_table(node: Node, table: ObjectClassTable) -> Revision | None:
     update_copies(transaction, [tables, group])
     transaction.commit()
     return source.find_revision(key)
+
+
+def dump_copied_classes(
+    node: Node, labels: str, classes: ObjectClasses, new_name: str, version: str
+) -> dict[str, bytes]:
+    """Write the table of classes that a copy of an image has: path -> content.
+
+    Parameters
+    ----------
+    node
+        The image; what its table has beside the classes is kept.
+    labels, new_name
+        Name of the label image, and in the copy.
+    version
+        Of the copy.
+    """
+    name = _find_place(node, labels)
+    table = ObjectClassTable(name, new_name, classes, None)
+    files = _dump_table(node, table, version).items()
+    return {f"tables/{name}/{key}": data for key, data in files}
+
+
+def _dump_table(node: Node, table: ObjectClassTable, version: str) -> dict[str, bytes]:
+    """Write the files of a table, in which everything else stays: name -> content."""
+    before: JSON = {}
+    with suppress(NodeNotFoundError):
+        before = node.child(f"tables/{table.name}").attributes
+    rows = node.location.source.get(_key(node, table.name))
+    return {
+        **group_documents({**before, **_describe(table)}, version),
+        FILE: merge_rows(rows, table.classes).encode(),
+    }
 
 
 def _describe(table: ObjectClassTable) -> JSON:

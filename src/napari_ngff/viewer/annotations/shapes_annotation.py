@@ -37,7 +37,7 @@ class ShapesAnnotation(DrawnAnnotation):
     """One layer of shapes on an image of ours."""
 
     folder_ending, file_ending, noun = SHAPES_END, ".geojson", "shape"
-    layer_type = Shapes
+    layer_type, in_voxels = Shapes, True
     watched = (*DrawnAnnotation.watched, "edge_color", "face_color", "edge_width")
 
     def __init__(

@@ -1,23 +1,49 @@
-"""Chooses the layers that *Save as…* saves, and names what is left out."""
+"""Chooses what *Save as…* saves, and what goes along; names what is left out."""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from napari_ngff.errors import UnsupportedError
+from napari_ngff.metadata.transform import join_matrix
+from napari_ngff.store.convert.conversion_plan import TABLES, read_table
+from napari_ngff.store.hierarchy.summary import list_tables
+from napari_ngff.viewer.annotations.annotations import CopiedPart, ImageCopy
+from napari_ngff.viewer.annotations.file_annotation import image_node
+from napari_ngff.viewer.composing.composition import name_labels
+from napari_ngff.viewer.composing.layer_axes import layer_axes, ome_order, place_of
 from napari_ngff.viewer.layers.image_layers import channel_count
-from napari_ngff.viewer.plans.layer_plan import layer_kind, origin_of, picture_of
+from napari_ngff.viewer.layers.label_owners import image_address, place_of_labels
+from napari_ngff.viewer.layers.move_layers import world_matrix
+from napari_ngff.viewer.plans.layer_plan import (
+    SharedAxes,
+    layer_kind,
+    order_for_screen,
+    origin_of,
+    picture_of,
+)
 from napari_ngff.viewer.services.notices import count_noun
+from napari_ngff.viewer.services.unexpected import attempt_work
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
 
     from napari.components import LayerList
     from napari.layers import Layer
 
+    from napari_ngff.store.hierarchy.node import Node
+    from napari_ngff.viewer.annotations.annotations import Annotations
+
 KINDS = ("image", "labels")
 """Types of layers that an OME-Zarr holds."""
+
+# Names of what may go along, and that, or why it does not.
+Planned = list[tuple[str, CopiedPart | str | None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,20 +56,22 @@ class ChosenLayers:
         In the order of the list.
     which
         "selected", "visible" or, where none is visible, "all".
-    left_out
-        What else is in the window, for people: "points 'spots'".
+    others
+        What else is in the window and not empty; of selected layers, those of them.
+    lacking
+        What of the image is in no layer, for people.
     """
 
     layers: tuple[Layer, ...]
     which: str
-    left_out: tuple[str, ...] = ()
+    others: tuple[Layer, ...] = ()
+    lacking: tuple[str, ...] = ()
 
 
 def choose_layers(layers: LayerList, needed: Collection[Layer] = ()) -> ChosenLayers:
     """Choose the images and labels to save: several selected ones, else the visible.
 
-    Hidden channels of a visible image come along, since the file can state that they
-    are hidden.
+    Hidden channels and labels of a visible image come along: they belong to it.
 
     Parameters
     ----------
@@ -55,22 +83,26 @@ def choose_layers(layers: LayerList, needed: Collection[Layer] = ()) -> ChosenLa
     selected = [layer for layer in known if layer in layers.selection]
     if len(selected) > 1 and not needed:
         chosen, which = selected, "selected"
-        others = [x for x in layers.selection if layer_kind(x) not in KINDS]
+        others = [x for x in layers if x in layers.selection and x not in known]
     else:
         visible = [layer for layer in known if layer.visible or layer in needed]
         images = set(map(_image_of, visible)) - {None}
-        whole = [x for x in known if x in visible or _image_of(x) in images]
+        whole = [x for x in known if x in visible or _belongs_to(x, images)]
         chosen, which = (whole, "visible") if visible else (known, "all")
         others = [x for x in layers if x not in chosen and not _is_lacking(x)]
-    left = [_describe_layer(x) for x in others if x in known or len(x.data)]
+    lacking = []
     shown = Counter(map(_image_of, layers))
     origins = {_image_of(layer): origin_of(layer) for layer in chosen}
     for image, origin in origins.items():
         picture = origin.picture if image and origin else None
         missing = channel_count(picture) - shown[image] if picture else 0
         if missing > 0:
-            left.append(f"{count_noun(missing, 'channel')} without a layer")
-    return ChosenLayers(tuple(chosen), which, tuple(left))
+            lacking.append(f"{count_noun(missing, 'channel')} without a layer")
+        names = {place_of_labels(x)[1] for x in layers if _belongs_to(x, {image})}
+        listed = picture.label_names or () if picture else ()
+        lacking += [f"labels '{x}' without a layer" for x in listed if x not in names]
+    full = tuple(x for x in others if x in known or len(x.data))
+    return ChosenLayers(tuple(chosen), which, full, tuple(lacking))
 
 
 def _is_lacking(layer: Layer) -> bool:
@@ -88,6 +120,82 @@ def _image_of(layer: Layer) -> tuple[str, int] | None:
     return str(picture.node), picture.multiscale
 
 
+def _belongs_to(layer: Any, images: Collection[tuple[str, int] | None]) -> bool:
+    """Return whether a layer is a channel of one of some images, or labels of it."""
+    if layer_kind(layer) != "labels":
+        return _image_of(layer) in images
+    is_new = getattr(getattr(layer, "saver", None), "is_unpainted", False)
+    return not is_new and image_address(layer) in [x[0] for x in images if x]
+
+
 def _describe_layer(layer: Layer) -> str:
     hidden = "hidden " if layer_kind(layer) in KINDS else ""
     return f"{hidden}{layer_kind(layer)} '{layer.name}'"
+
+
+def plan_annotations(
+    annotations: Annotations, chosen: ChosenLayers, copy: ImageCopy
+) -> Planned:
+    """Plan which annotations go along; other layers do not."""
+    wanted = [(_describe_layer(x), annotations.of_layer(x)) for x in chosen.others]
+    wanted += [(x.title, x) for x in annotations if x.layer is None]
+    return [
+        (title, attempt_work(partial(each.plan_copy, copy)) if each else "")
+        for title, each in wanted
+    ]
+
+
+def plan_tables(copy: ImageCopy) -> Planned:
+    """Plan which tables of the image go along; in a worker."""
+    names = attempt_work(partial(list_tables, copy.node)) if copy.node else ()
+    if isinstance(names, str):
+        return [("tables", names)]
+    plan = partial(_plan_table, copy, copy.node)
+    return [(f"table '{x}'", attempt_work(partial(plan, x))) for x in names]
+
+
+def _plan_table(copy: ImageCopy, image: Node, name: str) -> CopiedPart | str:
+    attributes = image.child(f"{TABLES}/{name}").attributes
+    region = attributes.get("region")
+    path = region.get("path") if isinstance(region, dict) else None
+    labels = path.rstrip("/").rpartition("/")[2] if isinstance(path, str) else ""
+    if labels and copy.labels.get(labels) != labels:
+        return f"no labels '{labels}' are in the new file"
+    if copy.is_moved and "roi" in str(attributes.get("type")):
+        return "the image has other coordinates in the new file"
+    return CopiedPart(f"table '{name}'", partial(read_table, image, name))
+
+
+def describe_copy(layers: Sequence[Layer]) -> ImageCopy:
+    """Describe the new file of layers, as annotations of the first image see it."""
+    images = [layer for layer in layers if layer_kind(layer) == "image"]
+    labels = [layer for layer in layers if layer_kind(layer) == "labels"]
+    pictures = [x.image for x in map(picture_of, labels) if x is not None]
+    nodes = [*map(image_node, images)] or [x.node for x in pictures if x] or [None]
+    node = nodes[0]
+    if not images or node is None:
+        return ImageCopy(node)
+    names = name_labels([layer.name for layer in labels])
+    own = {
+        place_of_labels(layer)[1]: name
+        for layer, name in zip(labels, names, strict=True)
+        if image_address(layer) == str(node)
+    }
+    image, ndim = images[0], images[0].ndim
+    keywords = image.as_layer_data_tuple()[1]
+    try:
+        axes, place = layer_axes(keywords, ndim), place_of(keywords, ndim)
+    except UnsupportedError:  # writing it says why
+        return ImageCopy(None)
+    to_voxels = np.linalg.inv(world_matrix(image))
+    to_file = join_matrix(np.diag(place.scale), np.array(place.translation)) @ to_voxels
+    in_file = [axes[i] for i in ome_order(axes)]
+    shown = [in_file[i] for i in order_for_screen(in_file, None)]
+    picture: Any = picture_of(image)
+    stated = SharedAxes.from_metadata(picture.pyramid).layer_keywords()
+    is_same = layer_axes(stated, len(stated["scale"])) == axes and place.is_same(
+        place_of(stated, ndim)
+    )
+    # Else the coordinates would be shown along other axes.
+    named = {x.name: x.unit or "" for x in axes} if shown == [*axes] else {}
+    return ImageCopy(node, own, named, to_file, to_voxels, not is_same)

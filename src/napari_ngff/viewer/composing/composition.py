@@ -20,7 +20,6 @@ from napari_ngff.metadata.model import (
     ContrastWindow,
     LabelInfo,
     LabelKind,
-    Omero,
 )
 from napari_ngff.metadata.systems import Axis
 from napari_ngff.store.arrays.lazy_array import (
@@ -29,6 +28,7 @@ from napari_ngff.store.arrays.lazy_array import (
     LazyArray,
     PlainSource,
 )
+from napari_ngff.store.convert.new_attributes import split_home
 from napari_ngff.viewer.composing.layer_axes import (
     LayerPlace,
     layer_axes,
@@ -37,8 +37,11 @@ from napari_ngff.viewer.composing.layer_axes import (
 )
 from napari_ngff.viewer.layers.contrast import measure_contrast
 from napari_ngff.viewer.layers.label_owners import made_here
+from napari_ngff.viewer.painting.layer_classes import file_description
+from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.plans.layer_plan import origin_in
 from napari_ngff.viewer.saving.layer_description import (
+    JOINED,
     colors_of,
     properties_of,
     unsaved_features,
@@ -47,8 +50,11 @@ from napari_ngff.viewer.saving.layer_description import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from napari.layers import Layer
+
+    from napari_ngff.metadata.model import JSON
     from napari_ngff.store.arrays.boxes import Box
-    from napari_ngff.viewer.plans.layer_plan import LayerData
+    from napari_ngff.viewer.plans.layer_plan import LayerData, LayerOrigin
 
 PRIMARY = (
     ("red", (255, 0, 0)),
@@ -171,6 +177,9 @@ def _brightest_color(colormap: Any) -> tuple[tuple[int, int, int], bool]:
 
 CHANNEL = Axis("c", "channel")
 
+DESCRIBED = "ome-zarr-described"
+"""Where the metadata of labels have their colours, properties and classes."""
+
 SINGLY = "Save them one by one."
 
 
@@ -191,6 +200,8 @@ class LayerPart:
         Colours and properties; None for an image.
     software
         See `Multiscale`.
+    origins
+        Where each channel comes from; None for a layer of no OME-Zarr.
     """
 
     name: str
@@ -200,13 +211,43 @@ class LayerPart:
     channels: tuple[Channel, ...] = ()
     label: LabelInfo | None = None
     software: str | None = None
+    origins: tuple[LayerOrigin | None, ...] = ()
 
-    @property
-    def omero(self) -> Omero | None:
-        """The ``omero`` block of an image; None where no channel is described."""
-        if not self.channels:
-            return None
-        return Omero(self.name or None, self.channels)
+
+def read_layer_data(layer: Layer) -> LayerData:
+    """Return a layer as napari's writers get it; labels as Ctrl+S describes them."""
+    data, keywords, kind = layer.as_layer_data_tuple()
+    if isinstance(layer, OMEZarrLabels):
+        info = replace(file_description(layer), source=LabelInfo().source)
+        keywords["metadata"] = {**keywords["metadata"], DESCRIBED: info}
+    return data, keywords, kind
+
+
+def keep_keys(attributes: JSON, part: LayerPart) -> JSON:
+    """Add keys of the file of an image, or of labels, to the attributes of its copy.
+
+    Nothing is added where the channels are of several images.
+    """
+    origins = [origin for origin in part.origins if origin is not None]
+    if len({str(x.node) for x in origins}) != 1 or len(origins) < len(part.origins):
+        return attributes
+    stored = origins[0].node
+    old, others = split_home(stored.attributes, stored.zarr_format)
+    home = attributes.get("ome", attributes)
+    if isinstance(old.get("omero"), dict) and "omero" in home:
+        _add_missing(home["omero"], old["omero"], "version")
+        stated = dict(enumerate(old["omero"].get("channels") or ()))
+        for origin, entry in zip(origins, home["omero"]["channels"], strict=False):
+            # Left out where it is false.
+            _add_missing(entry, stated.get(origin.channel or 0), "inverted")
+    _add_missing(attributes, others, "_ARRAY_DIMENSIONS")
+    return attributes
+
+
+def _add_missing(content: JSON, stated: Any, but: str) -> None:
+    """Add the keys that are stated elsewhere, but for one that is of the version."""
+    entries = stated.items() if isinstance(stated, dict) else ()
+    content |= {key: x for key, x in entries if key not in (*content, but)}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -249,6 +290,8 @@ def compose_layers(layers: Sequence[LayerData], name: str) -> LayerComposition:
     parts = [_read_layer(layer) for layer in layers]
     images = [part for part in parts if part.label is None]
     labels = [part for part in parts if part.label is not None]
+    names = zip(labels, name_labels([label.name for label in labels]), strict=True)
+    labels = [replace(label, name=name) for label, name in names]
     if not images:
         alone = [
             # Without a source: there is no image that they belong to.
@@ -257,11 +300,11 @@ def compose_layers(layers: Sequence[LayerData], name: str) -> LayerComposition:
         ]
         if len(alone) == 1:
             return LayerComposition(alone[0])
-        return LayerComposition(None, tuple(_name_labels(alone)))
+        return LayerComposition(None, tuple(alone))
     image = _join_images(images, name)
     for label in labels:
         _require_on(image, label)
-    return LayerComposition(image, tuple(_name_labels(labels)))
+    return LayerComposition(image, tuple(labels))
 
 
 def _read_layer(layer: LayerData) -> LayerPart:
@@ -272,10 +315,11 @@ def _read_layer(layer: LayerData) -> LayerPart:
         msg = f"OME-Zarr holds images and labels, but {name} is {kind}."
         raise UnsupportedError(msg)
     try:
-        return _read_source(_finest_level(data, keywords), keywords, kind, name)
+        part = _read_source(_finest_level(data, keywords), keywords, kind, name)
     except UnsupportedError as error:
         msg = f"{name or 'A layer'} cannot be saved as OME-Zarr. {error}"
         raise UnsupportedError(msg) from error
+    return replace(part, origins=(origin_in(keywords.get("metadata", {})),))
 
 
 def _finest_level(data: Any, keywords: dict[str, Any]) -> ArraySource:
@@ -307,17 +351,21 @@ def _read_source(
     axes = tuple(axes[i] for i in order)
     if kind == "labels":
         table = getattr(keywords.get("colormap"), "color_dict", None)
-        features = keywords.get("features")
+        features, metadata = keywords.get("features"), keywords.get("metadata", {})
+        if features is not None:
+            # Columns of a table are only shown with the labels.
+            joined = [*metadata.get(JOINED, ())]
+            features = features.drop(columns=joined, errors="ignore")
         left = () if features is None else unsaved_features(features)
         if left:
             msg = f"Its features hold {' and '.join(left)}."
             raise UnsupportedError(msg, remedy="Remove these first.")
-        info = LabelInfo(
+        info = metadata.get(DESCRIBED) or LabelInfo(
             colors_of(table, {}),
             {} if features is None else properties_of(features, {}),
             kind=LabelKind.parse(keywords.get("metadata", {}).get(KIND)),
         )
-        software = SOFTWARE if made_here(keywords.get("metadata", {})) else None
+        software = SOFTWARE if made_here(metadata) else None
         window = ArrayWindow(source, order)
         return LayerPart(name, window, axes, placement, (), info, software)
     if not rgb:
@@ -412,7 +460,14 @@ def _join_images(images: Sequence[LayerPart], name: str) -> LayerPart:
     # "omero" describes all channels or none.
     if len(channels) < len(images):
         channels = ()
-    return LayerPart(common or name, source, axes, placement, channels)
+    return LayerPart(
+        common or name,
+        source,
+        axes,
+        placement,
+        channels,
+        origins=tuple(origin for image in images for origin in image.origins),
+    )
 
 
 def _find_difference(first: LayerPart, other: LayerPart) -> str:
@@ -455,19 +510,17 @@ def _require_on(image: LayerPart, label: LayerPart) -> None:
         raise UnsupportedError(msg)
 
 
-def _name_labels(labels: Sequence[LayerPart]) -> list[LayerPart]:
+def name_labels(wanted: Sequence[str]) -> list[str]:
     """Give each label image a name that a group can have."""
     taken: list[str] = []
-    named = []
-    for label in labels:
+    for label_name in wanted:
         plain = "".join(
             "_" if letter in '/\\:*?"<>|' or not letter.isprintable() else letter
-            for letter in label.name.strip()
+            for letter in label_name.strip()
         )
         # A name that no group can have, such as "." or one that is empty.
         start = "labels" if name_problem(plain) else plain
-        numbers = (f"{start}-{n}" for n in range(2, len(labels) + 2))
+        numbers = (f"{start}-{n}" for n in range(2, len(wanted) + 2))
         name = next(n for n in (start, *numbers) if not name_problem(n, taken))
         taken.append(name)
-        named.append(replace(label, name=name))
-    return named
+    return taken

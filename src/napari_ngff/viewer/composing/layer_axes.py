@@ -161,7 +161,7 @@ def place_of(keywords: Mapping[str, Any], ndim: int) -> LayerPlace:
         Where a number is not finite, or an axis has no extent.
     """
     affine = np.eye(ndim + 1)
-    if not _is_empty(keywords, "affine"):
+    if keywords.get("affine") is not None:
         affine = np.asarray(
             getattr(keywords["affine"], "affine_matrix", keywords["affine"])
         )
@@ -191,28 +191,14 @@ def _scaling_matrix(keywords: Mapping[str, Any], ndim: int) -> Matrix:
     array
         (axes + 1, axes + 1), homogeneous, from voxels of level 0.
     """
-    scale = np.ones(ndim) if _is_empty(keywords, "scale") else keywords["scale"]
-    offset = (
-        np.zeros(ndim) if _is_empty(keywords, "translate") else keywords["translate"]
+    # napari's own class, so that rotation and shear are combined as it draws them.
+    from napari.utils.transforms import Affine
+
+    keys = ("scale", "translate", "rotate", "shear")
+    given = {key: keywords[key] for key in keys if keywords.get(key) is not None}
+    return np.asarray(
+        Affine(**{"scale": np.ones(ndim)} | given, ndim=ndim).affine_matrix
     )
-    scale, offset = np.asarray(scale, float), np.asarray(offset, float)
-    scaling = np.diag([*scale, 1.0])
-    scaling[:-1, -1] = offset
-    if not (_is_empty(keywords, "rotate") and _is_empty(keywords, "shear")):
-        # napari's own class, so that rotation and shear are combined as it draws them.
-        from napari.utils.transforms import Affine
-
-        scaling[:-1, :-1] = Affine(
-            scale=scale,
-            rotate=keywords.get("rotate"),
-            shear=keywords.get("shear"),
-            ndim=ndim,
-        ).linear_matrix
-    return scaling
-
-
-def _is_empty(keywords: Mapping[str, Any], key: str) -> bool:
-    return keywords.get(key) is None
 
 
 def _to_floats(numbers: Any) -> tuple[float, ...]:

@@ -8,24 +8,33 @@ import os
 import re
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from napari_ngff.errors import UnsupportedError
+from napari_ngff.errors import OMEZarrError, UnsupportedError, error_text
 from napari_ngff.labels.create_labels import METHOD
+from napari_ngff.labels.places.sidecar import Address
 from napari_ngff.metadata.dump import dump_image, dump_labels
-from napari_ngff.metadata.model import ImageMetadata, Multiscale
+from napari_ngff.metadata.model import ImageMetadata, Multiscale, Omero
 from napari_ngff.metadata.systems import CoordinateSystem, Reference, SystemLink
 from napari_ngff.metadata.systems_dump import INTRINSIC
 from napari_ngff.metadata.transform import Affine
 from napari_ngff.metadata.version import LABEL_VERSIONS, V0_4, V0_5, Version
 from napari_ngff.store.arrays.new_array import group_documents
 from napari_ngff.store.arrays.stored_objects import join_key
+from napari_ngff.store.convert.conversion_plan import TABLES
 from napari_ngff.store.data_folder import is_in_data_folder
 from napari_ngff.store.hierarchy.location import is_url
 from napari_ngff.store.pyramids.pyramid_writer import PyramidPlan, open_pyramid_writer
 from napari_ngff.store.write.new_hierarchy import SINGLE, NewHierarchy
-from napari_ngff.viewer.composing.composition import compose_layers
+from napari_ngff.store.write.replace_file import replace_file
+from napari_ngff.viewer.annotations.annotations import CopiedPart
+from napari_ngff.viewer.composing.composition import (
+    compose_layers,
+    keep_keys,
+    read_layer_data,
+)
 from napari_ngff.viewer.layers.label_target import has_no_file
 from napari_ngff.viewer.plans.layer_plan import origin_in, origin_of
 from napari_ngff.viewer.services.settings import shards_to_write, version_to_write
@@ -52,7 +61,7 @@ Progress = Callable[[int, int], None]
 
 def write(
     path: str | Path,
-    layers: Iterable[Layer | LayerData],
+    layers: Iterable[Layer | LayerData | CopiedPart],
     *,
     to_version: str | None = None,
     shards: bool | None = None,
@@ -74,7 +83,8 @@ def write(
         Folder, or single file ``.ozx``; ``.ome.zarr`` is added where neither ending is
         there.
     layers
-        Of napari, or tuples of data, keywords and "image" or "labels".
+        Of napari, or tuples of data, keywords and "image" or "labels"; and what goes
+        along. What cannot be written of that has its `failure` afterwards.
     to_version
         "0.4", "0.5" or "0.6"; that of the preferences by default.
     shards
@@ -101,9 +111,12 @@ def write(
     OSError
         Where the system refuses. There is nothing at `path` then.
     """
+    given = list(layers)
+    parts = [each for each in given if isinstance(each, CopiedPart)]
     tuples: list[LayerData] = [
-        layer if isinstance(layer, tuple) else layer.as_layer_data_tuple()
-        for layer in layers
+        each if isinstance(each, tuple) else read_layer_data(each)
+        for each in given
+        if not isinstance(each, CopiedPart)
     ]
     target = complete_path(path)
     # All refusals come before the first file is made.
@@ -113,7 +126,42 @@ def write(
     writing = _PlannedWrite(compose_layers(tuples, name), version, sharded=sharded)
     with NewHierarchy(target, overwrite=overwrite) as draft:
         writing.write_all(draft, progress, cancel)
+        for key, data in _list_inside(parts, version).items():
+            draft.put(key, data)
+    # Only now: beside a file that could not be written there is nothing new.
+    stem = Address(os.path.realpath(target)).stem
+    for part in parts:
+        put = partial(_put_beside, target.parent / f"{stem}{part.beside}", overwrite)
+        if part.beside:
+            _make_part(part, version, put)
     return target
+
+
+def _list_inside(parts: Iterable[CopiedPart], version: str) -> dict[str, bytes]:
+    """Make what goes along in the new file: tables, and the list of them."""
+    files: dict[str, bytes] = {}
+    for part in parts:
+        if not part.beside:
+            # Classes as they are now replace those of the table that was copied.
+            _make_part(part, version, files.__setitem__)
+    names = [*dict.fromkeys(key.split("/")[1] for key in files)]
+    listed = group_documents({TABLES: names}, version) if names else {}
+    return files | {join_key(TABLES, name): text for name, text in listed.items()}
+
+
+def _make_part(
+    part: CopiedPart, version: str, put: Callable[[str, bytes], None]
+) -> None:
+    try:
+        for name, data in part.make(version).items():
+            put(name, data)
+    except (OMEZarrError, OSError, ValueError) as error:
+        part.failure = error_text(error)
+
+
+def _put_beside(folder: Path, overwrite: bool, name: str, data: bytes) -> None:
+    if not replace_file(folder / name, data, False if overwrite else None):
+        raise FileExistsError(f"There is {folder / name} already.")
 
 
 def edits_without_file(layers: Sequence[Layer]) -> dict[LayerSaver, tuple[Edit, ...]]:
@@ -141,12 +189,10 @@ def propose_target(layers: Sequence[Layer], folder: str | Path) -> str:
     folder
         Taken for layers that come from no file of this computer.
     """
-    for layer in layers:
-        origin = origin_of(layer)
-        source = "" if origin is None else origin.node.location.source.name
-        if source and not (is_url(source) or is_in_data_folder(source)):
-            folder = Path(source).absolute().parent
-            break
+    origins = [origin for origin in map(origin_of, layers) if origin is not None]
+    sources = filter(None, (x.node.location.source.name for x in origins))
+    local = [x for x in sources if not (is_url(x) or is_in_data_folder(x))]
+    folder = Path(local[0]).absolute().parent if local else folder
     # The layer of a channel is named "image: channel".
     name = layers[0].name.partition(":")[0].replace("/", "-")
     stem = re.sub(r"(\.ome)?(\.zarr|\.ozx)$", "", name, flags=re.IGNORECASE) or name
@@ -272,8 +318,9 @@ class _PlannedWrite:
             software=part.software,
             **_world_transform(part),
         )
-        image = ImageMetadata((multiscale,), part.omero, part.label)
-        self.groups[path] = dump_image(image, self.version)
+        omero = Omero(part.name or None, part.channels) if part.channels else None
+        image = ImageMetadata((multiscale,), omero, part.label)
+        self.groups[path] = keep_keys(dump_image(image, self.version), part)
         self.parts.append((path, part, outline))
         return len(outline.shapes)
 

@@ -111,7 +111,7 @@ class LayerClasses:
 
     def _read_classes(self, layer: OMEZarrLabels) -> None:
         """Read the classes of the layer's file."""
-        info = _file_description(layer)
+        info = file_description(layer)
         description = layer.saver.description if layer.saver is not None else None
         if description is not None:
             description.classes_conflicted.disconnect(self.take_stored_classes)
@@ -246,7 +246,7 @@ class LayerClasses:
             raise ValueError(f"Each label of {self.layer.name} is one object.")
         if value is None:
             # Nor one that a row describes, or that a removed class had.
-            stated = _file_description(self.layer).properties
+            stated = file_description(self.layer).properties
             own = {item.value for item in self._all} | self._removed
             value = self.layer.canvas.used.find_free({*stated, *own})
         if value == 0 or self.find_class(value) is not None:
@@ -426,7 +426,7 @@ class LayerClasses:
             layer.saver.check_dirty()  # new labels count as changed by the journal
         self._show_colors(gone)
         if self._tabulated:
-            own = label_features(_file_description(layer).properties)
+            own = label_features(file_description(layer).properties)
             replace_own_features(layer, own)
         self._update_locked(layer)
         self.changed.emit()
@@ -526,7 +526,7 @@ def _press_key_of_napari(layer: Layer, number: int) -> None:
                 return
 
 
-def _file_description(layer: OMEZarrLabels) -> LabelInfo:
+def file_description(layer: OMEZarrLabels) -> LabelInfo:
     """Return the description of the file with the layer's changes."""
     description = layer.saver.description if layer.saver is not None else None
     if description is not None:

@@ -66,7 +66,7 @@ class LayerDescription:
         self._layer = weakref.ref(layer)
         self.info = info or LabelInfo()
         self._changed = False
-        self._version = self._snapshot_version = 0
+        self._version = 0
         layer.events.colormap.connect(self._on_change)
         layer.events.features.connect(self._on_change)
 
@@ -117,7 +117,6 @@ class LayerDescription:
         """Copy the present colours and features; in the main thread."""
         layer = self._layer()
         assert layer is not None
-        self._snapshot_version = self._version
         table = getattr(layer.colormap, "color_dict", None)
         colors = None if table is None else dict(table)
         # Columns of a table that is only shown: they belong to a file of their own.
@@ -125,14 +124,14 @@ class LayerDescription:
         features = layer.features.drop(columns=joined, errors="ignore")
         kind = LabelKind.parse(layer.metadata.get(KIND))
         classes = getattr(layer, "classes", None)
-        return DescriptionSnapshot(colors, features, classes, kind)
+        return DescriptionSnapshot(colors, features, classes, kind, self._version)
 
-    def note_saved(self, info: LabelInfo) -> None:
-        """Note what the file has after a save: the last snapshot."""
+    def note_saved(self, info: LabelInfo, saved: DescriptionSnapshot | None) -> None:
+        """Note what the file has after a save of a snapshot."""
         self.info = info
         self.is_changed = False
         # Changed while it was saved: compare with what the file has now.
-        if self._snapshot_version != self._version:
+        if saved is None or saved.version != self._version:
             self._on_change()
 
 
@@ -152,12 +151,15 @@ class DescriptionSnapshot:
         the file.
     kind
         None where it is as in the file.
+    version
+        Equal as long as nothing is changed.
     """
 
     colors: dict[int | None, Any] | None
     features: Any
     classes: tuple[LabelClass, ...] | None = None
     kind: LabelKind | None = None
+    version: int = 0
 
     @property
     def unsaved_features(self) -> tuple[str, ...]:

@@ -565,7 +565,7 @@ class LayerSaver(SaverSignals):
         if result.info is not None and self.description is not None:
             if run.conflicts:
                 self.description.classes_conflicted.emit(run.conflicts)
-            self.description.note_saved(result.info)
+            self.description.note_saved(result.info, run.described)
             if not self.description.is_changed:
                 classes = replace(self.journal.classes, unsaved=False)
                 self.journal.classes = classes
