@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from napari_ngff.labels.canvas import Canvas
 from napari_ngff.labels.edits import Edit, dump_edit, load_edit
-from napari_ngff.labels.raster import Raster
+from napari_ngff.labels.raster import Raster, cut_labels
 from painting import pyramid, samples
 
 STEP = st.sampled_from([0.4, 1.0, 1.5, 2.0, 3.7])
@@ -82,3 +82,38 @@ def test_damaged_labels_are_refused():
     data["shape"]["values"] = data["shape"]["values"][:8]
     with pytest.raises(ValueError, match="cut off"):
         load_edit(data)
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.lists(st.integers(1, 6), min_size=2, max_size=4),
+    st.sampled_from(["?", "u1", "i2", "u4", "i8"]),
+    st.integers(0, 4),
+    st.integers(0, 99),
+)
+def test_labels_are_cut_out_of_an_array_where_there_are_any(shape, kind, count, seed):
+    random = np.random.default_rng(seed)
+    data = np.zeros(shape, kind)
+    for _ in range(count):
+        data[tuple(random.integers(0, shape))] = random.integers(1, 100)
+    if not data.any():
+        with pytest.raises(ValueError, match="All labels are 0"):
+            cut_labels(data)
+        return
+    values, first = cut_labels(data)
+    again = np.zeros(shape, values.dtype)
+    box = tuple(slice(a, a + n) for a, n in zip(first, values.shape, strict=True))
+    again[box] = values
+    assert np.array_equal(again, data)
+    for axis in range(values.ndim):  # no plane at an end is empty
+        assert (
+            np.take(values, [0, -1], axis)
+            .any(tuple(set(range(len(shape))) - {axis}))
+            .all()
+        )
+    assert not np.shares_memory(values, data), "strokes go on in the array"
+
+
+def test_negative_labels_are_refused():
+    with pytest.raises(ValueError, match="negative"):
+        cut_labels(np.full((2, 2), -1))

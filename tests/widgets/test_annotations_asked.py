@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import tifffile
+import zarr
 from qtpy.QtCore import Qt
 from qtpy.QtTest import QTest
 from test_measured_asked import Replies, close_window, is_unsaved, measure
@@ -20,7 +21,7 @@ from napari_ngff.plugin import use_workers
 from napari_ngff.viewer.annotations.drawings import shapes_to_labels
 from napari_ngff.viewer.samples import write_image
 from napari_ngff.viewer.session import session_of
-from napari_ngff.widgets.dialogs import CANCEL, DISCARD, SAVE
+from napari_ngff.widgets.dialogs import CANCEL, DISCARD, KEEP, RESTORE, SAVE
 from napari_ngff.widgets.status_signs import UnsavedSign
 from plates import write_plate
 
@@ -99,9 +100,7 @@ def test_what_is_drawn_is_saved_by_key_and_comes_again(opened, sample, kind):
     assert user.asked[0][0].startswith(text)
     sign = opened.window._qt_window.findChild(UnsavedSign)
     assert sign.isVisible()
-    native = opened.window._qt_viewer.canvas.native
-    native.setFocus()
-    QTest.keyClick(native, Qt.Key.Key_S, Qt.KeyboardModifier.ControlModifier)
+    press_save(opened)
     until(lambda: not unsaved_layers(opened))
     assert not sign.isVisible()
     drawn, seen = corners(layer), look(opened)
@@ -129,10 +128,13 @@ def test_what_is_drawn_on_no_image_is_asked_about_once_and_saved(
 ):
     for layer in opened.layers:
         layer.visible = False
-    layer = draw(opened, kind)
+    layer, why = draw(opened, kind), ""
+    if kind == "labels":
+        layer.translate = layer.translate + layer.scale
+        why = " They are not at the place of cells.ome.zarr."
     user = Replies(CANCEL)
     assert not close_window(opened)
-    text = f"{kind.capitalize()} '{layer.name}': not saved.\nSave asks for a file."
+    text = f"{kind.capitalize()} '{layer.name}': not saved.{why}\nSave asks for a file."
     assert user.asked == [(text, [SAVE, DISCARD, CANCEL])]
     user = Replies(SAVE)  # and then no file is named
     assert not close_window(opened)
@@ -148,30 +150,108 @@ def test_what_is_drawn_on_no_image_is_asked_about_once_and_saved(
         np.testing.assert_allclose(rows, places)
 
 
+def press_save(viewer):
+    native = viewer.window._qt_viewer.canvas.native
+    native.setFocus()
+    QTest.keyClick(native, Qt.Key.Key_S, Qt.KeyboardModifier.ControlModifier)
+
+
+def test_labels_of_the_button_are_saved_by_key_under_a_name_asked_once(
+    opened, tmp_path
+):
+    shutil.copytree(opened.layers[0].source.path, tmp_path / "mine.ome.zarr")
+    opened.layers.clear()
+    opened.open(str(tmp_path / "mine.ome.zarr"), plugin="napari-ngff")
+    opened.layers.selection.active = opened.layers[0]
+    layer = draw(opened, "labels")
+    pixels = layer.data.copy()
+    sign = opened.window._qt_window.findChild(UnsavedSign)
+    assert sign.isVisible()
+    user = Replies()
+    press_save(opened)
+    ((text, proposed),) = user.asked
+    assert f"Save '{layer.name}' into mine.ome.zarr" in text
+    assert proposed == layer.name.replace(":", "")
+    assert unsaved_layers(opened) == [layer]
+    user = Replies(name="mine")
+    press_save(opened)
+    until(lambda: not sign.isVisible())
+    ours = opened.layers.selection.active
+    assert (ours.name, str(ours.mode)) == ("mine", "paint")
+    assert layer not in opened.layers
+    drag(opened, [(25.0, 5.0), (25.0, 20.0)])
+    assert unsaved_layers(opened) == [ours]
+    press_save(opened)
+    until(lambda: not unsaved_layers(opened))
+    assert len(user.asked) == 1
+    stored = zarr.open_array(tmp_path / "mine.ome.zarr/labels/mine/0", mode="r")[:]
+    assert (stored[pixels > 0] == 1).all()
+    assert stored.sum() > pixels.sum()
+    np.testing.assert_array_equal(stored, np.asarray(ours.data[0]))
+
+
+def test_labels_of_a_plugin_are_asked_about_before_their_field_is_left(
+    viewer, tmp_path
+):
+    use_workers()
+    plate = write_plate(tmp_path / "p.ome.zarr", grid=(1, 3), shape=(1, 32, 32))
+    viewer.open(str(plate), plugin="napari-ngff")
+    browser = session_of(viewer).browser
+
+    def show(well):
+        browser.show_field(well, "0")
+        until(lambda: browser.position is not None and browser.position.well == well)
+
+    def segment(name):
+        image = browser.layers.image_layers()[0]
+        pixels = np.zeros(image.level_shapes[0], "i4")
+        pixels[..., 4:9, 4:9] = 3
+        place = {"scale": image.scale, "translate": image.translate}
+        return viewer.add_labels(pixels, name=name, **place)
+
+    show("A/1")
+    segment("found")
+    user = Replies(SAVE, name="")
+    show("A/2")
+    text, (_, proposed) = user.asked[0][0], user.asked[1]
+    assert text.startswith("Save changes to 'found' of A1 - field 0?")
+    assert proposed == "found"
+    stored = zarr.open_array(plate / "A/1/0/labels/found/0", mode="r")[:]
+    assert stored.sum() == 75
+    segment("kept")
+    user = Replies(KEEP)
+    show("A/3")
+    assert user.asked[0][0].startswith("Save changes to 'kept' of A2 - field 0?")
+    assert not (plate / "A/2/0/labels").exists()
+    user = Replies(RESTORE)
+    show("A/2")
+    until(lambda: (np.asarray(viewer.layers["kept"].data[0]) == 3).sum() == 25)
+    user = Replies(CANCEL)
+    show("A/1")  # what was restored is saved without a question
+    assert (np.asarray(viewer.layers["found"].data[0]) == 3).sum() == 25
+    assert (plate / "A/2/0/labels/kept").exists()
+
+
 def test_of_all_kinds_at_once_none_is_asked_about_twice(opened, sample, tmp_path):
-    names = [f"'{draw(opened, kind).name}'" for kind in KINDS]
+    # Of points and shapes that are selected, napari's button takes the place.
+    names = [f"'{draw(opened, kind).name}'" for kind in KINDS[::-1]]
     opened.layers.selection.active = opened.layers["nuclei"]
     measure(opened)
     opened.layers["nuclei"].paint((9, 9), 77)
     user = Replies(DISCARD, DISCARD)
     assert close_window(opened)
     first, second = (text for text, _ in user.asked)
-    assert first.startswith(
-        f"Save changes to 'nuclei' and {names[0]} and {names[1]} of cells.ome.zarr?"
-    )
-    lines = second.splitlines()
-    assert lines.pop() == "Save asks for a file."
-    for name in [names[2], "Measured table of nuclei"]:
-        assert name not in first
-        (line,) = [line for line in lines if name in line]
-        lines.remove(line)
-    assert not lines, "one for each"
+    together = " and ".join(["'nuclei'", *names])
+    assert first.startswith(f"Save changes to {together} of cells.ome.zarr?")
+    line, end = second.splitlines()
+    assert "Measured table of nuclei" in line
+    assert end == "Save asks for a file."
     assert "'nuclei'" not in second
 
 
 def test_a_long_question_counts_what_it_does_not_list(opened):
-    for _ in range(15):
-        draw(opened, "labels")
+    for number in range(15):
+        opened.add_labels(np.eye(30 + number, dtype="u1"))
     user = Replies(CANCEL)
     assert not close_window(opened)
     lines = user.asked[0][0].splitlines()
@@ -186,7 +266,7 @@ def test_the_field_is_named_also_when_another_is_on_screen(viewer, tmp_path):
     browser = session_of(viewer).browser
     browser.show_field("A/1", "1")
     until(lambda: browser.position is not None and browser.position.well == "A/1")
-    name = draw(viewer, "labels").name
+    name = viewer.add_labels(np.eye(9, dtype="u1")).name
     browser.show_field("A/2", "0")
     until(lambda: browser.position.well == "A/2")
     user = Replies(CANCEL)

@@ -12,7 +12,9 @@ from qtpy.QtCore import Qt, QTimer
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import (
     QApplication,
+    QDialog,
     QFileDialog,
+    QInputDialog,
     QLineEdit,
     QMessageBox,
     QPushButton,
@@ -36,15 +38,15 @@ pytestmark = pytest.mark.slow
 
 
 class Replies:
-    """Answers the questions that come, and the dialogs for files."""
+    """Answers the questions that come, and the dialogs for files and for names."""
 
     last = None
 
-    def __init__(self, *answers, path=None):
+    def __init__(self, *answers, path=None, name=None):
         if Replies.last is not None:
             Replies.last.stop()
         self.asked = []
-        self._answers, self._path = list(answers), path
+        self._answers, self._path, self._name = list(answers), path, name
         self._timer = QTimer()
         self._timer.timeout.connect(self._reply)
         self._timer.start(30)
@@ -60,11 +62,23 @@ class Replies:
             line = dialog.findChild(QLineEdit, "fileNameEdit")
             line.setText(str(self._path))
             QTest.keyClick(line, Qt.Key.Key_Return)
-        elif isinstance(dialog, QMessageBox) and self._answers:
+        elif isinstance(dialog, QInputDialog):
+            self.asked.append((dialog.labelText(), dialog.textValue()))
+            line = dialog.findChild(QLineEdit)
+            if self._name is None:
+                dialog.reject()
+                return
+            line.setText(self._name or line.text())
+            QTest.keyClick(line, Qt.Key.Key_Return)
+        elif isinstance(dialog, QDialog) and self._answers:
             buttons = {
                 b.text().replace("&", ""): b for b in dialog.findChildren(QPushButton)
             }
-            self.asked.append((dialog.text(), list(buttons)))
+            if self._answers[0] not in buttons:
+                return  # such as the progress of a save
+            is_box = isinstance(dialog, QMessageBox)
+            text = dialog.text() if is_box else dialog.windowTitle()
+            self.asked.append((text, list(buttons)))
             QTest.mouseClick(buttons[self._answers.pop(0)], Qt.MouseButton.LeftButton)
 
 

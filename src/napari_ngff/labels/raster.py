@@ -131,3 +131,32 @@ class Raster:
         raw = bytes(from_zlib(base64.b64decode(data["values"]), most))
         values = np.frombuffer(raw, dtype).reshape(size)
         return cls(values, tuple(data["origin"]), tuple(data["step"]), data["clear"])
+
+
+def cut_labels(data: Any) -> tuple[npt.NDArray[Any], tuple[int, ...]]:
+    """Copy the smallest box of an array that has all its labels.
+
+    Returns
+    -------
+    tuple
+        The labels, in the smallest type, and the first index along each axis.
+
+    Raises
+    ------
+    ValueError
+        Where one is negative, or all are 0.
+    """
+    corners = []
+    for index in np.ndindex(data.shape[:-2]):
+        plane = np.asarray(data[index]) != 0
+        rows, columns = (np.flatnonzero(plane.any(axis)) for axis in (1, 0))
+        if rows.size:
+            corners += [(*index, rows[end], columns[end]) for end in (0, -1)]
+    if not corners:
+        raise ValueError("All labels are 0.")
+    low, high = np.min(corners, 0), np.max(corners, 0) + 1
+    values = np.asarray(data[tuple(map(slice, low, high))])
+    if values.min() < 0:
+        raise ValueError("Some labels are negative, which no label image can have.")
+    values = values.astype(np.min_scalar_type(int(values.max())))
+    return values, tuple(low.tolist())

@@ -46,7 +46,6 @@ from napari_ngff.viewer.layers.move_layers import (
 )
 from napari_ngff.viewer.layers.opened_layers import (
     keep_selected,
-    show_memory_hint,
     show_value_alone,
 )
 from napari_ngff.viewer.layers.plane_camera import forget_plane, keep_plane
@@ -137,13 +136,13 @@ class Session:
         self._viewer = viewer
         self.browser: Browser | None = None
         self.annotation_round: AnnotationRound | None = None
-        self._is_hinted = False
         self.annotations = Annotations(viewer, KINDS)
         self.recovery = EditRecovery(self.annotations)
         self._copying = LatestTask()
         viewer.bind_key("Shift-Right", lambda _: self.copy_object(1), overwrite=True)
         viewer.bind_key("Shift-Left", lambda _: self.copy_object(-1), overwrite=True)
         self.annotations.title_of = self._title_of
+        self.annotations.position_of = self._position_of
         self.annotations.removed.connect(self.recovery.notice_removed)
         for layer in viewer.layers:
             self.annotations.attach(layer)
@@ -165,6 +164,9 @@ class Session:
 
     def _title_of(self, layer: Layer) -> str:
         return "" if self.browser is None else self.browser.title_of(layer)
+
+    def _position_of(self, layer: Layer) -> object:
+        return None if self.browser is None else self.browser.layers.position_of(layer)
 
     def name_image(self, layer: Layer) -> str:
         """Name the image of a layer, as "B3, field 2"; labels by it and their own."""
@@ -227,8 +229,6 @@ class Session:
             Window.current.watch_labels(viewer, layer)
         self.recovery.notice_layer(layer)
         attend_volumes(viewer, layer)
-        if not self._is_hinted:
-            self._is_hinted = show_memory_hint(viewer, layer)
         if origin is not None:
             # Those of a reader were made by napari.
             notice_windows(layer, Window.start_services)

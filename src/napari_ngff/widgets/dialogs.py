@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from qtpy.QtWidgets import QFileDialog, QMessageBox
+from qtpy.QtWidgets import QFileDialog, QInputDialog, QLineEdit, QMessageBox
 
 from napari_ngff.plate.tables.files import SUFFIXES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 SAVE, KEEP, DISCARD, CANCEL = "Save", "Keep for later", "Discard", "Cancel"
 RESTORE, LATER, OVERWRITE = "Restore", "Later", "Overwrite"
@@ -71,6 +71,30 @@ def ask_name(parent: Any, name: str, free: str, *, shown: bool) -> str:
     answers = [other] if shown else [other, OVERWRITE]
     answer = ask_question(parent, "Name is taken", f"{text} {hint} {more}", answers)
     return {other: free, OVERWRITE: name}.get(answer, "")
+
+
+def ask_label_name(
+    parent: Any, text: str, name: str, check: Callable[[str], str]
+) -> str:
+    """Ask how labels shall be called in their file, until `check` finds no fault.
+
+    Returns
+    -------
+    str
+        The name; "" to save nothing.
+    """
+    problem = ""
+    while True:
+        question = "\n".join(filter(None, (problem, text)))
+        usual = QLineEdit.EchoMode.Normal
+        name, is_chosen = QInputDialog.getText(
+            parent, "Save labels", question, usual, name
+        )
+        if not is_chosen:
+            return ""
+        problem = check(name)
+        if not problem:
+            return name
 
 
 def ask_table_to_load(parent: Any) -> str:

@@ -17,7 +17,7 @@ from napari_ngff.viewer.private.napari_window import (
 from napari_ngff.viewer.services.window import LATER, Window
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.browser.host import open_in_window
-from napari_ngff.widgets.dialogs import ask_table_file
+from napari_ngff.widgets.dialogs import ask_label_name, ask_table_file
 from napari_ngff.widgets.docking import find_annotated
 from napari_ngff.widgets.form_dialog import is_window_open
 from napari_ngff.widgets.level_label import show_text
@@ -173,6 +173,14 @@ class QtWindow(Window):
             if layer in guard.viewer.layers:
                 return guard.name_for(layer, error)
         return None
+
+    @override
+    def ask_label_name(
+        self, viewer: Any, text: str, name: str, check: Callable[[str], str]
+    ) -> str:
+        if not self.can_ask(viewer):
+            return name
+        return ask_label_name(qt_window_of(viewer), text, name, check)
 
     def resolve_unsaved(
         self, annotations: Any, layers: Iterable[Any]

@@ -53,12 +53,10 @@ def test_layers_are_saved_and_opened_again(viewer, tmp_path):
 
 
 def paint_in_memory(person):
-    """Paint on labels of napari's own button; a notice shows what they are."""
+    """Paint on labels of napari's own button."""
     parts = person.viewer.window._qt_viewer
     person.click(parts.layerButtons.newLabelsButton)
     labels = person.layer("waves - Labels")
-    person.sees(lambda: any("Only in memory" in one for one in person.notices_now()))
-    person.step("in-memory")
     person.click(lambda: parts.controls.widgets[labels].paint_button)
     low, high = labels.extent.world[:, -2:]
     person.draw([low + (high - low) * [0.5, part] for part in (0.3, 0.5, 0.7)])

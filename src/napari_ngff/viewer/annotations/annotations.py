@@ -42,6 +42,8 @@ class AnnotationState:
         Whether Ctrl+S is for it while its layer is selected.
     with_image
         Whether only *Save as…* saves it, together with its image.
+    asks_name
+        Whether a save asks how it shall be called: nothing saves it but the user.
     subject
         What is annotated; another one when the layer shows another field.
     version
@@ -61,6 +63,7 @@ class AnnotationState:
     goes_along: bool = False
     takes_key: bool = True
     with_image: bool = False
+    asks_name: bool = False
     subject: object = None
     version: object = None
     keeps: str = KEEPS
@@ -232,6 +235,9 @@ class Annotation(ABC):
     def cancel(self) -> None:
         """Stop a save that runs."""
 
+    def prepare_keep(self) -> None:
+        """Begin what makes it possible to keep it; `running` is True until then."""
+
     def may_keep(self) -> bool:
         """Return whether it is on the disk to be restored; else the user is told."""
         return True
@@ -280,8 +286,9 @@ class Annotations:
         Whether the viewer had an image of ours.
     selected_before
         The layer that was selected when the newest one was added.
-    title_of
-        Names the field that a layer shows or belongs to; "" for none.
+    title_of, position_of
+        Name the field that a layer shows or belongs to, "" for none; and identify it,
+        None for none.
     """
 
     changed = Signal()
@@ -298,6 +305,7 @@ class Annotations:
         self._all: list[Annotation] = []
         self.has_images, self.selected_before = False, None
         self.title_of: Callable[[Any], str] = lambda _: ""
+        self.position_of: Callable[[Any], object] = lambda _: None
 
     def follow_fields(self) -> None:
         """Follow what all layers show now, as other fields are on screen."""

@@ -51,7 +51,8 @@ class AutoSaver:
             x
             for x, state in states.items()
             if state.unsaved
-            and not (state.running or state.goes_along or state.with_image)
+            and not (state.running or state.goes_along)
+            and not (state.with_image or state.asks_name)
         ]
         # napari reads the manifests of all plugins when it is asked for the first time.
         minutes = autosave_minutes() if unsaved else 0

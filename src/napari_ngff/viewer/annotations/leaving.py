@@ -50,7 +50,7 @@ def save_before_leaving(
         answer(Window.current.resolve_unsaved(annotations, left))
 
     savable = [x for x in present if x.layer not in staying and not x.asks_for_file]
-    unsaved = [x for x in savable if present[x].unsaved]
+    unsaved = [x for x in savable if present[x].unsaved and not present[x].asks_name]
     if not (unsaved and settings.saves_when_moving_on()):
         _call_after_saves([*present], partial(call_or, resolve, stay))
         return

@@ -1,4 +1,4 @@
-"""Selects layers of an opened file, and hints at layers that are only in memory."""
+"""Selects layers of an opened file, and shows the values of its labels."""
 
 from __future__ import annotations
 
@@ -7,12 +7,9 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from napari.layers import Labels
-from napari.utils.notifications import show_info
-
 from napari_ngff.store.sources.folder_source import local_folder
 from napari_ngff.viewer.layers.label_owners import are_of_others, is_own_plan
-from napari_ngff.viewer.plans.layer_plan import KEY, layer_kind, origin_of
+from napari_ngff.viewer.plans.layer_plan import layer_kind, origin_of
 from napari_ngff.viewer.private.napari_window import select_on_insert
 from napari_ngff.viewer.streaming.level_mark import name_level
 
@@ -23,15 +20,6 @@ if TYPE_CHECKING:
     from napari.layers import Layer
 
     from napari_ngff.viewer.plans.layer_plan import LayerPlan
-
-HINT = (
-    "Only in memory: labels without a file.\n"
-    "Save them with File ▸ IO Utilities ▸ Save as…, or use File ▸ New Layer ▸"
-    " New labels… for labels that are stored in the image."
-)
-
-NAME = "Labels"
-"""End of the names that napari gives to layers of its button for new labels."""
 
 
 def keep_selected(viewer: ViewerModel, layer: Layer) -> None:
@@ -117,19 +105,3 @@ def _changed_at(label: LayerPlan) -> float | None:
     files = (Path(top, name) for top, _, names in os.walk(folder) for name in names)
     times = [path.stat().st_mtime for path in islice(files, MOST_FILES)]
     return max(times, default=None)
-
-
-def show_memory_hint(viewer: ViewerModel, layer: Layer) -> bool:
-    """Show a hint for labels in memory beside an OME-Zarr; return whether it did."""
-    is_wanted = (
-        # As napari's button for new labels makes them.
-        isinstance(layer, Labels)
-        and not hasattr(layer, "saver")
-        and layer.source.path is None
-        and layer.source.widget is None
-        and layer.name.split(" - ")[-1] == NAME
-        and any(KEY in x.metadata for x in viewer.layers)
-    )
-    if is_wanted:
-        show_info(HINT)
-    return is_wanted

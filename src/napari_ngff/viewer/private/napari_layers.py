@@ -117,6 +117,12 @@ def painted_axes(layer: Any) -> list[int]:
     return sorted(int(axis) for axis in layer._get_dims_to_paint())
 
 
+@tells_lost("A save may cut a stroke in two.", lambda _: False)
+def is_being_painted(layer: Any) -> bool:
+    """Return whether a stroke is being drawn on labels of napari's own."""
+    return bool(layer._block_history)
+
+
 def handle_modes(table: str, handlers: dict[str, Any]) -> dict[Any, Any]:
     """Return what labels do in each mode, by a table of napari's; with other handlers.
 

@@ -198,6 +198,22 @@ class Window:
         """
         return None
 
+    def ask_label_name(
+        self, viewer: Any, text: str, name: str, check: Callable[[str], str]
+    ) -> str:
+        """Ask how labels shall be called in their file; "" to save nothing.
+
+        Parameters
+        ----------
+        text
+            Of the question.
+        name
+            Is proposed, and taken where nobody can be asked.
+        check
+            Says what is wrong with a name; "" for nothing.
+        """
+        return name
+
     def resolve_unsaved(
         self, annotations: Any, layers: Iterable[Any]
     ) -> Callable[[], None] | None:

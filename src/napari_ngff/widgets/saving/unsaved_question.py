@@ -213,10 +213,12 @@ class WindowGuard(EventWatcher):
         answer = dialogs.ask_question(self.parent(), TITLE, " ".join(text), answers)
         if answer == SAVE and not self._save_all(unsaved):
             return CANCEL
-        if answer == KEEP and not all(x.may_keep() for x in unsaved):
+        if answer == KEEP and not self._may_keep(unsaved):
             return CANCEL
         # Another field that was shown meanwhile: its labels were not asked about.
-        is_other = any(x.state.subject is not s.subject for x, s in states.items())
+        is_other = any(
+            s.subject not in (None, x.state.subject) for x, s in states.items()
+        )
         return CANCEL if is_other else answer
 
     def _ask_others(self, unsaved: Sequence[Annotation]) -> str:
@@ -242,6 +244,12 @@ class WindowGuard(EventWatcher):
         self._begin_saves(unsaved)
         wait_for_saves(self.parent(), unsaved)
         return not any(x.unsaved for x in unsaved)
+
+    def _may_keep(self, unsaved: Sequence[Annotation]) -> bool:
+        for annotation in unsaved:
+            annotation.prepare_keep()
+        wait_for_saves(self.parent(), unsaved)
+        return all(x.may_keep() for x in unsaved)
 
     def name_for(self, layer: Any, error: NameTakenError) -> str:
         """Ask for another name of new labels, as their name is taken."""
