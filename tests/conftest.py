@@ -9,6 +9,7 @@ import atexit
 import functools
 import gc
 import json
+import math
 import os
 import shutil
 import sys
@@ -16,7 +17,7 @@ import tempfile
 from collections import defaultdict
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -90,6 +91,29 @@ def quick_connections() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(EventEmitter, "_check_signature", staticmethod(check_once))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def quick_samples() -> Iterator[None]:
+    """Draw large samples once: the images and plates of most tests are the same."""
+    samples = sys.modules.get("napari_ngff.viewer.samples")
+    if samples is None:
+        yield
+        return
+
+    def draw_large_once(draw: Callable) -> Callable:
+        kept = functools.lru_cache(maxsize=32)(draw)
+
+        def draw_or_find(*values: Any, **named: Any) -> Any:
+            size = next(value for value in values if isinstance(value, tuple))
+            return (kept if math.prod(size) > 60_000 else draw)(*values, **named)
+
+        return draw_or_find
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("draw_cells", "draw_frames"):
+            patch.setattr(samples, name, draw_large_once(getattr(samples, name)))
         yield
 
 
