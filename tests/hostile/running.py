@@ -36,7 +36,8 @@ def run(tmp_path, *places, script="run_case.py", **variables):
     cache = home / ".cache"
     cache.mkdir(parents=True)
     before = files_in(tmp_path, cache)
-    env = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
+    given = ("PATH", "LANG", "TMPDIR")
+    env = {name: os.environ[name] for name in given if name in os.environ}
     env |= {
         "HOME": str(home),
         "PYTHONPATH": str(SOURCE),
