@@ -153,7 +153,7 @@ def test_a_class_is_renamed_in_all_fields(viewer, root):
     result = found.browser.rename_class(
         "kinds", names, lambda *at: not asked.append(at)
     )
-    assert [(p.well, p.field) for p in result.renamed] == [("A/2", "0"), ("A/2", "1")]
+    assert [(p.well, p.field) for p in result.changed] == [("A/2", "0"), ("A/2", "1")]
     assert [(p.well, p.field) for p in result.failures] == [("A/1", "1")]
     assert asked == [(number, 5) for number in range(5)]
     for field in before:
@@ -167,11 +167,11 @@ def test_a_class_is_renamed_in_all_fields(viewer, root):
     paint(found, 3)
     found.browser.step_field(1)
     result = found.browser.rename_class("kinds", names, lambda *_: True)
-    assert (result.renamed, [p.well for p in result.unchanged]) == ([], ["A/2"])
+    assert (result.changed, [p.well for p in result.unchanged]) == ([], ["A/2"])
     cancelled = found.browser.rename_class(
         "kinds", ("debris", "dust"), lambda *_: False
     )
-    assert cancelled.renamed == []
+    assert cancelled.changed == []
     assert "debris" in stored_classes(root, "A/2/0").values()
 
 

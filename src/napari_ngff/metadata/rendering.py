@@ -1,10 +1,13 @@
-"""Parses rendering settings: ``omero`` and ``image-label``."""
+"""Rendering settings: parses ``omero`` and ``image-label``, and changes ``omero``."""
 
 from __future__ import annotations
 
+import copy
 import re
-from typing import TYPE_CHECKING
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
+from napari_ngff.metadata.cursor import Cursor
 from napari_ngff.metadata.model import (
     CLASS_KEYS,
     KIND,
@@ -19,10 +22,12 @@ from napari_ngff.metadata.model import (
 )
 
 if TYPE_CHECKING:
-    from napari_ngff.metadata.cursor import Cursor
-    from napari_ngff.metadata.model import JSON
+    from collections.abc import Iterable
 
-__all__ = ["parse_label", "parse_omero"]
+    from napari_ngff.metadata.model import JSON
+    from napari_ngff.metadata.version import Version
+
+__all__ = ["parse_label", "parse_omero", "put_omero"]
 
 HEX = re.compile(r"#?([0-9a-fA-F]{3}|[0-9a-fA-F]{6}|[0-9a-fA-F]{8})")
 
@@ -114,6 +119,82 @@ def parse_window(window: Cursor) -> ContrastWindow | None:
         if any(v is not None for v in limits.values())
         else None
     )
+
+
+def put_omero(
+    home: JSON, shown: Omero, before: Omero, channels: Iterable[int], version: Version
+) -> None:
+    """Put what is shown otherwise than before into the metadata of an image, in place.
+
+    The rest may have been changed by another program meanwhile, and stays.
+
+    Parameters
+    ----------
+    home
+        The object that has ``multiscales``.
+    shown, before
+        The settings as they shall be, and as they were read.
+    channels
+        Numbers of the channels that are put.
+    version
+        Of the image.
+
+    Raises
+    ------
+    AttributeError, TypeError
+        Where the block, or a part of it, is of another type.
+    """
+    new, old = _describe_omero(shown), _describe_omero(before)
+    block = {} if version.has_ome_key else {"version": version}
+    omero = _part_at(home, "omero", block)
+    entries = _part_at(omero, "channels", [])
+    for i in sorted(channels):
+        channel, known = new["channels"][i], old["channels"][i : i + 1] or [{}]
+        if i >= len(entries):
+            # The list has no gaps, and each entry must have these two.
+            last = {"color": "FFFFFF", "window": channel["window"]}
+            entries += [copy.deepcopy(last) for _ in range(i - len(entries))]
+            entries.append({})
+            known = [{}]
+        _put_changes(entries[i], channel, known[0])
+    _put_changes(omero, {"rdefs": new["rdefs"]}, old)
+
+
+def _describe_omero(omero: Omero) -> JSON:
+    """Return the settings as a file has them."""
+    content = asdict(omero)
+    for channel in content["channels"]:
+        color = channel["color"]
+        channel["color"] = None if color is None else bytes(color).hex().upper()
+    model = "greyscale" if omero.greyscale else "color"
+    places = {"defaultT": omero.default_t, "defaultZ": omero.default_z}
+    return {**content, "rdefs": {**places, "model": model}}
+
+
+def _put_changes(part: Any, shown: JSON, before: JSON) -> None:
+    for key, value in shown.items():
+        if value is None or value == before.get(key):
+            continue
+        if not isinstance(value, dict):
+            part[key] = value
+            continue
+        inner, old, new = _part_at(part, key, {}), before.get(key) or {}, value
+        if key == "window":
+            # As a whole: with the start of another program, ours might end before it.
+            # OME-Zarr wants both within the range of the file.
+            old = asdict(parse_window(Cursor(inner, key, [])) or ContrastWindow())
+            low = value["min"] if old["min"] is None else old["min"]
+            high = value["max"] if old["max"] is None else old["max"]
+            limits = {"min": min(low, value["start"]), "max": max(high, value["end"])}
+            new = {**value, **limits}
+        _put_changes(inner, new, old)
+
+
+def _part_at(parent: JSON, key: str, empty: Any) -> Any:
+    """Return a part of a block, which is made where there is none."""
+    if parent.get(key) is None:
+        parent[key] = empty
+    return parent[key]
 
 
 def parse_label(label: Cursor, beside: Cursor) -> LabelInfo | None:

@@ -18,6 +18,7 @@ from napari_ngff.viewer.services.window import LATER, Window
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.browser.host import open_in_window
 from napari_ngff.widgets.dialogs import ask_label_name, ask_table_file
+from napari_ngff.widgets.display_menu import follow_settings
 from napari_ngff.widgets.docking import find_annotated
 from napari_ngff.widgets.form_dialog import is_window_open
 from napari_ngff.widgets.level_label import show_text
@@ -148,6 +149,7 @@ class QtWindow(Window):
         guard = guard_of(viewer)
         if guard is not None:
             guard.watch_layer(layer)
+            follow_settings(viewer)
 
     @override
     def watch_save(self, saver: LayerSaver) -> None:

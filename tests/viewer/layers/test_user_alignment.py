@@ -416,7 +416,7 @@ def test_folders_that_cannot_be_written_say_so(tmp_path, monkeypatch):
 
     monkeypatch.setattr(folder_transaction, "replace_file", refused)
     with pytest.raises(AccessError, match="owner"):
-        save_alignment(layer, "aligned")
+        save_alignment(layer, "elsewhere")
 
 
 @pytest.mark.parametrize("version", ["0.4", "0.5"])

@@ -125,6 +125,30 @@ def address_of(image: Node) -> Address | None:
     return Address(root, "/".join(inside))
 
 
+def folders_of(node: Node, ending: str) -> list[Path]:
+    """List where annotations of an image may be: beside its file, in the user's data.
+
+    Parameters
+    ----------
+    ending
+        Of the folder beside ``NAME.ome.zarr``, such as ``.points``.
+    """
+    address = address_of(node)
+    if address is None:
+        return []
+    inner = "/".join(filter(None, (address.inside, node.location.path)))
+    own = data_folder() / "annotations" / f"{address.stem}-{address.digest}{ending}"
+    beside = address.beside
+    tops = [own] if beside is None else [beside.parent / f"{address.stem}{ending}", own]
+    return [top / inner for top in tops]
+
+
+def can_write(folder: Path) -> bool:
+    """Return whether a file can be made in a folder that need not exist."""
+    existing = next(path for path in (folder, *folder.parents) if path.exists())
+    return os.access(existing, os.W_OK)
+
+
 # Where labels of an image go.
 
 

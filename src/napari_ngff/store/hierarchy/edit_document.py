@@ -25,6 +25,8 @@ def change_document(
 ) -> str:
     """Change the OME metadata of a group, as it is in the file now, in one step.
 
+    Nothing is written where `put` changes nothing.
+
     Parameters
     ----------
     node
@@ -59,7 +61,9 @@ def change_document(
     with _named_errors(file):
         with transaction.take_turn():
             text = _expect_document(transaction, key)
-            transaction.put_document(key, _change_text(text, node, put).encode())
+            changed = _change_text(text, node, put)
+            if changed != text:
+                transaction.put_document(key, changed.encode())
         # After the document: whoever reads in between finds an outdated copy, never one
         # of a document that was not written.
         update_copies(transaction, [node.location.path])
@@ -132,4 +136,4 @@ def _change_text(text: str, node: Node, put: Callable[[JSON], None]) -> str:
     attributes = document["attributes"] if node.zarr_format == 3 else document
     # 0.5 and later keep it under "ome"; 0.4 keeps it in the attributes themselves.
     put(attributes.get("ome", attributes))
-    return dump_like(text, document)
+    return text if document == parse_json(text) else dump_like(text, document)

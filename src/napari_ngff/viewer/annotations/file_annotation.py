@@ -19,8 +19,7 @@ from napari_ngff.errors import ConflictError, error_text
 from napari_ngff.labels.journal import INTERVAL, LOCK
 from napari_ngff.labels.kept_edits import address_text
 from napari_ngff.labels.places.label_location import name_problem
-from napari_ngff.labels.places.sidecar import address_of
-from napari_ngff.store.data_folder import data_folder
+from napari_ngff.labels.places.sidecar import can_write, folders_of
 from napari_ngff.store.sources.revision import Revision
 from napari_ngff.store.write.file_lock import hold_if_possible, take_turn
 from napari_ngff.store.write.replace_file import remove_file, replace_file
@@ -79,30 +78,6 @@ def find_image_shown(owner: Annotations) -> Any:
     images = [layer for layer in layers if image_node(layer) is not None]
     selected = owner.selected_before
     return selected if selected in images else next(reversed(images), None)
-
-
-def folders_of(node: Node, ending: str) -> list[Path]:
-    """List where annotations of an image may be: beside its file, in the user's data.
-
-    Parameters
-    ----------
-    ending
-        Of the folder beside ``NAME.ome.zarr``, such as ``.points``.
-    """
-    address = address_of(node)
-    if address is None:
-        return []
-    inner = "/".join(filter(None, (address.inside, node.location.path)))
-    own = data_folder() / "annotations" / f"{address.stem}-{address.digest}{ending}"
-    beside = address.beside
-    tops = [own] if beside is None else [beside.parent / f"{address.stem}{ending}", own]
-    return [top / inner for top in tops]
-
-
-def _can_write(folder: Path) -> bool:
-    """Return whether a file can be made in a folder that need not exist."""
-    existing = next(path for path in (folder, *folder.parents) if path.exists())
-    return os.access(existing, os.W_OK)
 
 
 class FileAnnotation(Annotation):
@@ -419,7 +394,7 @@ class FileAnnotation(Annotation):
         folders = folders_of(self.node, self.folder_ending)
         if self._path:
             folders.insert(0, Path(self._path).parent)
-        folder = next((x for x in folders if _can_write(x)), folders[-1])
+        folder = next((x for x in folders if can_write(x)), folders[-1])
         return str(folder / name)
 
     def _name_file(self) -> str:

@@ -19,7 +19,9 @@ from napari_ngff.store.write.label_list_watch import (
 )
 from napari_ngff.viewer.browsing.field_labels import (
     AnnotationStates,
+    ChangedFields,
     WellStates,
+    change_fields,
     find_annotated,
 )
 from napari_ngff.viewer.browsing.positions import (
@@ -38,10 +40,11 @@ from napari_ngff.viewer.services.window import Window
 from napari_ngff.viewer.streaming.well_stream import OversizedWells
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Callable, Collection, Iterable
 
     from napari_ngff.metadata.model import Acquisition, LabelInfo
     from napari_ngff.store.hierarchy.node import Node
+    from napari_ngff.viewer.browsing.field_labels import Begin
 
 
 class BrowsedNode:
@@ -206,6 +209,27 @@ class BrowsedNode:
         """
         fields = self.resolver.arrangements.screen.list_fields(well)
         return tuple(Position(well, field.path, field.acquisition) for field in fields)
+
+    def change_fields(
+        self,
+        change: Callable[[Node, Begin], bool | None],
+        goes_on: Callable[[int, int], bool],
+        but: Position | None = None,
+    ) -> ChangedFields:
+        """Change the metadata of all fields but one; see `change_fields`."""
+        positions: list[Position] = []
+        wells: list[str | None] = [well.path for well in self.map.wells]
+        for well in wells or [None]:
+            with suppress(OMEZarrError, OSError):  # the map shows it crossed out
+                positions += self.positions_of(well)
+        positions = [position for position in positions if position != but]
+        screen = self.resolver.arrangements.screen
+        result = change_fields(screen, positions, change, goes_on)
+        # What was read ahead is older.
+        for position in result.changed:
+            forget = partial(self.forget_image, key_of(position))
+            Window.current.run_in_main(forget)
+        return result
 
     def label_names(self, well: str | None = None) -> tuple[str, ...]:
         """Read the names of the labels of a well's first image (by default of a few

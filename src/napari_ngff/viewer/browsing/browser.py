@@ -6,19 +6,21 @@ themselves and change layers in the main thread; of two actions the later counts
 
 from __future__ import annotations
 
-from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from napari_ngff.errors import OMEZarrError, error_text
+from napari_ngff.errors import error_text
 from napari_ngff.metadata.model import GroupKind
 from napari_ngff.store.sources.server_logins import server_of
 from napari_ngff.viewer.annotations.leaving import save_before_leaving
 from napari_ngff.viewer.browsing.browsed_node import BrowsedNode
 from napari_ngff.viewer.browsing.camera import is_fitted
-from napari_ngff.viewer.browsing.field_labels import RenamedFields, rename_in_fields
+from napari_ngff.viewer.browsing.field_labels import (
+    ChangedFields,
+    rename_in_field,
+)
 from napari_ngff.viewer.browsing.pins import PinnedFields
-from napari_ngff.viewer.browsing.positions import Position, key_of
+from napari_ngff.viewer.browsing.positions import Position
 from napari_ngff.viewer.browsing.preparation import with_channels, with_labels_in_use
 from napari_ngff.viewer.browsing.shown_fields import (
     AcquisitionChange,
@@ -170,25 +172,13 @@ class Browser(BrowsedNode):
 
     def rename_class(
         self, labels: str, names: tuple[str, str], goes_on: Callable[[int, int], bool]
-    ) -> RenamedFields:
-        """Rename a class in all fields but the one on screen; see `rename_in_fields`.
+    ) -> ChangedFields:
+        """Rename a class in all fields but the one on screen; see `rename_in_field`.
 
         Labels on screen get the new name in their layer.
         """
-        screen = self.resolver.arrangements.screen
-        positions: list[Position] = []
-        wells: list[str | None] = [well.path for well in self.map.wells]
-        for well in wells or [None]:
-            with suppress(OMEZarrError, OSError):  # the map shows it crossed out
-                positions += self.positions_of(well)
-        if self.position in positions:
-            positions.remove(self.position)
-        result = rename_in_fields(screen, positions, labels, names, goes_on)
-        # What was read ahead has the name before.
-        for position in result.renamed:
-            forget = partial(self.forget_image, key_of(position))
-            Window.current.run_in_main(forget)
-        return result
+        rename = partial(rename_in_field, labels, names)
+        return self.change_fields(rename, goes_on, but=self.position)
 
     # Actions.
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import itertools
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from napari.utils.notifications import show_error
 
-from napari_ngff.errors import OMEZarrError
+from napari_ngff.errors import CorruptDataError, OMEZarrError
 from napari_ngff.labels.field_states import STATES, TODO, FieldStates
 from napari_ngff.labels.label_classes import classes_of, rename_class
 from napari_ngff.labels.label_metadata import read_label_info, write_label_info
@@ -33,11 +34,12 @@ from napari_ngff.viewer.plans.layer_plan import (
     origin_of,
     picture_of,
 )
+from napari_ngff.viewer.services.notices import count_noun
 from napari_ngff.viewer.services.unexpected import Signal
 from napari_ngff.viewer.services.window import Window
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from napari.components import ViewerModel
     from napari.layers import Layer
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
     from napari_ngff.plate.arrangement import ScreenArrangements
     from napari_ngff.plate.plate_contents import PlateContents
     from napari_ngff.store.hierarchy.node import Node
+    from napari_ngff.store.sources.source import Source
     from napari_ngff.store.write.transaction import Transaction
     from napari_ngff.viewer.browsing.positions import Position
     from napari_ngff.viewer.browsing.shown_fields import Slot
@@ -335,7 +338,7 @@ def find_annotated(
     others: set[str] = set()
     for position in itertools.islice(places, WELLS_ASKED):
         try:
-            nodes, _ = labels_at(screen, position)
+            nodes, _ = labels_at(image_at(screen, position))
             home = screen.node.location.source.name
             own = [
                 one
@@ -358,9 +361,19 @@ def find_annotated(
     return newest or next(x for x in names if x not in others), LabelInfo()
 
 
-def labels_at(
-    screen: PlateContents, position: Position
-) -> tuple[dict[str, Node], tuple[Problem, ...]]:
+def image_at(screen: PlateContents, position: Position) -> Node:
+    """Open the image of a field by its document.
+
+    Raises
+    ------
+    OMEZarrError, OSError
+        Where it cannot be read.
+    """
+    location = screen.location_of(position.well, position.field)
+    return read_node(location, screen.node.zarr_format)
+
+
+def labels_at(image: Node) -> tuple[dict[str, Node], tuple[Problem, ...]]:
     """Open the label images of a field by their documents, as they are shown.
 
     Returns
@@ -369,54 +382,57 @@ def labels_at(
         Those that can be read, by name.
     tuple
         Problems of the others.
-
-    Raises
-    ------
-    OMEZarrError, OSError
-        Where the image cannot be read.
     """
-    location = screen.location_of(position.well, position.field)
-    image = read_node(location, screen.node.zarr_format)
     opened = image.labels()
     nodes = {label.name: label for label in opened.nodes}
     # Labels of a sidecar are shown in place of those of the image.
     return nodes | open_sidecars(image).labels, opened.problems
 
 
+Begin = Callable[["Source"], "Transaction"]
+"""Gives the transaction of a source, the same at each call."""
+
+
 @dataclass(slots=True)
-class RenamedFields:
-    """What became of the fields in which a class was to be renamed.
+class ChangedFields:
+    """What became of the fields whose metadata were to be changed.
 
     Attributes
     ----------
-    renamed
-        Fields where the class has the new name now.
+    changed
+        Fields that are as they shall be now.
     unchanged
-        Fields that have classes of both names, and keep them.
+        Fields in which that cannot be, and which stay as they were.
     failures
         Why a field cannot be read or written.
     """
 
-    renamed: list[Position] = field(default_factory=list)
+    changed: list[Position] = field(default_factory=list)
     unchanged: list[Position] = field(default_factory=list)
     failures: dict[Position, str] = field(default_factory=dict)
 
+    def show_failures(self, name_field: Callable[[Position], str], what: str) -> None:
+        """Show the failures, if there are any; `what` is such as "Not renamed"."""
+        names = (name_field(position) for position in self.failures)
+        reasons = map(": ".join, zip(names, self.failures.values(), strict=True))
+        count = count_noun(len(self.failures), "field")
+        Window.current.show_messages(tuple(reasons), f"{what} in {count}.")
 
-def rename_in_fields(
+
+def change_fields(
     screen: PlateContents,
     positions: Sequence[Position],
-    labels: str,
-    names: tuple[str, str],
+    change: Callable[[Node, Begin], bool | None],
     goes_on: Callable[[int, int], bool],
-) -> RenamedFields:
-    """Rename a class in the labels of many fields, one document after the other.
+) -> ChangedFields:
+    """Change the metadata of many fields, one document after the other.
 
     Parameters
     ----------
-    labels
-        Name of the label image in each field.
-    names
-        Of the class: before, and from now on.
+    change
+        Called with the image of a field, and with what gives the transaction of a
+        source. Returns whether the field is as it shall be; None if it has nothing to
+        change.
     goes_on
         Called with the number of fields that are done, and of all; returns whether to
         continue. If not, the other fields stay as they are.
@@ -426,33 +442,55 @@ def rename_in_fields(
     OMEZarrError, OSError
         Where an archive, which is written as a whole, cannot be written.
     """
-    result = RenamedFields()
+    result = ChangedFields()
     # One for each hierarchy: labels may be in the plate and in sidecars.
     transactions: dict[str, Transaction] = {}
+
+    def begin(source: Source) -> Transaction:
+        if source.name not in transactions:
+            transactions[source.name] = begin_transaction(source)
+        return transactions[source.name]
+
     for number, position in enumerate(positions):
         if not goes_on(number, len(positions)):
             break
         try:
-            nodes, problems = labels_at(screen, position)
-            node = nodes.get(labels)
-            if node is None:
-                broken = ("labels:", f"labels/{labels}:")
-                texts = [p.text for p in problems if p.where.endswith(broken)]
-                if texts:
-                    result.failures[position] = texts[0]
-                continue
-            info = read_label_info(node)
-            new = rename_class(info, *names)
-            if new is not None:
-                source = node.location.source
-                if source.name not in transactions:
-                    transactions[source.name] = begin_transaction(source)
-                write_label_info(node, new, transactions[source.name])
-                result.renamed.append(position)
-            elif set(names) <= {item.name for item in classes_of(info)}:
-                result.unchanged.append(position)
+            changed = change(image_at(screen, position), begin)
         except (OMEZarrError, OSError) as error:
             result.failures[position] = str(error)
+            continue
+        if changed is not None:
+            (result.changed if changed else result.unchanged).append(position)
     for transaction in transactions.values():
         transaction.commit()
     return result
+
+
+def rename_in_field(
+    labels: str, names: tuple[str, str], image: Node, begin: Begin
+) -> bool | None:
+    """Rename a class in the labels of a field; see `change_fields`.
+
+    A field that has classes of both names keeps them.
+
+    Parameters
+    ----------
+    labels
+        Name of the label image in each field.
+    names
+        Of the class: before, and from now on.
+    """
+    nodes, problems = labels_at(image)
+    node = nodes.get(labels)
+    if node is None:
+        broken = ("labels:", f"labels/{labels}:")
+        for problem in problems:
+            if problem.where.endswith(broken):
+                raise CorruptDataError(problem.text)
+        return None
+    info = read_label_info(node)
+    new = rename_class(info, *names)
+    if new is None:
+        return False if set(names) <= {item.name for item in classes_of(info)} else None
+    write_label_info(node, new, begin(node.location.source))
+    return True

@@ -17,6 +17,7 @@ from napari_ngff.viewer.layers.contrast import (
     measure_contrast,
     separate_limits,
 )
+from napari_ngff.viewer.layers.kept_display import show_kept
 from napari_ngff.viewer.layers.label_layers import label_layer, label_notes
 from napari_ngff.viewer.layers.opened_layers import newest_labels
 from napari_ngff.viewer.plans.layer_plan import (
@@ -77,10 +78,12 @@ def layers_of(
         are not shown.
     """
     images: list[LayerData] = []
+    labels: list[LayerData] = []
+    messages: list[str] = []
     if group.image is not None:
-        images = image_layers(group.image, estimate=estimate)
-    labels = []
-    messages = [] if group.image is None else left_channels(group.image)
+        picture = show_kept(group.image, messages)
+        images = image_layers(picture, estimate=estimate)
+        messages += left_channels(picture)
     for label in group.labels:
         try:
             labels.append(label_layer(label, group.frame))
@@ -142,7 +145,7 @@ def image_layers(
     stated = list(picture.omero.channels) if picture.omero is not None else []
     # The file may have too few.
     channels = (stated + [Channel()] * count)[:count]
-    visible = _count_visible(channels)
+    visible = visible_channels(channels)
     placement = frame.layer_keywords()
     layers: list[LayerData] = []
     for i in range(count)[:MOST_CHANNELS] if shown is None else shown:
@@ -152,7 +155,7 @@ def image_layers(
         # For each channel anew: a stream belongs to one layer.
         levels = stream_levels(pyramid.levels, axis)
         windows = [_channel_window(source, frame.order, axis, i) for source in levels]
-        limits = _stated_limits(channel)
+        limits = stated_limits(channel)
         origin = LayerOrigin(
             picture.node,
             None if axis is None else i,
@@ -164,21 +167,19 @@ def image_layers(
         data, multiscale = layer_arrays(windows)
         keywords = {
             **placement,
-            "name": _layer_name(picture.name, channel, i, count),
+            "name": layer_name(picture.name, channel, i, count),
             # Further multiscales lie over the first one, and stay hidden.
             "visible": visible[i] and not picture.multiscale,
             "multiscale": multiscale,
             "rgb": False,  # or napari guesses it where the last axis is short
+            "colormap": choose_colormap(channel, i, count, picture.omero),
             "metadata": {KEY: origin},
         }
         # Colours of channels add up, as in fluorescence.
         if count > 1:
             keywords["blending"] = "additive"
-        colormap = _choose_colormap(channel, i, count, picture.omero)
-        if colormap is not None:
-            keywords["colormap"] = colormap
         if origin.estimate:
-            limits = _provisional_limits(windows[0].dtype)
+            limits = dtype_range(windows[0].dtype)
         elif limits is None and is_joined(picture):
             limits = _sample_limits(data, pyramid.levels[-1])
         if limits is not None:
@@ -197,7 +198,8 @@ def _channel_window(
     return ArrayWindow(source, order, tuple(box))
 
 
-def _count_visible(channels: Sequence[Channel]) -> list[bool]:
+def visible_channels(channels: Sequence[Channel]) -> list[bool]:
+    """Choose the channels of an image that are visible at first."""
     if any(channel.active is not None for channel in channels):
         active = [channel.active is not False for channel in channels]
         # A file that marks all channels as inactive would show nothing.
@@ -207,17 +209,19 @@ def _count_visible(channels: Sequence[Channel]) -> list[bool]:
     return [few or i < FEW_SHOWN for i in range(len(channels))]
 
 
-def _stated_limits(channel: Channel) -> tuple[float, float] | None:
+def stated_limits(channel: Channel) -> tuple[float, float] | None:
+    """Return the contrast limits that a file states; None where it does not."""
     window = channel.window
     if window is None or window.start is None or window.end is None:
         return None
     return separate_limits(window.start, window.end)
 
 
-def _provisional_limits(dtype: np.dtype[Any]) -> tuple[float, float]:
-    """Return contrast limits for the time until pixels were read."""
+def dtype_range(dtype: np.dtype[Any]) -> tuple[float, float]:
+    """Return the range of a type of pixels; contrast limits until pixels were read."""
     if dtype.kind in "iu":
         return float(np.iinfo(dtype).min), float(np.iinfo(dtype).max)
+    # Floats have no range of their own; images of floats often go from 0 to 1.
     return 0.0, 1.0
 
 
@@ -236,19 +240,30 @@ def _sample_limits(data: Any, level: ArraySource) -> tuple[float, float] | None:
     return None
 
 
-def _choose_colormap(
+def choose_colormap(
     channel: Channel, index: int, count: int, omero: Omero | None
 ) -> Any:
-    """Choose a colormap; None for napari's own grey."""
+    """Choose a colormap."""
     color = channel.color
     if omero is not None and omero.greyscale:
         color = (255, 255, 255)
     if color is not None:
         return _color_ramp(color, channel.inverted)
     if count == 1:
-        return None
+        return "gray"
     cycle = TWO_COLORS if count == 2 else SIX_COLORS
     return cycle[index % len(cycle)]
+
+
+def brightest_color(colormap: Any) -> tuple[tuple[int, int, int], bool]:
+    """Return the brighter end of a colormap, and whether that is its first colour."""
+    from napari.utils.colormaps import ensure_colormap
+
+    colors = np.asarray(ensure_colormap(colormap).colors, float)[:, :3]
+    # A map from white to a dark colour is one that OME-Zarr calls "inverted".
+    inverted = bool(colors[0].sum() > colors[-1].sum())
+    end = np.rint(255 * colors[0 if inverted else -1]).astype(int)
+    return (int(end[0]), int(end[1]), int(end[2])), inverted
 
 
 @functools.lru_cache(maxsize=64)
@@ -267,6 +282,7 @@ def _color_ramp(color: tuple[int, int, int], inverted: bool) -> Any:
     return Colormap(np.array(ends), name=name, display_name=name)
 
 
-def _layer_name(name: str, channel: Channel, index: int, count: int) -> str:
+def layer_name(name: str, channel: Channel, index: int, count: int) -> str:
+    """Name the layer of a channel by its image and its label."""
     label = channel.label or ("" if count == 1 else f"channel {index}")
     return f"{name}: {label}" if label and label != name else name

@@ -62,6 +62,8 @@ class LayerPlan:
         Which of the file's multiscales it is; `node` lists it first.
     label_names
         Of an image: of its label images when it was opened; None if not looked for.
+    keeps_display
+        Whether `omero` is from a file beside the image, which cannot be written.
     """
 
     name: str
@@ -75,6 +77,7 @@ class LayerPlan:
     link: Matrix | None = None
     multiscale: int = 0
     label_names: tuple[str, ...] | None = None
+    keeps_display: bool = False
 
 
 def is_joined(picture: LayerPlan) -> bool:

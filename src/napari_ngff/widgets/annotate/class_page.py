@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from napari.components import ViewerModel
 
     from napari_ngff.labels.label_classes import LabelClass
-    from napari_ngff.viewer.browsing.field_labels import RenamedFields
+    from napari_ngff.viewer.browsing.field_labels import ChangedFields
     from napari_ngff.viewer.browsing.positions import Position
     from napari_ngff.viewer.painting.layer_classes import LayerClasses
     from napari_ngff.viewer.painting.paint import OMEZarrLabels
@@ -331,14 +331,14 @@ class ClassPage(QWidget):
         self,
         name_field: Callable[[Position], str],
         names: tuple[str, str],
-        result: RenamedFields | str,
+        result: ChangedFields | str,
     ) -> None:
         progress, self._renaming = self._renaming, None
         if isinstance(result, str):
             title = f"Not renamed: {shorten_name(names[0])}"
             Window.current.show_messages((result,), title)
             return
-        count = count_noun(len(result.renamed), "other field")
+        count = count_noun(len(result.changed), "other field")
         text = f"'{names[0]}' is renamed to '{names[1]}' in {count}."
         if progress is not None and not progress.goes_on:
             text = f"Cancelled. {text}"
@@ -346,13 +346,7 @@ class ClassPage(QWidget):
             fields = ", ".join(map(name_field, result.unchanged))
             text += f" These have classes of both names, and keep them: {fields}."
         self._show_report(html.escape(text, quote=False))
-        if result.failures:
-            reasons = tuple(
-                f"{name_field(position)}: {reason}"
-                for position, reason in result.failures.items()
-            )
-            count = count_noun(len(reasons), "field")
-            Window.current.show_messages(reasons, f"Not renamed in {count}.")
+        result.show_failures(name_field, "Not renamed")
 
     def moveUp(self) -> None:
         """Move the selected class up."""
