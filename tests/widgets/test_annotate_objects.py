@@ -79,6 +79,18 @@ def voxel(layer, y, x):
     return int(layer.canvas.levels[0].read_points([[0], [y], [x]])[0])
 
 
+def listed(dock):
+    """Return the texts of the first column of the list of objects."""
+    model = dock.objects.table.model
+    return [model.index(row, 0).data() for row in range(model.rowCount())]
+
+
+def chosen_row(dock):
+    """Return the id in the selected row; None without any."""
+    rows = dock.objects.list.selectionModel().selectedRows()
+    return rows[0].data() if rows else None
+
+
 def press(button):
     QTest.mouseClick(button, LEFT)
     pump()
@@ -96,15 +108,14 @@ def test_an_object_is_cut_by_two_clicks_and_joined_by_one(viewer, dock, labels):
     assert voxel(labels, Y, X + 4) == 8
     assert "is cut" in dock.status.text()
     # The list, the box and the next click mean the same object.
-    listed = dock.objects.list
-    assert [listed.item(row).text() for row in range(2)] == ["5", "8"]
-    assert listed.currentItem().text() == str(dock.objects.id.value()) == "5"
+    until(lambda: listed(dock) == ["5", "7", "8"])
+    assert chosen_row(dock) == str(dock.objects.id.value()) == "5"
     press(dock.objects.join)
     assert not dock.objects.cut.isChecked()
     assert "part of object 5" in dock.status.text()
     click(viewer, world(labels, Y, X + 50))
     until(lambda: voxel(labels, Y, X + 50) == 5)
-    until(lambda: not listed.findItems("8", Qt.MatchFlag.MatchExactly))
+    until(lambda: listed(dock) == ["5", "7"])
     labels.undo()
     labels.undo()
     assert voxel(labels, Y, X + 50) == 5
@@ -172,14 +183,14 @@ DELETIONS = {
         viewer.window._qt_window, DELETE
     ),
     "Del in the list": lambda viewer, dock, labels: type_key(dock.objects.list, DELETE),
-    "Del in the dock": lambda viewer, dock, labels: type_key(dock.objects.next, DELETE),
+    "Del in the dock": lambda viewer, dock, labels: type_key(dock.objects.jump, DELETE),
 }
 
 
 def test_an_object_is_deleted_and_is_back_after_one_undo(viewer, dock, labels):
     dock.setKind("objects")
-    listed, before = dock.objects.list, np.asarray(labels.data[0])
-    labels.selected_label = 7  # listed as well
+    before = np.asarray(labels.data[0])
+    labels.selected_label = 7
     for way, delete in DELETIONS.items():
         labels.selected_label = 5
         delete(viewer, dock, labels)
@@ -187,8 +198,8 @@ def test_an_object_is_deleted_and_is_back_after_one_undo(viewer, dock, labels):
         expected = np.where(before == 5, 0, before)
         np.testing.assert_array_equal(np.asarray(labels.data[0]), expected, way)
         # The other one is neither chosen nor marked.
-        assert not listed.findItems("5", Qt.MatchFlag.MatchExactly)
-        assert listed.currentItem() is None
+        until(lambda: listed(dock) == ["7"])
+        assert chosen_row(dock) is None
         type_key(canvas(viewer).native, Qt.Key.Key_Z, CONTROL)
         np.testing.assert_array_equal(np.asarray(labels.data[0]), before, way)
         dock.objects.endClicks()
@@ -321,30 +332,33 @@ def test_a_message_of_one_page_is_not_left_under_the_others(viewer, dock, labels
     assert dock.status.text() == ""
 
 
-@pytest.mark.long
-def test_objects_that_were_chosen_are_listed_and_gone_to(viewer, dock, labels):
+def click_row(dock, row):
+    view = dock.objects.list
+    place = view.visualRect(view.model().index(row, 0)).center()
+    QTest.mouseClick(view.viewport(), LEFT, pos=place)
+    pump()
+
+
+def test_all_objects_are_listed_and_gone_to(viewer, dock, labels):
     dock.setKind("objects")
+    page = dock.objects
+    until(lambda: listed(dock) == ["5", "7"])
     labels.mode = "pick"
     click(viewer, world(labels, Y, X + 200))
-    page = dock.objects
-    assert [page.list.item(i).text() for i in range(2)] == ["7", "5"]
+    assert chosen_row(dock) == "7"
     assert page.id.value() == 7
-    press(page.previous)
-    until(lambda: labels.selected_label == 5)
-    until(lambda: "Object 5" in dock.status.text())
-    middle = world(labels, Y, X)
-    np.testing.assert_allclose(
-        viewer.scene.camera.center[-2:], middle, atol=2 * labels.scale[-1]
-    )
-    item = page.list.item(1)
-    place = page.list.visualItemRect(item).center()
-    QTest.mouseClick(page.list.viewport(), LEFT, pos=place)
-    until(lambda: "Object 7" in dock.status.text())
-    np.testing.assert_allclose(
-        viewer.scene.camera.center[-2:],
-        world(labels, Y, X + 200),
-        atol=2 * labels.scale[-1],
-    )
+    for row, label, place in ((0, 5, X), (1, 7, X + 200)):
+        click_row(dock, row)
+        assert labels.selected_label == label
+        assert f"Object {label}" in dock.status.text()
+        camera, middle = viewer.scene.camera, world(labels, Y, place)
+        np.testing.assert_allclose(
+            camera.center[-2:], middle, atol=2 * labels.scale[-1]
+        )
+        # The arrows go there as well.
+        page.list.setFocus()
+        QTest.keyClick(page.list, Qt.Key.Key_Down if row == 0 else Qt.Key.Key_Up)
+        assert labels.selected_label == 12 - label
     page.id.setValue(99)
     press(page.jump)
     until(lambda: "no voxel of label 99" in dock.status.text())

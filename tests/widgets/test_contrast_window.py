@@ -32,8 +32,8 @@ from contrast import (
 from mouse import pump, until
 from napari_ngff.metadata.model import LabelKind, PlateMetadata, WellReference
 from napari_ngff.plate.plate_layout import map_plate
-from napari_ngff.viewer.browsing.coloring import color_numbers
 from napari_ngff.viewer.browsing.field_labels import WellStates
+from napari_ngff.viewer.layers.coloring import color_numbers
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.samples import write_plate
 from napari_ngff.viewer.session import session_of

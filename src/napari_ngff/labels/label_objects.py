@@ -1,4 +1,4 @@
-"""Lists the objects of a label image (one id each), and splits objects.
+"""Finds and splits the objects of a label image, of which each has one id.
 
 `flood_region` finds the connected region of one label around a voxel, chunk by chunk;
 `find_object` also the parts that are not connected.
@@ -13,12 +13,11 @@ from scipy import ndimage
 
 from napari_ngff.labels.runs import mask_runs, runs_mask, sort_runs
 from napari_ngff.labels.shapes import Mask
-from napari_ngff.store.arrays.boxes import box_shape, whole_box
+from napari_ngff.store.arrays.boxes import box_shape
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from napari_ngff.labels.canvas import Canvas
     from napari_ngff.labels.canvas_level import CanvasLevel, Chunk
     from napari_ngff.labels.level_grid import Indices
     from napari_ngff.store.arrays.boxes import Box
@@ -183,28 +182,6 @@ class _FloodRegions:
         fixed = tuple(axis for axis in range(len(box)) if axis not in self.axes)
         mask = np.isin(self.regions[chunk], list(numbers)).squeeze(axis=fixed)
         return mask_runs(mask, [box[axis][0] for axis in self.axes])
-
-
-LISTED = 1 << 26
-"""Voxels of the finest level that is searched for ids."""
-
-
-def known_ids(canvas: Canvas, most: int = LISTED) -> Indices:
-    """List the ids, ascending, without 0, of the finest level of at most `most` voxels.
-
-    Slow, so call it in a worker. Small objects may be missing in levels above 0.
-    """
-    # Levels go from fine to coarse, so the first small one is the finest.
-    small = [level for level in canvas.levels if level.size <= most]
-    level = small[0] if small else canvas.levels[-1]
-    chunk_ids = [
-        np.unique(level.read(level.chunk_box(chunk)))
-        for chunk in level.chunks_in(whole_box(level.shape))
-    ]
-    # 0 is the background, not an object.
-    ids = np.unique(np.concatenate(chunk_ids)).astype(np.int64)
-    listed: Indices = ids[ids != 0]
-    return listed
 
 
 def split_object(

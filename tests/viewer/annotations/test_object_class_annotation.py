@@ -5,13 +5,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from napari_ngff.viewer.annotations.object_class_annotation import (
     ObjectClassAnnotation,
     begin_classes,
-    color_by_class,
     find_classes,
     known_classes,
 )
@@ -201,22 +199,6 @@ def test_an_image_that_cannot_be_written_has_them_beside_it(
     viewer = opened(path, monkeypatch)
     found = find_classes(owner_of(viewer), labels_in(viewer))
     assert dict(found.classes.class_of) == {3: "round"}
-
-
-def test_colours_of_classes_are_seen_and_not_saved(path, monkeypatch, user):
-    viewer = opened(path, monkeypatch)
-    layer = labels_in(viewer)
-    made = classify(viewer, 3, "round")
-    own = layer.colormap
-    layer.colormap = color_by_class(own, made.classes)
-    color = np.array(made.classes.classes[0].color) / 255
-    seen = layer.colormap.map(np.array([0, 3, 4, 70_000]))
-    np.testing.assert_allclose(seen[:2], [np.zeros(4), color], atol=1e-6)
-    assert len(set(seen[2][:3])) == 1
-    np.testing.assert_array_equal(seen[2], seen[3])
-    assert not layer.unsaved
-    layer.colormap = own
-    assert not layer.unsaved
 
 
 def test_a_damaged_table_is_named_and_leaves_the_others(path, monkeypatch, user):

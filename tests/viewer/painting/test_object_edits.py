@@ -6,7 +6,6 @@ from napari.components import ViewerModel
 
 from napari_ngff.labels import label_objects
 from napari_ngff.labels.canvas import Canvas
-from napari_ngff.labels.label_objects import known_ids
 from napari_ngff.viewer.painting import object_edits
 from napari_ngff.viewer.painting.layer_classes import classes_of_layer
 from napari_ngff.viewer.painting.object_edits import (
@@ -15,7 +14,6 @@ from napari_ngff.viewer.painting.object_edits import (
     join_objects,
     label_at,
     label_region,
-    neighbour_id,
     show_region,
 )
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
@@ -224,15 +222,6 @@ def test_no_object_is_deleted_at_a_time_point_that_the_labels_lack():
     for frame in (-1, 2):
         with pytest.raises(ValueError, match="no labels at this time point"):
             delete_object(layer, (frame, 3, 3), 1)
-
-
-def test_one_goes_from_object_to_object():
-    layer, _ = two_discs()
-    ids = known_ids(layer.canvas)
-    assert ids.tolist() == [5, 9]
-    assert [neighbour_id(ids, value, 1) for value in (0, 5, 7, 9)] == [5, 9, 9, 5]
-    assert [neighbour_id(ids, value, -1) for value in (0, 5, 7, 9)] == [9, 9, 5, 5]
-    assert neighbour_id(ids[:0], 5, 1) is None
 
 
 def test_an_object_is_brought_into_view():

@@ -58,6 +58,14 @@ def press(viewer, key, modifier=Qt.KeyboardModifier.NoModifier):
     pump()
 
 
+def color_by(row, title):
+    """Choose a column of the list, and wait for its colours."""
+    table = row.parent().table
+    table.color.setCurrentText(title)
+    table.color.activated.emit(table.color.currentIndex())
+    until(lambda: (table.objects.coloring is None) == (title == "own colours"))
+
+
 def at(layer, y, x):
     return tuple(layer.data_to_world((y, x)))
 
@@ -91,7 +99,7 @@ def test_objects_have_the_colours_of_their_classes(viewer, path, row, monkeypatc
     name_classes(row, monkeypatch, "round")
     layer.selected_label = 3
     row.classify("round")
-    QTest.mouseClick(row.colored, LEFT)
+    color_by(row, "class")
     (item,) = find_classes(session_of(viewer).annotations, layer).classes.classes
     assert isinstance(item, ObjectClass)
     seen = layer.colormap.map(np.array([3, 5, 8]))
@@ -99,9 +107,8 @@ def test_objects_have_the_colours_of_their_classes(viewer, path, row, monkeypatc
     np.testing.assert_array_equal(seen[1], seen[2])
     layer.selected_label = 5
     row.classify("round")
-    seen = layer.colormap.map(np.array([3, 5, 8]))
-    np.testing.assert_array_equal(seen[0], seen[1])
-    QTest.mouseClick(row.colored, LEFT)
+    until(lambda: np.array_equal(*layer.colormap.map(np.array([3, 5]))))
+    color_by(row, "own colours")
     np.testing.assert_array_equal(layer.colormap.map(np.array([3, 5, 8])), own)
     assert not layer.unsaved
 
@@ -138,7 +145,7 @@ def test_colours_and_keys_go_along_to_the_next_field(viewer, tmp_path, monkeypat
     label = int(np.max(layer.data[0]))
     layer.selected_label = label
     row.classify("long")
-    QTest.mouseClick(row.colored, LEFT)
+    color_by(row, "class")
     grey = layer.colormap.map(np.array([60_000]))
     browser.show_field("A/2", "0")
     until(lambda: browser.position is not None and browser.position.well == "A/2")

@@ -10,8 +10,8 @@ from qtpy.QtWidgets import QApplication
 
 from napari_ngff.metadata.model import PlateMetadata, WellReference
 from napari_ngff.plate.plate_layout import map_plate, row_letters
-from napari_ngff.viewer.browsing.coloring import Coloring
 from napari_ngff.viewer.browsing.joined_tables import matching_wells
+from napari_ngff.viewer.layers.coloring import Coloring
 from napari_ngff.widgets.browser.plate_map import PlateMapView
 from napari_ngff.widgets.colors import ThemeColors
 

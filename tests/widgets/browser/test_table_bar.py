@@ -17,13 +17,13 @@ from qtpy.QtWidgets import QApplication
 from mouse import drop, pump, until
 from napari_ngff.cli import main
 from napari_ngff.plate.previews import preview_cache as preview_cache
-from napari_ngff.viewer.browsing.coloring import CATEGORY_COLORS, map_colors
 from napari_ngff.viewer.browsing.table_offers import (
     TASKS,
     MeasureScope,
     TableOffer,
     TableOrigin,
 )
+from napari_ngff.viewer.layers.coloring import CATEGORY_COLORS, map_colors
 from napari_ngff.widgets.browser.browser_dock import BrowserDock
 from plates import write_plate
 

@@ -268,13 +268,19 @@ def find_table(node: Node, name: str) -> tuple[Any, str]:
     # ngio reads tables that state none as AnnData.
     backend = str(attributes.get("backend", "anndata")).lower()
     frame = _frame_of(group, backend)
-    region = attributes.get("region")
-    path = region.get("path") if isinstance(region, dict) else None
+    region = region_of(attributes)
     # The column of ids may have any name, which the attributes state.
     key = attributes.get("instance_key") or attributes.get("index_key")
-    if isinstance(key, str) and key in frame.columns and path and key != LABEL:
+    if isinstance(key, str) and key in frame.columns and region and key != LABEL:
         frame = frame.rename(columns={key: LABEL})
-    return frame, path.rstrip("/").rsplit("/", 1)[-1] if isinstance(path, str) else ""
+    return frame, region
+
+
+def region_of(attributes: JSON) -> str:
+    """Return the name of the labels that a table is about; "" where it says none."""
+    region = attributes.get("region")
+    path = region.get("path") if isinstance(region, dict) else None
+    return path.rstrip("/").rpartition("/")[2] if isinstance(path, str) else ""
 
 
 def _frame_of(group: Node, backend: str) -> Any:

@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 BLOCK = 1 << 20
 """Most voxels that are measured at once, unless one chunk has more."""
 
+JOINED = 64
+"""Blocks whose statistics are added up at once: each time all labels are sorted."""
+
 VOXELS = "voxels"
 """Column of the number of voxels, the first that was measured; before it are ids."""
 
@@ -175,11 +178,15 @@ class LabelledImage:
         import pandas as pd
 
         # By time point: a label of the same id there is another object.
-        parts: dict[Outer, LabelStatistics] = {}
+        parts: dict[Outer, list[LabelStatistics]] = {}
         for outer, statistics in blocks:
-            known = [parts[outer]] if outer in parts else []
-            parts[outer] = add_up([*known, statistics])
-        frames = [self._make_rows(outer, parts[outer]) for outer in sorted(parts)]
+            known = parts.setdefault(outer, [])
+            known.append(statistics)
+            if len(known) == JOINED:
+                known[:] = [add_up(known)]
+        frames = [
+            self._make_rows(outer, add_up(parts[outer])) for outer in sorted(parts)
+        ]
         frame = pd.concat(frames, ignore_index=True)
         frame.attrs[SIZE_NOTE] = self._describe_size()
         return frame

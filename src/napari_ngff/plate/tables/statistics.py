@@ -28,6 +28,8 @@ class LabelStatistics:
         Number of voxels, int64, shape (labels,).
     moments
         Sums of indices, float64, shape (labels, axes).
+    starts, stops
+        First index, and that after the last one, int64, shape (labels, axes).
     sums, lows, highs
         Of intensities, float64, shape (labels, channels); NaN counts as in numpy.
     """
@@ -35,6 +37,8 @@ class LabelStatistics:
     labels: npt.NDArray[Any]
     counts: npt.NDArray[np.int64]
     moments: Floats
+    starts: npt.NDArray[np.int64]
+    stops: npt.NDArray[np.int64]
     sums: Floats
     lows: Floats
     highs: Floats
@@ -52,27 +56,44 @@ def statistics_of_block(
     labels
         Ids, integers, in any number of axes; 0 is the background.
     channels
-        Intensities of the same shape, at least one channel; one is held at a time.
+        Intensities of the same shape; one is held at a time.
     corner
         Index of the block's first voxel, per axis.
     """
-    # Only voxels of labels from here on: in most images a small part of all. Those of
-    # a label follow each other, so that they are reduced in one call.
+    # By runs along the last axis, which are far fewer than voxels; those of a label
+    # follow each other, so that they are reduced in one call.
     flat = labels.ravel()
-    inside = np.flatnonzero(flat)
-    ids, order, starts, counts = _group(flat[inside])
-    inside = inside[order]
-    moments = np.empty((len(ids), labels.ndim))
-    for axis, index in enumerate(np.unravel_index(inside, labels.shape)):
-        # The corner is added afterwards, so that sums in a block stay small.
-        within = np.add.reduceat(index, starts)
-        moments[:, axis] = within + corner[axis] * counts.astype(float)
+    is_first = np.ones(flat.size, bool)
+    np.not_equal(flat[1:], flat[:-1], out=is_first[1:])
+    is_first[:: labels.shape[-1]] = True
+    runs = np.flatnonzero(is_first)
+    lengths = np.diff(runs, append=flat.size)
+    inside = flat[runs] != 0
+    runs, lengths = runs[inside], lengths[inside]
+    ids, order, firsts, _ = _group(flat[runs])
+    runs, lengths = runs[order], lengths[order]
+    counts = np.add.reduceat(lengths, firsts)
+    starts = np.stack(np.unravel_index(runs, labels.shape), axis=1) + corner
+    stops = starts + 1
+    stops[:, -1] += lengths - 1
+    # The mean index of a run times its length.
+    moments = (starts + stops - 1) * (lengths / 2)[:, None]
     columns: list[Any] = []
     for channel in channels:
-        values = channel.ravel()[inside].astype(float)
+        ends = np.cumsum(lengths)
+        voxels = np.arange(lengths.sum()) + np.repeat(runs - ends + lengths, lengths)
+        values = channel.ravel()[voxels].astype(float)
         steps = np.add, np.minimum, np.maximum
-        columns.append([step.reduceat(values, starts) for step in steps])
-    return LabelStatistics(ids, counts, moments, *np.array(columns).transpose(1, 2, 0))
+        firsts_of = np.cumsum(counts) - counts
+        columns.append([step.reduceat(values, firsts_of) for step in steps])
+    return LabelStatistics(
+        ids,
+        counts,
+        np.add.reduceat(moments, firsts, axis=0),
+        np.minimum.reduceat(starts, firsts, axis=0),
+        np.maximum.reduceat(stops, firsts, axis=0),
+        *np.array(columns).reshape(len(columns), 3, len(ids)).transpose(1, 2, 0),
+    )
 
 
 def add_up(parts: Sequence[LabelStatistics]) -> LabelStatistics:
@@ -87,6 +108,8 @@ def add_up(parts: Sequence[LabelStatistics]) -> LabelStatistics:
         ids,
         combine("counts", np.add),
         combine("moments", np.add),
+        combine("starts", np.minimum),
+        combine("stops", np.maximum),
         combine("sums", np.add),
         combine("lows", np.minimum),
         combine("highs", np.maximum),

@@ -13,7 +13,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-import numpy as np
 from typing_extensions import override
 
 from napari_ngff.errors import OMEZarrError, error_text
@@ -37,7 +36,6 @@ from napari_ngff.viewer.annotations.object_class_table import (
     read_class_table,
     write_classes,
 )
-from napari_ngff.viewer.layers.label_colors import as_int64, color_groups
 from napari_ngff.viewer.layers.label_owners import image_address, place_of_labels
 from napari_ngff.viewer.services.notices import last_part, shorten_name
 from napari_ngff.viewer.services.window import Window
@@ -337,18 +335,3 @@ def begin_classes(owner: Annotations, layer: Any) -> ObjectClassAnnotation:
     made = ObjectClassAnnotation(owner, node, place_of_labels(layer)[1])
     owner.add(made)
     return made
-
-
-def color_by_class(own: Any, classes: ObjectClasses) -> Any:
-    """Make a colormap with the colours of classes, and grey for all other objects.
-
-    Parameters
-    ----------
-    own
-        The colormap of the layer of labels, whose own colours a file gets.
-    """
-    number = {name: i for i, name in enumerate(classes.names)}
-    palette = np.array([item.color for item in classes.classes]).reshape(-1, 4) / 255
-    groups = [number[name] for name in classes.class_of.values()]
-    labels = as_int64(classes.class_of)
-    return color_groups(own, labels, np.array(groups, np.intp), palette, NO_CLASS)

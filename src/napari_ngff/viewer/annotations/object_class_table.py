@@ -27,7 +27,7 @@ from napari_ngff.labels.object_classes import (
     dump_list,
     parse_list,
 )
-from napari_ngff.plate.tables.files import find_table
+from napari_ngff.plate.tables.files import find_table, region_of
 from napari_ngff.plate.tables.table import LABEL
 from napari_ngff.store.arrays.new_array import dump_document, group_documents
 from napari_ngff.store.arrays.stored_objects import join_key
@@ -84,11 +84,7 @@ def list_class_tables(node: Node) -> dict[str, str]:
 def _labels_of(node: Node, name: str) -> str:
     """Return the name of the label image of a table of classes; "" for other tables."""
     attributes = node.child(f"tables/{name}").attributes
-    region = attributes.get("region")
-    path = region.get("path") if isinstance(region, dict) else None
-    return (
-        path.rpartition("/")[2] if OWN in attributes and isinstance(path, str) else ""
-    )
+    return region_of(attributes) if OWN in attributes else ""
 
 
 def read_class_table(node: Node, name: str) -> ObjectClassTable:

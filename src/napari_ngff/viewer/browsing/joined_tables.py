@@ -20,20 +20,20 @@ from napari_ngff.plate.tables.table import (
     WellTable,
     text_categories,
 )
-from napari_ngff.viewer.browsing.coloring import (
+from napari_ngff.viewer.browsing.table_offers import TableOffer, TableOrigin
+from napari_ngff.viewer.layers.coloring import (
     MOST_CATEGORIES,
     color_categories,
     color_numbers,
     suits_log,
 )
-from napari_ngff.viewer.browsing.table_offers import TableOffer, TableOrigin
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from napari_ngff.plate.plate_layout import MapWell, PlateMap
     from napari_ngff.plate.tables.conditions import ColumnCondition
-    from napari_ngff.viewer.browsing.coloring import Color, Coloring
+    from napari_ngff.viewer.layers.coloring import Color, Coloring
 
 NUMBERS = ("sum", "mean", "median", "std", "min", "max")
 """How numbers of objects of images become that of a well, the usual way first."""

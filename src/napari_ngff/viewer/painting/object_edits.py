@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from napari.components import ViewerModel
 
     from napari_ngff.labels.canvas import Canvas
+    from napari_ngff.labels.canvas_level import CanvasLevel
     from napari_ngff.labels.level_grid import Indices
     from napari_ngff.store.arrays.boxes import Box
     from napari_ngff.viewer.painting.canvas_labels import CanvasLabels
@@ -48,17 +49,6 @@ def _label_in(canvas: Canvas, voxel: Sequence[int]) -> int:
     if any(not 0 <= i < size for i, size in zip(voxel, canvas.shape, strict=True)):
         return 0
     return int(canvas.levels[0].read_points([[int(i)] for i in voxel])[0])
-
-
-def neighbour_id(ids: Indices, label: int, step: int) -> int | None:
-    """Return the next or the previous id of a sorted list; cyclic at its ends."""
-    if not len(ids):
-        return None
-    if step > 0:
-        index = int(np.searchsorted(ids, label, side="right"))
-    else:
-        index = int(np.searchsorted(ids, label, side="left")) - 1
-    return int(ids[index % len(ids)])
 
 
 def show_region(viewer: ViewerModel, layer: OMEZarrLabels, region: Box) -> None:
@@ -176,7 +166,7 @@ def delete_object(
     if old == 0:
         raise ValueError("Click or choose an object: 0 is the background.")
     check_changeable(layer, old)
-    axes, level = _space_axes(layer), canvas.levels[0]
+    axes, level = space_axes(layer), canvas.levels[0]
     planes = {a: int(i) for a, i in enumerate(voxel) if a not in axes}
     if not all(0 <= i < level.shape[a] for a, i in planes.items()):
         raise ValueError(f"{layer.name} has no labels at this time point.")
@@ -241,7 +231,7 @@ def check_changeable(layer: OMEZarrLabels, label: int) -> None:
         raise ValueError(f"Label {label} is hidden. Show it first.")
 
 
-def _space_axes(layer: OMEZarrLabels) -> tuple[int, ...]:
+def space_axes(layer: OMEZarrLabels) -> tuple[int, ...]:
     """Return the axes of one object: at each time point it is another."""
     named = zip(layer.axis_labels, map(str, layer.units), strict=True)
     return tuple(
@@ -281,16 +271,7 @@ def _find_region(
     seen: Sequence[int] | None = None,
 ) -> Box:
     """Return the bounding box of a label in some planes, and of a voxel seen there."""
-    for level in canvas.levels:
-        cut = tuple(
-            (at := level.grid.plane_index(axis, planes[axis]), at + 1)
-            if axis in planes
-            else (0, size)
-            for axis, size in enumerate(level.shape)
-        )
-        # Levels go from fine to coarse; the last one is searched at any size.
-        if math.prod(box_shape(cut)) <= SEARCHED:
-            break
+    level, cut = searched_level(canvas, planes)
     low, high = np.array(level.shape), np.zeros(level.ndim, np.int64)
     if seen is not None:
         low = np.array([level.grid.holder_index(*place) for place in enumerate(seen)])
@@ -305,6 +286,34 @@ def _find_region(
             high = np.maximum(high, start + np.max(voxels, axis=1) + 1)
     if (low >= high).any():
         raise ValueError(NOT_FOUND.format(label, layer.name))
+    return widen_box(level, low, high)
+
+
+def searched_level(
+    canvas: Canvas, planes: Mapping[int, int]
+) -> tuple[CanvasLevel, Box]:
+    """Find the finest level that can be searched, and the part in some planes of it.
+
+    Parameters
+    ----------
+    planes
+        Index on level 0, by axis.
+    """
+    for level in canvas.levels:
+        cut = tuple(
+            (at := level.grid.plane_index(axis, planes[axis]), at + 1)
+            if axis in planes
+            else (0, size)
+            for axis, size in enumerate(level.shape)
+        )
+        # Levels go from fine to coarse; the last one is searched at any size.
+        if math.prod(box_shape(cut)) <= SEARCHED:
+            break
+    return level, cut
+
+
+def widen_box(level: CanvasLevel, low: Any, high: Any) -> Box:
+    """Return the box of level 0 of an object that goes from `low` to before `high`."""
     if level.number:
         # A voxel of a coarser level may leave out the outermost voxels of an object.
         low = np.maximum(low - 1, 0)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from napari.utils.notifications import show_warning
 from qtpy.QtCore import QSignalBlocker, Signal  # type: ignore[attr-defined]
 from qtpy.QtWidgets import (
-    QCheckBox,
     QHBoxLayout,
     QInputDialog,
     QLabel,
@@ -19,7 +18,6 @@ from qtpy.QtWidgets import (
 from napari_ngff.labels.object_classes import ObjectClasses
 from napari_ngff.viewer.annotations.object_class_annotation import (
     begin_classes,
-    color_by_class,
     find_classes,
     known_classes,
 )
@@ -28,7 +26,6 @@ from napari_ngff.viewer.services.notices import shorten_name
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.annotate.class_table import make_swatch
 from napari_ngff.widgets.connections import (
-    Connections,
     connect_while_alive,
     while_alive,
 )
@@ -50,7 +47,7 @@ NO_OBJECT = "No object is chosen. Click one by Choose by click, or type its id."
 
 
 class ObjectClassRow(QWidget):
-    """Gives objects classes, and shows them in the colours of these."""
+    """Gives objects classes."""
 
     reported = Signal(str)
     """Emitted with what was done, or why it was not, for the user."""
@@ -60,11 +57,7 @@ class ObjectClassRow(QWidget):
         self._annotations = session_of(viewer).annotations
         self._layer: OMEZarrLabels | None = None
         self._object = 0
-        self._following = Connections(self)
         self._shown: ObjectClasses | None = None
-        # The layer's own colours, and those of classes that it has instead.
-        self._own: Any = None
-        self._made: Any = None
         self.choice = choice_box(self, "Class of the object", HINT)
         self.make = QPushButton("New class…", self)
         self.make.setToolTip("A further class that objects may have.")
@@ -72,8 +65,6 @@ class ObjectClassRow(QWidget):
         self.rename.setToolTip("Another name for the class that is shown above.")
         self.back = QPushButton("Undo class", self)
         self.back.setToolTip("Takes the last class back that an object got.")
-        self.colored = QCheckBox("Colour by class", self)
-        self.colored.setToolTip("Objects without a class are grey.")
         row, label = QHBoxLayout(), QLabel("Class", self)
         label.setBuddy(self.choice)
         row.addWidget(label)
@@ -81,12 +72,11 @@ class ObjectClassRow(QWidget):
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addLayout(row)
-        layout.addLayout(wrapping_row(self.make, self.rename, self.back, self.colored))
+        layout.addLayout(wrapping_row(self.make, self.rename, self.back))
         self.choice.activated.connect(self._on_choice)
         self.make.clicked.connect(self.addClass)
         self.rename.clicked.connect(self.renameClass)
         self.back.clicked.connect(self.undo)
-        self.colored.toggled.connect(self._on_colored)
         connect_while_alive(self._annotations.changed, self, self.refresh)
 
     @property
@@ -97,13 +87,10 @@ class ObjectClassRow(QWidget):
 
     def setLayer(self, layer: OMEZarrLabels | None) -> None:
         """Work on the objects of another layer."""
-        self._show_own_colors()
         if self._layer is not None:
             self._layer.takes_number = None
-        self._following.end()
         self._layer, self._shown, self._object = layer, None, 0
         if layer is not None:
-            self._following.connect(layer.events.colormap, self._on_colormap)
             layer.takes_number = while_alive(self.takeNumber)
         self.refresh()
 
@@ -187,12 +174,6 @@ class ObjectClassRow(QWidget):
 
     # What is seen.
 
-    def _on_colormap(self, event: Any = None) -> None:
-        """Keep the colours of classes where the layer got others of its own."""
-        if self._layer is not None and self._layer.colormap is not self._made:
-            self._own = None
-            self._show_colors()
-
     def refresh(self, _: Any = None) -> None:
         """Show the classes as they are now."""
         now, classes = self._now, self.classes
@@ -210,7 +191,6 @@ class ObjectClassRow(QWidget):
                 swatch = make_swatch(item.color)
                 self.choice.addItem(swatch, f"{key}{item.name}", item.name)
         self._show_class()
-        self._show_colors()
 
     def _show_class(self) -> None:
         now = self._shown or ObjectClasses()
@@ -218,24 +198,3 @@ class ObjectClassRow(QWidget):
         with QSignalBlocker(self.choice):
             self.choice.setCurrentIndex(max(at, 0))
         enable_if(at > 0, self.rename, "Choose an object of the class first.")
-
-    def _on_colored(self, on: bool) -> None:
-        if on:
-            self._show_colors()
-        else:
-            self._show_own_colors()
-
-    def _show_colors(self) -> None:
-        layer, now = self._layer, self._shown
-        if layer is None or now is None or not self.colored.isChecked():
-            return
-        if self._own is None:
-            self._own = layer.colormap
-        self._made = color_by_class(self._own, now)
-        layer.colormap = self._made
-
-    def _show_own_colors(self) -> None:
-        own, self._own = self._own, None
-        if self._layer is not None and own is not None:
-            self._made = own
-            self._layer.colormap = own

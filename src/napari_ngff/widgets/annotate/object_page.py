@@ -11,15 +11,12 @@ from qtpy.QtWidgets import (
     QAbstractButton,
     QHBoxLayout,
     QLabel,
-    QListWidget,
-    QListWidgetItem,
     QPushButton,
     QSpinBox,
     QVBoxLayout,
     QWidget,
 )
 
-from napari_ngff.labels.label_objects import known_ids
 from napari_ngff.viewer.painting.brush import PICK, clicked_voxel, find_label
 from napari_ngff.viewer.painting.layer_classes import unit_of_area
 from napari_ngff.viewer.painting.object_edits import (
@@ -30,11 +27,10 @@ from napari_ngff.viewer.painting.object_edits import (
     join_objects,
     label_at,
     label_region,
-    neighbour_id,
     show_region,
 )
 from napari_ngff.widgets.annotate.object_class_row import NO_OBJECT, ObjectClassRow
-from napari_ngff.widgets.canvas_keys import CanvasKeys
+from napari_ngff.widgets.annotate.object_table import ObjectTable
 from napari_ngff.widgets.connections import Connections, while_alive
 from napari_ngff.widgets.narrow_controls import (
     NO_LABELS,
@@ -55,8 +51,6 @@ if TYPE_CHECKING:
 
 LARGEST = 2**31 - 1
 """The largest number that fits a QSpinBox; labels may be larger."""
-MOST = 200
-"""So many objects are listed."""
 
 
 class ObjectPage(QWidget):
@@ -82,10 +76,6 @@ class ObjectPage(QWidget):
         self.id.setToolTip("The label that is painted with; type one to go there.")
         # Only a complete number: each digit would select a label on the way.
         self.id.setKeyboardTracking(False)
-        self.previous = self._add_button(
-            "Previous", "To the object with the id before."
-        )
-        self.next = self._add_button("&Next", "To the object with the next id.")
         self.unused = self._add_button(
             "New &id", "Paint with an id that is not used (M)."
         )
@@ -111,10 +101,8 @@ class ObjectPage(QWidget):
             # Not by a group: of its buttons Tab reaches one alone.
             button.toggled.connect(self._on_tool)
         self.classes = ObjectClassRow(viewer, self)
-        self.list = QListWidget(self)
-        CanvasKeys(self.list)
-        self.list.setAccessibleName("Objects that were chosen")
-        self.list.setToolTip("Objects that were chosen last; a click goes there.")
+        self.table = ObjectTable(viewer, self)
+        self.list = self.table.view
         self._build_layout()
         self._connect_signals()
         self.setLayer(None)
@@ -134,23 +122,17 @@ class ObjectPage(QWidget):
         row.addWidget(self.id, 1)
         row.addWidget(self.jump)
         layout.addLayout(row)
-        layout.addLayout(
-            wrapping_row(self.previous, self.next, self.unused, self.delete_chosen)
-        )
+        layout.addLayout(wrapping_row(self.unused, self.delete_chosen))
         layout.addLayout(wrapping_row(*self._tools))
         layout.addWidget(self.classes)
-        layout.addWidget(self.list, 1)
+        layout.addWidget(self.table, 1)
 
     def _connect_signals(self) -> None:
         self.id.valueChanged.connect(self._on_id)
         self.classes.reported.connect(self.reported)
-        self.previous.clicked.connect(self.goToPrevious)
-        self.next.clicked.connect(self.goToNext)
         self.unused.clicked.connect(self.useUnusedId)
         self.jump.clicked.connect(self.goToObject)
-        self.list.itemClicked.connect(self._on_listed)
-        # Enter on a row; itemClicked is the mouse.
-        self.list.itemActivated.connect(self._on_listed)
+        self.table.chosen.connect(self._on_listed)
         self.delete_chosen.clicked.connect(self.deleteObject)
 
     def setLayer(self, layer: OMEZarrLabels | None) -> None:
@@ -161,7 +143,6 @@ class ObjectPage(QWidget):
             older.mouse_drag_callbacks.remove(self._click_handler)
         self.endClicks()
         self._layer = layer
-        self.list.clear()
         self._waiting.clear()
         self._tasks.cancel_others()
         if layer is not None:
@@ -177,6 +158,7 @@ class ObjectPage(QWidget):
         self._on_editable()
         self._chosen = 0  # nobody has chosen the label that is painted with
         self.classes.setLayer(layer)
+        self.table.setLayer(layer)
 
     def _on_editable(self, event: Any = None) -> None:
         lack = why_fixed(self._layer)
@@ -189,7 +171,7 @@ class ObjectPage(QWidget):
             # A label beyond the range of the box would come back as its largest number.
             with QSignalBlocker(self.id):
                 self.id.setValue(min(label, LARGEST))
-            self._list_object(label)
+            self.table.showObject(label)
             # napari tells so of other colours, too.
             if label != self._label and not self._is_swapped:
                 self._choose_object(label)
@@ -220,22 +202,11 @@ class ObjectPage(QWidget):
         if label == 0:
             self.reported.emit("No object there.")
 
-    def _list_object(self, label: int) -> None:
-        """Put an object at the top of the list of chosen ones."""
-        if label == 0:
-            return
-        self._forget_object(label)
-        self.list.insertItem(0, str(label))
-        self.list.setCurrentRow(0)
-        while self.list.count() > MOST:
-            self.list.takeItem(MOST)
-
-    def _forget_object(self, label: int) -> None:
-        for item in self.list.findItems(str(label), Qt.MatchFlag.MatchExactly):
-            self.list.takeItem(self.list.row(item))
-
-    def _on_listed(self, item: QListWidgetItem) -> None:
-        self._show_label(int(item.text()))
+    def _on_listed(self, label: int) -> None:
+        if self._layer is not None:
+            self._layer.selected_label = label
+            self._choose_object(label)
+            self._show_label(label)
 
     def _on_id(self, value: int) -> None:
         if self._layer is not None:
@@ -256,41 +227,19 @@ class ObjectPage(QWidget):
         elif self._layer is not None and self._layer.canvas is canvas:
             self._layer.selected_label = label
 
-    def goToNext(self) -> None:
-        """Go to the object with the next id."""
-        self._step_object(1)
-
-    def goToPrevious(self) -> None:
-        """Go to the object with the id before."""
-        self._step_object(-1)
-
-    def _step_object(self, step: int) -> None:
-        layer = self._layer
-        if layer is None:
-            return
-        label = int(layer.selected_label)
-
-        def find_neighbour() -> tuple[int, Box] | str:
-            neighbour = neighbour_id(known_ids(layer.canvas), label, step)
-            if neighbour is None:
-                return "Nothing is painted."
-            return neighbour, label_region(layer, neighbour)
-
-        self._find_object(find_neighbour)
-
     def goToObject(self) -> None:
         """Bring the object into view."""
         if self._layer is not None:
             self._show_label(int(self._layer.selected_label))
 
     def _show_label(self, label: int) -> None:
-        layer = self._layer
-        if layer is not None:
-            self._find_object(lambda: (label, label_region(layer, label)))
-
-    def _find_object(self, work: Callable[[], tuple[int, Box] | str]) -> None:
-        self.reported.emit("Looking…")
-        self._tasks.start_task("find", work, self._show_object)
+        layer, region = self._layer, self.table.objects.box_of(label)
+        if region is not None:
+            self._show_object((label, region))
+        elif layer is not None:
+            self.reported.emit("Looking…")
+            find = partial(label_region, layer, label)
+            self._tasks.start_task("find", lambda: (label, find()), self._show_object)
 
     def _show_object(self, label_and_region: tuple[int, Box] | str) -> None:
         layer = self._layer
@@ -461,20 +410,14 @@ class ObjectPage(QWidget):
 
     def _report_join(self, edits: ObjectEdits) -> None:
         label, joined = edits.edits[0].label, edits.labels[0]
-        self._forget_object(joined)
         self.reported.emit(f"{joined} is part of {label} now.")
 
     def _report_deletion(self, edits: ObjectEdits) -> None:
         (label,) = edits.labels
-        self._forget_object(label)
-        if self._layer is not None and label == self._layer.selected_label:
-            # Qt would choose a neighbour, which the next key would not delete.
-            self.list.setCurrentRow(-1)
         self.reported.emit(f"Object {label} is deleted. Ctrl+Z undoes it.")
 
     def _report_cut(self, edits: ObjectEdits) -> None:
         first, second = edits.labels
         self.reported.emit(f"{first} is cut; the other part is {second}.")
-        self._list_object(second)
         # The object in hand stays the chosen one: the next click joins to it.
         self._on_selected()

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from qtpy.QtCore import QRect, Qt
 from qtpy.QtGui import QBrush, QColor, QLinearGradient, QPainter
 
-from napari_ngff.viewer.browsing.coloring import CATEGORY_COLORS
+from napari_ngff.viewer.layers.coloring import CATEGORY_COLORS
 
 if TYPE_CHECKING:
     from qtpy.QtGui import QFontMetrics
 
-    from napari_ngff.viewer.browsing.coloring import Coloring
+    from napari_ngff.viewer.layers.coloring import Coloring
     from napari_ngff.widgets.colors import ThemeColors
 
 PAD = 3

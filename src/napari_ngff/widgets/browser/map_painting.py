@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from qtpy.QtGui import QImage
 
-    from napari_ngff.viewer.browsing.coloring import Coloring
     from napari_ngff.viewer.browsing.field_labels import WellStates
+    from napari_ngff.viewer.layers.coloring import Coloring
     from napari_ngff.widgets.colors import ThemeColors
 
 EMPTY = PlateMap((), (), ())

@@ -19,10 +19,10 @@ from qtpy.QtWidgets import (
 )
 
 from napari_ngff.plate.tables.files import SUFFIXES
-from napari_ngff.viewer.browsing.coloring import list_known
 from napari_ngff.viewer.browsing.joined_tables import TableView
 from napari_ngff.viewer.browsing.plate_tables import PlateTables
 from napari_ngff.viewer.browsing.table_offers import MeasureScope
+from napari_ngff.viewer.layers.coloring import list_known
 from napari_ngff.viewer.private.napari_window import qt_viewer_of
 from napari_ngff.widgets.browser.controls import make_caption
 from napari_ngff.widgets.connections import Connections

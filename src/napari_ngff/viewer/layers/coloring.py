@@ -1,11 +1,11 @@
-"""Colours of wells by the values of a column, numbers or categories."""
+"""Colours of wells and objects by the values of a column, numbers or categories."""
 
 from __future__ import annotations
 
 import itertools
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from statistics import median
 from typing import TYPE_CHECKING
@@ -16,6 +16,7 @@ from napari_ngff.labels.class_colors import PALETTE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from typing import Any
 
 Color = tuple[int, ...]
 """Red, green and blue, 0-255."""
@@ -24,6 +25,9 @@ CATEGORY_COLORS: tuple[Color, ...] = tuple(
     color[:3] for color in (*PALETTE[:7], PALETTE[8])
 )
 """Of categories, for all eyes; without the pale grey, which is that of no well."""
+
+FEW = len(CATEGORY_COLORS)
+"""Categories of objects above this number are drawn as one: they have no patterns."""
 
 PATTERNS = 3
 """Number of patterns in which each colour is drawn, if there are more categories."""
@@ -132,11 +136,58 @@ def suits_log(values: Mapping[str, float | None]) -> bool:
     return spread and median(positive) <= SMALL * max(positive)
 
 
+def color_objects(
+    values: Any, class_colors: Mapping[str, Color], *, is_log: bool
+) -> tuple[Coloring, Any]:
+    """Colour objects by a column; see `color_numbers` and `color_categories`.
+
+    Parameters
+    ----------
+    values
+        A pandas.Series: numbers, or text with None where there is none. A few different
+        whole numbers count as text.
+
+    Returns
+    -------
+    coloring
+        Without values.
+    numbers
+        Of the colour of each object in it; NaN where the object has no value.
+    """
+    import pandas as pd
+
+    title, is_number = str(values.name), values.dtype.kind in "iuf"
+    found: Any = values.dropna().unique() if is_number else ()
+    if not is_number or (len(found) <= FEW and (found % 1 == 0).all()):
+        codes, found = pd.factorize(values)
+        names = [f"{value:.0f}" if is_number else value for value in found]
+        texts = dict(zip(names, names, strict=True))
+        most = MOST_CATEGORIES if class_colors else FEW
+        coloring = color_categories(texts, names, title, class_colors, most)
+        numbers = [coloring.values[name] for name in names]
+        return replace(coloring, values={}), np.array([*numbers, np.nan])[codes]
+    known = found[np.isfinite(found)]
+    parts = [part for part in (known[known > 0], known) if len(part)]
+    ends = {
+        f"{i}{end}": float(getattr(part, end)())
+        for i, part in enumerate(parts)
+        for end in ("min", "max")
+    }
+    coloring = color_numbers(ends, title, is_log=is_log)
+    (low, high), places = coloring.limits, values.to_numpy(float)
+    places = np.clip(np.where(np.isfinite(places), places, np.nan), low, high)
+    if coloring.is_log:
+        low, high, places = math.log(low), math.log(high), np.log(places)
+    places = (places - low) / (high - low) if high > low else places * 0 + 0.5
+    return replace(coloring, values={}), np.rint(places * (len(coloring.colors) - 1))
+
+
 def color_categories(
     texts: Mapping[str, str | None],
     names: Iterable[str | None],
     title: str,
     class_colors: Mapping[str, Color],
+    most: int = MOST_CATEGORIES,
 ) -> Coloring:
     """Colour wells by categories.
 
@@ -148,11 +199,13 @@ def color_categories(
         All texts there are, also in wells that a filter leaves out: colours stay.
     class_colors
         By the name of a category that is a class of labels: as on the canvas.
+    most
+        Categories above this number are drawn as one.
     """
     # Sorted, so that colours do not depend on the order of rows.
     categories = ordered = sorted(set(filter(None, names)), key=natural_key)
-    if len(ordered) > MOST_CATEGORIES:
-        categories = ordered[: MOST_CATEGORIES - 1]
+    if len(ordered) > most:
+        categories = ordered[: most - 1]
         categories.append(f"other ({len(ordered) - len(categories)})")
     places = {name: min(i, len(categories) - 1) for i, name in enumerate(ordered)}
     values = {

@@ -1,0 +1,107 @@
+"""Joins columns that an image's feature tables have with the list of its objects."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from napari_ngff.errors import OMEZarrError, error_text
+from napari_ngff.plate.tables.files import read_listed_table, region_of
+from napari_ngff.plate.tables.labelled_image import CLASS
+from napari_ngff.plate.tables.table import FIELD, LABEL, WELL
+from napari_ngff.store.hierarchy.summary import list_tables
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from napari_ngff.store.hierarchy.node import Node
+
+
+def read_feature_tables(node: Node, labels: str) -> tuple[dict[str, Any], list[str]]:
+    """Read the tables of an image that are about the objects of a label image.
+
+    Returns
+    -------
+    tables
+        By name, as pandas.DataFrame.
+    notes
+        Why others are left out, a sentence each.
+    """
+    tables, notes = dict[str, Any](), list[str]()
+    try:
+        names = list_tables(node)
+    except (OMEZarrError, OSError) as error:
+        return {}, [f"No table is read: {error_text(error)}"]
+    for name in names:
+        try:
+            attributes = node.child(f"tables/{name}").attributes
+            # A table of regions has boxes, which are no measurement.
+            is_regions = "roi" in str(attributes.get("type")).lower()
+            if region_of(attributes) == labels and not is_regions:
+                tables[name] = read_listed_table(node, name, {WELL: ""}).frame
+        # Of other programs, whose tables pandas may refuse in any way.
+        except Exception as error:  # noqa: BLE001
+            notes.append(f"Table {name} is not read: {error_text(error)}")
+    return tables, notes
+
+
+def join_columns(
+    objects: Any, name: str, table: Any, outer: Mapping[str, int]
+) -> tuple[Any, list[str]]:
+    """Add the columns of a table to the objects that it is about.
+
+    Parameters
+    ----------
+    objects
+        A pandas.DataFrame with `LABEL`, each id once.
+    name
+        Of the table, for messages and for names that are used twice.
+    table
+        As of `read_feature_tables`.
+    outer
+        Index of the objects on axes that are not of space, such as the time point, by
+        the name of the axis: rows of another one are left out.
+
+    Returns
+    -------
+    frame
+        The objects with more columns: numbers, or text.
+    notes
+        What is left out, a sentence each.
+    """
+    if LABEL not in table:
+        return objects, [f"Table {name} has no column {LABEL} and is not shown."]
+    for axis in outer.keys() & table.columns:
+        table = table[table[axis] == outer[axis]].drop(columns=axis)
+    is_single = ~table[LABEL].duplicated(keep=False)
+    is_known = table[LABEL].isin(objects[LABEL])
+    lost = {
+        "several rows": table[LABEL][~is_single].nunique(),
+        "a row but no object in the list": (is_single & ~is_known).sum(),
+    }
+    notes = [
+        f"Table {name}: {count:,} ids have {what}, and are left out."
+        for what, count in lost.items()
+        if count
+    ]
+    # The class of now is shown, not the one of the last save.
+    table = table.drop(columns=[WELL, FIELD, CLASS], errors="ignore")
+    table = table[is_single & is_known].set_index(LABEL)
+    for title in table.columns:
+        table[title], is_mixed = _clean_values(table[title])
+        if is_mixed:
+            notes.append(f"Table {name}: {title} is text, as not all are numbers.")
+    table = table.rename(columns=lambda x: f"{x} ({name})" if x in objects else x)
+    return objects.join(table, on=LABEL), notes
+
+
+def _clean_values(values: Any) -> tuple[Any, bool]:
+    """Convert a column to numbers or text; return whether some of it are numbers."""
+    import pandas as pd
+
+    if values.dtype.kind in "iuf":
+        return values, False
+    known = values.notna()
+    texts = values.astype(object).where(known, None)
+    count = pd.to_numeric(texts, errors="coerce").notna().sum()
+    is_mixed = values.dtype == object and 0 < count < known.sum()
+    return texts.astype(str).where(known, None), is_mixed

@@ -1,0 +1,146 @@
+"""Feature tables of other programs join the objects of their image, good or bad."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from napari_ngff.plate.tables.object_columns import join_columns, read_feature_tables
+from napari_ngff.store.hierarchy.node import open_node
+from plates import write_group, write_image
+
+
+def write_feature_table(image, name, frame, **attributes):
+    """Write a table as ngio does, beside those that are listed already."""
+    listed = image / "tables/.zattrs"
+    names = json.loads(listed.read_text())["tables"] if listed.exists() else []
+    write_group(image / "tables", {"tables": [*names, name]}, 2)
+    stated = {"type": "feature_table", "backend": "csv", "instance_key": "label"}
+    stated |= {"region": {"path": "../labels/nuclei"}} | attributes
+    write_group(image / "tables" / name, stated, 2)
+    if frame is not None:
+        text = frame if isinstance(frame, str) else frame.to_csv(index=False)
+        (image / "tables" / name / "table.csv").write_text(text)
+
+
+@pytest.fixture
+def image(tmp_path):
+    where = tmp_path / "cells.ome.zarr"
+    write_image(where, np.ones((8, 8), "u2"), 2, "yx", labels=("nuclei", "cells"))
+    return where
+
+
+def joined(image, ids=(1, 2, 5), outer=None):
+    """Return the objects with the columns of all tables, and the notes."""
+    objects = pd.DataFrame({"label": np.array(ids)})
+    tables, notes = read_feature_tables(open_node(image), "nuclei")
+    for name, table in tables.items():
+        objects, more = join_columns(objects, name, table, outer or {})
+        notes += more
+    return objects, notes
+
+
+GOOD = pd.DataFrame(
+    {"label": [5, 1, 2], "area": [50.5, 10.0, 20.0], "kind": list("cab")}
+)
+
+BAD = {
+    "no ids": (pd.DataFrame({"area": [1, 2]}), {}, "has no column label"),
+    "ids that are words": (
+        pd.DataFrame({"label": ["one", "two"], "a": [1, 2]}),
+        {},
+        "has no column label",
+    ),
+    "an id with a fraction": (
+        pd.DataFrame({"label": [1, 2.5], "a": [1, 2]}),
+        {},
+        "has to hold the ids of labels: integers",
+    ),
+    "ids of no object": (
+        pd.DataFrame({"label": [1, 77, 78], "a": [1, 2, 3]}),
+        {},
+        "2 ids have a row but no object in the list",
+    ),
+    "several rows for an object": (
+        pd.DataFrame({"label": [1, 2, 2], "a": [1, 2, 3]}),
+        {},
+        "1 ids have several rows",
+    ),
+    "words among numbers": (
+        pd.DataFrame({"label": [1, 2, 5], "a": ["3.5", "n/d", "4"]}),
+        {},
+        "a is text, as not all are numbers",
+    ),
+    "a backend that nobody knows": (None, {"backend": "hdf5"}, "'hdf5'"),
+    "a file that is lost": (None, {}, "has no file table.csv"),
+    "no table at all": ("\0\1\2", {}, "has no column label"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_what_is_wrong_with_a_table_is_told_and_the_others_are_shown(image, case):
+    frame, attributes, message = BAD[case]
+    write_feature_table(image, "bad", frame, **attributes)
+    write_feature_table(image, "good", GOOD)
+    objects, notes = joined(image)
+    assert len(notes) == 1
+    assert notes[0].startswith("Table bad")
+    assert message in notes[0]
+    assert objects["label"].tolist() == [1, 2, 5]
+    assert objects["area"].tolist() == [10.0, 20.0, 50.5]
+    assert objects["kind"].tolist() == ["a", "b", "c"]
+
+
+def test_rows_that_are_not_left_out_keep_their_values(image):
+    for case in (
+        "ids of no object",
+        "several rows for an object",
+        "words among numbers",
+    ):
+        write_feature_table(image, case, BAD[case][0])
+    objects, _ = joined(image)
+    first, second, third = (objects[x] for x in objects.columns[1:])
+    assert first.isna().tolist() == [False, True, True]
+    assert first[0] == second[0] == 1
+    assert second.isna().tolist() == [False, True, True]
+    assert third.tolist() == ["3.5", "n/d", "4"]
+
+
+def test_only_tables_about_these_labels_are_read(image):
+    write_feature_table(image, "other", GOOD, region={"path": "../labels/cells"})
+    write_feature_table(image, "boxes", GOOD, type="masking_roi_table")
+    write_feature_table(image, "wells", GOOD, region=None)
+    write_feature_table(image, "lost", None, region={"path": "../labels/cells"})
+    objects, notes = joined(image)
+    assert (list(objects), notes) == (["label"], [])
+
+
+def test_rows_are_those_of_the_time_point(image):
+    frame = pd.DataFrame({"label": [1, 2, 1, 2], "t": [0, 0, 1, 1], "a": [1, 2, 3, 4]})
+    write_feature_table(image, "tracks", frame)
+    for t, values in enumerate(([1, 2], [3, 4])):
+        objects, notes = joined(image, (1, 2), {"t": t})
+        assert objects["a"].tolist() == values
+        assert (list(objects), notes) == (["label", "a"], [])
+
+
+def test_names_that_are_used_twice_name_their_table(image):
+    write_feature_table(image, "one", GOOD)
+    write_feature_table(image, "two", GOOD)
+    assert list(joined(image)[0]) == [
+        "label", "area", "kind", "area (two)", "kind (two)",
+    ]  # fmt: skip
+
+
+def test_truth_and_dates_are_text(image):
+    frame = pd.DataFrame(
+        {"label": [1, 2], "ok": [True, False], "day": ["2026-01-02"] * 2}
+    )
+    write_feature_table(image, "odd", frame)
+    objects, _ = joined(image)
+    assert objects["ok"][:2].tolist() == ["True", "False"]
+    assert objects["day"][:2].tolist() == ["2026-01-02"] * 2
+    assert objects.loc[2, ["ok", "day"]].isna().all()
