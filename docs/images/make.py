@@ -507,7 +507,9 @@ def object_classes(folder: Path) -> None:
     classes = begin_classes(session_of(viewer).annotations, layer)
     for name in names:
         classes.add_class(name)
-    row.colored.setChecked(True)
+    table = dock.objects.table
+    table.color.setCurrentText("class")
+    table.color.activated.emit(table.color.currentIndex())
     for label in (*range(1, 160), 23):
         layer.selected_label = label
         if label % 6:
