@@ -43,7 +43,12 @@ from napari_ngff.viewer.composing.write_layers import (
     write,
 )
 from napari_ngff.viewer.reader import current_viewer
-from napari_ngff.viewer.services.notices import join_names, notice_text, shorten_name
+from napari_ngff.viewer.services.notices import (
+    count_noun,
+    join_names,
+    notice_text,
+    shorten_name,
+)
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.form_dialog import main_window
 
@@ -201,15 +206,14 @@ def save_as(viewer: Viewer, needed: Collection[Layer] = ()) -> None:
     if not layers:
         show_warning("Nothing to save.\nThere is no image and there are no labels.")
         return
-    count = "1 layer" if len(layers) == 1 else f"{len(layers)} layers"
-    proposed = propose_target(layers, QFileDialog().directory().absolutePath())
     parts, left_out = _plan_copy(viewer, chosen)
     texts = {
         "This file will not have {}.": left_out,
         "Saved with it: {}.": [part.title for part in parts],
     }
     note = "\n".join(x.format(join_names(of)) for x, of in texts.items() if of)
-    title = f"Save {count} ({chosen.which}) as OME-Zarr"
+    title = f"Save {count_noun(len(layers), 'layer')} ({chosen.which}) as OME-Zarr"
+    proposed = propose_target(layers, QFileDialog().directory().absolutePath())
     path = ask_target(viewer, title, proposed, note)
     if not path:
         return

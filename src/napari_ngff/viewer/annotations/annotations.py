@@ -86,8 +86,8 @@ class ImageCopy:
     to_file, to_voxels
         Homogeneous, from the world to coordinates of the new file, and to voxels; None
         where the new file has labels only.
-    is_moved
-        Whether its coordinates are others than in the file that it is from.
+    is_scaled
+        Whether its voxels have another size, or unit, than in the file that it is from.
     """
 
     node: Any
@@ -95,7 +95,7 @@ class ImageCopy:
     axes: Mapping[str, str] = field(default_factory=dict)
     to_file: Any = None
     to_voxels: Any = None
-    is_moved: bool = True
+    is_scaled: bool = True
 
 
 @dataclass(slots=True, eq=False)

@@ -15,6 +15,7 @@ from napari_ngff.store.convert.conversion_plan import TABLES, read_table
 from napari_ngff.store.hierarchy.summary import list_tables
 from napari_ngff.viewer.annotations.annotations import CopiedPart, ImageCopy
 from napari_ngff.viewer.annotations.file_annotation import image_node
+from napari_ngff.viewer.annotations.object_class_table import OWN
 from napari_ngff.viewer.composing.composition import name_labels
 from napari_ngff.viewer.composing.layer_axes import layer_axes, ome_order, place_of
 from napari_ngff.viewer.layers.image_layers import channel_count
@@ -154,15 +155,22 @@ def plan_tables(copy: ImageCopy) -> Planned:
     return [(f"table '{x}'", attempt_work(partial(plan, x))) for x in names]
 
 
-def _plan_table(copy: ImageCopy, image: Node, name: str) -> CopiedPart | str:
+def _plan_table(copy: ImageCopy, image: Node, name: str) -> CopiedPart | str | None:
     attributes = image.child(f"{TABLES}/{name}").attributes
     region = attributes.get("region")
     path = region.get("path") if isinstance(region, dict) else None
     labels = path.rstrip("/").rpartition("/")[2] if isinstance(path, str) else ""
     if labels and copy.labels.get(labels) != labels:
-        return f"no labels '{labels}' are in the new file"
-    if copy.is_moved and "roi" in str(attributes.get("type")):
-        return "the image has other coordinates in the new file"
+        # Classes of objects go along as their annotation has them.
+        return (
+            None if OWN in attributes else f"no labels '{labels}' are in the new file"
+        )
+    # Regions count from the first voxel, wherever that is; tables of old versions of
+    # ngio state no type.
+    if copy.is_scaled and "roi" in str(attributes.get("type", name)).lower():
+        return "the voxels have another size in the new file"
+    if image.location.source.list_names(image.location.path) is None:
+        return None if OWN in attributes else "its server does not list its files"
     return CopiedPart(f"table '{name}'", partial(read_table, image, name))
 
 
@@ -193,8 +201,8 @@ def describe_copy(layers: Sequence[Layer]) -> ImageCopy:
     shown = [in_file[i] for i in order_for_screen(in_file, None)]
     picture: Any = picture_of(image)
     stated = SharedAxes.from_metadata(picture.pyramid).layer_keywords()
-    is_same = layer_axes(stated, len(stated["scale"])) == axes and place.is_same(
-        place_of(stated, ndim)
+    is_same = layer_axes(stated, len(stated["scale"])) == axes and np.allclose(
+        stated["scale"], place.scale, rtol=1e-6, atol=0
     )
     # Else the coordinates would be shown along other axes.
     named = {x.name: x.unit or "" for x in axes} if shown == [*axes] else {}
