@@ -13,6 +13,7 @@ from napari_ngff.metadata.model import LabelInfo
 from napari_ngff.plugin import get_reader
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.store.write.zip_packing import pack_hierarchy
+from napari_ngff.viewer.composing.composition import read_layer_data
 from napari_ngff.viewer.layers.label_colors import recolor_labels
 from napari_ngff.viewer.plans.layer_plan import KEY
 from napari_ngff.viewer.samples import write_image
@@ -244,3 +245,19 @@ def test_what_others_wrote_meanwhile_stays(folder):
     layer.paint((0, 20, 20), 77)
     assert layer.saver.save_now()
     assert stored(folder) == found
+
+
+def test_a_copy_that_is_made_during_a_save_leaves_later_changes_unsaved(folder):
+    layer = opened(folder)
+    description = layer.saver.description
+    layer.features = layer.features.assign(score=[1.0, 2.0])
+    saving = description.take_snapshot()
+    layer.features = layer.features.assign(score=[3.0, 4.0])
+    read_layer_data(layer)
+    description.note_saved(saving.join_with(description.info), saving)
+    assert description.is_changed
+    description.note_saved(
+        description.take_snapshot().join_with(description.info),
+        description.take_snapshot(),
+    )
+    assert not description.is_changed

@@ -403,3 +403,36 @@ def test_a_field_of_a_plate_becomes_an_image_with_its_annotations(
     points = again.layers["Points"], viewer.layers["Points"]
     np.testing.assert_allclose(*map(world, points))
     assert stored(tmp_path / "field.ome.zarr") == {"nuclei": {3: "round"}}
+
+
+def voxels(viewer, name):
+    """Where in the image a layer is."""
+    corners, image = world_corners(viewer.layers[name]), image_of(viewer)
+    return np.array([image.world_to_data(corner) for corner in corners])
+
+
+def test_what_is_drawn_stays_on_its_voxels_in_any_coordinate_system(
+    images, tmp_path, monkeypatch
+):
+    viewer = opened(images / "0.5.ome.zarr", monkeypatch)
+    angle = np.radians(30)
+    turned = np.array(
+        [[np.cos(angle), -np.sin(angle), 9], [np.sin(angle), np.cos(angle), -4]]
+    )
+    for layer in viewer.layers:
+        layer.affine = [*turned, [0, 0, 1]]
+    image = image_of(viewer)
+    how = {"scale": image.scale, "affine": image.affine, "units": image.units}
+    viewer.add_points(PLACES, name="spots", **how)
+    viewer.add_shapes([np.array(OUTLINE)], shape_type="polygon", name="lines", **how)
+    save_copy(viewer, tmp_path / "turned.ome.zarr", "0.6")
+    again = opened(tmp_path / "turned.ome.zarr", monkeypatch)
+    # What is drawn was opened in the intrinsic system, and its image is in another one.
+    session = session_of(again)
+    session.show_system(next(x for x in session.systems() if x.name == "world"))
+    assert not np.allclose(image_of(again).affine.affine_matrix, np.eye(3))
+    save_copy(again, tmp_path / "twice.ome.zarr", "0.6")
+    for copy in ("turned", "twice"):
+        found = opened(tmp_path / f"{copy}.ome.zarr", monkeypatch)
+        for name, where in ("spots", PLACES), ("lines", OUTLINE):
+            np.testing.assert_allclose(voxels(found, name), where, rtol=1e-5)

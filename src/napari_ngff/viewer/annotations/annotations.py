@@ -84,8 +84,8 @@ class ImageCopy:
         Of the new image, but for channels, each with its unit or ""; empty where they
         are in another order than those of the layers, or without an image.
     to_file, to_voxels
-        Homogeneous, from the world to coordinates of the new file, and to voxels; None
-        where the new file has labels only.
+        Homogeneous, from the world less the affine of the image to coordinates of the
+        new file, and to voxels; None where the new file has labels only.
     is_scaled
         Whether its voxels have another size, or unit, than in the file that it is from.
     """

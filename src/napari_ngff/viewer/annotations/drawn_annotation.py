@@ -50,7 +50,7 @@ class DrawnAnnotation(FileAnnotation):
         super().__init__(owner, node, layer)
         # The image may be moved while it is drawn on: what is drawn stays where it is.
         self._axes = axes_of(image)
-        self._to_file = np.linalg.inv(image.affine.affine_matrix)
+        self._to_file = self._to_image = np.linalg.inv(image.affine.affine_matrix)
         for name in self.watched:
             layer.events[name].connect(self.on_change)
         if self.count():
@@ -88,8 +88,8 @@ class DrawnAnnotation(FileAnnotation):
 
     @override
     def follow_copy(self, copy: ImageCopy) -> None:
-        self._to_file = copy.to_voxels if self.in_voxels else copy.to_file
-        self._axes = {**copy.axes}
+        of_image = copy.to_voxels if self.in_voxels else copy.to_file
+        self._axes, self._to_file = {**copy.axes}, of_image @ self._to_image
 
     @classmethod
     def show_layer(

@@ -195,7 +195,7 @@ def describe_copy(layers: Sequence[Layer]) -> ImageCopy:
         axes, place = layer_axes(keywords, ndim), place_of(keywords, ndim)
     except UnsupportedError:  # writing it says why
         return ImageCopy(None)
-    to_voxels = np.linalg.inv(world_matrix(image))
+    to_voxels = np.linalg.inv(world_matrix(image)) @ image.affine.affine_matrix
     to_file = join_matrix(np.diag(place.scale), np.array(place.translation)) @ to_voxels
     in_file = [axes[i] for i in ome_order(axes)]
     shown = [in_file[i] for i in order_for_screen(in_file, None)]
