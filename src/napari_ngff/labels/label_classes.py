@@ -260,14 +260,9 @@ def dump_kept_classes(
 
 
 def load_kept_classes(
-    text: str, known: Iterable[LabelClass] = ()
+    text: str,
 ) -> tuple[tuple[LabelClass, ...], frozenset[int], LabelKind | None]:
     """Read what `dump_kept_classes` wrote: classes, values of removed ones, the kind.
-
-    Parameters
-    ----------
-    known
-        Say what is locked or hidden where the text, of an earlier version, does not.
 
     Raises
     ------
@@ -276,15 +271,10 @@ def load_kept_classes(
     """
     classes = load_classes(text)
     content = parse_json(text)
-    stated = {int(row["value"]): row for row in content.get("classes", ())}
-    present = {item.value: item for item in known}
-    whole = []
-    for item in classes:
-        row = stated[item.value]
-        base = present.get(item.value, item)
-        locked = bool(row.get("locked", base.locked))
-        hidden = bool(row.get("hidden", base.hidden))
-        whole.append(replace(item, locked=locked, hidden=hidden))
+    whole = (
+        replace(item, locked=bool(row.get("locked")), hidden=bool(row.get("hidden")))
+        for item, row in zip(classes, content.get("classes", ()), strict=True)
+    )
     removed = frozenset(int(value) for value in content.get("removed", ()))
     return tuple(whole), removed, LabelKind.parse(content.get("kind"))
 

@@ -10,6 +10,7 @@ from napari.utils.notifications import notification_manager
 
 from napari_ngff.errors import UnsupportedError
 from napari_ngff.labels.field_states import FieldStates
+from napari_ngff.metadata.model import LabelKind
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.viewer.browsing.field_labels import label_name
 from napari_ngff.viewer.browsing.pins import COMPARED
@@ -102,6 +103,7 @@ def test_a_class_that_goes_along_takes_no_object_of_the_next_field(viewer, root)
     browser.show_field("A/2", "1")
     layer = viewer.layers["cells"]
     viewer.layers.selection.active, layer.mode = layer, "paint"
+    classes_of_layer(layer).change_kind(LabelKind.CLASSES)
     added = classes_of_layer(layer).add_class("mitotic")
     assert added.value == 4
     paint(layer, 4)

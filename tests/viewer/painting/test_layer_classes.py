@@ -7,6 +7,7 @@ import pytest
 from napari.layers import Labels
 
 from napari_ngff.labels.label_classes import LabelClass
+from napari_ngff.metadata.model import LabelKind
 from napari_ngff.plugin import get_reader
 from napari_ngff.viewer.bridge.merge_result import merge
 from napari_ngff.viewer.painting.layer_classes import LayerClasses, classes_of_layer
@@ -158,11 +159,9 @@ def test_a_painted_label_becomes_a_class_only_when_it_is_named(tmp_path):
     classes = classes_of_layer(layer)
     assert classes.add_class().value == 4
     layer.selected_label = 1
-    assert classes.can_name
+    assert classes.selected is None
     assert classes.add_class("necrosis", 1).value == 1
-    assert not classes.can_name
-    layer.selected_label = 0
-    assert not classes.can_name
+    assert classes.selected == classes.find_class(1)
     colors = [item.color for item in classes.items]
     assert len(set(colors)) == 2
 
@@ -196,6 +195,9 @@ def test_a_class_of_the_field_before_gets_no_pixels_of_this_field(tmp_path, obje
         for value, name in ((1, "a"), (3, "b"), (9, "c"))
     ]
     classes = LayerClasses(layer)
+    classes.keep_classes(before)
+    assert classes.items == (), "objects take no classes"
+    classes.change_kind(LabelKind.CLASSES)
     classes.keep_classes(before)
     values = [item.value for item in classes.items]
     assert [item.name for item in classes.items] == ["a", "b", "c"]

@@ -70,8 +70,8 @@ class AnnotationRound:
         self.name = name
         self._places: dict[str, Position] = {}
         self._classes: tuple[LabelClass, ...] = ()
-        # Of new labels: that of the labels that were seen last.
-        self._kind = LabelKind.CLASSES
+        # Of new labels: that of the first that are seen.
+        self._kind: LabelKind | None = None
         self.states = browser.states
         self.states.read_states()
         self.states.show_labels(name)
@@ -241,7 +241,7 @@ class AnnotationRound:
         # In memory: nothing is written in a field before somebody paints there.
         layer = self.layer or self._make_labels(layers.viewer)
         if layer is not None:
-            self._kind = classes_of_layer(layer).kind
+            self._kind = self._kind or classes_of_layer(layer).kind
             if not layer.visible:  # else napari would put the tool away
                 layer.visible = True
             # Those of others stay as they are: the user may have a tool in hand there.
@@ -256,7 +256,7 @@ class AnnotationRound:
 
     def _add_classes(self, layer: OMEZarrLabels | None) -> None:
         """Give labels without classes the classes of fields that were begun before."""
-        if layer is None:
+        if layer is None or classes_of_layer(layer).kind is LabelKind.OBJECTS:
             return
         classes, used = classes_of_layer(layer), layer.canvas.used
         # Classes that a field has already are those its pixels mean.
@@ -283,7 +283,9 @@ class AnnotationRound:
         if not images:
             return None
         try:
-            layer = new_labels(images[0], self.name, kind=self._kind)
+            layer = new_labels(
+                images[0], self.name, kind=self._kind or LabelKind.CLASSES
+            )
         except (OMEZarrError, ValueError, OSError) as error:
             show_error(f"No labels are made in this field.\n{self.name}: {error}")
             return None

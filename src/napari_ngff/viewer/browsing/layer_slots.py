@@ -75,6 +75,8 @@ class LayerSlots:
         # As this class set them: another name was given by the user.
         self._names: dict[Slot, str] = {}
         self._in_use: dict[Slot, LabelsInUse] = {}
+        # Labels that are of another kind than those in use: passed over.
+        self._unlike: set[Slot] = set()
         # Names of labels of others on which the user has worked, or taken a tool.
         self._chosen: set[str | None] = set()
         # Name of those selected in the field before; None where another layer was.
@@ -132,6 +134,10 @@ class LayerSlots:
         layers = self.current_layers(viewer)
         for slot, layer in layers.items():
             if slot[1] != "labels":
+                continue
+            if slot in self._unlike and slot in self._in_use:
+                active = viewer.layers.selection.active is layer
+                self._in_use[slot] = replace(self._in_use[slot], is_active=active)
                 continue
             name = label_name(layer) or slot[2]
             renamed_slot = (*slot[:2], name)
@@ -495,7 +501,9 @@ class LayerSlots:
         field_classes = classes.items
         if labels.classes:
             classes.keep_classes(labels.classes, unsaved=labels.has_unsaved_classes)
+        self._unlike.discard(slot)
         if classes.kind is not labels.choices.kind:
+            self._unlike.add(slot)
             # The label in hand means something else here: no stroke may have it.
             away = {"mode": "pan_zoom", "selected_label": layer.next_label()}
             look = {**labels.look, **away, "only_over": None}

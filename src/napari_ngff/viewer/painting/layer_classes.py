@@ -29,11 +29,7 @@ from napari_ngff.metadata.model import KIND, LabelInfo, LabelKind
 from napari_ngff.store.arrays.boxes import whole_box
 from napari_ngff.viewer.layers.label_colors import recolor_labels
 from napari_ngff.viewer.layers.label_layers import label_features
-from napari_ngff.viewer.layers.label_owners import (
-    are_of_others,
-    image_address,
-    place_of_labels,
-)
+from napari_ngff.viewer.layers.label_owners import are_of_others, place_of_labels
 from napari_ngff.viewer.painting.layer_measuring import replace_own_features
 from napari_ngff.viewer.plans.layer_plan import is_joined, picture_of
 from napari_ngff.viewer.services.notices import count_noun, shorten_name
@@ -117,7 +113,9 @@ class LayerClasses:
             description.classes_conflicted.disconnect(self.take_stored_classes)
             description.classes_conflicted.connect(self.take_stored_classes)
         self._all = classes_of(info)
-        self._kind = _chosen.get(_place(layer), info.kind)
+        kinds = info.kind, _chosen.get(place_of_labels(layer))
+        # Of read-only labels, what was chosen is in no file.
+        self._kind = kinds[bool(layer.refusal)] or kinds[not layer.refusal]
         self._removed = frozenset()
         self._tabulated = len(info.properties) <= MANY
         # Colours of the file do not say "hidden": that is one of our own properties.
@@ -138,13 +136,14 @@ class LayerClasses:
         return self._all if self.kind is LabelKind.CLASSES else ()
 
     def change_kind(self, kind: LabelKind) -> None:
-        """Choose what each label is, of read-only ones until napari ends.
+        """Choose what each label is; no pixel and no class changes.
 
-        No pixel and no class changes.
+        It holds for this image, and until napari ends where no file states a kind or
+        can state it: in other fields of the plate, and for read-only labels.
         """
         layer, self._kind = self.layer, kind
+        _chosen[place_of_labels(layer)] = kind
         if layer.refusal:
-            _chosen[_place(layer)] = kind
             self._show_colors()
             self._update_locked(layer)
             self.changed.emit()
@@ -175,7 +174,7 @@ class LayerClasses:
         unsaved
             Whether they are in no file: then new labels count as changed.
         """
-        if self._kind is LabelKind.OBJECTS:
+        if self.kind is LabelKind.OBJECTS:
             return
         saver = self.layer.saver
         description = saver.description if saver is not None else None
@@ -213,11 +212,6 @@ class LayerClasses:
     def selected(self) -> LabelClass | None:
         """The class that is painted with."""
         return self.find_class(int(self.layer.selected_label))
-
-    @property
-    def can_name(self) -> bool:
-        """Return whether the label that is painted with can become a class."""
-        return self.layer.selected_label > 0 and self.selected is None
 
     def select_class(self, value: int) -> None:
         """Paint with a class."""
@@ -359,7 +353,7 @@ class LayerClasses:
         ValueError
             Where they are of a newer version; nothing is changed then.
         """
-        classes, removed, kind = load_kept_classes(kept.text, self._all)
+        classes, removed, kind = load_kept_classes(kept.text)
         if kind is not None:
             self._kind = self.layer.metadata[KIND] = kind
         values = {item.value for item in classes} | removed
@@ -568,11 +562,7 @@ def apply_stored_classes(layer: OMEZarrLabels) -> None:
 _classes: weakref.WeakKeyDictionary[Any, LayerClasses] = weakref.WeakKeyDictionary()
 
 _chosen: dict[tuple[str, str], LabelKind] = {}
-"""The kinds of labels that cannot be written, by their image and name."""
-
-
-def _place(layer: OMEZarrLabels) -> tuple[str, str]:
-    return image_address(layer), place_of_labels(layer)[1]
+"""The kinds that a person chose, by the hierarchy and the name of labels."""
 
 
 def is_estimated(layer: OMEZarrLabels) -> bool:

@@ -188,10 +188,11 @@ class ClassPage(QWidget):
     def refreshChoices(self, event: Any = None) -> None:
         """Enable the buttons that can do something, and list what may be drawn over."""
         classes = self.classes
-        named = "" if classes is not None and classes.can_name else NAMED
+        label = self._layer.selected_label if self._layer is not None else 0
+        is_new = label > 0 and classes is not None and classes.selected is None
         # Classes can be added to an empty list; all else needs one to work on.
         empty = "" if classes is not None and classes.items else "Add a class first."
-        lacks = {"Add class": "", "Import…": "", "Name label": named}
+        lacks = {"Add class": "", "Import…": "", "Name label": "" if is_new else NAMED}
         for title, button in self.buttons.items():
             lack = why_fixed(self._layer, title not in KEEPING) or lacks.get(
                 title, empty
