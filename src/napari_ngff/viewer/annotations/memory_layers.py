@@ -260,7 +260,9 @@ class MemoryAnnotation(LabelAnnotation):
         self, image: Any, name: str, values: Any, first: tuple[int, ...]
     ) -> None:
         layer, layers = self.layer, self.owner.viewer.layers
-        new: Any = new_labels(image, name, dtype=np.promote_types("u2", values.dtype))
+        dtype = np.promote_types("u2", values.dtype)
+        # Nobody was asked for the kind.
+        new: Any = new_labels(image, name, dtype=dtype, kind=None)
         # The colours on screen, not those with which our own new labels begin.
         new.saver.description.info = LabelInfo()
         for key in LOOK:
