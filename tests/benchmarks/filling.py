@@ -12,6 +12,7 @@ from __future__ import annotations
 import sys
 import tempfile
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -65,7 +66,7 @@ def main() -> None:
         stack = stack_of(sections)
         theirs, signed = measure_by_scipy(stack)
         want = stack.copy()
-        for a, b in zip(sections[:-1], sections[1:], strict=True):
+        for a, b in pairwise(sections):
             for i in range(a + 1, b):
                 want[i] = (b - i) * signed[a] + (i - a) * signed[b] > 0
         del signed

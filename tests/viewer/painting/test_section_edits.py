@@ -198,7 +198,7 @@ def keep_everything(layer):
         (make_read_only, "cannot be edited: they are stored in wax."),
         (select(0), "a label other than 0"),
         (select(8), "no pixel of label 8"),
-        (keep_everything, "Name one in Draw over"),
+        (keep_everything, "one that Draw over keeps"),
     ],
 )
 def test_what_may_not_be_filled_or_copied_is_refused(refuse, reason):
@@ -219,6 +219,16 @@ def test_labels_without_sections_and_objects_without_a_gap_are_refused():
     layer.selected_label = OTHER
     with pytest.raises(ValueError, match="or between two with the object"):
         edit_sections(viewer, go_on)
+
+
+def test_in_3d_the_same_is_filled_and_nothing_is_copied():
+    viewer, layer, pixels, filled = painted()
+    viewer.dims.ndisplay = 3
+    with pytest.raises(ValueError, match="in 2D"):
+        edit_sections(viewer, go_on, 1)
+    edit_sections(viewer, go_on).apply_edits()
+    changed = filled & (pixels == 0)
+    np.testing.assert_array_equal(shown(layer), np.where(changed, LABEL, pixels))
 
 
 def test_strokes_made_meanwhile_are_kept_and_those_of_another_field():

@@ -137,7 +137,7 @@ def edit_sections(
             if not found
             else "There is no section beyond this one, or between two with the object."
             if not filled
-            else "Other labels are there. Name one in Draw over to replace it."
+            else "All pixels there have this label, or one that Draw over keeps."
         )
     return replace(here, edits=tuple(edits))
 
