@@ -1,4 +1,7 @@
-"""Two processes that change one file of ours: all is there, and no reader sees half."""
+"""Two processes that change one file of ours: all is there, and no reader sees half.
+
+With ROUNDS=N each process changes each file so often.
+"""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-ROUNDS = 200
+ROUNDS = int(os.environ.get("ROUNDS", "60"))
 """Changes of each process."""
 
 
