@@ -86,11 +86,10 @@ def test_every_picture_is_shown_and_small() -> None:
 
 
 def programs() -> list[object]:
-    """Blocks of Python; of those that open a window, one stands for the others."""
+    """Blocks of Python; those that open a window are long, but in the README."""
     found = []
     for page, text in blocks("python"):
-        is_long = "napari.Viewer" in text and page != "docs/save.md"
-        marks = [pytest.mark.long] if is_long else []
+        marks = [pytest.mark.long] if "napari.Viewer" in text else []
         found.append(pytest.param(page, text, marks=marks))
     return found
 

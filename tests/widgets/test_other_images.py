@@ -85,6 +85,7 @@ def save_typed(folder, name, command):
     until((folder / name).exists)
 
 
+@pytest.mark.default_cases("labels")
 @pytest.mark.parametrize("selects", ["labels", "image", "nothing"])
 def test_the_key_opens_save_as_with_image_and_labels(viewer, image, tmp_path, selects):
     picture = open_tiff(viewer, image)
@@ -191,6 +192,7 @@ def test_kept_edits_return_with_their_image_and_no_other(viewer, image):
     np.testing.assert_array_equal(viewer.layers["labels"].data[0], painted)
 
 
+@pytest.mark.default_cases("cells.ome.zarr")
 @pytest.mark.parametrize("name", ["cells.ome.zarr", "cells.ozx"])
 def test_kept_edits_of_an_ome_zarr_are_not_for_layers_of_another_reader(
     viewer, tmp_path, name

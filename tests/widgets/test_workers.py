@@ -296,7 +296,7 @@ QTimer.singleShot(0, lambda: QApplication.sendEvent(widget, QEvent(QEvent.Type.U
 for _ in range(100):
     QApplication.processEvents()
 if sys.argv[2] == "loop":
-    QTimer.singleShot(1000, end)  # only now: a loop without a window would not end
+    QTimer.singleShot(100, end)  # only now: a loop without a window would not end
     napari.run()
 raise SystemError("of the script")
 """

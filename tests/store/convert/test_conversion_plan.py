@@ -80,6 +80,15 @@ def test_labels_that_are_shown_without_a_list_are_listed(
     assert sorted(listed) == shown
 
 
+@pytest.mark.default_cases(
+    *(
+        f"colored{case}-described{case}-{version}-{to_version}"
+        for case in range(4)
+        for at, version in enumerate(("0.4", "0.5"))
+        for then, to_version in enumerate(("0.4", "0.5", "0.6"))
+        if (case + at + then) % 2 == 0  # each with each version
+    )
+)
 @pytest.mark.parametrize("to_version", ["0.4", "0.5", "0.6"])
 @pytest.mark.parametrize("version", ["0.4", "0.5"])
 @pytest.mark.parametrize(
