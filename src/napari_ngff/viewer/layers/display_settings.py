@@ -270,9 +270,10 @@ def save_settings(
     picture, source = settings.picture, image.location.source
     is_kept = bool(why_not_written(source, image.location.path))
     before = picture.omero or Omero()
+    is_other = str(image) != str(picture.node)
     # What was kept beside the image is not in its file.
-    if str(image) != str(picture.node) or (picture.keeps_display and not is_kept):
-        before = stated_omero(image)
+    if is_other or (picture.keeps_display and not is_kept):
+        before = Omero() if is_kept else stated_omero(image)
     version = image.metadata.version or UNSTATED
     put = partial(
         put_omero,

@@ -7,6 +7,7 @@ would have it.
 from __future__ import annotations
 
 import copy
+import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from napari_ngff.errors import CorruptDataError, UnsupportedError, error_text
 from napari_ngff.labels.places.sidecar import can_write, folders_of
 from napari_ngff.metadata.cursor import Cursor
 from napari_ngff.metadata.rendering import parse_omero
+from napari_ngff.store.hierarchy.location import DISPLAY_END
 from napari_ngff.store.write.replace_file import remove_file
 from napari_ngff.store.write.shared_document import SharedDocument
 
@@ -25,8 +27,8 @@ if TYPE_CHECKING:
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.viewer.plans.layer_plan import LayerPlan
 
-ENDING, NAME = ".display", "display.json"
-"""Of the folder beside an image, and the file in it."""
+NAME = "display.json"
+"""Of the file in the folder beside an image."""
 
 
 def show_kept(picture: LayerPlan, messages: list[str]) -> LayerPlan:
@@ -38,9 +40,12 @@ def show_kept(picture: LayerPlan, messages: list[str]) -> LayerPlan:
         Gets one for a file that cannot be read.
     """
     # Those of the user first: where only they can be written, they are newer.
-    for folder in reversed(folders_of(picture.node, ENDING)):
+    files = [
+        folder / NAME for folder in reversed(folders_of(picture.node, DISPLAY_END))
+    ]
+    for file in filter(os.path.exists, files):
         try:
-            block = SharedDocument(folder / NAME).read()
+            block = SharedDocument(file).read()
         except (CorruptDataError, OSError) as error:
             messages.append(error_text(error))
             continue
@@ -65,7 +70,7 @@ def keep_settings(image: Node, put: Callable[[JSON], None]) -> str:
     CorruptDataError, OSError
         Where it cannot be changed.
     """
-    folders = folders_of(image, ENDING)
+    folders = folders_of(image, DISPLAY_END)
     if not folders:
         msg = f"{image} is in memory."
         raise UnsupportedError(msg, remedy="Save it, and open the file.")
@@ -90,6 +95,6 @@ def forget_settings(image: Node, but: Path | None = None) -> None:
     OSError
         Where a file cannot be removed.
     """
-    for folder in folders_of(image, ENDING):
+    for folder in folders_of(image, DISPLAY_END):
         if folder != but:
             remove_file(str(folder / NAME))
