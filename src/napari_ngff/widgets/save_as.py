@@ -42,14 +42,13 @@ from napari_ngff.viewer.composing.write_layers import (
     with_ending,
     write,
 )
-from napari_ngff.viewer.reader import current_viewer
 from napari_ngff.viewer.services.notices import (
     count_noun,
     join_names,
     notice_text,
     shorten_name,
 )
-from napari_ngff.viewer.session import session_of
+from napari_ngff.viewer.session import all_viewers, session_of, viewer_of
 from napari_ngff.widgets.form_dialog import main_window
 
 if TYPE_CHECKING:
@@ -244,8 +243,10 @@ def _plan_copy(
         *plan_annotations(session_of(viewer).annotations, chosen, copy),
     ]
     left_out = [f"{t} ({x})" if x else t for t, x in planned if isinstance(x, str)]
-    parts = [x for _, x in planned if isinstance(x, CopiedPart)]
-    return parts, [*chosen.lacking, *left_out]
+    return [x for _, x in planned if isinstance(x, CopiedPart)], [
+        *chosen.lacking,
+        *left_out,
+    ]
 
 
 def _report_saved(
@@ -261,13 +262,15 @@ def _report_saved(
 
 def save_for_napari(path: str, layers: Sequence[LayerData]) -> Path:
     """Write layers that napari's own dialog saves, and what goes along with them."""
-    viewer, names = current_viewer(), [x.get("name") for _, x, _ in layers]
-    if viewer is None or any(name not in viewer.layers for name in names):
-        return write_in_window(path, layers)
-    chosen = tuple(viewer.layers[name] for name in names)
-    parts, left_out = _plan_copy(viewer, ChosenLayers(chosen, "selected"))
-    written = write_in_window(path, [*map(read_layer_data, chosen), *parts])
-    _report_saved(written, parts, left_out)
+    shown = {id(x.metadata): x for viewer in all_viewers() for x in viewer.layers}
+    chosen = tuple(shown.get(id(x.get("metadata"))) for _, x, _ in layers)
+    viewer = viewer_of(chosen[0]) if all(chosen) else None
+    planned: tuple[list[CopiedPart], list[str]] = ([], [])
+    if viewer is not None:  # else a script has made the layers
+        planned = _plan_copy(viewer, ChosenLayers(chosen, "selected"))
+        layers = [*map(read_layer_data, chosen)]
+    written = write_in_window(path, [*layers, *planned[0]])
+    _report_saved(written, *planned)
     return written
 
 

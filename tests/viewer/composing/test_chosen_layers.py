@@ -436,3 +436,27 @@ def test_what_is_drawn_stays_on_its_voxels_in_any_coordinate_system(
         found = opened(tmp_path / f"{copy}.ome.zarr", monkeypatch)
         for name, where in ("spots", PLACES), ("lines", OUTLINE):
             np.testing.assert_allclose(voxels(found, name), where, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "omero",
+    [
+        [],
+        {"channels": 5, "id": 3},
+        {"channels": [4, None, {"family": "linear"}], "id": 3},
+        {"channels": [{}] * 9, "id": 3},
+    ],
+)
+def test_keys_of_damaged_settings_stop_no_copy(images, tmp_path, monkeypatch, omero):
+    source = shutil.copytree(images / "0.5.ome.zarr", tmp_path / "in.ome.zarr")
+    document = json.loads((source / "zarr.json").read_text())
+    document["attributes"]["ome"]["omero"] = omero
+    document["attributes"]["spatialdata_attrs"] = {"version": "0.3"}
+    (source / "zarr.json").write_text(json.dumps(document))
+    viewer = opened(source, monkeypatch)
+    save_copy(viewer, tmp_path / "copy.ome.zarr", "0.5")
+    attributes = attributes_of(tmp_path / "copy.ome.zarr")
+    assert attributes["source"] == {"stain": "H&E"}
+    # Else no labels could be saved in it.
+    assert "spatialdata_attrs" not in attributes
+    assert attributes["ome"]["omero"].get("id") == (3 if omero else None)

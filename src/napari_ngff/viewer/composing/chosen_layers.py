@@ -183,10 +183,11 @@ def describe_copy(layers: Sequence[Layer]) -> ImageCopy:
     node = nodes[0]
     if not images or node is None:
         return ImageCopy(node)
-    names = name_labels([layer.name for layer in labels])
     own = {
         place_of_labels(layer)[1]: name
-        for layer, name in zip(labels, names, strict=True)
+        for layer, name in zip(
+            labels, name_labels([x.name for x in labels]), strict=True
+        )
         if image_address(layer) == str(node)
     }
     image, ndim = images[0], images[0].ndim

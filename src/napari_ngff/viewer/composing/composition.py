@@ -122,8 +122,8 @@ def rgb_channels(count: int, dtype: np.dtype[Any]) -> tuple[Channel, ...]:
 
 CHANNEL = Axis("c", "channel")
 
+# Where the metadata of labels have their colours, properties and classes.
 DESCRIBED = "ome-zarr-described"
-"""Where the metadata of labels have their colours, properties and classes."""
 
 SINGLY = "Save them one by one."
 
@@ -163,8 +163,10 @@ def read_layer_data(layer: Layer) -> LayerData:
     """Return a layer as napari's writers get it; labels as Ctrl+S describes them."""
     data, keywords, kind = layer.as_layer_data_tuple()
     if isinstance(layer, OMEZarrLabels):
-        info = replace(file_description(layer), source=LabelInfo().source)
-        keywords["metadata"] = {**keywords["metadata"], DESCRIBED: info}
+        keywords["metadata"] = {
+            **keywords["metadata"],
+            DESCRIBED: replace(file_description(layer), source=LabelInfo().source),
+        }
     return data, keywords, kind
 
 
@@ -181,18 +183,20 @@ def keep_keys(attributes: JSON, part: LayerPart) -> JSON:
     home = attributes.get("ome", attributes)
     if isinstance(old.get("omero"), dict) and "omero" in home:
         _add_missing(home["omero"], old["omero"], "version")
-        stated = dict(enumerate(old["omero"].get("channels") or ()))
+        listed = old["omero"].get("channels")
+        stated = dict(enumerate(listed if isinstance(listed, list) else ()))
         for origin, entry in zip(origins, home["omero"]["channels"], strict=False):
             # Left out where it is false.
             _add_missing(entry, stated.get(origin.channel or 0), "inverted")
-    _add_missing(attributes, others, "_ARRAY_DIMENSIONS")
+    # The copy is in no store of SpatialData, and may be written by others.
+    _add_missing(attributes, others, "_ARRAY_DIMENSIONS", "spatialdata_attrs")
     return attributes
 
 
-def _add_missing(content: JSON, stated: Any, but: str) -> None:
-    """Add the keys that are stated elsewhere, but for one that is of the version."""
+def _add_missing(content: JSON, stated: Any, *but: str) -> None:
+    """Add the keys that are stated elsewhere, but for some."""
     entries = stated.items() if isinstance(stated, dict) else ()
-    content |= {key: x for key, x in entries if key not in (*content, but)}
+    content |= {key: x for key, x in entries if key not in (*content, *but)}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
