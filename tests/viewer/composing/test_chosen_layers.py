@@ -460,3 +460,13 @@ def test_keys_of_damaged_settings_stop_no_copy(images, tmp_path, monkeypatch, om
     # Else no labels could be saved in it.
     assert "spatialdata_attrs" not in attributes
     assert attributes["ome"]["omero"].get("id") == (3 if omero else None)
+
+
+def test_a_copy_that_is_stopped_leaves_nothing_beside(images, tmp_path, monkeypatch):
+    viewer = opened(images / "0.5.ome.zarr", monkeypatch)
+    annotate(viewer)
+    with pytest.raises(InterruptedError):
+        save_copy(viewer, tmp_path / "in" / "copy.ome.zarr", cancel=lambda: True)
+    assert [x for x in tmp_path.rglob("copy*") if x.is_file()] == []
+    assert not (tmp_path / "in" / "copy.points").exists()
+    assert len(unsaved(viewer)) == 4
