@@ -6,14 +6,17 @@ import re
 import shutil
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import dask.array as da
 import numpy as np
 import pytest
 import zarr
+from ngio.tables import FeatureTable
 
 import napari_ngff
+from judges import container
 from napari_ngff.testing import write_image, write_plate
 
 ROOT = Path(__file__).parents[1]
@@ -23,7 +26,7 @@ LabelImage LoginNeededError Node NodeNotFoundError NotOMEZarrError OMEZarrError
 Plate Problem Pyramid Reference ServerError UnsupportedError Well __version__
 check convert edit_copy intrinsic_of label_region measure merge merge_sidecar
 new_labels open open_node open_pyramid open_systems pack read_layers rebuild
-save_alignment session_of unpack view_in_3d work_here work_size write
+save save_alignment session_of unpack view_in_3d work_here work_size write
 """
 
 
@@ -194,3 +197,66 @@ def test_types_are_seen_by_a_type_checker(tmp_path):
     )  # fmt: skip
     assert "tuple[tuple[float, ...], ...]" in done.stdout, done.stdout
     assert "error" not in done.stdout, done.stdout
+
+
+@pytest.fixture(scope="module")
+def annotated(tmp_path_factory):
+    """An image with what people have made of it: by this package, and by ngio."""
+    import pandas as pd
+
+    top = tmp_path_factory.mktemp("annotated")
+    folder = write_image(top / "cells.ome.zarr")
+    frame = pd.DataFrame({"label": [1, 2, 5], "area": [3.5, 4.0, 9.0]})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        image = container(folder)
+        for backend in ("csv", "parquet", "json", "anndata"):
+            table = FeatureTable(frame, reference_label="nuclei")
+            image.add_table(f"of {backend}", table, backend=backend)
+        rois = image.build_image_roi_table("whole")
+        image.add_table("rois", rois, backend="csv")
+    (top / "cells.points").mkdir()
+    (top / "cells.points/a%2Fb.csv").write_text("y,x\n1,2\n")
+    (top / "cells.shapes").mkdir()
+    (top / "cells.shapes/cells.geojson").write_text("{}")
+    return folder
+
+
+def test_tables_have_the_index_that_ngio_gives_them(annotated):
+    image, judge = napari_ngff.open(annotated), container(annotated)
+    names = ["of csv", "of parquet", "of json", "of anndata", "rois"]
+    assert list(image.tables) == names
+    for name in names:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            expected = judge.get_table(name).dataframe
+        found = image.tables[name]
+        assert found.index.name == expected.index.name
+        assert list(found.index) == list(expected.index)
+        assert set(found.columns) == set(expected.columns)
+    with pytest.raises(KeyError):
+        image.tables["none"]
+
+
+def test_a_damaged_table_says_so_when_it_is_asked_for(annotated, tmp_path):
+    folder = shutil.copytree(annotated, tmp_path / "damaged.ome.zarr")
+    (file,) = (folder / "tables/of csv").glob("*.csv")
+    file.unlink()
+    image = napari_ngff.open(folder)
+    assert len(image.tables) == 5
+    with pytest.raises(napari_ngff.CorruptDataError, match="of csv has no file"):
+        image.tables["of csv"]
+
+
+def test_annotations_of_an_image_are_listed(annotated):
+    found = napari_ngff.open(annotated).annotations
+    named = [(one.kind, one.name) for one in found]
+    labels = [("labels", name) for name in napari_ngff.open(annotated).labels]
+    assert labels
+    assert named == [
+        *labels,
+        ("points", "a/b"),
+        ("shapes", "cells"),
+        ("roi_table", "rois"),
+    ]
+    assert all(Path(one.path).exists() for one in found)

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.painting.new_labels import new_labels
     from napari_ngff.viewer.painting.object_edits import label_region
     from napari_ngff.viewer.reader import read_layers
-    from napari_ngff.viewer.session import session_of
+    from napari_ngff.viewer.session import save, session_of
 
 __all__ = [
     "AccessError",
@@ -97,6 +97,7 @@ __all__ = [
     "pack",
     "read_layers",
     "rebuild",
+    "save",
     "save_alignment",
     "session_of",
     "unpack",
@@ -146,7 +147,7 @@ _HOMES = {
     "viewer.painting.new_labels": ("new_labels",),
     "viewer.reader": ("read_layers",),
     "viewer.annotations.sidecars": ("edit_copy",),
-    "viewer.session": ("session_of",),
+    "viewer.session": ("save", "session_of"),
     "viewer.composing.write_layers": ("write",),
 }
 """Modules of the public names, below ``napari_ngff``."""

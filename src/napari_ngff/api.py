@@ -9,17 +9,27 @@ These names are imported from `napari_ngff` itself, where `open_ome_zarr` is `op
 
 from __future__ import annotations
 
-from collections.abc import Callable, ItemsView, Iterator, Mapping, ValuesView
+from collections.abc import (
+    Callable,
+    ItemsView,
+    Iterable,
+    Iterator,
+    Mapping,
+    ValuesView,
+)
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from urllib.parse import unquote
 
-from napari_ngff.errors import NodeNotFoundError, UnsupportedError
+from napari_ngff.errors import NodeNotFoundError, OMEZarrError, UnsupportedError
+from napari_ngff.labels.places.sidecar import folders_of, open_sidecars
 from napari_ngff.metadata.model import GroupKind
 from napari_ngff.store.arrays.lazy_array import ArrayWindow, LazyArray
 from napari_ngff.store.check.visit_groups import check_hierarchy
 from napari_ngff.store.hierarchy.node import Node, open_node, unreadable_problem
-from napari_ngff.store.hierarchy.summary import list_branches
+from napari_ngff.store.hierarchy.summary import list_branches, list_tables
 from napari_ngff.store.pyramids.pyramid import Pyramid, open_pyramid, open_pyramids
 from napari_ngff.store.write.zip_packing import pack_hierarchy
 from napari_ngff.store.write.zip_unpacking import unpack_hierarchy
@@ -41,10 +51,13 @@ class LazyMembers(Mapping[str, MemberT]):
     __slots__ = ("_group", "_open_member", "_paths")
 
     def __init__(
-        self, group: OpenedGroup, open_member: Callable[[str], MemberT]
+        self,
+        group: OpenedGroup,
+        open_member: Callable[[str], MemberT],
+        list_paths: Callable[[Node], Iterable[str]] = list_branches,
     ) -> None:
         # A dict for its order and quick look-up; a plate may list thousands of wells.
-        self._paths = dict.fromkeys(list_branches(group.node))
+        self._paths = dict.fromkeys(list_paths(group.node))
         self._group = group
         self._open_member = open_member
 
@@ -148,6 +161,31 @@ class OpenedGroup:
         return (*self.node.problems, *absent)
 
 
+class ListedAnnotation(NamedTuple):
+    """Something that people have made of an image.
+
+    Attributes
+    ----------
+    kind
+        "labels", "points", "shapes", "classes" (of objects) or "roi_table".
+    name
+        Of it, among those of its kind.
+    path
+        Of its file or group.
+    """
+
+    kind: str
+    name: str
+    path: str
+
+
+FILES = {"points": ".csv", "shapes": ".geojson", "classes": ".json"}
+"""Kinds that are files beside an image -> their ending."""
+
+CLASSES = "napari-ngff"
+"""Key of the attributes of a table of classes of objects."""
+
+
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Image(OpenedGroup):
     """An image at several resolutions.
@@ -201,6 +239,40 @@ class Image(OpenedGroup):
                 raise pyramid
             opened[node.name] = LabelImage(node, pyramid, _levels_of(pyramid))
         return opened
+
+    @property
+    def tables(self) -> Mapping[str, Any]:
+        """Tables of this image, by name; each is read when it is asked for.
+
+        As a pandas.DataFrame, with the index that ngio gives it.
+        """
+        return LazyMembers(self, self._read_table, list_tables)
+
+    def _read_table(self, name: str) -> Any:
+        from napari_ngff.plate.tables.files import read_indexed_table
+
+        return read_indexed_table(self.node, name)
+
+    @property
+    def annotations(self) -> tuple[ListedAnnotation, ...]:
+        """What people have made of this image, in its file and beside it."""
+        labels = {node.name: node for node in self.node.labels().nodes}
+        # Those of a sidecar are shown in place of those of the image.
+        labels |= open_sidecars(self.node).labels
+        found = [ListedAnnotation("labels", name, str(x)) for name, x in labels.items()]
+        for kind, ending in FILES.items():
+            for folder in folders_of(self.node, f".{kind}"):
+                for file in sorted(folder.glob(f"*{ending}")):
+                    name = unquote(file.name.removesuffix(ending))
+                    found.append(ListedAnnotation(kind, name, str(file)))
+        for name in list_tables(self.node):
+            with suppress(OMEZarrError):  # `tables` raises the reason
+                table = self.node.child(f"tables/{name}")
+                kind = "classes" if CLASSES in table.attributes else ""
+                kind = kind or str(table.attributes.get("type"))
+                if kind in ("classes", "roi_table"):
+                    found.append(ListedAnnotation(kind, name, str(table)))
+        return tuple(found)
 
     @property
     def problems(self) -> tuple[Problem, ...]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from napari_ngff.metadata.model import Reference
 from napari_ngff.viewer.annotations.annotations import Annotations
 from napari_ngff.viewer.annotations.label_annotation import LabelAnnotation
+from napari_ngff.viewer.annotations.leaving import save_all
 from napari_ngff.viewer.annotations.memory_layers import MemoryAnnotation
 from napari_ngff.viewer.annotations.object_class_annotation import (
     ObjectClassAnnotation,
@@ -457,6 +458,11 @@ def all_viewers() -> list[ViewerModel]:
 def viewer_of(layer: Layer) -> ViewerModel | None:
     """Find the viewer that shows a layer."""
     return next((v for v in all_viewers() if layer in v.layers), None)
+
+
+def save(viewer: ViewerModel) -> None:
+    """Save all unsaved annotations of a viewer; see `save_all`."""
+    save_all(session_of(viewer).annotations)
 
 
 def show_more_channels(viewer: ViewerModel) -> None:

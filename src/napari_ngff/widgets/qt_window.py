@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from napari.utils.notifications import show_error
 from qtpy.compat import isalive
+from qtpy.QtCore import QEventLoop
 from typing_extensions import override
 
 from napari_ngff.viewer.private.napari_window import (
@@ -73,6 +74,18 @@ class QtWindow(Window):
     @override
     def run(self, work: Callable[[], Any], done: Callable[[Any], Any]) -> None:
         run_in_worker(work, done)
+
+    @override
+    def wait_for(self, begin: Callable[[Callable[[], None]], None]) -> None:
+        loop, ended = QEventLoop(), list[bool]()
+
+        def end() -> None:
+            ended.append(True)
+            loop.quit()
+
+        begin(end)
+        if not ended:
+            loop.exec()
 
     @override
     def run_later(self, work: Callable[[], Any]) -> None:

@@ -309,6 +309,22 @@ def _frame_of(group: Node, backend: str) -> Any:
     raise UnsupportedError(msg)
 
 
+def read_indexed_table(node: Node, name: str) -> Any:
+    """Read one of `list_tables` as a frame, with the index that ngio gives it.
+
+    Raises what `find_table` raises.
+    """
+    (frame, _), group = find_table(node, name), node.child(f"tables/{name}")
+    key = group.attributes.get("index_key") or group.attributes.get("instance_key")
+    column = key if key in frame.columns else LABEL
+    if not isinstance(key, str) or column not in frame.columns:
+        return frame
+    kind = {"int": int, "str": str}.get(str(group.attributes.get("index_type")))
+    if kind is not None:
+        frame = frame.astype({column: kind})
+    return frame.set_index(column).rename_axis(key)
+
+
 def read_listed_table(
     node: Node, name: str, place: Mapping[str, str] | None = None
 ) -> WellTable:

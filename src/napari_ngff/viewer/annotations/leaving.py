@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from napari_ngff.errors import OMEZarrError
 from napari_ngff.viewer.services import settings
 from napari_ngff.viewer.services.unexpected import call_or
 from napari_ngff.viewer.services.window import Window
@@ -71,6 +72,26 @@ def save_before_leaving(
     for annotation in unsaved:
         annotation.save(quiet=True)
     _call_after_saves([*present], partial(call_or, check_saved, stay))
+
+
+def save_all(annotations: Annotations) -> None:
+    """Save all annotations of a viewer that have a place in a file, and wait.
+
+    Raises
+    ------
+    OMEZarrError
+        Where some are not saved; it names them.
+    """
+    unsaved = annotations.list_savable()
+    states = {x: x.state for x in unsaved}
+    for annotation, state in states.items():
+        if not (state.with_image or state.asks_name):
+            annotation.save(quiet=True)
+    Window.current.wait_for(partial(_call_after_saves, unsaved))
+    titles = [x.title for x in unsaved if x.unsaved]
+    if titles:
+        msg = f"Not saved: {', '.join(titles)}."
+        raise OMEZarrError(msg, remedy="Save them in the window.")
 
 
 def _call_after_saves(

@@ -89,6 +89,16 @@ class Window:
             raise error
         self.show_messages((error_text(error),), "Something failed in the background.")
 
+    def wait_for(self, begin: Callable[[Callable[[], None]], None]) -> None:
+        """Begin something in the main thread, and return when that has ended.
+
+        Parameters
+        ----------
+        begin
+            Called with a function, which it calls in the end.
+        """
+        begin(lambda: None)
+
     def run_later(self, work: Callable[[], Any]) -> None:
         """Do what nobody waits for, when the window has drawn what was just changed."""
         work()
