@@ -440,7 +440,7 @@ def open_annotate(viewer: Any) -> Any:
     return show_dock(viewer, ANNOTATE)
 
 
-def annotate(folder: Path, called: str = "annotate", theme: str = "dark") -> None:
+def annotate(folder: Path) -> None:
     """Draw three classes in a field of a plate, with the dock beside it."""
     from napari_ngff.viewer.painting.new_labels import new_labels
     from napari_ngff.viewer.samples import write_plate
@@ -448,7 +448,6 @@ def annotate(folder: Path, called: str = "annotate", theme: str = "dark") -> Non
 
     path = write_plate(folder / "plate.ome.zarr", grid=(2, 3), fields=3)
     viewer = open_window()
-    viewer.theme = theme
     dock = open_annotate(viewer)
     viewer.open(str(path), plugin="napari-ngff")
     browser = session_of(viewer).browser
@@ -481,12 +480,7 @@ def annotate(folder: Path, called: str = "annotate", theme: str = "dark") -> Non
     dock.classes.countPixels()
     wait(1)
     viewer.reset_view()
-    save(viewer, called, labels.name)
-
-
-def annotate_light(folder: Path) -> None:
-    """Draw the same in the light theme."""
-    annotate(folder, "annotate-light", "light")
+    save(viewer, "annotate", labels.name)
 
 
 def object_classes(folder: Path) -> None:
@@ -625,7 +619,6 @@ PICTURES: dict[str, Callable[[Path], None]] = {
     "inspector": inspector,
     "browser": browser,
     "annotate": annotate,
-    "annotate-light": annotate_light,
     "object-classes": object_classes,
     "bridge": bridge,
     "volume": volume,

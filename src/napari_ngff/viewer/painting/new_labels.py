@@ -182,8 +182,14 @@ def new_labels(
     problem = name_problem(name, taken)
     if problem:
         raise ValueError(problem)
-    stated = None if kind is None else LabelKind(kind)
-    chosen = LabelChoices(name, level, np.dtype(dtype), sidecar, overwrite, stated)
+    chosen = LabelChoices(
+        name,
+        level,
+        np.dtype(dtype),
+        sidecar,
+        overwrite,
+        LabelKind(kind) if kind else None,
+    )
     placed: dict[str, Any] = {key: getattr(layer, key) for key in PLACEMENT}
     levels = list(layer.data) if layer.multiscale else [layer.data]
     image = levels, {**placed, "metadata": layer.metadata}, "image"

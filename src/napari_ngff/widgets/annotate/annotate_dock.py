@@ -18,6 +18,7 @@ from qtpy.QtWidgets import (
     QProgressBar,
     QPushButton,
     QScrollArea,
+    QSizePolicy,
     QStackedWidget,
     QVBoxLayout,
     QWidget,
@@ -235,8 +236,13 @@ class AnnotateDock(QWidget):
         self.classes = ClassPage(self._viewer, self)
         self.objects = ObjectPage(napari_viewer, self)
         self.pages = QStackedWidget(self)
+        # Else napari adds an empty space below.
+        self.pages.setSizePolicy(
+            QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding
+        )
         self.kind = QPushButton(self)
         self.kind.setToolTip("Another meaning of the labels. No pixel changes.")
+        self.kind.hide()
         self.sections = SectionRow(napari_viewer, self)
         self.round = RoundBar(napari_viewer, self)
         self.status = QLabel(self)
