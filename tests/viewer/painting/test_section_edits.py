@@ -9,9 +9,7 @@ from napari.components import ViewerModel
 from napari_ngff.labels.canvas import Canvas
 from napari_ngff.viewer.painting.layer_classes import classes_of_layer
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
-from napari_ngff.viewer.painting.section_edits import (
-    edit_sections,
-)
+from napari_ngff.viewer.painting.section_edits import edit_sections, hatch_section
 from napari_ngff.viewer.session import session_of
 from painting import between_sections, pyramid
 
@@ -231,6 +229,22 @@ def test_in_3d_the_same_is_filled_and_nothing_is_copied():
     np.testing.assert_array_equal(shown(layer), np.where(changed, LABEL, pixels))
 
 
+def test_what_is_filled_is_hatched_on_its_section_until_the_labels_change():
+    viewer, _, pixels, filled = painted()
+    edits = edit_sections(viewer, go_on)
+    for index in range(12):
+        viewer.dims.set_current_step(0, index)
+        lines = hatch_section(viewer, edits).reshape(-1, 2, 2)
+        hatched = np.zeros(pixels.shape[1:], bool)
+        for (left, top), (right, bottom) in (lines - 10) / (SCALES["x"], SCALES["y"]):
+            assert top == bottom or left == right
+            hatched[round(top), round(left + 0.5) : round(right + 0.5)] = True
+        changed = filled[index] & (pixels[index] == 0)
+        np.testing.assert_array_equal(hatched, changed)
+    edits.apply_edits()
+    assert not np.ptp(hatch_section(viewer, edits), axis=0).any()
+
+
 def test_strokes_made_meanwhile_are_kept_and_those_of_another_field():
     viewer, layer, _, _ = painted()
     for step in (0, 1):
@@ -242,7 +256,12 @@ def test_strokes_made_meanwhile_are_kept_and_those_of_another_field():
             edits.apply_edits()
         np.testing.assert_array_equal(shown(layer), before)
         edits = edit_sections(viewer, go_on, step)
-        layer.exchange_canvas(Canvas(pyramid(before, [(6, 15, 20)])))
+        fresh = Canvas(pyramid(before, [(6, 15, 20)]))
+        fresh.version = edits.version  # they count alike
+        layer.exchange_canvas(fresh)
+        layer.refresh()
+        viewer.dims.set_current_step(0, 5 if step == 0 else 2)
+        assert not np.ptp(hatch_section(viewer, edits), axis=0).any()
         with pytest.raises(ValueError, match="shows another image by now"):
             edits.apply_edits()
         np.testing.assert_array_equal(shown(layer), before)

@@ -104,8 +104,8 @@ class ObjectEdits:
         Raises
         ------
         ValueError
-            Where the layer shows another field by now, or cannot be edited; nothing is
-            changed then.
+            Where the layer shows another field by now, was edited since `version`, or
+            cannot be edited; nothing is changed then.
         """
         if self.version not in (None, self.canvas.version):
             raise ValueError(f"{self.layer.name} was changed meanwhile. Begin again.")

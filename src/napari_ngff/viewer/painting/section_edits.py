@@ -162,10 +162,14 @@ def hatch_section(viewer: ViewerModel, edits: ObjectEdits | None) -> Any:
     Returns
     -------
     ndarray
-        Both ends of each line, x and y of the world; axes (end, axis). Without any,
-        one of no length.
+        Both ends of each line, x and y of the world; axes (end, axis). Without any, and
+        where the labels are others by now, one of no length.
     """
-    if edits is None or edits.version != edits.layer.canvas.version:
+    if (
+        edits is None
+        or edits.layer.canvas is not edits.canvas
+        or edits.version != edits.canvas.version
+    ):
         return np.zeros((2, 2))
     layer, points = edits.layer, np.zeros((2, edits.layer.ndim))
     for edit in edits.edits:

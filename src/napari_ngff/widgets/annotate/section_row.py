@@ -75,8 +75,9 @@ class SectionRow(QWidget):
         self.reported.emit(f"Looking… {100 * done // total} %")
 
     def _on_found(self, edits: ObjectEdits) -> None:
-        # With each section that is drawn; this counts once for a layer.
+        # With each section that is drawn, and each stroke; once for a layer.
         connect_while_alive(edits.layer.events.set_data, self, self._draw)
+        edits.layer.edited.connect(self._draw, unique=True)
         self._show_state(
             f"Object {edits.labels[0]} is hatched in {len(edits.edits)} sections.",
             edits,
@@ -86,8 +87,11 @@ class SectionRow(QWidget):
         """Fill what is hatched."""
         edits = self._edits
         failed = attempt_work(edits.apply_edits)
-        text = f"Filled {len(edits.edits)} sections of object {edits.labels[0]}."
-        self._show_state(failed if isinstance(failed, str) else text)
+        self._show_state(
+            failed
+            if isinstance(failed, str)
+            else f"Filled {len(edits.edits)} sections of object {edits.labels[0]}."
+        )
 
     def _show_state(
         self, text: str, edits: Any = None, *, is_busy: bool = False
