@@ -14,7 +14,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections import defaultdict
+from collections import Counter, defaultdict
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -293,15 +293,16 @@ def pytest_collection_modifyitems(
     seconds: dict[Path, float] = defaultdict(float)
     known = _known_seconds(config)
     # In a new checkout nothing is known of single tests, but of files.
-    rough = {} if known else json.loads(FILE_SECONDS.read_text())
+    rough = json.loads(FILE_SECONDS.read_text())
+    tests = Counter(item.path for item in items)
     for item in items:
-        guess = 3.0 if item.get_closest_marker("slow") else 0.1
-        guess = 0.0 if rough else guess
+        name = item.path.relative_to(config.rootpath).as_posix()
+        guess = 3.0 if item.get_closest_marker("slow") else 0.02
+        if name in rough:
+            guess = rough[name] / tests[item.path]
         long = item.get_closest_marker("long")
         guess = long.kwargs.get("seconds", 20.0) if long is not None else guess
         seconds[item.path] += known.get(item.nodeid, guess)
-    for path in seconds:
-        seconds[path] += rough.get(path.relative_to(config.rootpath).as_posix(), 0)
     items.sort(key=lambda item: -seconds[item.path])
 
 
