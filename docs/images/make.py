@@ -314,6 +314,39 @@ def write_scene(where: Path) -> Path:
     return where
 
 
+def regions(folder: Path) -> None:
+    """Draw the fields of view of an image as boxes, with the dock."""
+    from napari_ngff.viewer.samples import write_image
+    from napari_ngff.viewer.session import session_of
+
+    path = write_image(folder / "cells.ome.zarr")
+    for is_new in (True, False):
+        viewer = open_sample(path)
+        for layer in viewer.layers[3:]:
+            layer.visible = False
+        viewer.layers.selection.active = viewer.layers[0]
+        steps = session_of(viewer).regions
+        steps.choose("FOV_ROI_table", is_new=is_new)
+        wait(0.5)
+        drawn: Any = steps.drawn
+        if is_new:
+            height, width = viewer.layers[0].level_shapes[0][-2:]
+            for y, x in itertools.product((0, 1), (0, 1)):
+                ends = [(y, x), (y, x + 1), (y + 1, x + 1), (y + 1, x)]
+                corners = [[b * height / 2, a * width / 2] for b, a in ends]
+                drawn.layer.add_rectangles([corners])
+            names = [f"FOV_{number}" for number in range(1, 5)]
+            drawn.layer.features = {"name": names}
+            drawn.save()
+            wait(0.5)
+            viewer.close()
+    viewer.window.add_plugin_dock_widget("napari-ngff", "Annotate")
+    wait(1)
+    steps.step(1)
+    viewer.scene.camera.zoom *= 0.8
+    save(viewer, "regions")
+
+
 def url_form(folder: Path) -> None:
     """Draw the dialog for an address."""
     from PIL import Image
@@ -626,6 +659,7 @@ PICTURES: dict[str, Callable[[Path], None]] = {
     "session-light": session_light,
     "journeys": journeys,
     "tables": tables,
+    "regions": regions,
 }
 
 

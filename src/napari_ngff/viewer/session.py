@@ -19,12 +19,14 @@ from napari_ngff.viewer.annotations.object_class_annotation import (
     ObjectClassAnnotation,
 )
 from napari_ngff.viewer.annotations.points_annotation import PointsAnnotation
+from napari_ngff.viewer.annotations.regions_annotation import RegionsAnnotation
 from napari_ngff.viewer.annotations.shapes_annotation import ShapesAnnotation
 from napari_ngff.viewer.browsing.annotation import AnnotationRound
 from napari_ngff.viewer.browsing.browser import Browser
 from napari_ngff.viewer.browsing.canvas_controls import NavigationKeys
 from napari_ngff.viewer.browsing.positions import inline_title
 from napari_ngff.viewer.browsing.recovery import EditRecovery
+from napari_ngff.viewer.browsing.region_steps import RegionSteps
 from napari_ngff.viewer.layers.contrast import (
     measure_contrast,
     slider_range,
@@ -114,6 +116,7 @@ KINDS = (
     LabelAnnotation,
     PointsAnnotation,
     ShapesAnnotation,
+    RegionsAnnotation,
     ObjectClassAnnotation,
     MemoryAnnotation,
 )
@@ -144,6 +147,7 @@ class Session:
         viewer.bind_key("Shift-Left", lambda _: self.copy_object(-1), overwrite=True)
         self.annotations.title_of = self._title_of
         self.annotations.position_of = self._position_of
+        self.regions = RegionSteps(self.annotations, lambda: self.browser)
         self.annotations.removed.connect(self.recovery.notice_removed)
         for layer in viewer.layers:
             self.annotations.attach(layer)

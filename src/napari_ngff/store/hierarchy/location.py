@@ -48,7 +48,7 @@ NOT_SHOWN = (
 )
 STATES_END, LABELS_END = ".annotation.json", ".labels.ome.zarr"
 POINTS_END, SHAPES_END, CLASSES_END = ".points", ".shapes", ".classes"
-DISPLAY_END = ".display"
+DISPLAY_END, REGIONS_END = ".display", ".regions"
 """Ends of names of what belongs to a hierarchy and is beside it."""
 
 ZARR_BELOW = re.compile(r"\.zarr(/|$)", re.IGNORECASE)
@@ -374,7 +374,8 @@ def note_beside(root: str) -> tuple[str, ...]:
     stem = path.name.partition(".")[0]
     # States of fields have the whole name: that of an archive is another one.
     begins = dict.fromkeys(
-        (LABELS_END, POINTS_END, SHAPES_END, CLASSES_END, DISPLAY_END), f"{stem}."
+        (LABELS_END, POINTS_END, SHAPES_END, CLASSES_END, DISPLAY_END, REGIONS_END),
+        f"{stem}.",
     )
     begins[STATES_END] = f"{path.name}."
     others = sorted(x.name for x in path.parent.glob(f"{glob.escape(stem)}.*"))

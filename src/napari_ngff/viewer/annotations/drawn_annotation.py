@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.viewer.annotations.annotations import Annotations, ImageCopy
+
+DRAWN = f"{KEY}-drawn"
+"""Key of the metadata of a layer with the name of what it was read from."""
 
 
 class DrawnAnnotation(FileAnnotation):
@@ -68,6 +72,13 @@ class DrawnAnnotation(FileAnnotation):
         if node is not None and not (is_ours or layer.source.path):
             owner.add(cls(owner, node, layer, image))
 
+    @property
+    @override
+    def name(self) -> str:
+        # napari adds a number where the layer of another image has the name, too.
+        name, given = str(self.layer.name), self.layer.metadata.get(DRAWN)
+        return given if given and re.sub(r" \[\d+\]$", "", name) == given else name
+
     @override
     def count(self) -> int:
         layer = self.layer
@@ -112,16 +123,17 @@ class DrawnAnnotation(FileAnnotation):
             affine=_common(image.affine.affine_matrix, count),
             units=image.units[-count:],
             axis_labels=image.axis_labels[-count:],
-            metadata={f"{KEY}-drawn": name},
+            metadata={DRAWN: name},
             **content,
         )
         viewer, node = owner.viewer, image_node(image)
         assert node is not None
         made = cls(owner, node, layer, image)
-        made.note_unchanged()
         owner.add(made)
         active = viewer.layers.selection.active
         viewer.add_layer(layer)
+        made.note_unchanged()
+        owner.note_change()
         viewer.layers.selection.active = active
         return made
 

@@ -203,7 +203,7 @@ class FileAnnotation(Annotation):
     def of_image(cls, owner: Annotations, node: Node) -> list[Any]:
         """List the annotations of this kind that an image has in a viewer."""
         address = str(node)
-        return [x for x in owner if isinstance(x, cls) and str(x.node) == address]
+        return [x for x in owner if type(x) is cls and str(x.node) == address]
 
     @classmethod
     def _open_file(cls, owner: Annotations, image: Any, file: StoredFile) -> Any:
@@ -392,8 +392,8 @@ class FileAnnotation(Annotation):
         """
         name = self._name_file()
         folders = folders_of(self.node, self.folder_ending)
-        if self._path:
-            folders.insert(0, Path(self._path).parent)
+        # First the one where it was read, unless that is in the image.
+        folders.sort(key=lambda folder: folder != Path(self._path).parent)
         folder = next((x for x in folders if can_write(x)), folders[-1])
         return str(folder / name)
 

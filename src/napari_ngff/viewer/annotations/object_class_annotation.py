@@ -22,7 +22,6 @@ from napari_ngff.labels.object_classes import (
     ObjectClasses,
 )
 from napari_ngff.store.hierarchy.location import CLASSES_END
-from napari_ngff.store.write.begin import why_not_written
 from napari_ngff.viewer.annotations.annotations import CopiedPart
 from napari_ngff.viewer.annotations.file_annotation import (
     FileAnnotation,
@@ -32,6 +31,7 @@ from napari_ngff.viewer.annotations.file_annotation import (
 )
 from napari_ngff.viewer.annotations.object_class_table import (
     dump_copied_classes,
+    is_writable,
     list_class_tables,
     read_class_table,
     write_classes,
@@ -260,13 +260,13 @@ class ObjectClassAnnotation(FileAnnotation):
         files = super().read_stored(node)
         beside = {unquote(os.path.basename(x[0]).removesuffix(end)): x for x in files}
         # Those that are saved here count.
-        if _is_writable(node):
+        if is_writable(node):
             return [*{**beside, **tables}.values()]
         return [*{**tables, **beside}.values()]
 
     @override
     def find_target(self) -> str:
-        return self._top if _is_writable(self.node) else super().find_target()
+        return self._top if is_writable(self.node) else super().find_target()
 
     @override
     def write_stored(
@@ -297,10 +297,6 @@ def _report_damaged(path: str, error: Exception) -> None:
     short = f"Not readable: {shorten_name(last_part(path))}"
     show = partial(Window.current.show_messages, (text,), short)
     Window.current.run_in_main(show)
-
-
-def _is_writable(node: Node) -> bool:
-    return not why_not_written(node.location.source, node.location.path)
 
 
 def find_classes(owner: Annotations, layer: Any) -> ObjectClassAnnotation | None:

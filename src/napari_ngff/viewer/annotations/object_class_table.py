@@ -8,7 +8,6 @@ https://biovisioncenter.github.io/ngio/stable/table_specs/table_types/feature_ta
 
 from __future__ import annotations
 
-import csv
 import io
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -34,10 +33,12 @@ from napari_ngff.store.arrays.stored_objects import join_key
 from napari_ngff.store.hierarchy.consolidated import update_copies
 from napari_ngff.store.hierarchy.summary import list_tables
 from napari_ngff.store.limits import ATTRIBUTES_IN, parse_object
-from napari_ngff.store.write.begin import begin_transaction
+from napari_ngff.store.write.begin import begin_transaction, why_not_written
 from napari_ngff.store.write.transaction import TRIES
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from napari_ngff.metadata.model import JSON
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.store.sources.revision import Revision
@@ -69,6 +70,11 @@ class ObjectClassTable:
     labels: str
     classes: ObjectClasses
     revision: Revision | None
+
+
+def is_writable(node: Node) -> bool:
+    """Return whether tables of an image can be written in it."""
+    return not why_not_written(node.location.source, node.location.path)
 
 
 def list_class_tables(node: Node) -> dict[str, str]:
@@ -181,22 +187,52 @@ def _is_place(node: Node, name: str, labels: str) -> bool:
 
 def _write_table(node: Node, table: ObjectClassTable) -> Revision | None:
     """Write a table, if its file has the revision that was read."""
-    source, key = node.location.source, _key(node, table.name)
-    transaction = begin_transaction(source)
-    transaction.expect_revision(key, table.revision)
-    group, form = key.rpartition("/")[0], ATTRIBUTES_IN[node.zarr_format]
     files = _dump_table(node, table, "0.4" if node.zarr_format == 2 else "0.5")
-    for name, data in files.items():
-        transaction.put(join_key(group, name), data)
+    return write_table(
+        node, table.name, files, (_key(node, table.name), table.revision)
+    )
+
+
+def write_table(
+    node: Node,
+    name: str,
+    files: Mapping[str, bytes],
+    expected: tuple[str, Revision | None],
+) -> Revision | None:
+    """Write files of a table, and list the table in its image.
+
+    Parameters
+    ----------
+    files
+        Name in the group of the table -> content; others stay as they are.
+    expected
+        Key of the file with the rows, and the revision that was read; None for none.
+
+    Returns
+    -------
+    Revision or None
+        Of the file with the rows that was written.
+
+    Raises
+    ------
+    ConflictError
+        Where it has another revision by now; nothing is written then.
+    OSError
+        Where it cannot be written.
+    """
+    source, tables = node.location.source, node.location.object_key("tables")
+    transaction, group = begin_transaction(source), join_key(tables, name)
+    transaction.expect_revision(*expected)
+    for end, data in files.items():
+        transaction.put(join_key(group, end), data)
     if not transaction.saves_together:
         # A table is listed once it is there.
         transaction.commit()
-    tables = node.location.object_key("tables")
     with transaction.take_turn():
-        _add_to_list(transaction, tables, form, table.name)
-    update_copies(transaction, [tables, group])
+        _add_to_list(transaction, tables, ATTRIBUTES_IN[node.zarr_format], name)
+    update_copies(transaction, [tables, group, join_key(group, "table")])
     transaction.commit()
-    return source.find_revision(key)
+    return source.find_revision(expected[0])
 
 
 def dump_copied_classes(
@@ -265,6 +301,14 @@ def _add_to_list(transaction: Transaction, group: str, form: str, name: str) -> 
         transaction.put_document(key, dump_document(content))
 
 
+def read_text(raw: bytes) -> Any:
+    """Read a table as a pandas.DataFrame of its texts."""
+    import pandas as pd
+
+    text = io.BytesIO(raw)
+    return pd.read_csv(text, dtype=str, keep_default_na=False, encoding="utf-8-sig")
+
+
 def merge_rows(raw: bytes | None, classes: ObjectClasses) -> str:
     """Write the classes of objects into the text of a table.
 
@@ -273,32 +317,16 @@ def merge_rows(raw: bytes | None, classes: ObjectClasses) -> str:
     raw
         The CSV of before, whose other columns stay as they are; None for none.
     """
-    lines = csv.reader(io.StringIO((raw or b"").decode("utf-8-sig")))
-    header = next(lines, None) or [LABEL, CLASS]
-    if LABEL not in header:
+    import pandas as pd
+
+    frame = read_text(raw or f"{LABEL},{CLASS}\n".encode())
+    if LABEL not in frame:
         raise ConflictError(f"The table has no column {LABEL}.")
-    if CLASS not in header:
-        header = [*header, CLASS]
-    at, place = header.index(LABEL), header.index(CLASS)
-    blank = [""] * len(header)
-    rows = [(line + blank)[: len(header)] for line in lines if line]
-    labels = [_label_of(row[at]) for row in rows]
-    for label in sorted(set(classes.class_of).difference(labels)):
-        labels.append(label)
-        rows.append([str(label) if i == at else "" for i in range(len(header))])
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(header)
-    for label, row in zip(labels, rows, strict=True):
-        row[place] = classes.class_of.get(label, "")
-        # An object without a class has no row, unless other columns describe it.
-        if any(value for i, value in enumerate(row) if i != at):
-            writer.writerow(row)
-    return text.getvalue()
-
-
-def _label_of(text: str) -> int:
-    try:
-        return int(float(text)) if "." in text else int(text)
-    except ValueError:
-        return 0  # of no object: its row stays without a class
+    known = pd.to_numeric(frame[LABEL], errors="coerce").fillna(0)
+    new = sorted(set(classes.class_of).difference(known))
+    added = pd.DataFrame({LABEL: [*map(str, new)]})
+    frame = pd.concat([frame, added], ignore_index=True).fillna("")
+    frame[CLASS] = [classes.class_of.get(x, "") for x in (*known, *new)]
+    # An object without a class has no row, unless other columns describe it.
+    described = frame.drop(columns=LABEL).ne("").any(axis=1)
+    return str(frame[described].to_csv(index=False, lineterminator="\n"))

@@ -67,11 +67,11 @@ class ShapesAnnotation(DrawnAnnotation):
         layer, count = self.layer, self.layer.nshapes
         # New shapes come last, and have nothing else in the file.
         del self._kept[count:]
-        self._kept += [{}] * (count - len(self._kept))
+        self._kept += ({} for _ in range(len(self._kept), count))
         # A drawing that napari gives up leaves rows without a shape.
         colors = layer.edge_color[:count], layer.face_color[:count]
         arrays = [world_matrix(layer), *colors, *layer.data]
-        return layer.name, layer.edge_width, [each.tobytes() for each in arrays]
+        return self.name, layer.edge_width, [each.tobytes() for each in arrays]
 
     @override
     def count(self) -> int:

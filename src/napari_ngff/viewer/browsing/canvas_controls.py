@@ -1,8 +1,8 @@
 """What the canvas shows of a plate and takes from it: names, clicks, keys.
 
-Arrows go to the neighbouring well, ``,`` and ``.`` to the field before and after: keys
-that neither napari (0.8, 0.9) nor painting uses, but for left and right, which move
-the slider. They still do while a layer is selected that is not the browser's.
+Arrows go to the neighbouring well: keys that neither napari (0.8, 0.9) nor painting
+uses, but for left and right, which move the slider. They still do while a layer is
+selected that is not the browser's. Other keys are in `region_steps`.
 """
 
 from __future__ import annotations
@@ -261,9 +261,6 @@ WELL_KEYS = {"Left": (0, -1), "Right": (0, 1), "Up": (-1, 0), "Down": (1, 0)}
 """Rows and columns by key."""
 
 
-FIELD_KEYS = {",": -1, ".": 1}
-
-
 AT_FIRST, CORNER = "bottom_right", "top_left"
 """Where napari 0.9 has its text, under notices and the scale bar; and where ours is."""
 
@@ -294,10 +291,7 @@ class NavigationKeys:
         # since the browser takes them first.
         viewer.layers.events.inserted.connect(self._update_names, position="last")
         for key, steps in WELL_KEYS.items():
-            viewer.bind_key(key, _bind_steps(self._go_well, steps), overwrite=True)
-        for key, step in FIELD_KEYS.items():
-            go = _bind_steps(lambda _, step: browser.step_field(step), (step,))
-            viewer.bind_key(key, go, overwrite=True)
+            viewer.bind_key(key, bind_steps(self._go_well, steps), overwrite=True)
 
     def close(self) -> None:
         """Leave the viewer as it was."""
@@ -309,7 +303,7 @@ class NavigationKeys:
         viewer.layers.events.inserted.disconnect(self._update_names)
         for signal, slot in self._followed:
             signal.disconnect(slot)
-        for key in (*WELL_KEYS, *FIELD_KEYS):
+        for key in WELL_KEYS:
             viewer.bind_key(key, None)
         self.show_title("")
 
@@ -408,9 +402,11 @@ class NavigationKeys:
         self._browser.step_well(rows, columns)
 
 
-def _bind_steps(
+def bind_steps(
     go: Callable[..., None], steps: tuple[int, ...]
 ) -> Callable[[Any], None]:
+    """Return a function for a key that goes some steps in a viewer."""
+
     def press_key(viewer: Any) -> None:
         go(viewer, *steps)
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from napari.components import ViewerModel
+    from napari.layers import Layer
 
     from napari_ngff.labels.canvas import Canvas
     from napari_ngff.labels.canvas_level import CanvasLevel
@@ -51,7 +52,9 @@ def _label_in(canvas: Canvas, voxel: Sequence[int]) -> int:
     return int(canvas.levels[0].read_points([[int(i)] for i in voxel])[0])
 
 
-def show_region(viewer: ViewerModel, layer: OMEZarrLabels, region: Box) -> None:
+def show_region(
+    viewer: ViewerModel, layer: Layer, region: Any, margin: float = MARGIN
+) -> None:
     """Centre the view on a region of level 0, and zoom so that it fits with a margin.
 
     The view is not made larger than the labels for that.
@@ -73,7 +76,7 @@ def show_region(viewer: ViewerModel, layer: OMEZarrLabels, region: Box) -> None:
     center[-len(displayed) :] = middle[displayed]
     camera.center = tuple(center)
     whole = np.diff(layer.extent.world, axis=0)[0]
-    sizes = np.minimum((high - low) * (1 + 2 * MARGIN), whole)[displayed][-2:]
+    sizes = np.minimum((high - low) * (1 + 2 * margin), whole)[displayed][-2:]
     camera.zoom = float(np.min(np.array(viewer.canvas.size) / np.maximum(sizes, 1e-9)))
 
 

@@ -14,6 +14,7 @@ from qtpy.QtWidgets import (
     QFrame,
     QGroupBox,
     QHBoxLayout,
+    QInputDialog,
     QLabel,
     QProgressBar,
     QPushButton,
@@ -42,7 +43,12 @@ from napari_ngff.widgets.connections import Connections, connect_while_alive
 from napari_ngff.widgets.docking import place_dock
 from napari_ngff.widgets.installation import install_widgets
 from napari_ngff.widgets.level_label import canvas_of
-from napari_ngff.widgets.narrow_controls import NO_LABELS, enable_if, wrapping_row
+from napari_ngff.widgets.narrow_controls import (
+    NO_LABELS,
+    choice_box,
+    enable_if,
+    wrapping_row,
+)
 from napari_ngff.widgets.new_labels_form import show_new_labels
 from napari_ngff.widgets.theme_look import ThemeFollower
 
@@ -60,6 +66,9 @@ UNSAVED = "These labels cannot be changed: this holds until napari is closed."
 SMALLEST = 28
 """Least width of a button with one arrow, in pixels, to be hit easily."""
 
+WHOLE, NEW_REGIONS = "Whole image", "New regions…"
+REGIONS = "The arrows go through these regions, then to the next field."
+
 
 class RoundBar(QGroupBox):
     """Steps through fields, while a plate, a well or a collection is browsed."""
@@ -72,16 +81,17 @@ class RoundBar(QGroupBox):
         self._viewer = viewer
         self.annotation: AnnotationRound | None = None
         self._browser: Browser | None = None
+        self._regions = session_of(viewer).regions
         self._following, self._following_round = Connections(self), Connections(self)
         self.begin = QPushButton("Annotate all fi&elds", self)
         self.begin.setToolTip(
             "The same labels and classes in every field, and how far each field is."
         )
         self.previous = QPushButton("◀", self)
-        self.previous.setToolTip("Previous field (,)")
+        self.previous.setToolTip("Previous field, or region (,)")
         self.previous.setAccessibleName("Previous field")
         self.next = QPushButton("▶", self)
-        self.next.setToolTip("Next field (.)")
+        self.next.setToolTip("Next field, or region (.)")
         self.next.setAccessibleName("Next field")
         for button in (self.previous, self.next):
             button.setMinimumWidth(SMALLEST)
@@ -89,6 +99,7 @@ class RoundBar(QGroupBox):
         self.todo.setToolTip("Go to the next field that is still to do.")
         self.browse = QPushButton("Map", self)
         self.browse.setToolTip("Shows the map of the plate, or the list of images.")
+        self.regions = choice_box(self, "Regions", REGIONS)
         self.state = QComboBox(self)
         self.state.addItems(STATES)
         self.state.setAccessibleName("State of the field")
@@ -113,6 +124,7 @@ class RoundBar(QGroupBox):
         self.place.setWordWrap(True)
         layout.addWidget(self.begin)
         layout.addLayout(way)
+        layout.addWidget(self.regions)
         layout.addLayout(wrapping_row(self.todo, self.browse, self.state))
         layout.addWidget(self.bar)
 
@@ -124,7 +136,11 @@ class RoundBar(QGroupBox):
         self.browse.clicked.connect(self._on_browse)
         # `activated` is the user alone; the box also changes with each field.
         self.state.activated.connect(self._on_state)
+        self.regions.activated.connect(self._on_regions)
         session = session_of(self._viewer)
+        connect_while_alive(self._regions.changed, self, self.showRound)
+        changed = session.annotations.changed
+        connect_while_alive(changed, self, self._regions.follow)
         connect_while_alive(session.browsing, self, self._on_browsing)
         selected = self._viewer.layers.selection.events.active
         connect_while_alive(selected, self, self._on_selected)
@@ -164,16 +180,19 @@ class RoundBar(QGroupBox):
     def showRound(self) -> None:
         """Show the field; while all are annotated, its state and how many are done."""
         annotation, browser = self.annotation, self._browser
-        self.setVisible(browser is not None)
+        self._show_regions()
         other = "" if annotation is None else labels_in_hand(self._viewer)
-        self.begin.setVisible(annotation is None or other not in ("", annotation.name))
+        is_other = annotation is None or other not in ("", annotation.name)
+        self.begin.setVisible(browser is not None and is_other)
+        self.browse.setVisible(browser is not None)
         for widget in (self.todo, self.state, self.bar):
             widget.setVisible(annotation is not None)
         if browser is None:
             return
         position = browser.position
         title = "" if position is None else browser.name_field(position)
-        self.place.setText(title or "Plate overview")
+        places = title or "Plate overview", self._regions.place
+        self.place.setText("\n".join(filter(None, places)))
         name = "" if annotation is None else annotation.name
         self.setTitle(f"Fields: {name}" if name else "Fields")
         if annotation is None:
@@ -192,15 +211,31 @@ class RoundBar(QGroupBox):
         self.bar.setValue(counts["done"])
         self.bar.setToolTip(", ".join(f"{n} {state}" for state, n in counts.items()))
 
+    def _show_regions(self) -> None:
+        """Show the tables of regions of the image on screen."""
+        regions = self._regions
+        self.setVisible(self._browser is not None or bool(regions.shown[0]))
+        self.setTitle("Regions")
+        self.place.setText(regions.place)
+        with QSignalBlocker(self.regions):
+            self.regions.clear()
+            self.regions.addItems([WHOLE, *regions.names, NEW_REGIONS])
+            self.regions.setCurrentText(regions.chosen)  # the first, if "" is
+
+    def _on_regions(self, index: int) -> None:
+        name, is_new = self.regions.currentText(), index == self.regions.count() - 1
+        if is_new:
+            name, _ = QInputDialog.getText(self, name, "Name of the regions:")
+        self._regions.choose(name.strip() if index else "", is_new=is_new)
+        self.showRound()
+
     def goToNext(self) -> None:
-        """Go to the next field."""
-        if self._browser is not None:
-            self._browser.step_field(1)
+        """Go to the next region or field."""
+        self._regions.step(1)
 
     def goToPrevious(self) -> None:
-        """Go to the previous field."""
-        if self._browser is not None:
-            self._browser.step_field(-1)
+        """Go to the previous region or field."""
+        self._regions.step(-1)
 
     def _on_todo(self) -> None:
         if self.annotation is not None:

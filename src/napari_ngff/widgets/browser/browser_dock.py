@@ -13,8 +13,8 @@ from napari_ngff.metadata.model import GroupKind
 from napari_ngff.plate.previews.preview import PreviewReader
 from napari_ngff.plate.previews.preview_cache import PreviewCache
 from napari_ngff.store.hierarchy.image_folder import BROWSED, find_images
-from napari_ngff.viewer.browsing.canvas_controls import FIELD_KEYS
 from napari_ngff.viewer.browsing.positions import Position, WellFields, key_of
+from napari_ngff.viewer.browsing.region_steps import STEP_KEYS
 from napari_ngff.viewer.inspecting.inspection import node_of
 from napari_ngff.viewer.reader import browse_folder
 from napari_ngff.viewer.services.notices import shorten_message
@@ -250,10 +250,9 @@ class BrowserDock(BrowserPanel):
     def keyPressEvent(self, event: QKeyEvent | None) -> None:
         """Step like the canvas: to wells by arrows, to fields by comma and period."""
         key = event.text() if event is not None else ""
-        if event is not None and key in FIELD_KEYS:
+        if event is not None and key in STEP_KEYS:
             self._click.stop()
-            if self._browser is not None:
-                self._browser.step_field(FIELD_KEYS[key])
+            self._session.regions.step(STEP_KEYS[key])
             event.accept()
         else:
             self.map.keyPressEvent(event)

@@ -8,8 +8,8 @@ from qtpy.QtCore import QRect, QSize, Qt, Signal  # type: ignore[attr-defined]
 from qtpy.QtGui import QIcon, QPainter, QPixmap
 from qtpy.QtWidgets import QListView, QListWidget, QListWidgetItem, QToolTip, QWidget
 
-from napari_ngff.viewer.browsing.canvas_controls import FIELD_KEYS
 from napari_ngff.viewer.browsing.field_labels import WellStates
+from napari_ngff.viewer.browsing.region_steps import STEP_KEYS
 from napari_ngff.widgets.browser.map_painting import (
     cross_color,
     draw_cross,
@@ -285,7 +285,7 @@ class ImageStrip(QListWidget):
 
     def keyPressEvent(self, event: QKeyEvent | None) -> None:
         """Leave comma and period to the dock, which steps by them; others search."""
-        if event is not None and event.text() in FIELD_KEYS:
+        if event is not None and event.text() in STEP_KEYS:
             event.ignore()
         else:
             super().keyPressEvent(event)

@@ -1,0 +1,181 @@
+"""Regions of an image: a layer of rectangles that is a table of the image.
+
+Such a layer comes when a person chooses its table. Where the image cannot be written,
+``cells.ome.zarr`` has ``cells.regions/NAME.json`` beside it, or in the user's data,
+which comes with the image.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from typing_extensions import override
+
+from napari_ngff.store.hierarchy.location import REGIONS_END
+from napari_ngff.store.limits import parse_object
+from napari_ngff.viewer.annotations.drawn_annotation import DrawnAnnotation, axes_of
+from napari_ngff.viewer.annotations.object_class_table import is_writable
+from napari_ngff.viewer.annotations.region_table import (
+    RegionAxis,
+    RegionTable,
+    boxes_of,
+    draw_boxes,
+    write_regions,
+)
+from napari_ngff.viewer.annotations.shapes_annotation import ShapesAnnotation
+from napari_ngff.viewer.streaming.regions import level_shapes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from napari.layers import Layer
+
+    from napari_ngff.viewer.annotations.annotations import (
+        Annotations,
+        CopiedPart,
+        ImageCopy,
+    )
+    from napari_ngff.viewer.annotations.file_annotation import OlderFile
+
+NAME = "name"
+"""Property of the shapes with the names of the regions."""
+
+EDGE = 400
+"""Widths of an edge in an image; thinner, it would not be seen in a large one."""
+
+
+def region_axes(image: Layer) -> tuple[RegionAxis, ...]:
+    """Return the axes of the image of a layer, as tables of regions have them."""
+    axes = zip(axes_of(image), abs(image.scale), level_shapes(image)[0], strict=True)
+    return tuple(RegionAxis(x.lower(), float(scale), size) for x, scale, size in axes)
+
+
+class RegionsAnnotation(ShapesAnnotation):
+    """One layer of regions on an image of ours."""
+
+    folder_ending, file_ending, noun = REGIONS_END, ".json", "region"
+    keeps_empty = True
+    watched = DrawnAnnotation.watched  # colours are not in a table
+    axes: tuple[RegionAxis, ...] = ()
+    _saving: tuple[dict[str, Any], ...] = ()
+
+    @property
+    def table(self) -> RegionTable:
+        """The regions as they are on screen."""
+        corners = [self.move_to_file(each) for each in self.layer.data]
+        return RegionTable(self._titles, boxes_of(corners, self.axes))
+
+    @property
+    def _titles(self) -> list[str]:
+        layer = self.layer
+        return [*layer.features[NAME].iloc[: layer.nshapes].fillna("").astype(str)]
+
+    @override
+    def on_change(self, event: Any) -> None:
+        super().on_change(event)
+        self.layer.feature_defaults[NAME] = free_title(self._titles)
+
+    @override
+    def take_content(self) -> Callable[[], str]:
+        layer, move = self.layer, self.move_to_file
+        drawn = {
+            "titles": self._titles,
+            "kinds": [str(kind) for kind in layer.shape_type],
+            "corners": [move(each).tolist() for each in layer.data],
+            "rows": [kept.get("row", -1) for kept in self._kept],
+        }
+        return lambda: json.dumps(drawn)
+
+    @classmethod
+    @override
+    def parser(cls, image: Any) -> Callable[[str], Any]:
+        return lambda text: parse_object(text.encode()) or {}  # damaged
+
+    @classmethod
+    @override
+    def make(cls, owner: Annotations, image: Any, name: str, content: Any) -> Any:
+        corners = [np.array(each, float) for each in content["corners"]]
+        titles, width = content["titles"], max(level_shapes(image)[0][-2:]) / EDGE
+        made = cls.show_layer(
+            owner,
+            image,
+            name,
+            corners[0].shape[1] if corners else 2,
+            data=corners,
+            shape_type=content["kinds"] or "rectangle",
+            features={NAME: np.array(titles, object)},
+            feature_defaults={NAME: free_title(titles)},
+            text={"string": f"{{{NAME}}}", "anchor": "upper_left"},
+            edge_color="#ffd166",
+            face_color="transparent",
+            edge_width=width,
+        )
+        made.layer.current_edge_width = width  # of new ones
+        made.axes = region_axes(image)
+        made._kept = [{} if row < 0 else {"row": row} for row in content["rows"]]
+        return made
+
+    @classmethod
+    def open_table(
+        cls, owner: Annotations, image: Layer, name: str, table: RegionTable
+    ) -> None:
+        """Show the regions of a table on its image."""
+        content = {
+            "titles": table.titles,
+            "kinds": ["rectangle"] * len(table.titles),
+            "corners": draw_boxes(table.boxes, region_axes(image)),
+            "rows": range(len(table.titles)),
+        }
+        made = cls.make(owner, image, name, content)
+        made._path, made._revision = f"{made.node}/tables/{name}", table.file[1]
+
+    @classmethod
+    def begin(cls, owner: Annotations, image: Layer, name: str) -> None:
+        """Make new regions of an image, which are unsaved when one is drawn."""
+        content = dict.fromkeys(("titles", "kinds", "corners", "rows"), ())
+        layer = cls.make(owner, image, name, content).layer
+        owner.viewer.layers.selection.active = layer
+        layer.mode = "add_rectangle"
+
+    @override
+    def plan_copy(self, copy: ImageCopy) -> CopiedPart | str | None:
+        is_in_image = self._path.startswith(f"{self.node}/tables/")
+        # All tables of an image go along.
+        return None if is_in_image and not self.unsaved else "save them in the image"
+
+    @override
+    def find_target(self) -> str:
+        path = super().find_target()
+        name = os.path.basename(path).removesuffix(self.file_ending)
+        return f"{self.node}/tables/{name}" if is_writable(self.node) else path
+
+    @override
+    def save(self, *, quiet: bool = False) -> None:
+        if not self.running:
+            self._saving = tuple(self._kept)
+        super().save(quiet=quiet)
+
+    @override
+    def write_stored(
+        self, path: str, encode: Callable[[], str], older: OlderFile
+    ) -> OlderFile:
+        top = f"{self.node}/tables/"
+        is_table = older[0].startswith(top)
+        if not path.startswith(top):
+            return super().write_stored(path, encode, ("", None) if is_table else older)
+        name, before = path.removeprefix(top), older if is_table else ("", None)
+        drawn = self.parser(None)(encode())
+        revision = write_regions(self.node, name, before, drawn, self.axes)
+        # In the file, they are in the order in which they were drawn.
+        for row, kept in enumerate(self._saving):
+            kept["row"] = row
+        return path, revision
+
+
+def free_title(taken: Collection[str]) -> str:
+    """Return a name that no region has."""
+    names = (f"region_{number}" for number in range(1, len(taken) + 2))
+    return next(name for name in names if name not in taken)
