@@ -157,16 +157,6 @@ def test_a_new_block_states_the_version_where_it_has_to():
         assert home["omero"].get("version") == stated
 
 
-def test_a_channel_without_a_layer_before_a_new_one_is_valid():
-    one = Channel("a", (1, 2, 3), ContrastWindow(5.0, 9.0, 0.0, 255.0))
-    home = {}
-    shown = Omero(channels=(Channel(), Channel(), one))
-    put_omero(home, shown, Omero(), [2], V0_5)
-    entries = home["omero"]["channels"]
-    assert [entry["color"] for entry in entries] == ["FFFFFF", "FFFFFF", "010203"]
-    assert all(set(entry["window"]) == LIMITS for entry in entries)
-
-
 @pytest.mark.parametrize(
     "omero",
     [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import re
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -149,14 +148,11 @@ def put_omero(
     omero = _part_at(home, "omero", block)
     entries = _part_at(omero, "channels", [])
     for i in sorted(channels):
-        channel, known = new["channels"][i], old["channels"][i : i + 1] or [{}]
+        known = old["channels"][i : i + 1] or [{}]
         if i >= len(entries):
-            # The list has no gaps, and each entry must have these two.
-            last = {"color": "FFFFFF", "window": channel["window"]}
-            entries += [copy.deepcopy(last) for _ in range(i - len(entries))]
-            entries.append({})
             known = [{}]
-        _put_changes(entries[i], channel, known[0])
+            entries += [{} for _ in range(i + 1 - len(entries))]
+        _put_changes(entries[i], new["channels"][i], known[0])
     _put_changes(omero, {"rdefs": new["rdefs"]}, old)
 
 

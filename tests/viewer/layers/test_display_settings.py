@@ -169,6 +169,19 @@ def test_a_channel_without_a_layer_keeps_its_entry(tmp_path):
     assert omero_of(folder) == expected
 
 
+@pytest.mark.parametrize("removed", [0, 1])
+def test_a_new_block_describes_all_channels(tmp_path, removed):
+    folder = write(tmp_path / "a.ome.zarr", omero=None)
+    viewer = opened(folder)
+    viewer.layers.pop(removed)
+    save(viewer)
+    validate_models(folder, "0.5")
+    assert len(container(folder).get_image().channel_labels) == 2, "by ngio"
+    colors = [one["color"] for one in omero_of(folder)["channels"]]
+    assert colors == ["FF00FF", "00FF00"]
+    assert all(layer.visible for layer in opened(folder).layers)
+
+
 def test_what_another_program_wrote_meanwhile_stays(tmp_path):
     folder = write(tmp_path / "a.ome.zarr")
     viewer = opened(folder)

@@ -76,7 +76,7 @@ class DisplaySettings:
     shown
         The settings as the layers show them. What nobody has changed is as it was read.
     channels
-        Numbers of the channels that are shown.
+        Numbers of the channels that are shown, and of those that the file lacks.
     left_out
         What is shown and cannot be in a file, such as "gamma of DAPI".
     """
@@ -122,13 +122,21 @@ def _describe_layers(viewer: ViewerModel, layers: Sequence[Image]) -> DisplaySet
     by_channel = {layer.metadata[KEY].channel or 0: layer for layer in layers}
     omero, count = picture.omero or Omero(), channel_count(picture)
     known, stated = len(omero.channels), [*omero.channels, *[Channel()] * count]
-    maps = {i: choose_colormap(stated[i], i, count, omero) for i in by_channel}
+    # Programs refuse a file that describes some of its channels only.
+    unstated = set(range(known, count)) - by_channel.keys()
+    maps = {
+        i: choose_colormap(stated[i], i, count, omero) for i in unstated | {*by_channel}
+    }
     names = {i: ensure_colormap(colormap).name for i, colormap in maps.items()}
     as_read = {i for i, x in by_channel.items() if x.colormap.name == names[i]}
     # Whoever gives one channel a colour no longer wants all of them grey.
     greyscale = omero.greyscale and len(as_read) == len(by_channel)
     visible = visible_channels(stated[:count])
     is_other = any(x.visible != visible[i] for i, x in by_channel.items())
+    for i in unstated:
+        window = ContrastWindow(*dtype_range(layers[0].dtype) * 2)
+        color, _ = brightest_color(maps[i])
+        stated[i] = Channel(None, color, window, visible[i])
     for i, layer in by_channel.items():
         one = stated[i]
         now = channel_of({k: getattr(layer, k) for k in LOOK}, layer.dtype) or one
@@ -146,14 +154,15 @@ def _describe_layers(viewer: ViewerModel, layers: Sequence[Image]) -> DisplaySet
         )
     shown = replace(
         omero,
-        channels=tuple(stated[: max(known, max(by_channel) + 1)]),
+        channels=tuple(stated[: max(known, count)]),
         greyscale=greyscale,
         **_planes_shown(viewer, layers[0], picture),
     )
     colormaps = {x.name: x.colormap for x in layers if not _is_ramp(x.colormap)}
     left_out = [f"colormap {x.name} of {name}" for name, x in colormaps.items()]
     left_out += [f"gamma of {layer.name}" for layer in layers if layer.gamma != 1]
-    return DisplaySettings(picture, shown, frozenset(by_channel), tuple(left_out))
+    channels = unstated | by_channel.keys()
+    return DisplaySettings(picture, shown, frozenset(channels), tuple(left_out))
 
 
 def _is_ramp(colormap: Any) -> bool:
