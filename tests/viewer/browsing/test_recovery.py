@@ -12,6 +12,7 @@ from napari.components import ViewerModel
 
 from journals import discard_edits
 from napari_ngff.labels.journal import find_journals, journal_home, read_journal
+from napari_ngff.metadata.model import LabelKind
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.store.write.zip_packing import pack_hierarchy
 from napari_ngff.viewer.annotations import restored_layers
@@ -130,6 +131,23 @@ def test_classes_come_back_with_the_edits(cells, user, monkeypatch):
     info = open_node(str(cells)).child("labels/mitosis").metadata.image.label
     names = {info.properties[v]["napari-ngff:class-name"] for v in (7, 8)}
     assert names == {"dividing", "dead"}
+
+
+@pytest.mark.parametrize("made", LabelKind)
+@pytest.mark.parametrize("kept", LabelKind)
+def test_the_kind_comes_back_with_the_edits(cells, user, monkeypatch, made, kept):
+    viewer = opened(cells, monkeypatch)
+    layer = viewer.add_layer(new_labels(image_of(viewer), "mitosis", kind=made))
+    paint(layer)
+    if made is not kept:
+        classes_of_layer(layer).change_kind(kept)
+    leave(viewer)
+    user.answer = RESTORE
+    again = opened(cells, monkeypatch).layers["mitosis"]
+    assert classes_of_layer(again).kind is kept
+    assert again.saver.save_now()
+    info = open_node(str(cells)).child("labels/mitosis").metadata.image.label
+    assert info.kind is kept
 
 
 def test_classes_of_new_labels_without_a_stroke_come_back(

@@ -12,8 +12,10 @@ from napari_ngff.labels.label_metadata import read_label_info, write_label_info
 from napari_ngff.metadata.model import LabelInfo, LabelKind
 from napari_ngff.plugin import get_reader
 from napari_ngff.store.hierarchy.node import open_node
+from napari_ngff.viewer.composing.write_layers import write as write_layers
 from napari_ngff.viewer.painting.layer_classes import LayerClasses, classes_of_layer
 from napari_ngff.viewer.painting.new_labels import new_labels
+from napari_ngff.viewer.plans.layer_plan import origin_of
 from plates import write_image
 
 RED, BLUE = (255, 0, 0, 255), (0, 0, 255, 255)
@@ -139,3 +141,20 @@ def test_the_kind_goes_along_with_a_conversion(tmp_path, kind):
     info = info_of(tmp_path / "new.ome.zarr" / "labels" / "a")
     assert (info.kind, kind_of(info)) == (kind, kind)
     assert info.properties == info_of(image / "labels" / "a").properties
+
+
+@pytest.mark.parametrize("kind", LabelKind)
+def test_the_kind_goes_along_into_a_sidecar_and_into_a_new_file(tmp_path, kind):
+    other = next(x for x in LabelKind if x is not kind)
+    image = image_of(tmp_path / "cells.ome.zarr")
+    layer = new_labels(image, "a", kind=kind, sidecar=True)
+    layer.paint((4, 4), 1)
+    assert layer.saver.save_now()
+    assert read_label_info(origin_of(layer).node).kind is kind
+    # Of an image without a file, and changed.
+    plain = Image(np.zeros((32, 32), "u2"), name="plain")
+    layer = new_labels(plain, "b", kind=other)
+    classes_of_layer(layer).change_kind(kind)
+    layer.paint((4, 4), 1)
+    made = write_layers(str(tmp_path / "new"), [plain, layer])
+    assert info_of(made / "labels" / "b").kind is kind
