@@ -110,8 +110,11 @@ class ObjectClasses:
 
     def with_objects(self, rows: Mapping[int, str]) -> Self:
         """Give many objects their classes; "" for none."""
-        class_of = {k: v for k, v in self.class_of.items() if k not in rows}
-        class_of.update((label, name) for label, name in rows.items() if name)
+        # In one call: a loop over a million objects would take a tenth of a second.
+        known: Any = self.class_of
+        class_of = known | rows
+        for label in [label for label, name in rows.items() if not name]:
+            del class_of[label]
         return replace(self, class_of=MappingProxyType(class_of))
 
 

@@ -242,9 +242,13 @@ def find_rows(
     import pandas as pd
 
     text, column, is_descending = query
-    names = [class_of.get(i, NO_CLASS_NAME) for i in listed.found.labels.tolist()]
+    names: Any = NO_CLASS_NAME
     frame = listed.frame.copy(deep=False)
-    frame.insert(1, CLASS, np.array(names, object))
+    # Names of a million objects hold up other threads: only where they are asked for.
+    if CLASS in f"{text} {column}".casefold():
+        labels = listed.found.labels.tolist()
+        names = [class_of.get(label, NO_CLASS_NAME) for label in labels]
+    frame.insert(1, CLASS, names)
     try:
         frame, failure = frame[_filter_rows(frame, text)], ""
     except ValueError as error:

@@ -1,0 +1,164 @@
+"""A million objects in the window: listed, coloured, filtered, one given a class.
+
+    python objects.py [DATA]
+
+Prints for each step how long the window did not answer at most, and how long it took
+until it was done, in milliseconds; then the same for napari's own table of features,
+which gets the same rows and sorts them.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from heartbeat import beating
+
+from napari_ngff.labels.object_classes import ClassChanges, ObjectClasses
+from napari_ngff.store.hierarchy.node import open_node
+from napari_ngff.viewer.annotations.object_class_annotation import find_classes
+from napari_ngff.viewer.annotations.object_class_table import write_classes
+
+SIDE, STEP = 4096, 4
+"""Pixels of the image and of an object."""
+
+LONGEST = 120
+"""Seconds that a step may take."""
+
+
+def write_labels(folder: Path) -> Path:
+    """Write an image whose label image has a million objects."""
+    from plates import write_image
+
+    count = SIDE // STEP
+    ids = np.arange(1, count * count + 1, dtype="u4").reshape(count, count)
+    pixels = ids.repeat(STEP, 0).repeat(STEP, 1)
+    pixels[:, ::STEP] = 0
+    path = folder / "million.ome.zarr"
+    write_image(path, pixels, 3, "yx", labels=("nuclei",))
+    half = dict.fromkeys(range(1, count * count // 2), "round")
+    classes = ObjectClasses().with_class("round").classes
+    write_classes(open_node(path), ClassChanges("nuclei", classes, half))
+    return path
+
+
+def measured(step: str, action: Callable[[], Any], is_done: Callable[[], bool]) -> None:
+    """Do something, wait until it is done, and print how the window answered."""
+    from qtpy.QtWidgets import QApplication
+
+    app = QApplication.instance()
+    assert app is not None
+    with beating() as heartbeat:
+        start = time.perf_counter()
+        action()
+        first = time.perf_counter() - start
+        while not is_done() and time.perf_counter() - start < LONGEST:
+            app.processEvents()
+        whole = time.perf_counter() - start
+    longest = max([1000 * first, *(gap for gap, _ in heartbeat.gaps)])
+    sys.stdout.write(f"{step:<40}{longest:>8.0f}{1000 * whole:>8.0f}\n")
+
+
+def list_ours(path: Path) -> Any:
+    """Measure the list of objects; return its rows."""
+    import napari
+
+    from napari_ngff.plugin import use_workers
+
+    use_workers()
+    viewer = napari.Viewer(show_welcome_screen=False)
+    viewer.open(str(path), plugin="napari-ngff")
+    _, dock = viewer.window.add_plugin_dock_widget("napari-ngff", "Annotate")
+    layer = viewer.layers["nuclei"]
+    viewer.layers.selection.active = layer
+    table, row = dock.objects.table, dock.objects.classes
+    objects = table.objects
+
+    def count() -> int:
+        return 0 if objects.frame is None else len(objects.frame)
+
+    def color(title: str) -> None:
+        table.color.setCurrentText(title)
+        table.color.activated.emit(table.color.currentIndex())
+
+    classes = partial(find_classes, objects._annotations, layer)
+    measured("classes read", lambda: None, lambda: classes() is not None)
+    measured("all listed", lambda: dock.setKind("objects"), lambda: count() > 0)
+    whole = count()
+    title = f"area of {whole:,} objects coloured"
+    measured(title, lambda: color("area"), lambda: objects.coloring is not None)
+    measured(
+        "filtered",
+        lambda: table.filter.setText("centroid_x > 1000"),
+        lambda: count() < whole,
+    )
+    measured("all again", table.filter.clear, lambda: count() == whole)
+    header = table.view.horizontalHeader()
+    first = objects.frame
+    measured(
+        "sorted",
+        lambda: header.setSortIndicator(2, header.sortIndicatorOrder()),
+        lambda: objects.frame is not first,
+    )
+    layer.selected_label = whole
+    before = objects.coloring
+    measured(
+        "coloured by class",
+        lambda: color("class"),
+        lambda: objects.coloring is not before,
+    )
+    before = objects.coloring
+    measured(
+        "one more classified",
+        lambda: row.classify("round"),
+        lambda: objects.coloring is not before,
+    )
+    frame = objects.listed.frame
+    viewer.close()
+    return frame
+
+
+def list_theirs(frame: Any) -> None:
+    """Measure napari's table of features with the same rows."""
+    import napari
+    from napari_builtins._qt.features_table import FeaturesTable
+
+    viewer = napari.Viewer(show_welcome_screen=False)
+    count = SIDE // STEP
+    layer = viewer.add_labels(np.zeros((count, count), "u4"))
+    layer.features = frame.rename(columns={"label": "index"})
+    viewer.layers.selection.clear()
+    widget: list[Any] = []
+
+    def show() -> None:
+        widget.append(FeaturesTable(viewer))
+        viewer.window.add_dock_widget(widget[0])
+        viewer.layers.selection.active = layer
+
+    measured("napari: features shown", show, lambda: True)
+    view = widget[0].table
+    measured(
+        "napari: sorted",
+        lambda: view.sortByColumn(3, view.horizontalHeader().sortIndicatorOrder()),
+        lambda: True,
+    )
+
+
+def main() -> None:
+    """Measure both."""
+    sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
+    sys.stdout.write(f"{'':<40}{'stall':>8}{'whole':>8}\n")
+    with tempfile.TemporaryDirectory() as folder:
+        data = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(folder)
+        path = data / "million.ome.zarr"
+        list_theirs(list_ours(path if path.exists() else write_labels(data)))
+
+
+if __name__ == "__main__":
+    main()
