@@ -177,9 +177,8 @@ def list_objects(
     if INDEX in layer.features:
         rows = layer.features.drop(columns=LABEL, errors="ignore")
         # A class that nobody has painted has features, too, which is no fault.
-        frame, _ = join_columns(
-            frame, "own", rows.rename(columns={INDEX: LABEL}), outer
-        )
+        rows = rows.rename(columns={INDEX: LABEL})
+        frame, _ = join_columns(frame, "properties", rows, outer)
     return ListedObjects(shown, level, cut, blocks, found, frame, tables, notes)
 
 

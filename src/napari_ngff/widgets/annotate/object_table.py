@@ -48,6 +48,9 @@ if TYPE_CHECKING:
 PAUSE = 300
 """Milliseconds without an edit or a step in time after which the list follows."""
 
+LEAST_ROWS = 7
+"""Rows that are visible in a low window, and the head."""
+
 ORDERS = Qt.SortOrder.AscendingOrder, Qt.SortOrder.DescendingOrder
 
 
