@@ -43,7 +43,7 @@ VIEWER_LAYERS = (
     ("annotations",),
     ("browsing",),
     ("session",),
-    ("reader", "first_saves", "bridge", "composing", "inspecting"),
+    ("reader", "first_saves", "deleted_labels", "bridge", "composing", "inspecting"),
     ("converting", "samples"),
 )
 """The same within ``viewer``: its folders, and the modules beside them."""

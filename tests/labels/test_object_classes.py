@@ -24,7 +24,6 @@ def test_an_object_has_one_class_and_may_lose_it():
     changed = made.with_object(7, "long").with_object(9, "")
     assert dict(made.class_of) == {7: "round", 9: "long"}
     assert dict(changed.class_of) == {7: "long"}
-    assert changed.count_objects() == {"long": 1}
 
 
 def test_new_classes_have_the_colours_of_the_palette_in_turn():

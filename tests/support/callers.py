@@ -27,6 +27,7 @@ from napari_ngff.labels.label_metadata import write_label_info
 from napari_ngff.labels.label_writer import LabelWriter
 from napari_ngff.labels.object_classes import ClassChanges, ObjectClass
 from napari_ngff.labels.places.copy_labels import copy_labels
+from napari_ngff.labels.places.delete_labels import delete_labels
 from napari_ngff.labels.places.merge_sidecar import merge
 from napari_ngff.labels.places.sidecar import sidecar_location
 from napari_ngff.labels.runs import mask_runs
@@ -250,6 +251,11 @@ def recover_removed(place):
     if os.path.exists(sidecar):
         begin_transaction(FolderSource(sidecar)).recover("nuclei")
     recover_files(place)
+
+
+def delete_nuclei(place):
+    _, finish = delete_labels(place.node("labels/nuclei"))
+    finish()
 
 
 def copy_to_sidecar(place):
@@ -649,6 +655,10 @@ CALLERS = _painted() | {
     "merge over labels": Caller(
         prepare_sidecar, lambda place: merge_labels(place, overwrite=True), nuclei,
         {ARCHIVE: NO_FOLDER, BUCKET: NO_FOLDER},
+    ),
+    "delete labels": Caller(
+        prepare_image, delete_nuclei, nuclei,
+        {ARCHIVE: "could not be put back", BUCKET: "could not be put back"},
     ),
     "merge and remove": Caller(
         prepare_sidecar, merge_removed, recover_removed,

@@ -6,7 +6,6 @@ Classes that are labels themselves are in `napari_ngff.labels.label_classes`.
 from __future__ import annotations
 
 import json
-from collections import Counter
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
@@ -53,10 +52,6 @@ class ObjectClasses:
     def names(self) -> list[str]:
         """Names of the classes in their order."""
         return [item.name for item in self.classes]
-
-    def count_objects(self) -> Counter[str]:
-        """Count the objects of each class."""
-        return Counter(self.class_of.values())
 
     def with_class(self, name: str, color: RGBA | None = None) -> Self:
         """Add a class.

@@ -158,5 +158,4 @@ def cut_labels(data: Any) -> tuple[npt.NDArray[Any], tuple[int, ...]]:
     values = np.asarray(data[tuple(map(slice, low, high))])
     if values.min() < 0:
         raise ValueError("Some labels are negative, which no label image can have.")
-    values = values.astype(np.min_scalar_type(int(values.max())))
-    return values, tuple(low.tolist())
+    return values.astype(np.min_scalar_type(int(values.max()))), tuple(low.tolist())

@@ -146,7 +146,9 @@ class Session:
         viewer.bind_key("Shift-Right", lambda _: self.copy_object(1), overwrite=True)
         viewer.bind_key("Shift-Left", lambda _: self.copy_object(-1), overwrite=True)
         self.annotations.title_of = self._title_of
-        self.annotations.position_of = self._position_of
+        self.annotations.position_of = lambda layer: (
+            self.browser and self.browser.layers.position_of(layer)
+        )
         self.regions = RegionSteps(self.annotations, lambda: self.browser)
         self.annotations.removed.connect(self.recovery.notice_removed)
         for layer in viewer.layers:
@@ -169,9 +171,6 @@ class Session:
 
     def _title_of(self, layer: Layer) -> str:
         return "" if self.browser is None else self.browser.title_of(layer)
-
-    def _position_of(self, layer: Layer) -> object:
-        return None if self.browser is None else self.browser.layers.position_of(layer)
 
     def name_image(self, layer: Layer) -> str:
         """Name the image of a layer, as "B3, field 2"; labels by it and their own."""

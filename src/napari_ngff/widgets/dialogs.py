@@ -83,18 +83,15 @@ def ask_label_name(
     str
         The name; "" to save nothing.
     """
-    problem = ""
+    question = text
     while True:
-        question = "\n".join(filter(None, (problem, text)))
-        usual = QLineEdit.EchoMode.Normal
         name, is_chosen = QInputDialog.getText(
-            parent, "Save labels", question, usual, name
+            parent, "Save labels", question, QLineEdit.EchoMode.Normal, name
         )
-        if not is_chosen:
-            return ""
         problem = check(name)
-        if not problem:
-            return name
+        if not (is_chosen and problem):
+            return name if is_chosen else ""
+        question = f"{problem}\n{text}"
 
 
 def ask_table_to_load(parent: Any) -> str:

@@ -18,7 +18,7 @@ from napari_ngff.viewer.private.napari_window import (
 from napari_ngff.viewer.services.window import LATER, Window
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.browser.host import open_in_window
-from napari_ngff.widgets.dialogs import ask_label_name, ask_table_file
+from napari_ngff.widgets.dialogs import ask_label_name, ask_question, ask_table_file
 from napari_ngff.widgets.display_menu import follow_settings
 from napari_ngff.widgets.docking import find_annotated
 from napari_ngff.widgets.form_dialog import is_window_open
@@ -196,6 +196,10 @@ class QtWindow(Window):
         if not self.can_ask(viewer):
             return name
         return ask_label_name(qt_window_of(viewer), text, name, check)
+
+    @override
+    def confirm(self, viewer: Any, text: str, action: str) -> bool:
+        return ask_question(qt_window_of(viewer), action, text, [action]) == action
 
     def resolve_unsaved(
         self, annotations: Any, layers: Iterable[Any]

@@ -24,7 +24,8 @@ from napari_ngff.errors import (
 )
 from napari_ngff.labels.journal import find_journals
 from napari_ngff.labels.places.copy_labels import GoesOn, LabelCopy, open_arrays
-from napari_ngff.labels.places.label_list import add_to_list, change_list
+from napari_ngff.labels.places.delete_labels import delete_labels
+from napari_ngff.labels.places.label_list import add_to_list
 from napari_ngff.labels.places.label_location import (
     LabelLocation,
     is_name,
@@ -35,7 +36,6 @@ from napari_ngff.labels.places.sidecar import image_path, name_of, source_of
 from napari_ngff.metadata.model import GroupKind
 from napari_ngff.metadata.version import UNSTATED
 from napari_ngff.store.arrays.stored_objects import join_key
-from napari_ngff.store.hierarchy.consolidated import update_copies
 from napari_ngff.store.hierarchy.location import Location, is_url
 from napari_ngff.store.hierarchy.node import (
     Node,
@@ -403,17 +403,6 @@ def _remove_merged(item: LabelMerge, copied: Revisions) -> None:
             tree.remove_old()
         forget_sidecar(item.image, source.name)
         return
-    transaction = begin_transaction(source)
-    with transaction.replace_tree(path, home.list_entry(path)) as tree:
-        # It is noted first that the folder goes, then the list is changed: whoever
-        # recovers finishes both.
-        with transaction.take_turn():
-            _require_copied(item, copied)
-            tree.remove_old()
-        entry = home.list_entry(path)
-        change_list(
-            transaction,
-            home,
-            lambda names: [listed for listed in names or () if listed != entry],
-        )
-        update_copies(transaction, [home.group])
+    with begin_transaction(source).take_turn():
+        _require_copied(item, copied)
+    delete_labels(item.label)[1]()

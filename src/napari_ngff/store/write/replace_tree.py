@@ -140,6 +140,18 @@ class TreeReplacement(NewTree):
             os.rename(self.place, f"{self._folder}/{DONE}")
             flush_folder(os.path.dirname(self.place))
 
+    def set_aside(self) -> None:
+        """Put the old folder aside, until this is closed; see `remove_old`."""
+        os.rename(self.place, self.new)
+
+    def put_back(self) -> None:
+        """Put back what was set aside, or take back `remove_old`."""
+        # Without the note no one removes what no list names.
+        os.unlink(f"{self._folder}/{NOTE}")
+        if os.path.lexists(self.new):
+            os.rename(self.new, self.place)
+            flush_folder(os.path.dirname(self.place))
+
     @override
     def adopt_folder(self, key: str) -> None:
         folder = self._transaction.find_path(key)

@@ -54,20 +54,12 @@ SMALL = 1 << 22
 APART = 0.1
 """Voxels by which the corners of labels may lie apart from those of their image."""
 
-PAUSE = 0.1
-"""Seconds between two attempts to copy labels that are being painted."""
-
 LOOK = (
     *("visible", "opacity", "blending", "contour", "colormap", "features"),
     *("show_selected_label", "brush_size", "contiguous", "preserve_labels"),
     *("n_edit_dimensions", "selected_label"),
 )
 """What the layer that takes the place of another one has of it."""
-
-ASK_NAME = (
-    "Save '{}' into {}, as labels with this name.\nAll strokes until now are one step"
-    " of undo then."
-)
 
 
 class MemoryAnnotation(LabelAnnotation):
@@ -203,7 +195,10 @@ class MemoryAnnotation(LabelAnnotation):
             Window.current.ask_layer_file(viewer)
         elif not (quiet or self._is_taking):
             proposed, taken = self._propose_name()
-            text = ASK_NAME.format(self.name, self.image)
+            text = (
+                f"Save '{self.name}' into {self.image}, as labels with this name.\n"
+                "All strokes until now are one step of undo then."
+            )
             check = partial(name_problem, taken=taken)
             name = Window.current.ask_label_name(viewer, text, proposed, check)
             if name:
@@ -236,7 +231,7 @@ class MemoryAnnotation(LabelAnnotation):
             # Painted meanwhile: what was copied lacks that.
             if self._changes != changes or is_being_painted(layer):
                 again = partial(self._take_over, name, done)
-                Window.current.run_after(PAUSE, again)
+                Window.current.run_after(0.1, again)
                 return
             try:
                 self._replace_layer(image, name, *cut)
@@ -269,10 +264,8 @@ class MemoryAnnotation(LabelAnnotation):
             setattr(new, key, getattr(layer, key))
         new.metadata.update({**layer.metadata, **new.metadata})
         raster = Raster(values, tuple(map(float, first)), (1.0,) * new.ndim, clear=0)
-        axes = tuple(range(new.ndim))
-        edit = Edit(raster, axes, (), int(values.max()), touch=False)
+        edit = Edit(raster, (*range(new.ndim),), (), int(values.max()), touch=False)
         index, is_selected = layers.index(layer), layer in layers.selection
-        show = Window.current.hold_drawing(self.owner.viewer)
         try:
             # Before it is added: it is an annotation already.
             self._layer = weakref.ref(new)
@@ -286,8 +279,6 @@ class MemoryAnnotation(LabelAnnotation):
         except BaseException:
             self._layer = weakref.ref(layer)
             raise
-        finally:
-            show()
         for signal in (new.saver.saved, new.saver.failed):
             signal.connect(lambda _: self.done.emit())
 

@@ -224,6 +224,10 @@ class Window:
         """
         return name
 
+    def confirm(self, viewer: Any, text: str, action: str) -> bool:
+        """Ask whether to do something; True where nobody can be asked."""
+        return True
+
     def resolve_unsaved(
         self, annotations: Any, layers: Iterable[Any]
     ) -> Callable[[], None] | None:

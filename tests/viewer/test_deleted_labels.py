@@ -1,0 +1,122 @@
+"""Labels are deleted from their file by the menu of their layer, and come back."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import numpy as np
+import pytest
+from napari.components import ViewerModel
+
+from napari_ngff.errors import UnsupportedError
+from napari_ngff.store.hierarchy.node import open_node
+from napari_ngff.store.write.zip_packing import pack_hierarchy
+from napari_ngff.viewer.deleted_labels import delete_selected
+from napari_ngff.viewer.reader import read_paths
+from napari_ngff.viewer.samples import write_image
+from napari_ngff.viewer.services.window import Window
+from napari_ngff.viewer.session import session_of
+
+
+class Asked(Window):
+    """A window in which every question is answered with yes, and offers are kept."""
+
+    def __init__(self):
+        self.texts, self.offers, self.told = [], [], []
+
+    def confirm(self, viewer, text, action):
+        self.texts.append(text)
+        return True
+
+    def show_offer(self, viewer, offer):
+        self.offers.append(offer)
+
+    def notify(self, text, *, is_warning=True):
+        self.told.append(text)
+
+
+@pytest.fixture
+def window(monkeypatch):
+    window = Asked()
+    monkeypatch.setattr(Window, "current", window)
+    return window
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return write_image(tmp_path / "cells.ome.zarr", shape=(48, 48))
+
+
+def opened(path, name="nuclei"):
+    viewer = ViewerModel()
+    session_of(viewer).add(read_paths(str(path)), str(path))
+    viewer.layers.selection.active = viewer.layers[name]
+    return viewer
+
+
+def names_in(path):
+    return sorted(node.name for node in open_node(str(path)).labels().nodes)
+
+
+def test_labels_go_from_file_and_window_and_come_back_to_both(window, folder):
+    viewer = opened(folder)
+    layer = viewer.layers["nuclei"]
+    pixels = np.asarray(layer.data[0])
+    delete_selected(viewer)
+    assert "nuclei of cells.ome.zarr" in window.texts[0]
+    assert str(folder) in window.texts[0]
+    assert names_in(folder) == ["cells"]
+    assert layer not in viewer.layers
+    ((text, undo),) = window.offers[0].actions
+    assert text == "Undo"
+    undo(None)
+    assert names_in(folder) == ["cells", "nuclei"]
+    assert layer in viewer.layers
+    assert np.array_equal(np.asarray(layer.data[0]), pixels)
+    layer.paint((5, 5), 77)
+    assert layer.saver.save_now()
+    assert (np.asarray(opened(folder).layers["nuclei"].data[0]) == 77).any()
+
+
+def test_they_are_gone_for_good_with_their_window(window, folder):
+    viewer = opened(folder)
+    delete_selected(viewer)
+    left = list((folder / "labels").glob(".nuclei.*"))
+    assert left
+    gone = weakref.ref(viewer)
+    del viewer
+    gc.collect()
+    assert gone() is None
+    assert not left[0].exists()
+
+
+@pytest.mark.parametrize("kind", ["image", "unsaved", "twice", "archive"])
+def test_what_cannot_be_deleted_stays_and_the_reason_is_told(
+    window, folder, tmp_path, kind
+):
+    path = folder
+    if kind == "archive":
+        path = tmp_path / "cells.ozx"
+        pack_hierarchy(str(folder), str(path))
+    viewer = opened(path)
+    if kind == "image":
+        viewer.layers.selection.active = viewer.layers[0]
+    elif kind == "unsaved":
+        viewer.layers["nuclei"].paint((5, 5), 77)
+    other = opened(path) if kind == "twice" else None
+    before = list(viewer.layers)
+    try:
+        delete_selected(viewer)
+    except UnsupportedError as error:
+        window.told.append(str(error))
+    reasons = {
+        "image": "Select labels",
+        "unsaved": "Save or undo them first",
+        "twice": "Another layer shows the same labels",
+        "archive": "is not in a folder",
+    }
+    assert reasons[kind] in window.told[-1]
+    assert list(viewer.layers) == before
+    assert names_in(path) == ["cells", "nuclei"]
+    del other

@@ -1,0 +1,61 @@
+"""Labels are deleted from their file by the menu, and put back by the message."""
+
+from __future__ import annotations
+
+import pytest
+from napari._qt.dialogs.qt_notification import NapariQtNotification
+from napari.utils.notifications import notification_manager
+from qtpy.QtCore import Qt
+from qtpy.QtTest import QTest
+from qtpy.QtWidgets import QPushButton
+from test_measured_asked import Replies
+
+from mouse import pump, until
+from napari_ngff.plugin import use_workers
+from napari_ngff.viewer.samples import write_image
+from napari_ngff.widgets.dialogs import CANCEL
+
+pytestmark = pytest.mark.slow
+
+
+def choose_in_menu(viewer):
+    (menu,) = [
+        action.menu()
+        for action in viewer.window.layers_menu.actions()
+        if action.menu() is not None and action.text().replace("&", "") == "Annotate"
+    ]
+    (action,) = [x for x in menu.actions() if x.text().startswith("Delete labels from")]
+    action.trigger()
+
+
+def test_labels_go_by_the_menu_and_come_back_by_the_message(viewer, tmp_path):
+    use_workers()
+    folder = write_image(tmp_path / "cells.ome.zarr", shape=(64, 64))
+    viewer.open(str(folder), plugin="napari-ngff")
+    layer = viewer.layers["nuclei"]
+    viewer.layers.selection.active = layer
+    user = Replies(CANCEL)
+    choose_in_menu(viewer)
+    until(lambda: user.asked)
+    text, buttons = user.asked[0]
+    assert text.startswith("Delete nuclei of cells.ome.zarr")
+    assert buttons == ["Delete", CANCEL]
+    pump(100)
+    assert (folder / "labels/nuclei").exists()
+    user = Replies("Delete")
+    choose_in_menu(viewer)
+    until(lambda: layer not in viewer.layers)
+    assert len(user.asked) == 1
+    assert not (folder / "labels/nuclei").exists()
+    parent = viewer.window._qt_window
+
+    def undo_button():
+        notices = parent.findChildren(NapariQtNotification)
+        buttons = [b for x in notices for b in x.findChildren(QPushButton)]
+        return next((b for b in buttons if b.text() == "Undo"), None)
+
+    until(undo_button)
+    QTest.mouseClick(undo_button(), Qt.MouseButton.LeftButton)
+    until(lambda: layer in viewer.layers)
+    assert (folder / "labels/nuclei").exists()
+    notification_manager.records.clear()
