@@ -223,22 +223,6 @@ def show_more_channels(viewer: Viewer) -> None:
     show(viewer)
 
 
-def save_display(viewer: Viewer) -> None:
-    """Save names, colours and contrast as they are shown, and the places of sliders."""
-    from napari_ngff.widgets.display_menu import save_display as save
-
-    use_workers()
-    save(getattr(viewer, "__wrapped__", viewer))
-
-
-def forget_display(viewer: Viewer) -> None:
-    """Forget the display settings that are kept beside an image."""
-    from napari_ngff.widgets.display_menu import forget_display as forget
-
-    use_workers()
-    forget(getattr(viewer, "__wrapped__", viewer))
-
-
 def view_region(viewer: Viewer) -> None:
     """Choose a region and a level, and view it in 3D."""
     from napari_ngff.widgets.annotate.volume_form import show_volume_form

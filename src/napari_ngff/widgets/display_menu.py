@@ -23,15 +23,17 @@ from napari_ngff.widgets.dialogs import ask_question
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from napari.components import ViewerModel
+    from napari.viewer import Viewer
 
 SAVE, FORGET = "napari-ngff.save_display", "napari-ngff.forget_display"
 TITLE, DOT = "Save display settings", " •"
 FIELD, ALL_FIELDS = "This field", "All fields with these channels"
 
 
-def save_display(viewer: ViewerModel) -> None:
+def save_display(viewer: Viewer) -> None:
     """Save the display settings of the selected image; on a plate, ask of which."""
+    # napari hands commands proxies, which are gone when the command returns.
+    viewer = getattr(viewer, "__wrapped__", viewer)
     settings, browser = settings_shown(viewer), session_of(viewer).browser
     if settings is None:
         show_info("No image of OME-Zarr is shown.")
@@ -65,8 +67,9 @@ class FieldsBar(cancelable_progress):  # type: ignore[misc]
             self.close()
 
 
-def forget_display(viewer: ViewerModel) -> None:
+def forget_display(viewer: Viewer) -> None:
     """Forget the settings that are kept beside an image; what is shown stays."""
+    viewer = getattr(viewer, "__wrapped__", viewer)
     settings = settings_shown(viewer)
     if settings is None or not settings.picture.keeps_display:
         show_info("No settings are kept beside an image.")
@@ -74,7 +77,7 @@ def forget_display(viewer: ViewerModel) -> None:
         display_saving.forget_display(viewer, settings)
 
 
-def follow_settings(viewer: ViewerModel) -> None:
+def follow_settings(viewer: Viewer) -> None:
     """Mark the entry of a window, when its menu opens, while something differs."""
     menu = viewer.window.layers_menu
     if menu.property(SAVE) is None:
@@ -82,7 +85,7 @@ def follow_settings(viewer: ViewerModel) -> None:
         menu.aboutToShow.connect(partial(show_state, weakref.ref(viewer)))
 
 
-def show_state(at_viewer: Callable[[], ViewerModel]) -> None:
+def show_state(at_viewer: Callable[[], Viewer]) -> None:
     """Let the entries show the state of the image that is selected."""
     settings, app = settings_shown(at_viewer()), QApplication.instance()
     assert app is not None
