@@ -223,6 +223,8 @@ def test_a_renamed_layer_moves_its_file_and_an_empty_one_has_none(
     assert [x.name for x in folder.iterdir()] == ["Cells%3A DNA%2F2 - Points.csv"]
 
 
+# `test_killed_annotations.py` kills what draws shapes as well.
+@pytest.mark.default_cases("restore-points", "discard-points")
 @pytest.mark.parametrize(
     ("answer", "kind"),
     [(RESTORE, "points"), (RESTORE, "shapes"), (DISCARD, "points")],
