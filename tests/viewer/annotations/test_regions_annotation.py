@@ -7,6 +7,8 @@ import json
 import numpy as np
 import pytest
 
+from napari_ngff.plugin import get_reader
+from napari_ngff.viewer.painting.painted_layers import as_layer
 from napari_ngff.viewer.services.window import RESTORE, Window
 from napari_ngff.viewer.session import session_of
 from plates import pixels
@@ -285,3 +287,25 @@ def test_a_table_without_its_index_has_numbered_regions(tmp_path, monkeypatch, u
     document.write_text(json.dumps(content))
     drawn = choose(opened(path, monkeypatch), "csv")
     assert drawn.table.titles == ["0", "1"]
+
+
+def test_the_same_name_in_two_images_is_a_table_of_each(tmp_path, monkeypatch, user):
+    paths = [image_in(tmp_path / name) for name in "ab"]
+    for path in paths:
+        write_boxes(path, {"F0": box_at("yx", 1)})
+    viewer = opened(paths[0], monkeypatch)
+    choose(viewer, "csv")
+    for one in get_reader(str(paths[1]))(str(paths[1])):
+        viewer.add_layer(as_layer(one) if isinstance(one, tuple) else one)
+    viewer.layers.selection.active = viewer.layers[-1]
+    regions = session_of(viewer).regions
+    regions.follow()
+    drawn = regions.drawn
+    assert (drawn.layer.name, drawn.name) == ("csv [1]", "csv")
+    assert unsaved_of(viewer) == []
+    drawn.layer.add_rectangles(drawn.layer.data[0] + 1)
+    drawn.save()
+    assert unsaved_of(viewer) == [], user.told
+    containers = [ngio.open_ome_zarr_container(str(path)) for path in paths]
+    assert [len(x.get_table("csv").rois()) for x in containers] == [1, 2]
+    assert [x.list_tables() for x in containers] == [["csv"], ["csv"]]

@@ -96,9 +96,15 @@ class RegionSteps:
         shown = self.shown[0], self.chosen
         return next((x for x in ours if (str(x.node), x.name) == shown), None)
 
+    def _find_image(self) -> Any:
+        """Find the image that is selected, or else is drawn on; None for none."""
+        active = self._viewer.layers.selection.active
+        is_image = image_node(active) is not None
+        return active if is_image else find_image_shown(self._annotations)
+
     def follow(self, _: Any = None) -> None:
         """Look which image is on screen, and read its regions if it is another one."""
-        image = find_image_shown(self._annotations)
+        image = self._find_image()
         node = image_node(image)
         shown = "" if node is None else str(node), self.chosen
         if shown == self.shown:
@@ -148,7 +154,7 @@ class RegionSteps:
         is_new
             Whether to make regions of that name, unless there are some.
         """
-        older, image = self.drawn, find_image_shown(self._annotations)
+        older, image = self.drawn, self._find_image()
         if older is not None and older.name != name and not older.unsaved:
             older.remove_shown()
         begins = is_new and bool(name) and name not in self.names
@@ -183,7 +189,7 @@ class RegionSteps:
 
     def _show_region(self, box: np.ndarray[Any, Any]) -> None:
         """Fit the view to a region; sliders go to its middle, unless it has all."""
-        image, viewer = find_image_shown(self._annotations), self._viewer
+        image, viewer = self._find_image(), self._viewer
         planes = planes_of(box[None], region_axes(image))[0]
         now = np.round(image.world_to_data(viewer.dims.point[-image.ndim :]))
         planes = np.where(planes < 0, now, planes)
