@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from napari_ngff.viewer.annotations.object_class_annotation import (
@@ -13,6 +14,7 @@ from napari_ngff.viewer.annotations.object_class_annotation import (
     find_classes,
     known_classes,
 )
+from napari_ngff.viewer.painting.object_edits import find_new_id
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.samples import write_image, write_plate
 from napari_ngff.viewer.services.window import RESTORE, Window
@@ -94,6 +96,19 @@ def test_classes_are_saved_in_the_image_and_shown_when_it_is_opened(
     found.classify(3, "")
     found.save()
     assert stored(path) == {name: {5: "long"}}
+
+
+def test_no_new_object_gets_the_class_of_one_that_was_deleted(path, monkeypatch, user):
+    viewer = opened(path, monkeypatch)
+    layer = labels_in(viewer)
+    last = int(np.asarray(layer.data[0]).max())
+    classify(viewer, last, "round").save()
+    layer.replace_label(last, 0)
+    assert layer.saver.save_now()
+    layer = labels_in(opened(path, monkeypatch))
+    assert np.asarray(layer.data[0]).max() < last
+    assert layer.next_label() > last
+    assert find_new_id(layer, layer.canvas) > last
 
 
 def test_each_class_of_an_object_can_be_undone(path, monkeypatch, user):

@@ -37,6 +37,7 @@ from napari_ngff.viewer.annotations.object_class_table import (
     write_classes,
 )
 from napari_ngff.viewer.layers.label_owners import image_address, place_of_labels
+from napari_ngff.viewer.painting.canvas_labels import CanvasLabels
 from napari_ngff.viewer.services.notices import last_part, shorten_name
 from napari_ngff.viewer.services.window import Window
 
@@ -194,6 +195,14 @@ class ObjectClassAnnotation(FileAnnotation):
 
     @classmethod
     @override
+    def attach(cls, owner: Annotations, layer: Any) -> None:
+        super().attach(owner, layer)
+        if isinstance(layer, CanvasLabels):
+            used, reference = layer.canvas.used, weakref.ref(layer)
+            used.highest_classified = partial(_find_highest, owner, reference)
+
+    @classmethod
+    @override
     def open_files(
         cls, owner: Annotations, image: Any, files: Sequence[StoredFile]
     ) -> None:
@@ -304,6 +313,11 @@ def find_classes(owner: Annotations, layer: Any) -> ObjectClassAnnotation | None
     address, name = image_address(layer), place_of_labels(layer)[1]
     kept = (x for x in owner if isinstance(x, ObjectClassAnnotation))
     return next((x for x in kept if (str(x.node), x.labels) == (address, name)), None)
+
+
+def _find_highest(owner: Annotations, reference: Callable[[], Any]) -> int:
+    found = find_classes(owner, reference())
+    return 0 if found is None else max(found.classes.class_of, default=0)
 
 
 def known_classes(owner: Annotations, layer: Any) -> ObjectClasses:
