@@ -13,10 +13,9 @@ import dask.array as da
 import numpy as np
 import pytest
 import zarr
-from ngio.tables import FeatureTable
 
 import napari_ngff
-from judges import container
+from judges import container, ngio
 from napari_ngff.testing import write_image, write_plate
 
 ROOT = Path(__file__).parents[1]
@@ -211,7 +210,7 @@ def annotated(tmp_path_factory):
         warnings.simplefilter("ignore")
         image = container(folder)
         for backend in ("csv", "parquet", "json", "anndata"):
-            table = FeatureTable(frame, reference_label="nuclei")
+            table = ngio.tables.FeatureTable(frame, reference_label="nuclei")
             image.add_table(f"of {backend}", table, backend=backend)
         rois = image.build_image_roi_table("whole")
         image.add_table("rois", rois, backend="csv")

@@ -20,7 +20,13 @@ with warnings.catch_warnings():
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["container", "read_by_ome_zarr", "validate_models", "validate_yaozarrs"]
+__all__ = [
+    "container",
+    "ngio",
+    "read_by_ome_zarr",
+    "validate_models",
+    "validate_yaozarrs",
+]
 
 
 def validate_models(path: Path | str, version: str) -> None:

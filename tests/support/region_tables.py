@@ -14,7 +14,7 @@ SIDE = 16
 
 def write_boxes(path, boxes, *, backends=("csv",), masks="", names=()):
     """Write boxes (name -> axis -> start and length) by ngio, in each backend."""
-    import ngio
+    from judges import ngio
 
     rois = [
         ngio.Roi.from_values(

@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 
+from judges import ngio
 from napari_ngff.plugin import get_reader
 from napari_ngff.viewer.painting.painted_layers import as_layer
 from napari_ngff.viewer.services.window import RESTORE, Window
@@ -15,8 +16,6 @@ from plates import pixels
 from plates import write_image as write_axes
 from recovering import User, opened
 from region_tables import write_boxes
-
-ngio = pytest.importorskip("ngio")
 
 PLACES = {
     "yx": {"y": (0.5, 7), "x": (0.25, -3)},

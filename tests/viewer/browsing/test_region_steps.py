@@ -11,8 +11,6 @@ from napari_ngff.viewer.session import session_of
 from plates import SPACING
 from region_tables import SIDE, write_fractal_plate
 
-pytest.importorskip("ngio")
-
 
 @pytest.fixture(scope="module")
 def fractal(tmp_path_factory):

@@ -218,7 +218,7 @@ class FileAnnotation(Annotation):
             short = f"Not readable: {shorten_name(last_part(path))}"
             Window.current.show_messages((text,), short)
             return None
-        made._path, made._revision = path, revision
+        made.note_file((path, revision))
         return made
 
     @classmethod
@@ -343,6 +343,10 @@ class FileAnnotation(Annotation):
         self.note_unchanged()
         self._journal.clear()
 
+    def note_file(self, file: OlderFile) -> None:
+        """Note which file has it, as it was read or written."""
+        self._path, self._revision = file
+
     def note_unchanged(self) -> None:
         """Note that a file has it as it is now."""
         self._saved_changes = self._changes
@@ -437,7 +441,7 @@ class FileAnnotation(Annotation):
         older = self._path, self._revision
 
         def finish(file: OlderFile) -> None:
-            self._path, self._revision = file
+            self.note_file(file)
             self._saved_changes, self._restored, self._failure = changes, False, ""
             if not self.unsaved:
                 self._journal.clear()

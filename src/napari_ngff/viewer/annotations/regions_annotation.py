@@ -85,7 +85,7 @@ class RegionsAnnotation(ShapesAnnotation):
             "titles": self._titles,
             "kinds": [str(kind) for kind in layer.shape_type],
             "corners": [move(each).tolist() for each in layer.data],
-            "rows": [kept.get("row", -1) for kept in self._kept],
+            "rows": [kept.get("row", -1) for kept in self.file_notes],
         }
         return lambda: json.dumps(drawn)
 
@@ -115,7 +115,7 @@ class RegionsAnnotation(ShapesAnnotation):
         )
         made.layer.current_edge_width = width  # of new ones
         made.axes = region_axes(image)
-        made._kept = [{} if row < 0 else {"row": row} for row in content["rows"]]
+        made.file_notes = [{} if row < 0 else {"row": row} for row in content["rows"]]
         return made
 
     @classmethod
@@ -130,7 +130,7 @@ class RegionsAnnotation(ShapesAnnotation):
             "rows": range(len(table.titles)),
         }
         made = cls.make(owner, image, name, content)
-        made._path, made._revision = f"{made.node}/tables/{name}", table.file[1]
+        made.note_file((f"{made.node}/tables/{name}", table.file[1]))
 
     @classmethod
     def begin(cls, owner: Annotations, image: Layer, name: str) -> None:
@@ -155,7 +155,7 @@ class RegionsAnnotation(ShapesAnnotation):
     @override
     def save(self, *, quiet: bool = False) -> None:
         if not self.running:
-            self._saving = tuple(self._kept)
+            self._saving = tuple(self.file_notes)
         super().save(quiet=quiet)
 
     @override

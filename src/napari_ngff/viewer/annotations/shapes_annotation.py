@@ -45,7 +45,7 @@ class ShapesAnnotation(DrawnAnnotation):
     ) -> None:
         # The collection without its shapes, and the feature of each shape.
         self._rest: dict[str, Any] = {"features": []}
-        self._kept: list[dict[str, Any]] = []
+        self.file_notes: list[dict[str, Any]] = []
         super().__init__(owner, node, layer, image)
         self._to_file = np.linalg.inv(world_matrix(image))
         self._pixel = np.abs(image.scale[-2:]).min()
@@ -56,7 +56,7 @@ class ShapesAnnotation(DrawnAnnotation):
         # Some events come without a change, such as that of a selection.
         if getattr(event, "action", None) == ActionType.REMOVED:
             for index in sorted(event.data_indices, reverse=True):
-                del self._kept[index]
+                del self.file_notes[index]
         seen, table = self._look(), self.layer.features.iloc[: self.layer.nshapes]
         if seen != self._seen or not table.equals(self._table):
             self._seen, self._table = seen, table.copy()
@@ -66,8 +66,8 @@ class ShapesAnnotation(DrawnAnnotation):
         """Return what is equal as long as no shape is changed."""
         layer, count = self.layer, self.layer.nshapes
         # New shapes come last, and have nothing else in the file.
-        del self._kept[count:]
-        self._kept += ({} for _ in range(len(self._kept), count))
+        del self.file_notes[count:]
+        self.file_notes += ({} for _ in range(len(self.file_notes), count))
         # A drawing that napari gives up leaves rows without a shape.
         colors = layer.edge_color[:count], layer.face_color[:count]
         arrays = [world_matrix(layer), *colors, *layer.data]
@@ -88,7 +88,8 @@ class ShapesAnnotation(DrawnAnnotation):
             np.abs(layer.scale[-2:]).min() / self._pixel
         )
         colors = [x[: len(data)].copy() for x in (layer.edge_color, layer.face_color)]
-        types, kept, rest = list(map(str, layer.shape_type)), [*self._kept], self._rest
+        types, rest = list(map(str, layer.shape_type)), self._rest
+        kept = [*self.file_notes]
         table = layer.features.iloc[: len(data)].astype(object).rename(columns=str)
 
         def encode() -> str:
@@ -115,7 +116,7 @@ class ShapesAnnotation(DrawnAnnotation):
         count = looks["data"][0].shape[1] if kept else 2
         # napari warns of an empty list of colours.
         made = cls.show_layer(owner, image, name, count, **(looks if kept else {}))
-        made._kept, made._rest = kept, rest
+        made.file_notes, made._rest = kept, rest
         if others := rest["features"]:
             text = (
                 f"{count_noun(len(others), 'feature')} of '{name}' cannot be shapes of"
