@@ -36,7 +36,6 @@ from napari_ngff.metadata.rules import (
     image_rules,
     link_rules,
     plate_rules,
-    rendering_rules,
     transformation_rules,
 )
 from napari_ngff.metadata.rules.rule import FormatRule
@@ -407,7 +406,6 @@ MODULES = (
     document_rules,
     image_rules,
     link_rules,
-    rendering_rules,
     plate_rules,
     transformation_rules,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from napari_ngff.viewer.converting import long_job
+from napari_ngff.viewer.converting import conversion_task
 from patience import PATIENCE
 
 
@@ -22,7 +22,7 @@ class HeldJobs:
     def __init__(self, monkeypatch, phase):
         self.phase = phase
         self.reached, self.released = threading.Event(), threading.Event()
-        monkeypatch.setattr(long_job, "run_in_child", self._run)
+        monkeypatch.setattr(conversion_task, "run_in_child", self._run)
 
     def _run(self, work, arguments, follow):
         def hold(step):

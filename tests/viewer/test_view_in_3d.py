@@ -13,7 +13,7 @@ from napari_ngff.viewer.bridge.handover import list_results, list_sources
 from napari_ngff.viewer.bridge.view_volume import plan_volume, view_in_3d
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.services.window import Window
-from napari_ngff.viewer.streaming.texture_budget import TextureBudget
+from napari_ngff.viewer.streaming.prepared_volume import TextureBudget
 from painting import pyramid
 
 SHAPE = 3, 8, 40, 60

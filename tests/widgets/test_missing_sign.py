@@ -16,8 +16,12 @@ from napari_ngff.plugin import use_workers
 from napari_ngff.store.arrays.region_read import cache
 from napari_ngff.viewer.samples import write_image
 from napari_ngff.viewer.streaming import outage_watch, streamed_view
-from napari_ngff.viewer.streaming.missing_parts import is_volume_shown, list_lost
-from napari_ngff.viewer.streaming.missing_retry import MissingRetry, read_chunks
+from napari_ngff.viewer.streaming.missing_parts import (
+    MissingRetry,
+    is_volume_shown,
+    list_lost,
+    read_chunks,
+)
 from napari_ngff.viewer.streaming.streamed_levels import fetcher
 from napari_ngff.widgets.status_signs import TRY_AGAIN, missing_sign_of
 from plates import write_image as write_plain

@@ -26,7 +26,7 @@ from napari_ngff.viewer.samples import write_image, write_plate
 from napari_ngff.viewer.services import settings
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.dialogs import DISCARD, LATER, RESTORE
-from napari_ngff.widgets.saving.restore_question import RestoreDialog
+from napari_ngff.widgets.saving.unsaved_question import RestoreDialog
 
 LEFT = Qt.MouseButton.LeftButton
 

@@ -26,9 +26,9 @@ from napari_ngff.widgets.level_label import show_text
 from napari_ngff.widgets.notifications import keep_notice, show_notice
 from napari_ngff.widgets.save_as import is_asked_by_user, save_as
 from napari_ngff.widgets.saving.copy_progress import watch_copy
-from napari_ngff.widgets.saving.restore_question import ask_to_restore
 from napari_ngff.widgets.saving.save_progress import SaveProgress
 from napari_ngff.widgets.saving.unsaved_question import (
+    ask_to_restore,
     field_title,
     find_guards,
     guard_of,

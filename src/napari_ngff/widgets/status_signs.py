@@ -16,11 +16,11 @@ from napari_ngff.viewer.services.notices import count_noun, last_part
 from napari_ngff.viewer.services.window import Window
 from napari_ngff.viewer.session import all_viewers, session_of
 from napari_ngff.viewer.streaming.missing_parts import (
+    MissingRetry,
     has_failed,
     list_missing,
     missing_text,
 )
-from napari_ngff.viewer.streaming.missing_retry import MissingRetry
 from napari_ngff.widgets.connections import connect_while_alive, while_alive
 from napari_ngff.widgets.docking import INSPECTOR, show_dock
 

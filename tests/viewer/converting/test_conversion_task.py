@@ -13,8 +13,6 @@ from napari_ngff.viewer.converting.conversion_task import (
     ConversionTask,
     conversion_task_of,
     propose_target,
-)
-from napari_ngff.viewer.converting.layer_sources import (
     source_choices,
     unsaved_layers,
 )

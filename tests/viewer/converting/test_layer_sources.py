@@ -5,7 +5,7 @@ from __future__ import annotations
 from napari.components import ViewerModel
 
 from napari_ngff import open_node
-from napari_ngff.viewer.converting.layer_sources import hide_source
+from napari_ngff.viewer.converting.conversion_task import hide_source
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.session import session_of
 from plates import write_plate

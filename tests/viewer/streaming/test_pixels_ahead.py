@@ -11,7 +11,7 @@ from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.pyramids.pyramid import LevelSource
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.viewer.streaming.label_stream import LabelStream
-from napari_ngff.viewer.streaming.pixels_ahead import AheadReader, list_chunks_ahead
+from napari_ngff.viewer.streaming.streamed_levels import AheadReader, list_chunks_ahead
 from napari_ngff.viewer.streaming.streamed_view import StreamedView
 from saving import open_canvas
 
@@ -54,7 +54,9 @@ def test_the_next_planes_come_first_and_the_coarse_ones_before_the_fine(levels):
 
 
 def test_nothing_is_read_beside_a_volume(levels, monkeypatch):
-    monkeypatch.setattr("napari_ngff.viewer.streaming.pixels_ahead.LARGEST_VIEW", 1000)
+    monkeypatch.setattr(
+        "napari_ngff.viewer.streaming.streamed_levels.LARGEST_VIEW", 1000
+    )
     volume = StreamedView(levels[0], 0, ((0, 1), (0, 5), (0, 1), (0, 64), (0, 64)))
     assert list_chunks_ahead([volume], PLANES) == []
 
@@ -71,7 +73,7 @@ def test_no_chunk_is_asked_for_twice_and_none_while_the_screen_waits(
 ):
     asked = []
     monkeypatch.setattr(
-        "napari_ngff.viewer.streaming.pixels_ahead.ChunkAhead.read",
+        "napari_ngff.viewer.streaming.streamed_levels.ChunkAhead.read",
         lambda chunk: asked.append(chunk.cell),
     )
     busy = [True]

@@ -31,7 +31,7 @@ from napari_ngff.viewer.streaming import (
     volume_fit,
     volume_slicing,
 )
-from napari_ngff.viewer.streaming.missing_retry import MissingRetry
+from napari_ngff.viewer.streaming.missing_parts import MissingRetry
 from napari_ngff.viewer.streaming.streamed_levels import are_pixels_coming
 from patience import rest, until
 from plates import write_image, write_plate
@@ -39,7 +39,6 @@ from raising import each_failing
 
 AGAIN_ASKED = (
     "viewer/streaming/missing_parts.py",
-    "viewer/streaming/missing_retry.py",
     "viewer/streaming/outage_watch.py",
 )
 
@@ -51,7 +50,6 @@ STREAMS = (
 )
 
 VOLUMES = (
-    "viewer/streaming/level_mark.py",
     "viewer/streaming/prepared_volume.py",
     "viewer/streaming/visible_part.py",
     "viewer/streaming/volume_fit.py",

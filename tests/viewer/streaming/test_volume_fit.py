@@ -9,7 +9,7 @@ from napari.layers import Image
 
 from napari_ngff.viewer.plans.layer_plan import KEY
 from napari_ngff.viewer.session import session_of
-from napari_ngff.viewer.streaming.texture_budget import TextureBudget
+from napari_ngff.viewer.streaming.prepared_volume import TextureBudget
 from napari_ngff.viewer.streaming.volume_fit import finest_place
 
 SHAPES = (2, 64, 128, 128), (2, 64, 64, 64), (2, 64, 32, 32)

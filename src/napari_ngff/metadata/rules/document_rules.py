@@ -17,10 +17,9 @@ from napari_ngff.metadata.parse import (
     parse_attributes,
 )
 from napari_ngff.metadata.rules.axis_rules import check_systems
-from napari_ngff.metadata.rules.image_rules import check_multiscale
+from napari_ngff.metadata.rules.image_rules import LABEL, OMERO, check_multiscale
 from napari_ngff.metadata.rules.link_rules import check_links
 from napari_ngff.metadata.rules.plate_rules import PLATE, WELL
-from napari_ngff.metadata.rules.rendering_rules import LABEL, OMERO
 from napari_ngff.metadata.rules.rule import (
     DRAFT,
     MUST,

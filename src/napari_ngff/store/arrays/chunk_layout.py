@@ -15,10 +15,10 @@ from napari_ngff.store.compression import (
     DECODERS,
     DECODING_ERRORS,
     Buffer,
+    decode_filter,
     require_size,
     verify_crc32c,
 )
-from napari_ngff.store.filters import decode_filter
 
 Shape = tuple[int, ...]
 

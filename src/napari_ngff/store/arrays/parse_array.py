@@ -22,8 +22,7 @@ from napari_ngff.store.arrays.chunk_layout import (
     ShardIndex,
     most_encoded,
 )
-from napari_ngff.store.compression import DECODERS
-from napari_ngff.store.filters import CHECKSUMS, FILTERS, encoded_size
+from napari_ngff.store.compression import CHECKSUMS, DECODERS, FILTERS, encoded_size
 from napari_ngff.store.limits import LONGEST_AXIS, find_constants, parse_json
 
 JSON = dict[str, Any]

@@ -22,8 +22,8 @@ from napari_ngff.viewer.layers.volume_layers import (
     set_aside,
 )
 from napari_ngff.viewer.session import session_of
+from napari_ngff.viewer.streaming.prepared_volume import budget_of
 from napari_ngff.viewer.streaming.regions import layer_point, level_shapes, whole_region
-from napari_ngff.viewer.streaming.texture_budget import budget_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,7 +14,7 @@ from napari_ngff.viewer.layers.display_settings import (
     save_settings,
     stated_omero,
 )
-from napari_ngff.viewer.layers.kept_display import forget_settings
+from napari_ngff.viewer.layers.image_layers import forget_settings
 from napari_ngff.viewer.services.notices import count_noun, shorten_name
 from napari_ngff.viewer.services.window import Window
 

@@ -23,18 +23,16 @@ from napari_ngff.store.hierarchy.edit_document import change_document
 from napari_ngff.store.pyramids.pyramid import open_pyramid
 from napari_ngff.store.write.begin import why_not_written
 from napari_ngff.viewer.layers.image_layers import (
+    NAME,
     brightest_color,
     channel_count,
     choose_colormap,
     dtype_range,
+    forget_settings,
+    keep_settings,
     layer_name,
     stated_limits,
     visible_channels,
-)
-from napari_ngff.viewer.layers.kept_display import (
-    NAME,
-    forget_settings,
-    keep_settings,
 )
 from napari_ngff.viewer.layers.move_layers import host_image, place_on_sliders
 from napari_ngff.viewer.plans.layer_plan import (

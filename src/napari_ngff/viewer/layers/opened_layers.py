@@ -11,7 +11,7 @@ from napari_ngff.store.sources.folder_source import local_folder
 from napari_ngff.viewer.layers.label_owners import are_of_others, is_own_plan
 from napari_ngff.viewer.plans.layer_plan import layer_kind, origin_of
 from napari_ngff.viewer.private.napari_window import select_on_insert
-from napari_ngff.viewer.streaming.level_mark import name_level
+from napari_ngff.viewer.streaming.volume_fit import name_level
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,6 +10,8 @@ import numpy as np
 from napari_ngff.store.arrays.boxes import box_shape
 from napari_ngff.viewer.plans.layer_plan import layer_kind
 from napari_ngff.viewer.private.napari_layers import texture_values
+from napari_ngff.viewer.private.napari_window import graphics_limits
+from napari_ngff.viewer.services import settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from napari_ngff.labels.canvas import Canvas
     from napari_ngff.labels.edits import Edit
     from napari_ngff.store.arrays.boxes import Box
+
 
 SLAB = 1 << 24
 """Bytes that are read at once: many chunks, so that several threads read them, and few
@@ -266,3 +269,65 @@ def read_slabs(reading: VolumeReading) -> Iterator[tuple[slice, Pixels]]:
             np.transpose(np.asarray(array[tuple(index)]), order),
         )
         first = last
+
+
+SIDE = 2048
+"""Voxels per axis that a texture of three axes holds on most machines."""
+
+UNKNOWN = 512 << 20
+"""Bytes of all volumes where the graphics reports no memory."""
+
+LEAST, MOST = 256 << 20, 2 << 30
+"""Bytes between which the budget is chosen by what the graphics reports."""
+
+PART = 4
+"""Part of the memory of the graphics that volumes take; windows and napari's own
+textures are there, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextureBudget:
+    """What volumes may take.
+
+    Attributes
+    ----------
+    memory
+        Bytes of all volumes together.
+    side
+        Voxels along one axis.
+    """
+
+    memory: int
+    side: int
+
+
+def budget_of(viewer: Any) -> TextureBudget:
+    """Return the budget of the volumes of a viewer: as chosen, or by its graphics."""
+    side, memory = graphics_limits(viewer)
+    chosen = settings.volume_memory() << 20
+    if not chosen and memory is not None:
+        chosen = min(max(LEAST, memory // PART), MOST)
+    return TextureBudget(chosen or UNKNOWN, SIDE if side is None else side)
+
+
+def share_budget(wanted: Sequence[int], memory: int) -> list[int]:
+    """Share memory: in equal parts, and what some do not want goes to the others.
+
+    Parameters
+    ----------
+    wanted
+        Bytes of each at its best.
+
+    Returns
+    -------
+    list of int
+        Bytes that each may take.
+    """
+    shares = [0] * len(wanted)
+    left = memory
+    order = sorted(range(len(wanted)), key=wanted.__getitem__)
+    for done, index in enumerate(order):
+        share = left // (len(order) - done)
+        shares[index] = share
+        left -= min(share, wanted[index])
+    return shares

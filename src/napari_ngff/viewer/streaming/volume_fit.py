@@ -17,24 +17,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from napari_ngff.viewer.plans.layer_plan import KEY, layer_kind
-from napari_ngff.viewer.private.napari_layers import slicing_of
+from napari_ngff.viewer.private.napari_layers import is_blank, slicing_of
 from napari_ngff.viewer.private.slicing import is_slicing
 from napari_ngff.viewer.services import settings
 from napari_ngff.viewer.services.unexpected import attempt_work, going_on
 from napari_ngff.viewer.services.window import Window
-from napari_ngff.viewer.streaming.level_mark import level_text
 from napari_ngff.viewer.streaming.prepared_volume import (
+    TextureBudget,
     VolumePlace,
     VolumeReading,
+    budget_of,
     prepare_volume,
+    share_budget,
     texture_type,
 )
 from napari_ngff.viewer.streaming.regions import layer_point, level_shapes
-from napari_ngff.viewer.streaming.texture_budget import (
-    TextureBudget,
-    budget_of,
-    share_budget,
-)
 from napari_ngff.viewer.streaming.visible_part import (
     covers_part,
     level_part,
@@ -53,7 +50,7 @@ from napari_ngff.viewer.streaming.volume_slicing import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from napari.components import ViewerModel
     from napari.layers import Layer
@@ -504,3 +501,40 @@ def show_volume(layer: Layer, volume: PreparedVolume) -> None:
         layer.refresh(extent=False)
     else:
         layer.locked_data_level = level
+
+
+def name_level(layer: Layer) -> str:
+    """Name the level that is seen of a layer, as "level 1 of 0 to 3"; 0 is the finest.
+
+    napari and files count the levels like this, too.
+    """
+    return f"level {layer.data_level} of 0 to {len(layer.data) - 1}"
+
+
+def level_text(layers: Iterable[Layer]) -> str:
+    """Name the level that is seen of each layer; "" for none.
+
+    Layers are named where they differ.
+    """
+    seen: dict[str, list[str]] = {}
+    for layer in layers:
+        if is_blank(layer):
+            text = "being read"
+        elif layer.multiscale and len(layer.data) > 1:
+            text = name_level(layer)
+            if is_part(layer):
+                text += ", the part in view"
+        elif is_part(layer):
+            text = "the part in view"
+        else:
+            continue
+        seen.setdefault(text, []).append(layer.name)
+    if len(seen) < 2:
+        return next(iter(seen), "")
+    return "\n".join(f"{text}: {', '.join(names)}" for text, names in seen.items())
+
+
+def is_part(layer: Layer) -> bool:
+    """Return whether only a part of a layer is shown."""
+    volume = prepared_of(layer)
+    return volume is not None and volume.place.is_part

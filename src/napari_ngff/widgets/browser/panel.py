@@ -22,11 +22,10 @@ from napari_ngff.metadata.model import GroupKind
 from napari_ngff.plate.previews.preview import PreviewPlace
 from napari_ngff.plate.previews.preview_queue import PreviewQueue
 from napari_ngff.viewer.streaming.outage_watch import login_signals
-from napari_ngff.widgets.browser.collection_view import CollectionView
 from napari_ngff.widgets.browser.controls import BrowserControls
 from napari_ngff.widgets.browser.plate_map import PlateMapView
 from napari_ngff.widgets.browser.table_bar import TableBar, is_table
-from napari_ngff.widgets.browser.well_view import WellView
+from napari_ngff.widgets.browser.well_view import CollectionView, WellView
 from napari_ngff.widgets.connections import connect_while_alive, while_alive
 from napari_ngff.widgets.drop_target import DropTarget
 from napari_ngff.widgets.workers import main_calls
