@@ -15,9 +15,9 @@ from mouse import pump, until
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.store.sources import remote_source as remote
 from napari_ngff.viewer.streaming.streamed_levels import fetcher
+from napari_ngff.widgets.activity_bar import ActivityBar
 from napari_ngff.widgets.form_dialog import shown_form
 from napari_ngff.widgets.forms import TITLE, show_open_url
-from napari_ngff.widgets.opening import OpeningBar
 from plates import pixels, write_image
 from unreliable import HANG, OK, Handler, serving
 
@@ -100,7 +100,7 @@ def test_an_opening_can_be_cancelled(viewer, server, reported):
     server.answer = lambda path: HANG
 
     def bars():
-        return [bar for bar in progress._all_instances if isinstance(bar, OpeningBar)]
+        return [bar for bar in progress._all_instances if isinstance(bar, ActivityBar)]
 
     drop(viewer, address(server))
     until(bars)

@@ -6,7 +6,6 @@ import threading
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from napari.utils import cancelable_progress
 from qtpy.QtCore import QEventLoop, QThread, QTimer
 from qtpy.QtWidgets import QApplication
 
@@ -21,6 +20,7 @@ from napari_ngff.viewer.services.notices import last_part, shorten_name
 from napari_ngff.viewer.services.settings import note_address
 from napari_ngff.viewer.services.window import Window
 from napari_ngff.viewer.session import session_of
+from napari_ngff.widgets.activity_bar import PATIENCE, ActivityBar
 from napari_ngff.widgets.form_dialog import is_window_open
 from napari_ngff.widgets.login_dialog import (
     LoginAnswer,
@@ -34,9 +34,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from napari_ngff.viewer.plans.layer_plan import LayerData
-
-PATIENCE = 300
-"""Milliseconds after which an opening gets a bar; most are done by then."""
 
 
 def begin_opening(path: str | Sequence[str]) -> RemoteOpening | None:
@@ -75,7 +72,7 @@ class RemoteOpening:
         self.viewer = getattr(viewer, "__wrapped__", viewer)
         self.path = public_address(path)
         self.scope = ReadScope()
-        self._bar: OpeningBar | None = None
+        self._bar: ActivityBar | None = None
         self._is_noted = False
         self.login: LoginAnswer | None = None
         self._unanswered: Callable[[], None] | None = None
@@ -217,7 +214,8 @@ class RemoteOpening:
         if outcome or self._bar is not None or not is_window_open(self.viewer):
             return
         # A bar of napari lets other events happen, among them the end of the work.
-        bar = OpeningBar(self.scope, shorten_name(last_part(self.path)))
+        name = shorten_name(last_part(self.path))
+        bar = ActivityBar(f"Opening {name}", self.scope.cancel, total=0)
         if outcome:
             bar.close()
         else:
@@ -227,16 +225,3 @@ class RemoteOpening:
         bar, self._bar = self._bar, None
         if bar is not None:
             bar.close()
-
-
-class OpeningBar(cancelable_progress):  # type: ignore[misc]
-    """The bar of one opening in napari's activity dock; its button cancels it."""
-
-    def __init__(self, scope: ReadScope, name: str) -> None:
-        super().__init__(total=0, desc=f"Opening {name}")
-        self._scope = scope
-
-    def cancel(self) -> None:
-        """Stop reading."""
-        super().cancel()
-        self._scope.cancel()

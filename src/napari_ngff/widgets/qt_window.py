@@ -17,6 +17,7 @@ from napari_ngff.viewer.private.napari_window import (
 )
 from napari_ngff.viewer.services.window import LATER, Window
 from napari_ngff.viewer.session import session_of
+from napari_ngff.widgets.activity_bar import watch_work
 from napari_ngff.widgets.browser.host import open_in_window
 from napari_ngff.widgets.dialogs import ask_label_name, ask_question, ask_table_file
 from napari_ngff.widgets.display_menu import follow_settings
@@ -25,7 +26,6 @@ from napari_ngff.widgets.form_dialog import is_window_open
 from napari_ngff.widgets.level_label import show_text
 from napari_ngff.widgets.notifications import keep_notice, show_notice
 from napari_ngff.widgets.save_as import is_asked_by_user, save_as
-from napari_ngff.widgets.saving.copy_progress import watch_copy
 from napari_ngff.widgets.saving.save_progress import SaveProgress
 from napari_ngff.widgets.saving.unsaved_question import (
     ask_to_restore,
@@ -170,7 +170,10 @@ class QtWindow(Window):
 
     @override
     def watch_copy(self, copy: SidecarCopy) -> None:
-        watch_copy(copy)
+        def part() -> float:
+            return copy.done / max(copy.total, 1)
+
+        watch_work(copy, f"Copying {copy.name}", copy.progressed, part)
 
     @override
     def save_with_image(self, layer: Any) -> bool:

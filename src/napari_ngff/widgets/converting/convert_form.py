@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from napari.utils import cancelable_progress
 from qtpy.compat import isalive
-from qtpy.QtCore import QTimer
 from qtpy.QtWidgets import (
     QCheckBox,
     QComboBox,
@@ -35,6 +32,7 @@ from napari_ngff.viewer.converting.conversion_task import (
     visible_crop,
 )
 from napari_ngff.viewer.private.napari_window import qt_window_of
+from napari_ngff.widgets.activity_bar import watch_work
 from napari_ngff.widgets.connections import Connections, while_alive
 from napari_ngff.widgets.form_dialog import FormDialog, shown_form
 from napari_ngff.widgets.login_dialog import (
@@ -48,7 +46,6 @@ from napari_ngff.widgets.saving.save_progress import may_start
 if TYPE_CHECKING:
     from napari.viewer import Viewer
 
-    from napari_ngff.store.convert.conversion import ConversionStep
     from napari_ngff.viewer.converting.conversion_task import LongJob
 
 
@@ -253,9 +250,6 @@ def show_convert_form(viewer: Viewer) -> ConvertForm:
     return form
 
 
-PATIENCE = 300
-"""Milliseconds after which a job gets a bar in the activity dock."""
-
 WHOLE = 1000
 """Steps of a bar: Qt counts in 32 bits, files have more bytes."""
 
@@ -294,52 +288,9 @@ def watch_job(viewer: Any, job: LongJob) -> None:
     if window is not None:
         # Else it would go on in a process that nobody sees.
         window.destroyed.connect(job.cancel)
-    QTimer.singleShot(PATIENCE, partial(_begin_bar, job))
 
+    def part() -> float:
+        step = job.step
+        return step.done / step.total if step and step.total else 0
 
-def _begin_bar(job: LongJob) -> None:
-    if job.is_running:
-        bar = _ActivityBar(job)
-        job.stepped.connect(bar.show_step)
-        job.ended.connect(bar.end)
-        # To make a bar, napari handles events, and the job may end in them.
-        bar.end_if_over()
-
-
-class _ActivityBar(cancelable_progress):  # type: ignore[misc]
-    """The bar of one job in napari's activity dock; its button cancels it."""
-
-    def __init__(self, job: LongJob) -> None:
-        super().__init__(total=WHOLE, desc=job.title)
-        self._job = job
-        self._phase = ""
-
-    def cancel(self) -> None:
-        """Stop the job."""
-        super().cancel()
-        self._job.cancel()
-
-    def show_step(self, step: ConversionStep) -> None:
-        """Show how much of a phase is done; each phase begins again."""
-        # Packing counts bytes: they are shown as a share, since they are long numbers.
-        total = WHOLE if step.phase == "pack" else step.total
-        if step.phase != self._phase and step.total:
-            self._phase = step.phase
-            self.reset(total=total)
-        done = total * step.done // step.total if step.total else 0
-        # tqdm counts up from where it is; `n` is how far it has come.
-        more = done - self.n
-        # Each update lets napari draw the window again: none for less than a percent.
-        if more > 0 and (more >= total // 100 or done == total):
-            self.update(more)
-
-    def end_if_over(self) -> None:
-        """Close it if the job has ended meanwhile."""
-        if not self._job.is_running:
-            self.end()
-
-    def end(self, _: object = None) -> None:
-        """Close it."""
-        self._job.stepped.disconnect(self.show_step)
-        self._job.ended.disconnect(self.end)
-        self.close()
+    watch_work(job, job.title, job.stepped, part)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from napari.utils import cancelable_progress
 from qtpy.QtCore import QEventLoop, QObject, Qt, QTimer
 from qtpy.QtWidgets import QProgressDialog
 
+from napari_ngff.widgets.activity_bar import PATIENCE, ActivityBar
 from napari_ngff.widgets.dialogs import ask_question
 
 if TYPE_CHECKING:
@@ -17,10 +17,6 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.annotations.annotations import Annotation
     from napari_ngff.viewer.saving.layer_saver import LayerSaver
     from napari_ngff.viewer.saving.save_report import SaveResult
-
-PATIENCE = 300
-"""Milliseconds after which a save gets a bar; most are done by then."""
-
 
 LOOK = 50
 """Milliseconds between two looks whether a save has ended."""
@@ -50,7 +46,7 @@ class SaveProgress(QObject):
         super().__init__()
         self._ended = ended
         self._written = written
-        self._bars: dict[LayerSaver, _SaveBar | None] = {}
+        self._bars: dict[LayerSaver, ActivityBar | None] = {}
 
     def watch_save(self, saver: LayerSaver) -> None:
         """Follow a save that begins now."""
@@ -82,7 +78,8 @@ class SaveProgress(QObject):
 
     def _begin_bar(self, saver: LayerSaver) -> None:
         if saver in self._bars and self._bars[saver] is None:
-            bar = _SaveBar(saver)
+            name = saver.journal.place[1].rpartition("/")[2]
+            bar = ActivityBar(f"Saving {name}", saver.cancel)
             # To make a bar, napari handles events, and the save may end in them.
             if saver in self._bars:
                 self._bars[saver] = bar
@@ -94,27 +91,6 @@ class SaveProgress(QObject):
         if bar is not None:
             bar.close()
         self._ended(saver)
-
-
-class _SaveBar(cancelable_progress):  # type: ignore[misc]
-    """The bar of one save, whose button cancels it."""
-
-    def __init__(self, saver: LayerSaver) -> None:
-        name = saver.journal.place[1].rpartition("/")[2]
-        super().__init__(total=100, desc=f"Saving {name}")
-        self._saver = saver
-
-    def cancel(self) -> None:
-        """Stop the save; the next one writes the rest."""
-        super().cancel()
-        self._saver.cancel()
-
-    def show_part(self, part: float) -> None:
-        """Show how much is done, 0 to 1."""
-        # tqdm counts up from where it is; `n` is how far it has come.
-        step = int(100 * part) - self.n
-        if step > 0:
-            self.update(step)
 
 
 def wait_for_saves(

@@ -1,0 +1,84 @@
+"""Bars in napari's activity dock, for work that takes long; their buttons cancel it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from napari.utils import cancelable_progress
+from qtpy.QtCore import QTimer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PATIENCE = 300
+"""Milliseconds after which work gets a bar; most is done by then."""
+
+
+class ActivityBar(cancelable_progress):  # type: ignore[misc]
+    """The bar of one work.
+
+    Parameters
+    ----------
+    text
+        Names the work.
+    stop
+        Called by the button.
+    total
+        100, or 0 where nobody knows how much there is.
+    """
+
+    def __init__(self, text: str, stop: Callable[[], None], total: int = 100) -> None:
+        super().__init__(total=total, desc=text)
+        self._stop = stop
+
+    def cancel(self) -> None:
+        """Stop the work."""
+        super().cancel()
+        self._stop()
+
+    def show_part(self, part: float) -> None:
+        """Show how much is done, 0 to 1; less than before is of another phase."""
+        done = int(100 * part)
+        if done < self.n:
+            self.reset()
+        # tqdm counts up from where it is; `n` is how far it has come. Each update lets
+        # napari draw the window again.
+        if done > self.n:
+            self.update(done - self.n)
+
+
+def watch_work(
+    work: Any, text: str, progressed: Any, part: Callable[[], float]
+) -> None:
+    """Show work in the activity dock, unless it ends soon.
+
+    Parameters
+    ----------
+    work
+        With `is_running`, `cancel` and the signal `ended`.
+    progressed
+        Its signal that more is done.
+    part
+        Returns how much is done, 0 to 1.
+    """
+
+    def begin_bar() -> None:
+        if not work.is_running:
+            return
+        bar = ActivityBar(text, work.cancel)
+
+        def show_part(_: object = None) -> None:
+            bar.show_part(part())
+
+        def end(_: object = None) -> None:
+            progressed.disconnect(show_part)
+            work.ended.disconnect(end)
+            bar.close()
+
+        progressed.connect(show_part)
+        work.ended.connect(end)
+        # To make a bar, napari handles events, and the work may end in them.
+        if not work.is_running:
+            end()
+
+    QTimer.singleShot(PATIENCE, begin_bar)
