@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from napari_ngff.metadata.model import Reference
 from napari_ngff.viewer.annotations.annotations import Annotations
+from napari_ngff.viewer.annotations.drawn_annotation import DrawnAnnotation
 from napari_ngff.viewer.annotations.label_annotation import LabelAnnotation
 from napari_ngff.viewer.annotations.leaving import save_all
 from napari_ngff.viewer.annotations.memory_layers import MemoryAnnotation
@@ -354,6 +355,8 @@ class Session:
         place = place_on_sliders(viewer.layers, viewer.dims)
         unmoved = move_layers(viewer.layers, system)
         left = remake_unmoved(viewer.layers, unmoved, system, as_layer)
+        drawn = (x for x in self.annotations if isinstance(x, DrawnAnnotation))
+        left += tuple(x.name for x in drawn if not x.follow_image())
         # napari takes over the units of layers only when something else changes, and
         # slices by the older ones until then.
         viewer.dims.units = viewer.layers.extent.units

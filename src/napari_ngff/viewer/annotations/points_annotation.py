@@ -17,7 +17,11 @@ from napari.layers import Points
 from typing_extensions import override
 
 from napari_ngff.store.hierarchy.location import POINTS_END
-from napari_ngff.viewer.annotations.drawn_annotation import DrawnAnnotation, axes_of
+from napari_ngff.viewer.annotations.drawn_annotation import (
+    DrawnAnnotation,
+    axes_of,
+    file_order,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,7 +55,8 @@ class PointsAnnotation(DrawnAnnotation):
     def make(cls, owner: Annotations, image: Any, name: str, content: Any) -> Any:
         points, features = content
         count = points.shape[1]
-        voxels = (points - image.translate[-count:]) / image.scale[-count:]
+        order = file_order(image)[-count:]
+        voxels = (points - image.translate[order]) / image.scale[order]
         return cls.show_layer(owner, image, name, count, data=voxels, features=features)
 
 

@@ -16,7 +16,11 @@ from typing_extensions import override
 
 from napari_ngff.store.hierarchy.location import REGIONS_END
 from napari_ngff.store.limits import parse_object
-from napari_ngff.viewer.annotations.drawn_annotation import DrawnAnnotation, axes_of
+from napari_ngff.viewer.annotations.drawn_annotation import (
+    DrawnAnnotation,
+    axes_of,
+    file_order,
+)
 from napari_ngff.viewer.annotations.object_class_table import is_writable
 from napari_ngff.viewer.annotations.region_table import (
     RegionAxis,
@@ -49,8 +53,9 @@ EDGE = 400
 
 def region_axes(image: Layer) -> tuple[RegionAxis, ...]:
     """Return the axes of the image of a layer, as tables of regions have them."""
-    axes = zip(axes_of(image), abs(image.scale), level_shapes(image)[0], strict=True)
-    return tuple(RegionAxis(x.lower(), float(scale), size) for x, scale, size in axes)
+    sizes, scale = level_shapes(image)[0], abs(image.scale)
+    axes = zip(axes_of(image), file_order(image), strict=True)
+    return tuple(RegionAxis(x.lower(), float(scale[i]), sizes[i]) for x, i in axes)
 
 
 class RegionsAnnotation(ShapesAnnotation):

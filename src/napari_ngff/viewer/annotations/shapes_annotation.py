@@ -47,9 +47,8 @@ class ShapesAnnotation(DrawnAnnotation):
         self._rest: dict[str, Any] = {"features": []}
         self.file_notes: list[dict[str, Any]] = []
         super().__init__(owner, node, layer, image)
-        self._to_file = np.linalg.inv(world_matrix(image))
         self._pixel = np.abs(image.scale[-2:]).min()
-        self._seen, self._table = self._look(), layer.features.copy()
+        self._look_before, self._table = self._look(), layer.features.copy()
 
     @override
     def on_change(self, event: Any) -> None:
@@ -58,8 +57,8 @@ class ShapesAnnotation(DrawnAnnotation):
             for index in sorted(event.data_indices, reverse=True):
                 del self.file_notes[index]
         seen, table = self._look(), self.layer.features.iloc[: self.layer.nshapes]
-        if seen != self._seen or not table.equals(self._table):
-            self._seen, self._table = seen, table.copy()
+        if seen != self._look_before or not table.equals(self._table):
+            self._look_before, self._table = seen, table.copy()
             self.note_change()
 
     def _look(self) -> object:

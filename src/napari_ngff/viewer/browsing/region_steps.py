@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from napari_ngff.errors import OMEZarrError, error_text
+from napari_ngff.viewer.annotations.drawn_annotation import file_order
 from napari_ngff.viewer.annotations.file_annotation import find_image_shown, image_node
 from napari_ngff.viewer.annotations.region_table import (
     RegionAxis,
@@ -190,11 +191,12 @@ class RegionSteps:
     def _show_region(self, box: np.ndarray[Any, Any]) -> None:
         """Fit the view to a region; sliders go to its middle, unless it has all."""
         image, viewer = self._find_image(), self._viewer
-        planes = planes_of(box[None], region_axes(image))[0]
+        order = file_order(image)
+        planes = planes_of(box[None], region_axes(image))[0][np.argsort(order)]
         now = np.round(image.world_to_data(viewer.dims.point[-image.ndim :]))
         planes = np.where(planes < 0, now, planes)
         region = np.stack([planes, planes + 1], axis=1)
-        region[-2:] = box[-2:]
+        region[order[-2:]] = box[-2:]
         show_region(viewer, image, region, MARGIN)
         viewer.status = self.place
 
