@@ -157,14 +157,6 @@ def write_single_file(path: str, layers: Sequence[LayerData]) -> list[str]:
     return write_layers(str(with_ending(path, ".ozx")), layers)
 
 
-def save_as(viewer: Viewer) -> None:
-    """Ask for a name, and save the selected or the visible layers as an OME-Zarr."""
-    from napari_ngff.widgets.save_as import save_as as ask_and_save
-
-    use_workers()
-    ask_and_save(viewer)
-
-
 def convert_files(viewer: Viewer) -> None:
     """Ask what to convert to another version, other chunks, a part or one file."""
     use_workers()
@@ -191,22 +183,6 @@ def use_workers() -> None:
     install_widgets()
 
 
-def open_url(viewer: Viewer) -> None:
-    """Ask for an address and open it."""
-    from napari_ngff.widgets.forms import show_open_url
-
-    use_workers()
-    show_open_url(viewer)
-
-
-def new_labels(viewer: Viewer) -> None:
-    """Ask what new labels shall be like, and add them."""
-    from napari_ngff.widgets.new_labels_form import show_new_labels
-
-    use_workers()
-    show_new_labels(viewer)
-
-
 def restore_edits(viewer: Viewer) -> None:
     """Offer edits of the open images that were kept, such as by *Later*."""
     from napari_ngff.viewer.session import session_of
@@ -215,66 +191,39 @@ def restore_edits(viewer: Viewer) -> None:
     session_of(viewer).recovery.offer_again()
 
 
-def show_more_channels(viewer: Viewer) -> None:
-    """Add the next channels of an image that has very many."""
-    from napari_ngff.viewer.session import show_more_channels as show
+def _command(home: str, name: str) -> Callable[[Viewer], Any]:
+    """Make a command of a function of a module, which is imported when it is called."""
 
-    use_workers()
-    show(viewer)
+    def run(viewer: Viewer) -> Any:
+        use_workers()
+        # napari hands commands proxies, which are gone when the command returns.
+        viewer = getattr(viewer, "__wrapped__", viewer)
+        return getattr(import_module(f"napari_ngff.{home}"), name)(viewer)
 
-
-def view_region(viewer: Viewer) -> None:
-    """Choose a region and a level, and view it in 3D."""
-    from napari_ngff.widgets.annotate.volume_form import show_volume_form
-
-    use_workers()
-    show_volume_form(viewer)
+    return run
 
 
-def work_with_plugins(viewer: Viewer) -> None:
-    """Extract a region for other plugins, and merge their results."""
-    from napari_ngff.widgets.annotate.bridge_form import show_bridge_form
-
-    use_workers()
-    show_bridge_form(viewer)
-
-
-def measure_labels(viewer: Viewer) -> None:
-    """Measure the labels of a layer: size, place, intensities."""
-    from napari_ngff.widgets.annotate.measure_form import show_measure_form
-
-    use_workers()
-    show_measure_form(viewer)
+measure_labels = _command("widgets.annotate.measure_form", "show_measure_form")
+new_labels = _command("widgets.new_labels_form", "show_new_labels")
+open_url = _command("widgets.forms", "show_open_url")
+save_as = _command("widgets.save_as", "save_as")
+show_more_channels = _command("viewer.session", "show_more_channels")
+view_region = _command("widgets.annotate.volume_form", "show_volume_form")
+work_with_plugins = _command("widgets.annotate.bridge_form", "show_bridge_form")
 
 
-def sample_cells() -> list[LayerData]:
-    """Open a time series of cells with labels of nuclei and cells."""
-    from napari_ngff.viewer.samples import cells_path
-
-    return _open_sample(cells_path)
-
-
-def sample_stack() -> list[LayerData]:
-    """Open a 3D stack with labels."""
-    from napari_ngff.viewer.samples import stack_path
-
-    return _open_sample(stack_path)
-
-
-def sample_plate() -> list[LayerData]:
-    """Open a 24-well plate with labels in every field."""
-    from napari_ngff.viewer.samples import plate_path
-
-    return _open_sample(plate_path)
-
-
-def _open_sample(path: Callable[[], Any]) -> list[LayerData]:
+def _open_sample(name: str) -> list[LayerData]:
     from napari_ngff.viewer.painting.painted_layers import add_sample
 
     use_workers()
-    where = str(path())
+    where = str(getattr(import_module("napari_ngff.viewer.samples"), name)())
     layers = reader.read_paths(where)
     # Of a sample napari takes tuples only, and would make its own labels of them: these
     # are added here.
     viewer = reader.current_viewer()
     return layers if viewer is None else add_sample(viewer, layers, where)
+
+
+sample_cells = partial(_open_sample, "cells_path")
+sample_stack = partial(_open_sample, "stack_path")
+sample_plate = partial(_open_sample, "plate_path")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from qtpy.compat import isalive
 from qtpy.QtCore import QEvent, QObject, Qt, QTimer
@@ -11,7 +11,11 @@ from qtpy.QtWidgets import QDialog, QPushButton, QVBoxLayout, QWidget
 from napari_ngff.viewer.private.napari_window import qt_window_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from magicgui.widgets import Container
+
+FormT = TypeVar("FormT", bound="Container | QWidget")  # type: ignore[type-arg]
 
 WIDTH = 380
 """In pixels, so that a sentence has room."""
@@ -105,6 +109,27 @@ def shown_form(viewer: Any, title: str) -> Any:
             dialog.raise_()
             return dialog.form
     return None
+
+
+def show_form(
+    viewer: Any,
+    title: str,
+    make: Callable[[Any], FormT],
+    controls: Callable[[FormT], tuple[QWidget, Any]],
+) -> FormT:
+    """Show a form in a dialog; if it is open already, that one.
+
+    Parameters
+    ----------
+    controls
+        Returns what gets the keyboard, and the button that Enter presses.
+    """
+    shown: FormT | None = shown_form(viewer, title)
+    if shown is not None:
+        return shown
+    form = make(viewer)
+    FormDialog(viewer, title, form, *controls(form)).show()
+    return form
 
 
 def close_form(form: Container | QWidget) -> None:  # type: ignore[type-arg]

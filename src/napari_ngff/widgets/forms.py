@@ -41,11 +41,10 @@ from napari_ngff.viewer.services.unexpected import attempt_work
 from napari_ngff.viewer.services.window import Window
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.form_dialog import (
-    FormDialog,
     close_form,
     is_window_open,
     main_window,
-    shown_form,
+    show_form,
 )
 from napari_ngff.widgets.login_dialog import LoginAnswer, ask_login
 from napari_ngff.widgets.opening import RemoteOpening
@@ -208,13 +207,9 @@ def forget_kept() -> None:
 
 def show_open_url(viewer: Viewer) -> UrlForm:
     """Show the form in a dialog; if it is open already, that one."""
-    viewer = getattr(viewer, "__wrapped__", viewer)
-    form = shown_form(viewer, TITLE)
-    if not isinstance(form, UrlForm):
-        form = UrlForm(viewer)
-        line, button = form.address.native, form.button.native
-        FormDialog(viewer, TITLE, form, line, button).show()
-    return form
+    return show_form(
+        viewer, TITLE, UrlForm, lambda x: (x.address.native, x.button.native)
+    )
 
 
 OFFER = "Always open OME-Zarr with this plugin?"

@@ -42,9 +42,8 @@ from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.connections import connect_while_alive
 from napari_ngff.widgets.dialogs import ask_name
 from napari_ngff.widgets.form_dialog import (
-    FormDialog,
     close_form,
-    shown_form,
+    show_form,
 )
 from napari_ngff.widgets.theme_look import ThemeFollower, wrap_label
 
@@ -343,13 +342,9 @@ class NewLabelsForm(Container):  # type: ignore[type-arg]
 
 def show_new_labels(viewer: Viewer) -> NewLabelsForm:
     """Show the form in a dialog, for the image of the active layer."""
-    viewer = getattr(viewer, "__wrapped__", viewer)
-    form = shown_form(viewer, TITLE)
-    if isinstance(form, NewLabelsForm):
-        form.choose_image(viewer.layers.selection.active)
-        return form
-    form = NewLabelsForm(viewer)
     # The name has the keyboard: the image is usually the right one already.
-    dialog = FormDialog(viewer, TITLE, form, form.called.native, form.button.native)
-    dialog.show()
+    form = show_form(
+        viewer, TITLE, NewLabelsForm, lambda x: (x.called.native, x.button.native)
+    )
+    form.choose_image(viewer.layers.selection.active)
     return form

@@ -199,7 +199,6 @@ def save_as(viewer: Viewer, needed: Collection[Layer] = ()) -> None:
     needed
         Labels that are saved in any case; see `choose_layers`.
     """
-    viewer = getattr(viewer, "__wrapped__", viewer)
     chosen = choose_layers(viewer.layers, needed)
     layers = chosen.layers
     if not layers:

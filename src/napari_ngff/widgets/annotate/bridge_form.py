@@ -37,7 +37,7 @@ from napari_ngff.viewer.services.notices import count_noun
 from napari_ngff.viewer.streaming.regions import level_shapes
 from napari_ngff.widgets.annotate.region_form import RegionForm
 from napari_ngff.widgets.connections import Connections, connect_while_alive
-from napari_ngff.widgets.form_dialog import FormDialog, shown_form
+from napari_ngff.widgets.form_dialog import show_form
 from napari_ngff.widgets.narrow_controls import (
     choice_box,
     enable_if,
@@ -192,6 +192,7 @@ class BridgeForm(QWidget):
         self._connect_signals()
         self.setLayer(None)
         self._follow_selection()
+        ThemeFollower(self, viewer)
 
     def _build_layout(self) -> None:
         out, back = (
@@ -345,10 +346,4 @@ class BridgeForm(QWidget):
 
 def show_bridge_form(viewer: Viewer) -> BridgeForm:
     """Show the form in a dialog; if it is open already, that one."""
-    viewer = getattr(viewer, "__wrapped__", viewer)
-    form = shown_form(viewer, TITLE)
-    if not isinstance(form, BridgeForm):
-        form = BridgeForm(viewer)
-        ThemeFollower(form, viewer)
-        FormDialog(viewer, TITLE, form, form.form.region, form.take).show()
-    return form
+    return show_form(viewer, TITLE, BridgeForm, lambda x: (x.form.region, x.take))

@@ -29,7 +29,7 @@ from napari_ngff.viewer.services.latest_task import LatestTask
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.connections import connect_while_alive
 from napari_ngff.widgets.dialogs import ask_table_file, ask_table_to_load
-from napari_ngff.widgets.form_dialog import FormDialog, shown_form
+from napari_ngff.widgets.form_dialog import show_form
 from napari_ngff.widgets.theme_look import ThemeFollower, wrap_label
 
 if TYPE_CHECKING:
@@ -259,12 +259,8 @@ def _shown_image(layer: Labels | None) -> str:
 
 def show_measure_form(viewer: Viewer) -> MeasureForm:
     """Show the form in the viewer's window, a new one for the active labels."""
-    viewer = getattr(viewer, "__wrapped__", viewer)
-    form = shown_form(viewer, TITLE)
-    if not isinstance(form, MeasureForm):
-        form = MeasureForm(viewer)
-        first, button = form.layer.native, form.button.native
-        FormDialog(viewer, TITLE, form, first, button).show()
-    else:
-        form.choose_selected()
+    form = show_form(
+        viewer, TITLE, MeasureForm, lambda x: (x.layer.native, x.button.native)
+    )
+    form.choose_selected()
     return form

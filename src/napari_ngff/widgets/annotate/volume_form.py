@@ -9,7 +9,7 @@ from qtpy.QtWidgets import QLabel, QPushButton, QVBoxLayout, QWidget
 from napari_ngff.viewer.bridge.view_volume import plan_volume, show_volume
 from napari_ngff.widgets.annotate.region_form import RegionForm
 from napari_ngff.widgets.connections import connect_while_alive
-from napari_ngff.widgets.form_dialog import FormDialog, close_form, shown_form
+from napari_ngff.widgets.form_dialog import close_form, show_form
 from napari_ngff.widgets.theme_look import ThemeFollower
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ class VolumeForm(QWidget):
         layers, dims = viewer.layers.events, viewer.dims.events
         for event in (layers.inserted, layers.removed, dims.ndisplay):
             connect_while_alive(event, self, self.refreshForm)
+        ThemeFollower(self, viewer)
 
     def refreshForm(self, event: Any = None) -> None:
         """Update the choices to the layers there are."""
@@ -64,10 +65,4 @@ class VolumeForm(QWidget):
 
 def show_volume_form(viewer: Viewer) -> VolumeForm:
     """Show the form in a dialog; if it is open already, that one."""
-    viewer = getattr(viewer, "__wrapped__", viewer)
-    form = shown_form(viewer, TITLE)
-    if not isinstance(form, VolumeForm):
-        form = VolumeForm(viewer)
-        ThemeFollower(form, viewer)
-        FormDialog(viewer, TITLE, form, form.form.region, form.button).show()
-    return form
+    return show_form(viewer, TITLE, VolumeForm, lambda x: (x.form.region, x.button))

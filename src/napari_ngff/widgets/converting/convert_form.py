@@ -238,7 +238,6 @@ class ConvertForm(QWidget):
 
 def show_convert_form(viewer: Viewer) -> ConvertForm:
     """Show the form in a dialog; the conversion that runs, if there is one."""
-    viewer = getattr(viewer, "__wrapped__", viewer)
     form = shown_form(viewer, TITLE)
     if isinstance(form, ConvertForm):
         return form
