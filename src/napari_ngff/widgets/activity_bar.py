@@ -47,23 +47,36 @@ class ActivityBar(cancelable_progress):  # type: ignore[misc]
             self.update(done - self.n)
 
 
+_watched: set[Any] = set()
+
+
 def watch_work(
-    work: Any, text: str, progressed: Any, part: Callable[[], float]
+    work: Any,
+    text: str,
+    progressed: Any,
+    part: Callable[[], float],
+    *ended: Any,
 ) -> None:
     """Show work in the activity dock, unless it ends soon.
 
     Parameters
     ----------
     work
-        With `is_running`, `cancel` and the signal `ended`.
+        With `running` and `cancel`.
     progressed
         Its signal that more is done.
     part
         Returns how much is done, 0 to 1.
+    ended
+        Its signals of which one is emitted at the end.
     """
+    if work in _watched:
+        return  # a save that follows another one has the bar of that
+    _watched.add(work)
 
     def begin_bar() -> None:
-        if not work.is_running:
+        if not work.running:
+            _watched.discard(work)
             return
         bar = ActivityBar(text, work.cancel)
 
@@ -71,14 +84,17 @@ def watch_work(
             bar.show_part(part())
 
         def end(_: object = None) -> None:
-            progressed.disconnect(show_part)
-            work.ended.disconnect(end)
+            if work.running:
+                return
+            for signal, slot in slots:
+                signal.disconnect(slot)
+            _watched.discard(work)
             bar.close()
 
-        progressed.connect(show_part)
-        work.ended.connect(end)
+        slots = [(progressed, show_part), *((signal, end) for signal in ended)]
+        for signal, slot in slots:
+            signal.connect(slot)
         # To make a bar, napari handles events, and the work may end in them.
-        if not work.is_running:
-            end()
+        end()
 
     QTimer.singleShot(PATIENCE, begin_bar)

@@ -26,7 +26,6 @@ from napari_ngff.widgets.form_dialog import is_window_open
 from napari_ngff.widgets.level_label import show_text
 from napari_ngff.widgets.notifications import keep_notice, show_notice
 from napari_ngff.widgets.save_as import is_asked_by_user, save_as
-from napari_ngff.widgets.saving.save_progress import SaveProgress
 from napari_ngff.widgets.saving.unsaved_question import (
     ask_to_restore,
     field_title,
@@ -54,6 +53,7 @@ if TYPE_CHECKING:
     from napari_ngff.metadata.model import Problem
     from napari_ngff.viewer.annotations.sidecars import SidecarCopy
     from napari_ngff.viewer.saving.layer_saver import LayerSaver
+    from napari_ngff.viewer.saving.save_report import SaveResult
 
 
 class QtWindow(Window):
@@ -69,7 +69,7 @@ class QtWindow(Window):
 
     def __init__(self, starter: Callable[[Any], Any]) -> None:
         self.starter = starter
-        self._progress = SaveProgress(show_save_status, note_save)
+        self._saving = set[Any]()
 
     @override
     def run(self, work: Callable[[], Any], done: Callable[[Any], Any]) -> None:
@@ -166,14 +166,35 @@ class QtWindow(Window):
 
     @override
     def watch_save(self, saver: LayerSaver) -> None:
-        self._progress.watch_save(saver)
+        if saver in self._saving:
+            return
+        self._saving.add(saver)
+        name = saver.journal.place[1].rpartition("/")[2]
+        ended = saver.saved, saver.failed
+
+        def note_end(result: SaveResult | None) -> None:
+            if result and result.outcome and result.outcome.blocks:
+                note_save(saver)
+            if not saver.running:  # else the next save has begun
+                for signal in ended:
+                    signal.disconnect(note_end)
+                self._saving.discard(saver)
+                show_save_status(saver)
+
+        for signal in ended:
+            signal.connect(note_end)
+
+        def part() -> float:
+            return saver.fraction
+
+        watch_work(saver, f"Saving {name}", saver.progressed, part, *ended)
 
     @override
     def watch_copy(self, copy: SidecarCopy) -> None:
         def part() -> float:
             return copy.done / max(copy.total, 1)
 
-        watch_work(copy, f"Copying {copy.name}", copy.progressed, part)
+        watch_work(copy, f"Copying {copy.name}", copy.progressed, part, copy.ended)
 
     @override
     def save_with_image(self, layer: Any) -> bool:

@@ -230,5 +230,5 @@ def test_closing_the_window_stops_it(viewer, tmp_path, monkeypatch):
     viewer.window._qt_window.destroyed.emit()
     assert jobs[0].is_cancelled
     held.release()
-    until(lambda: not jobs[0].is_running)
+    until(lambda: not jobs[0].running)
     assert not (tmp_path / "cells-converted.ome.zarr").exists()

@@ -97,7 +97,7 @@ class SidecarCopy:
         Of the labels.
     done, total
         Number of chunks that are copied, and of all; 0 before the first.
-    is_running
+    running
         Whether it has begun and not ended.
     made
         The new layer, once it was added.
@@ -144,7 +144,7 @@ class SidecarCopy:
         self._stopped_by = ""
         self.name = layer.name
         self.done = self.total = 0
-        self.is_running = False
+        self.running = False
         self.made: Layer | None = None
         self.error: Exception | None = None
 
@@ -158,7 +158,7 @@ class SidecarCopy:
     def start(self) -> None:
         """Start copying; the user is shown that it is done, or why it failed."""
         self._reason = getattr(self._layer(), "read_only", "")
-        self.is_running = True
+        self.running = True
         _running.add(self)
         self._show_part()
         Window.current.watch_copy(self)
@@ -193,7 +193,7 @@ class SidecarCopy:
 
     def _show_part(self) -> None:
         # What was reported before the end may arrive after it.
-        if not self.is_running:
+        if not self.running:
             return
         layer = self._find_layer()
         if layer is None:
@@ -225,7 +225,7 @@ class SidecarCopy:
     def _show_end(self, result: LayerPlan | Exception | None) -> None:
         """Show the copy in place of the layer, or say why there is none."""
         layer = self._find_layer()
-        self.is_running = False
+        self.running = False
         _running.discard(self)
         self.ended.emit()
         if layer is not None:

@@ -250,7 +250,7 @@ class LongJob:
     ----------
     step
         The newest step that was reported; None before the first.
-    is_running
+    running
         Whether it has begun and not ended.
     is_cancelled
         Whether it was cancelled.
@@ -272,7 +272,7 @@ class LongJob:
     ) -> None:
         self.title = title
         self.step: ConversionStep | None = None
-        self.is_running = False
+        self.running = False
         self.outcome: Any = None
         self._work, self._arguments = work, arguments
         self._stop = threading.Event()
@@ -284,7 +284,7 @@ class LongJob:
 
     def start(self) -> None:
         """Begin."""
-        self.is_running = True
+        self.running = True
         try:
             # Not one of the window's threads, which are few: it may take hours.
             threading.Thread(
@@ -314,12 +314,12 @@ class LongJob:
 
     def _show_step(self, step: ConversionStep) -> None:
         # What was reported before the end may arrive after it.
-        if self.is_running:
+        if self.running:
             self.step = step
             self.stepped.emit(step)
 
     def _finish(self, outcome: Any) -> None:
-        self.is_running = False
+        self.running = False
         self.outcome = outcome
         self.ended.emit(outcome)
 

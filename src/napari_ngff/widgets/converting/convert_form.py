@@ -292,4 +292,4 @@ def watch_job(viewer: Any, job: LongJob) -> None:
         step = job.step
         return step.done / step.total if step and step.total else 0
 
-    watch_work(job, job.title, job.stepped, part)
+    watch_work(job, job.title, job.stepped, part, job.ended)

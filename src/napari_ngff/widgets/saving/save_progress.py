@@ -1,22 +1,19 @@
-"""Shows the progress of saves in napari's activity dock, and lets them be cancelled."""
+"""Waits for saves, which the user may cancel meanwhile."""
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from qtpy.QtCore import QEventLoop, QObject, Qt, QTimer
+from qtpy.QtCore import QEventLoop, Qt, QTimer
 from qtpy.QtWidgets import QProgressDialog
 
-from napari_ngff.widgets.activity_bar import PATIENCE, ActivityBar
 from napari_ngff.widgets.dialogs import ask_question
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from napari_ngff.viewer.annotations.annotations import Annotation
     from napari_ngff.viewer.saving.layer_saver import LayerSaver
-    from napari_ngff.viewer.saving.save_report import SaveResult
 
 LOOK = 50
 """Milliseconds between two looks whether a save has ended."""
@@ -25,72 +22,6 @@ LAST_BLOCK = 5_000
 """Milliseconds in which a save that was cancelled can write its last block."""
 
 UNSAVED = "Unsaved changes"
-
-
-class SaveProgress(QObject):
-    """Shows a bar for each save that takes long.
-
-    Parameters
-    ----------
-    ended
-        Called with the saver of a save that ended.
-    written
-        Called with the saver of a save that has written strokes.
-    """
-
-    def __init__(
-        self,
-        ended: Callable[[LayerSaver], None],
-        written: Callable[[LayerSaver], None],
-    ) -> None:
-        super().__init__()
-        self._ended = ended
-        self._written = written
-        self._bars: dict[LayerSaver, ActivityBar | None] = {}
-
-    def watch_save(self, saver: LayerSaver) -> None:
-        """Follow a save that begins now."""
-        if saver in self._bars:
-            return
-        self._bars[saver] = None
-
-        def show_part(_: object) -> None:
-            bar = self._bars.get(saver)
-            if bar is not None:
-                bar.show_part(saver.fraction)
-
-        def end_bar(result: SaveResult | None) -> None:
-            if result and result.outcome and result.outcome.blocks:
-                self._written(saver)
-            if not saver.running:  # else the next save has begun
-                for signal, slot in slots:
-                    signal.disconnect(slot)
-                self._end_bar(saver)
-
-        slots = (
-            (saver.progressed, show_part),
-            (saver.saved, end_bar),
-            (saver.failed, end_bar),
-        )
-        for signal, slot in slots:
-            signal.connect(slot)
-        QTimer.singleShot(PATIENCE, partial(self._begin_bar, saver))
-
-    def _begin_bar(self, saver: LayerSaver) -> None:
-        if saver in self._bars and self._bars[saver] is None:
-            name = saver.journal.place[1].rpartition("/")[2]
-            bar = ActivityBar(f"Saving {name}", saver.cancel)
-            # To make a bar, napari handles events, and the save may end in them.
-            if saver in self._bars:
-                self._bars[saver] = bar
-            else:
-                bar.close()
-
-    def _end_bar(self, saver: LayerSaver) -> None:
-        bar = self._bars.pop(saver)
-        if bar is not None:
-            bar.close()
-        self._ended(saver)
 
 
 def wait_for_saves(
