@@ -622,7 +622,7 @@ def journeys(folder: Path) -> None:
 def volume(folder: Path) -> None:
     """Draw a part of a stack in 3D."""
     from napari_ngff.viewer.samples import write_stack
-    from napari_ngff.widgets.annotate.volume_form import show_volume_form
+    from napari_ngff.widgets.annotate.region_form import show_volume_form
 
     viewer = open_sample(write_stack(folder / "spheroid.ome.zarr"))
     viewer.layers.selection.active = viewer.layers[0]

@@ -43,8 +43,8 @@ def get_reader(path: str | Sequence[str]) -> Callable[[Any], list[Any]] | None:
             read = reader.read_paths  # raises the reason
     if read is None:
         return None
-    from napari_ngff.viewer.layers.first_pixels import read_first_pixels
     from napari_ngff.viewer.painting.painted_layers import as_layers
+    from napari_ngff.viewer.reader import read_first_pixels
 
     def read_layers(given: Any) -> list[Any]:
         read_given = partial(read, given)
@@ -208,7 +208,7 @@ new_labels = _command("widgets.new_labels_form", "show_new_labels")
 open_url = _command("widgets.forms", "show_open_url")
 save_as = _command("widgets.save_as", "save_as")
 show_more_channels = _command("viewer.session", "show_more_channels")
-view_region = _command("widgets.annotate.volume_form", "show_volume_form")
+view_region = _command("widgets.annotate.region_form", "show_volume_form")
 work_with_plugins = _command("widgets.annotate.bridge_form", "show_bridge_form")
 
 

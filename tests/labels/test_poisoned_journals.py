@@ -15,8 +15,8 @@ from napari_ngff.labels.kept_edits import find_kept_edits
 from napari_ngff.labels.places.label_location import location_inside
 from napari_ngff.labels.saving.journal_cleanup import remove_orphans
 from napari_ngff.store.hierarchy.node import open_node
-from napari_ngff.viewer.annotations.kept_edit_texts import describe_edits
 from napari_ngff.viewer.samples import write_image
+from napari_ngff.viewer.services.notices import describe_edits
 from poisoned_journals import leave_journal, meet_all
 
 READ = {

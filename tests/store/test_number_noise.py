@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from napari_ngff.store.number_noise import drop_noise
+from napari_ngff.metadata.units import drop_noise
 
 
 @pytest.mark.parametrize(

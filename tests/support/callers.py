@@ -477,7 +477,7 @@ class LayerUser(PaintingUser):
     """The same in a layer of napari, which saves by itself."""
 
     def __init__(self, place, painting):
-        from napari_ngff.viewer.annotations import autosave
+        from napari_ngff.viewer.annotations import leaving
         from napari_ngff.viewer.services.window import Window
         from napari_ngff.viewer.session import session_of
         from painting_process import open_layers
@@ -485,13 +485,13 @@ class LayerUser(PaintingUser):
         self.place, self.painting = place, painting
         self.number, self.due, self.time = 0, False, 0.0
         Window.current = Window()
-        autosave.autosave_minutes = lambda: 1
+        leaving.autosave_minutes = lambda: 1
         self.viewer = open_layers(place.root)
         self.layer = self.viewer.layers[painting.name]
         if self.layer.saver is None:  # who may not write cannot paint either
             raise PermissionError(errno.EACCES, self.layer.read_only, str(place.root))
         self.canvas, self.journal = self.layer.canvas, self.layer.saver.journal
-        self.autosave = autosave.AutoSaver(session_of(self.viewer).annotations)
+        self.autosave = leaving.AutoSaver(session_of(self.viewer).annotations)
         self.results: list[Any] = []
         self.layer.saver.saved.connect(self.results.append)
         self.layer.saver.failed.connect(self.results.append)

@@ -7,8 +7,8 @@ from napari.layers import Image
 
 from napari_ngff.plugin import get_reader
 from napari_ngff.viewer import reader as reader_module
-from napari_ngff.viewer.annotations.kept_edit_texts import describe_edits
 from napari_ngff.viewer.painting.painted_layers import as_layer
+from napari_ngff.viewer.services.notices import describe_edits
 from napari_ngff.viewer.services.window import LATER, Window
 
 waiting = []

@@ -39,10 +39,10 @@ from napari_ngff.viewer.samples import write_plate
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.browser.host import browser_of
 from napari_ngff.widgets.browser.plate_map import PlateMapView
-from napari_ngff.widgets.colors import ThemeColors
 from napari_ngff.widgets.docking import ANNOTATE, bring_forward
 from napari_ngff.widgets.form_dialog import close_form
 from napari_ngff.widgets.new_labels_form import show_new_labels
+from napari_ngff.widgets.theme_look import ThemeColors
 
 THEMES = "dark", "light"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from qtpy.QtCore import QEvent
 from qtpy.QtWidgets import QApplication, QWidget
 
-from napari_ngff.widgets.event_watcher import EventWatcher
+from napari_ngff.widgets.connections import EventWatcher
 
 
 class KeptEvents(EventWatcher):

@@ -12,7 +12,7 @@ from napari_ngff.viewer.layers.volume_layers import is_volume
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.samples import write_stack
 from napari_ngff.viewer.streaming.streamed_levels import are_pixels_coming
-from napari_ngff.widgets.annotate.volume_form import show_volume_form
+from napari_ngff.widgets.annotate.region_form import show_volume_form
 
 SHAPE = 16, 96, 96
 SECTION = 10

@@ -17,7 +17,7 @@ from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.streaming import volume_fit, volume_slicing
 from napari_ngff.viewer.streaming.streamed_levels import are_pixels_coming
-from napari_ngff.widgets.level_label import level_label_of
+from napari_ngff.widgets.status_signs import level_label_of
 
 DEPTH, SIZE = 8, 512
 

@@ -18,9 +18,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import ndimage
 
-from napari_ngff.metadata.units import MICROMETER
+from napari_ngff.metadata.units import MICROMETER, drop_noise
 from napari_ngff.store.arrays.boxes import box_shape, whole_box
-from napari_ngff.store.number_noise import drop_noise
 from napari_ngff.store.write.replace_file import replace_file
 
 if TYPE_CHECKING:

@@ -37,6 +37,8 @@ from napari_ngff.viewer.layers.image_layers import (
     MOST_CHANNELS,
     channel_count,
     image_layers,
+    keep_selected,
+    show_value_alone,
 )
 from napari_ngff.viewer.layers.label_owners import image_address
 from napari_ngff.viewer.layers.move_layers import (
@@ -48,12 +50,11 @@ from napari_ngff.viewer.layers.move_layers import (
     restore_place,
     system_of_layer,
 )
-from napari_ngff.viewer.layers.opened_layers import (
-    keep_selected,
-    show_value_alone,
+from napari_ngff.viewer.layers.plane_camera import (
+    forget_plane,
+    keep_plane,
+    reach_last_planes,
 )
-from napari_ngff.viewer.layers.plane_camera import forget_plane, keep_plane
-from napari_ngff.viewer.layers.sliders import reach_last_planes
 from napari_ngff.viewer.layers.user_alignment import (
     follow_system,
     move_along,

@@ -1,4 +1,4 @@
-"""Calls of a widget's methods by what outlives it, such as a viewer or a worker."""
+"""Calls of a widget's methods by what outlives it, and events of other objects."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from weakref import WeakMethod
 
 from napari.utils.events import EventEmitter
 from qtpy.compat import isalive
+from qtpy.QtCore import QObject
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from qtpy.QtCore import QObject
+    from qtpy.QtCore import QEvent
+
 
 Links = list[tuple[Any, "WeakMethod[Callable[..., Any]]"]]
 """Signals of psygnal or napari, and the methods that are connected to them."""
@@ -70,3 +72,19 @@ def while_alive(method: Callable[..., Any]) -> Callable[..., Any]:
         return None
 
     return call
+
+
+class EventWatcher(QObject):
+    """Sees the events of other objects first; installed with `installEventFilter`."""
+
+    def watchEvent(self, watched: QObject, event: QEvent) -> bool:
+        """Handle an event; return whether the watched object does not get it."""
+        raise NotImplementedError
+
+    def eventFilter(self, watched: QObject | None, event: QEvent | None) -> bool:
+        """Pass an event on to `watchEvent`, as long as this object is whole."""
+        # While a dock is closed, PySide6 (6.12) asks objects that have lost all of
+        # their attributes; napari would show each error.
+        if watched is None or event is None or not vars(self):
+            return False
+        return self.watchEvent(watched, event)

@@ -11,7 +11,7 @@ from qtpy.QtWidgets import QApplication, QDialog
 
 from napari_ngff.viewer.private.napari_window import qt_window_of
 from napari_ngff.viewer.services.window import Window, show_notification
-from napari_ngff.widgets.event_watcher import EventWatcher
+from napari_ngff.widgets.connections import EventWatcher
 from napari_ngff.widgets.workers import has_application_ended
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Opens remote files while the window goes on: in a thread, with a bar and Cancel."""
+"""Opens remote files in a thread, with a bar and Cancel, and takes dropped files."""
 
 from __future__ import annotations
 
@@ -6,8 +6,13 @@ import threading
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from qtpy.QtCore import QEventLoop, QThread, QTimer
-from qtpy.QtWidgets import QApplication
+from qtpy.QtCore import (  # type: ignore[attr-defined]
+    QEventLoop,
+    QThread,
+    QTimer,
+    Signal,
+)
+from qtpy.QtWidgets import QApplication, QWidget
 
 from napari_ngff.addresses import public_address
 from napari_ngff.errors import LoginNeededError, OMEZarrError
@@ -32,6 +37,8 @@ from napari_ngff.widgets.workers import main_calls
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from qtpy.QtGui import QDragEnterEvent, QDropEvent
 
     from napari_ngff.viewer.plans.layer_plan import LayerData
 
@@ -225,3 +232,34 @@ class RemoteOpening:
         bar, self._bar = self._bar, None
         if bar is not None:
             bar.close()
+
+
+class DropTarget(QWidget):
+    """Accepts a dropped path or address; of several the first."""
+
+    dropped = Signal(str)
+    """Emitted with the dropped path or address."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setAcceptDrops(True)
+
+    def dragEnterEvent(self, event: QDragEnterEvent | None) -> None:
+        """Accept a drag that has a path or an address."""
+        data = event.mimeData() if event is not None else None
+        if event is not None and data is not None and data.hasUrls():
+            event.acceptProposedAction()
+
+    def dropEvent(self, event: QDropEvent | None) -> None:
+        """Pass the first path or address on."""
+        data = event.mimeData() if event is not None else None
+        if event is not None and data is not None and data.hasUrls():
+            event.acceptProposedAction()
+            url = data.urls()[0]
+            # Of an address as it is: `toLocalFile` would return an empty text.
+            path = url.toLocalFile() if url.isLocalFile() else url.toString()
+            self.takeDrop(path)
+
+    def takeDrop(self, path: str) -> None:
+        """Emit `dropped`; subclasses may handle some paths themselves."""
+        self.dropped.emit(path)

@@ -23,7 +23,6 @@ from napari_ngff.widgets.dialogs import ask_label_name, ask_question, ask_table_
 from napari_ngff.widgets.display_menu import follow_settings
 from napari_ngff.widgets.docking import find_annotated
 from napari_ngff.widgets.form_dialog import is_window_open
-from napari_ngff.widgets.level_label import show_text
 from napari_ngff.widgets.notifications import keep_notice, show_notice
 from napari_ngff.widgets.save_as import is_asked_by_user, save_as
 from napari_ngff.widgets.saving.unsaved_question import (
@@ -34,7 +33,7 @@ from napari_ngff.widgets.saving.unsaved_question import (
     note_save,
     show_save_status,
 )
-from napari_ngff.widgets.status_signs import show_sign, watch_windows
+from napari_ngff.widgets.status_signs import show_sign, show_text, watch_windows
 from napari_ngff.widgets.workers import (
     main_calls,
     run_after,

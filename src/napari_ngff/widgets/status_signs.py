@@ -1,4 +1,7 @@
-"""Signs in the status bar: problems of files, missing chunks, unsaved changes."""
+"""Signs in the status bar, and on the canvas the levels seen in 3D.
+
+The latter is a widget: as a text of vispy, its first letters hold the window for 0.2 s.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,19 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from qtpy.compat import isalive
-from qtpy.QtCore import QTimer
-from qtpy.QtWidgets import QApplication, QLabel, QMainWindow, QMenu, QPushButton
+from qtpy.QtCore import QEvent, QObject, Qt, QTimer
+from qtpy.QtWidgets import (
+    QApplication,
+    QLabel,
+    QMainWindow,
+    QMenu,
+    QPushButton,
+    QWidget,
+)
 
 from napari_ngff.viewer.inspecting.inspection import FileProblems, find_problems
 from napari_ngff.viewer.plans.layer_plan import origin_of
-from napari_ngff.viewer.private.napari_window import qt_window_of
+from napari_ngff.viewer.private.napari_window import qt_viewer_of, qt_window_of
 from napari_ngff.viewer.services.notices import count_noun, last_part
 from napari_ngff.viewer.services.window import Window
 from napari_ngff.viewer.session import all_viewers, session_of
@@ -31,6 +41,7 @@ if TYPE_CHECKING:
 
     from napari_ngff.metadata.model import Problem
     from napari_ngff.viewer.streaming.missing_parts import MissingPart
+
 
 INTERVAL = 500
 """Milliseconds between two looks at what is missing."""
@@ -274,3 +285,65 @@ class ProblemSign(QPushButton):
         total = sum(file.error_count for file in self._judged.values())
         self.setText(count_noun(total, "error"))
         self.setVisible(total > 0)
+
+
+MARGIN = 8
+"""Pixels to the edges of the canvas."""
+
+LOOK = "color: white; background: rgba(0, 0, 0, 160); padding: 2px 5px;"
+"""Readable on bright and on dark pixels, in both themes."""
+
+
+def show_text(viewer: ViewerModel, text: str) -> None:
+    """Show a text on the canvas of a viewer; "" hides it."""
+    label = level_label_of(viewer)
+    if label is None:
+        canvas = canvas_of(viewer)
+        if canvas is None or not text:
+            return
+        label = LevelLabel(canvas)
+    label.showText(text)
+
+
+def canvas_of(viewer: ViewerModel) -> QWidget | None:
+    """Find the widget of a viewer's canvas; None without a window."""
+    view = qt_viewer_of(viewer)
+    if view is None or not isalive(view):  # type: ignore[no-untyped-call]
+        return None
+    canvas: QWidget = view.canvas.native
+    return canvas
+
+
+def level_label_of(viewer: ViewerModel) -> LevelLabel | None:
+    """Find the label of a viewer's canvas."""
+    canvas: Any = canvas_of(viewer)
+    label: LevelLabel | None = None if canvas is None else canvas.findChild(LevelLabel)
+    return label
+
+
+class LevelLabel(QLabel):
+    """A text at the lower left of a canvas; the mouse goes through it."""
+
+    def __init__(self, canvas: QWidget) -> None:
+        super().__init__(canvas)
+        self._canvas = canvas
+        self.setTextFormat(Qt.TextFormat.PlainText)
+        self.setStyleSheet(LOOK)
+        self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+        canvas.installEventFilter(self)
+
+    def showText(self, text: str) -> None:
+        """Show a text; "" hides the label."""
+        self.setText(text)
+        self.setVisible(bool(text))
+        self._place()
+
+    def eventFilter(self, watched: QObject | None, event: QEvent | None) -> bool:
+        """Stay in the corner."""
+        if event is not None and event.type() == QEvent.Type.Resize:
+            self._place()
+        return False
+
+    def _place(self) -> None:
+        self.adjustSize()
+        self.move(MARGIN, self._canvas.height() - self.height() - MARGIN)

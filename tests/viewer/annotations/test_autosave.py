@@ -9,8 +9,8 @@ from napari.components import ViewerModel
 from choices import set_preference
 from napari_ngff.plugin import get_reader
 from napari_ngff.store.write.zip_packing import pack_hierarchy
-from napari_ngff.viewer.annotations import autosave as module
-from napari_ngff.viewer.annotations.autosave import AutoSaver
+from napari_ngff.viewer.annotations import leaving as module
+from napari_ngff.viewer.annotations.leaving import AutoSaver
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.painting.painted_layers import as_layer
 from napari_ngff.viewer.samples import write_image

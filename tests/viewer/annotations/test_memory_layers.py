@@ -11,7 +11,7 @@ from napari.utils.notifications import notification_manager
 from choices import set_preference
 from napari_ngff import work_here
 from napari_ngff.store.hierarchy.node import open_node
-from napari_ngff.viewer.annotations.autosave import AutoSaver
+from napari_ngff.viewer.annotations.leaving import AutoSaver
 from napari_ngff.viewer.annotations.memory_layers import SMALL
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.reader import read_paths

@@ -16,7 +16,7 @@ from napari_ngff.viewer.bridge.handover import hand_over
 from napari_ngff.viewer.layers.volume_layers import is_volume
 from napari_ngff.viewer.samples import write_stack
 from napari_ngff.viewer.streaming.prepared_volume import TextureBudget
-from napari_ngff.widgets.annotate.volume_form import VolumeForm, show_volume_form
+from napari_ngff.widgets.annotate.region_form import VolumeForm, show_volume_form
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from napari_ngff.plate.plate_layout import map_plate, row_letters
 from napari_ngff.viewer.browsing.joined_tables import matching_wells
 from napari_ngff.viewer.layers.coloring import Coloring
 from napari_ngff.widgets.browser.plate_map import PlateMapView
-from napari_ngff.widgets.colors import ThemeColors
+from napari_ngff.widgets.theme_look import ThemeColors
 
 LEFT = Qt.MouseButton.LeftButton
 CONTROL = Qt.KeyboardModifier.ControlModifier

@@ -7,7 +7,7 @@ from qtpy.QtGui import QImage
 
 from napari_ngff.viewer.browsing.positions import FieldPlace, Position, WellFields
 from napari_ngff.widgets.browser.well_view import WellView
-from napari_ngff.widgets.colors import ThemeColors
+from napari_ngff.widgets.theme_look import ThemeColors
 
 
 def place(field, run):

@@ -11,7 +11,7 @@ import numpy as np
 
 from napari_ngff.errors import NodeNotFoundError, UnsupportedError
 from napari_ngff.metadata.model import CLASS_NAME, MOST_CLASSES, LabelKind
-from napari_ngff.metadata.units import MICROMETER, unit_factor
+from napari_ngff.metadata.units import MICROMETER, drop_noise, unit_factor
 from napari_ngff.plate.tables.statistics import (
     LabelStatistics,
     add_up,
@@ -20,7 +20,6 @@ from napari_ngff.plate.tables.statistics import (
 from napari_ngff.store.arrays.boxes import box_shape, whole_box
 from napari_ngff.store.arrays.lazy_array import ArrayWindow
 from napari_ngff.store.hierarchy.coordinate_systems import intrinsic_of, open_systems
-from napari_ngff.store.number_noise import drop_noise
 from napari_ngff.store.pyramids.pyramid import open_pyramid
 
 if TYPE_CHECKING:

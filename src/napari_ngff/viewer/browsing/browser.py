@@ -31,7 +31,7 @@ from napari_ngff.viewer.browsing.shown_fields import (
     WellStep,
 )
 from napari_ngff.viewer.browsing.shown_layers import ShownLayers
-from napari_ngff.viewer.layers.sliders import KeptSliders
+from napari_ngff.viewer.layers.plane_camera import KeptSliders
 from napari_ngff.viewer.services.latest_task import LayerTask
 from napari_ngff.viewer.services.notices import last_part, shorten_name
 from napari_ngff.viewer.services.unexpected import (

@@ -23,18 +23,6 @@ from napari_ngff.viewer.annotations.file_journal import (
     delete_kept_file,
     find_kept_files,
 )
-from napari_ngff.viewer.annotations.kept_edit_texts import (
-    BUSY,
-    CLOSED,
-    LEFT,
-    NOTHING_KEPT,
-    REMOVED,
-    TAKEN,
-    UNFIT,
-    UNREADABLE,
-    count_edits,
-    file_of,
-)
 from napari_ngff.viewer.annotations.restored_layers import (
     find_image,
     find_labels,
@@ -51,7 +39,20 @@ from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.plans.layer_plan import is_joined, layer_kind, origin_of
 from napari_ngff.viewer.private.napari_window import calling_all_listeners, is_in_window
 from napari_ngff.viewer.saving.save_report import reported_journal
-from napari_ngff.viewer.services.notices import notice_text, shorten_name
+from napari_ngff.viewer.services.notices import (
+    BUSY,
+    CLOSED,
+    LEFT,
+    NOTHING_KEPT,
+    REMOVED,
+    TAKEN,
+    UNFIT,
+    UNREADABLE,
+    count_edits,
+    file_of,
+    notice_text,
+    shorten_name,
+)
 from napari_ngff.viewer.services.settings import note_tool
 from napari_ngff.viewer.services.unexpected import Signal, call_guarded
 from napari_ngff.viewer.services.window import DISCARD, RESTORE, Window

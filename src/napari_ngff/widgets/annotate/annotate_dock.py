@@ -42,7 +42,6 @@ from napari_ngff.widgets.canvas_keys import leave_space_key
 from napari_ngff.widgets.connections import Connections, connect_while_alive
 from napari_ngff.widgets.docking import place_dock
 from napari_ngff.widgets.installation import install_widgets
-from napari_ngff.widgets.level_label import canvas_of
 from napari_ngff.widgets.narrow_controls import (
     NO_LABELS,
     choice_box,
@@ -50,6 +49,7 @@ from napari_ngff.widgets.narrow_controls import (
     wrapping_row,
 )
 from napari_ngff.widgets.new_labels_form import show_new_labels
+from napari_ngff.widgets.status_signs import canvas_of
 from napari_ngff.widgets.theme_look import ThemeFollower
 
 if TYPE_CHECKING:

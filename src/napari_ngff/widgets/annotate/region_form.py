@@ -1,17 +1,20 @@
-"""Chooses a region and a level, and shows the memory they take before reading."""
+"""Chooses a region and a level, shows the memory they take, and views them in 3D."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from qtpy.QtCore import QSignalBlocker, QTimer, Signal  # type: ignore[attr-defined]
-from qtpy.QtWidgets import QFormLayout, QLabel, QWidget
+from qtpy.QtWidgets import QFormLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
 from napari_ngff.viewer.bridge.handover import REGIONS, RegionHandover, list_sources
+from napari_ngff.viewer.bridge.view_volume import plan_volume, show_volume
 from napari_ngff.viewer.layers.label_owners import image_address
 from napari_ngff.viewer.streaming.regions import level_shapes
 from napari_ngff.widgets.connections import connect_while_alive
+from napari_ngff.widgets.form_dialog import close_form, show_form
 from napari_ngff.widgets.narrow_controls import choice_box
+from napari_ngff.widgets.theme_look import ThemeFollower
 from napari_ngff.widgets.widget_tasks import WidgetTasks
 
 if TYPE_CHECKING:
@@ -20,6 +23,8 @@ if TYPE_CHECKING:
     from napari.components import ViewerModel
 
     Plan = Callable[[Any, Any, Any, int], RegionHandover]
+    from napari.viewer import Viewer
+
 
 SETTLED = 300
 """Milliseconds for which the view rests before the region is measured again."""
@@ -157,3 +162,55 @@ def size_text(nbytes: int) -> str:
             return f"{size:.0f} {unit}"
         size /= 1024
     return f"{size:.1f} GiB"
+
+
+TITLE = "View a region in 3D"
+HINT = "Shows visible images and selected labels as a volume. Return to 2D to go back."
+
+
+class VolumeForm(QWidget):
+    """Chooses a region and a level, and shows them as a volume."""
+
+    def __init__(self, viewer: ViewerModel, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._viewer = viewer
+        self.form = RegionForm(viewer, plan_volume, self)
+        self.form.region.setToolTip("Which part is shown in 3D.")
+        self.button = QPushButton("View &in 3D", self)
+        self.button.setToolTip("Reads the region at this level, and shows it in 3D.")
+        self.status = QLabel(HINT, self)
+        self.status.setWordWrap(True)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addWidget(self.form)
+        layout.addWidget(self.form.memory)
+        layout.addWidget(self.button)
+        layout.addWidget(self.status)
+        self.form.possible.connect(self.button.setEnabled)
+        self.form.reported.connect(self.status.setText)
+        self.button.clicked.connect(self.viewVolume)
+        layers, dims = viewer.layers.events, viewer.dims.events
+        for event in (layers.inserted, layers.removed, dims.ndisplay):
+            connect_while_alive(event, self, self.refreshForm)
+        ThemeFollower(self, viewer)
+
+    def refreshForm(self, event: Any = None) -> None:
+        """Update the choices to the layers there are."""
+        self.form.refreshLevels()
+        self.form.measureRegion()
+
+    def viewVolume(self) -> None:
+        """Read the region in a worker, show it in 3D, and close the form."""
+        self.form.readRegion(self._show_volume)
+
+    def _show_volume(self, layers: Any) -> None:
+        volume = show_volume(self._viewer, layers)
+        number = "1 layer is" if len(volume) == 1 else f"{len(volume)} layers are"
+        self._viewer.status = f"{number} shown in 3D. Return to 2D to go back."
+        # It would cover the canvas.
+        close_form(self)
+
+
+def show_volume_form(viewer: Viewer) -> VolumeForm:
+    """Show the form in a dialog; if it is open already, that one."""
+    return show_form(viewer, TITLE, VolumeForm, lambda x: (x.form.region, x.button))

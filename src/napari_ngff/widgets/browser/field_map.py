@@ -17,7 +17,7 @@ from napari_ngff.widgets.browser.map_painting import (
     fit_picture,
     paint_states,
 )
-from napari_ngff.widgets.colors import ThemeColors
+from napari_ngff.widgets.theme_look import ThemeColors
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from qtpy.QtGui import QFontMetrics
 
     from napari_ngff.viewer.layers.coloring import Coloring
-    from napari_ngff.widgets.colors import ThemeColors
+    from napari_ngff.widgets.theme_look import ThemeColors
 
 PAD = 3
 """Pixels around and between the parts of a legend."""

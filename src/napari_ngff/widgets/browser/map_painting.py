@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from napari_ngff.viewer.browsing.field_labels import WellStates
     from napari_ngff.viewer.layers.coloring import Coloring
-    from napari_ngff.widgets.colors import ThemeColors
+    from napari_ngff.widgets.theme_look import ThemeColors
 
 EMPTY = PlateMap((), (), ())
 BAR = 10

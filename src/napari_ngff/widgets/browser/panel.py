@@ -27,7 +27,7 @@ from napari_ngff.widgets.browser.plate_map import PlateMapView
 from napari_ngff.widgets.browser.table_bar import TableBar, is_table
 from napari_ngff.widgets.browser.well_view import CollectionView, WellView
 from napari_ngff.widgets.connections import connect_while_alive, while_alive
-from napari_ngff.widgets.drop_target import DropTarget
+from napari_ngff.widgets.opening import DropTarget
 from napari_ngff.widgets.workers import main_calls
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from napari_ngff.plate.previews.preview import PreviewReader
     from napari_ngff.plate.previews.preview_queue import WellThumbnail
-    from napari_ngff.widgets.colors import ThemeColors
+    from napari_ngff.widgets.theme_look import ThemeColors
 
 
 class PictureFeed(QObject):

@@ -30,7 +30,7 @@ from napari_ngff.widgets.browser.map_painting import (
     draw_outline,
     paint_plate,
 )
-from napari_ngff.widgets.colors import ThemeColors
+from napari_ngff.widgets.theme_look import ThemeColors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

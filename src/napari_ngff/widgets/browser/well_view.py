@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from qtpy.QtGui import QImage
 
     from napari_ngff.viewer.browsing.positions import FieldPlace
-    from napari_ngff.widgets.colors import ThemeColors
+    from napari_ngff.widgets.theme_look import ThemeColors
 
 
 HINT = "Click a well to see its fields."

@@ -45,7 +45,6 @@ from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.connections import connect_while_alive, while_alive
 from napari_ngff.widgets.dialogs import ask_question
 from napari_ngff.widgets.docking import place_dock
-from napari_ngff.widgets.drop_target import DropTarget
 from napari_ngff.widgets.inspector.hierarchy import HierarchyModel
 from napari_ngff.widgets.inspector.pages import (
     FactPage,
@@ -56,6 +55,7 @@ from napari_ngff.widgets.inspector.pages import (
 from napari_ngff.widgets.inspector.system_chooser import SystemChooser
 from napari_ngff.widgets.installation import install_widgets
 from napari_ngff.widgets.narrow_controls import enable_if, wrapping_row
+from napari_ngff.widgets.opening import DropTarget
 from napari_ngff.widgets.status_signs import problem_sign_of
 from napari_ngff.widgets.theme_look import ThemeFollower
 from napari_ngff.widgets.widget_tasks import alive_check

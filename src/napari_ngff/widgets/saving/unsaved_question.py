@@ -20,18 +20,18 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
-from napari_ngff.viewer.annotations.autosave import AutoSaver
-from napari_ngff.viewer.annotations.kept_edit_texts import describe_edits
+from napari_ngff.viewer.annotations.leaving import AutoSaver
 from napari_ngff.viewer.browsing.positions import inline_title
 from napari_ngff.viewer.browsing.recovery import position_of
 from napari_ngff.viewer.painting.new_labels import is_shown
 from napari_ngff.viewer.private.napari_window import qt_window_of
 from napari_ngff.viewer.services import window
+from napari_ngff.viewer.services.notices import describe_edits
 from napari_ngff.viewer.services.unexpected import report_unexpected
 from napari_ngff.viewer.session import all_viewers, session_of
 from napari_ngff.widgets import dialogs
+from napari_ngff.widgets.connections import EventWatcher
 from napari_ngff.widgets.dialogs import CANCEL, DISCARD, KEEP, LATER, RESTORE, SAVE
-from napari_ngff.widgets.event_watcher import EventWatcher
 from napari_ngff.widgets.form_dialog import is_window_open
 from napari_ngff.widgets.save_as import is_asked_by_user, save_as
 from napari_ngff.widgets.saving.save_progress import wait_for_saves
